@@ -37,15 +37,47 @@ class Culprit:
 def waited_for(log: Log) -> Culprit | None:
     """The ranks that are behind by their sequence numbers, or that fell silent."""
     events = [each for each in log.events if each.name == TIMEOUT and each.rank is not None]
-    return _behind(events) or _silent(log, events)
+    return _behind(events) or _elsewhere(events) or _silent(log, events)
+
+
+def _usual_group(events: list[LogEvent]) -> str | None:
+    groups = Counter(group for event in events if (group := _group(event)) is not None)
+    return groups.most_common(1)[0][0] if groups else None
+
+
+def _elsewhere(events: list[LogEvent]) -> Culprit | None:
+    """Ranks that wait in another collective than most ranks, under the same number."""
+    group = _usual_group(events)
+    reports = {
+        each.rank: (each.groups["op"], int(each.groups["numel"]))
+        for each in events
+        if each.rank is not None and _group(each) == group and {"op", "numel"} <= each.groups.keys()
+    }
+    numbers = {_number(each) for each in events if _group(each) == group}
+    if len(reports) < 2 or len(numbers) != 1 or len(set(reports.values())) < 2:
+        return None
+    (usual, alike), (_, others), *_ = Counter(reports.values()).most_common()
+    ranks = sorted(rank for rank, own in reports.items() if own != usual)
+    if alike == others or len(ranks) > max(1, FEW * len(reports)):
+        return None
+    op, numel = reports[ranks[0]]
+    return Culprit(
+        tuple(ranks),
+        f"{_ranks(ranks)} elsewhere: collective {numbers.pop():,} is {op} of {numel:,} elements "
+        f"there, and {usual[0]} of {usual[1]:,} on {alike:,} others",
+        f"Look at what {_ranks(ranks, '')} did before in its log: it left the common path. Most "
+        "often it had fewer batches and went on to the evaluation or the end of the epoch alone: "
+        "give all ranks the same number of batches (drop_last, DistributedSampler, shards of one "
+        "size, the Join context of DDP). Else a branch that depends on the rank or the data. A "
+        "longer timeout does not help.",
+    )
 
 
 def _behind(events: list[LogEvent]) -> Culprit | None:
     """Ranks whose collective has a lower number than that of most ranks."""
-    groups = Counter(group for event in events if (group := _group(event)) is not None)
-    if not groups:
+    group = _usual_group(events)
+    if group is None:
         return None
-    group = groups.most_common(1)[0][0]
     reports = {
         each.rank: (number, each.groups.get("op", ""))
         for each in events
@@ -96,8 +128,9 @@ def _silent(log: Log, events: list[LogEvent]) -> Culprit | None:
         if each.named or (all_but_few and each.rank < size)  # else a bare number may be a step
     }
     silent = sorted(set(seen) - reported)
-    if not silent and all_but_few and len(waiting) > NAMED:
-        silent = sorted(set(range(size)) - reported)
+    zero_alone = 0 not in reported and len(reported) == size - 1
+    if not silent and len(waiting) > (2 if zero_alone else NAMED) and (zero_alone or all_but_few):
+        silent = [0] if zero_alone else sorted(set(range(size)) - reported)
     everyone = len(reported | set(silent))
     if not silent or len(silent) > max(1, FEW * everyone):
         return None

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import groupby
-
-from packaging.version import InvalidVersion, Version
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.checks.log import curves
 from doctor.checks.log import flight_recorder as flight_checks
 from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, CLASSES
-from doctor.checks.log.culprit import TIMEOUT, waited_for
 from doctor.checks.log.curves import nonfinite
-from doctor.checks.log.memory_fit import what_fits
+from doctor.checks.log.first import STOPPED, consequence, verdict_on_first
+from doctor.checks.log.memory_fit import fitted_before, ranks_on_one_gpu, stage_of_event, what_fits
 from doctor.checks.log.story import class_of, story_of
+from doctor.checks.log.told import (
+    commands_of,
+    detail_of,
+    fix_of,
+    joined,
+    place_of,
+    refined,
+    text_of,
+    where,
+)
 from doctor.errors.cause import Cause
 from doctor.errors.fitted import MEMORY, fitted
-from doctor.errors.match import MOST, with_message
-from doctor.errors.memory_numbers import describe_oom
 from doctor.facts.flight_recorder import FlightRecorder
 from doctor.facts.log import Log, LogEvent
 from doctor.facts.machine import Host, Torch
@@ -30,18 +34,16 @@ from doctor.facts.own_model import OwnModel
 from doctor.facts.training import ModelShape
 from doctor.facts.views import JobGpus
 from doctor.job.job import Chosen, Job, Target
-from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
-from doctor.judge.known_errors import further
-from doctor.judge.place import Place
+from doctor.judge.check import Check, Owner, Status, Verdict, note, ok, skip, unknown, warn
+from doctor.log.collector import ENDED
 
 SCALER = "scaler-collapse"
 """The class that the curve of the loss scale shows as well."""
-PREEMPTED = "scheduler-ended"
-"""The class whose lines are planned where the training goes on after them."""
-LONGEST = 300
-"""Characters of a line that a summary repeats."""
+WITHOUT_GPU = ("cuda-unavailable", "driver-too-old", "no-kernel-image", "bitsandbytes-setup")
+OF_NODE = "node"
+"""What a restart brings where a node is at fault: it stays so although the training went on."""
 MOST_PLACES = 20
-"""Places of consequences that a finding lists."""
+"""Places of a warning that a finding lists."""
 
 
 def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> Verdict:
@@ -49,7 +51,9 @@ def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> V
     story = story_of(log)
     read = _extent(log)
     if story.first is not None:
-        return ok(f"{class_of(story.first).code} {story.first.name} at {_where(story.first)}")
+        if stopped := stopped_after(story.first, log):
+            return ok(f"{stopped.code} {stopped.slug} fails, and {story.first.name} ended the run")
+        return ok(f"{class_of(story.first).code} {story.first.name} at {where(story.first)}")
     if failing := _failing(log, flight_recorder):
         return ok(f"no error in {read}; {failing.code} {failing.slug} fails")
     if named := next((each for each in log.events if each.name in BY_ID_OF_NO_CLASS), None):
@@ -57,7 +61,7 @@ def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> V
     summaries = [event for event in story.others if class_of(event).role == "summary"]
     if summaries:
         return unknown(
-            f"{read} hold a launcher's summary only ({_where(summaries[0])}); give the log of the "
+            f"{read} hold a launcher's summary only ({where(summaries[0])}); give the log of the "
             "rank that it names",
             places=(place_of(summaries[0]),),
         )
@@ -73,15 +77,20 @@ def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> V
 
 def _named_only(event: LogEvent, read: str) -> Verdict:
     """A line that is of no class: what it means is known, not that it ended the training."""
-    row = fitted(BY_ID_OF_NO_CLASS[event.name], _text(event))
+    row = fitted(BY_ID_OF_NO_CLASS[event.name], text_of(event))
     return replace(
         unknown(
-            f"no line of a known class in {read}; {_where(event)} has the message of {row.id}: "
+            f"no line of a known class in {read}; {where(event)} has the message of {row.id}: "
             f"{row.why} {row.fix}",
             places=(place_of(event),),
         ),
         causes=(row.id,),
     )
+
+
+def stopped_after(first: LogEvent, log: Log) -> Check | None:
+    """The check of a curve that fails, where people or a scheduler then stopped the run."""
+    return _failing(log, None) if first.name in STOPPED else None
 
 
 def _failing(log: Log, recorder: FlightRecorder | Unknown | None) -> Check | None:
@@ -150,79 +159,38 @@ def _judge_memory(
     event = first if first is not None and first.name == MEMORY else events[0]
     needs = plan(job, target, chosen, job_gpus, checkpoint, host, shape, own)
     fits = what_fits(event.text, job, needs)
-    return replace(verdict, fix=f"{verdict.fix} {fits}") if fits else verdict
+    if (stage := stage_of_event(event)) is not None:
+        summary, fits = f"{verdict.summary}; {stage.summary}", fits if needs is not None else ""
+        return replace(verdict, summary=summary, fix=joined(stage.fix, fits), also=())
+    if shared := ranks_on_one_gpu(log, event):
+        return replace(verdict, fix=shared)
+    return replace(verdict, fix=joined(verdict.fix, fits, fitted_before(log, event)))
 
 
 def _verdict(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     story = story_of(log)
     if story.first is not None and story.first.name == row.id:
-        return _first(row, log, torch)
+        if stopped := stopped_after(story.first, log):
+            return note(f"{where(story.first)}: it ended a run of which {stopped.slug} fails")
+        return verdict_on_first(row, log, torch)
     if own := [event for event in story.warnings if event.name == row.id]:
         return _warning(row, own, log, torch, "")
     if own := [event for event in story.overcome if event.name == row.id]:
-        warning = _warning(row, own, log, torch, "; training went on after it")
-        return replace(warning, status=Status.NOTE) if row.id == PREEMPTED else warning
+        ended = all(ENDED in event.groups for event in own)
+        after = "after the training had ended well" if ended else "training went on after it"
+        warning = _warning(row, own, log, torch, f"; {after}")
+        return warning if _is_warned(row) else replace(warning, status=Status.NOTE)
     if own := [event for event in story.others if event.name == row.id]:
-        return skip(_consequence(own, story.first))
+        return skip(consequence(own, story.first))
     if row.id == SCALER and any(curve.name == "loss_scale" for curve in log.curves):
         return nonfinite.scale_holds(log)
     return ok(f"no such line in {_extent(log)}")
 
 
-def _first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
-    story = story_of(log)
-    assert story.first is not None
-    others = [event for event in story.others if class_of(event).role != "summary"]
-    event, named = story.first, _refined(row, story.first)
-    culprit = waited_for(log) if row.id == TIMEOUT else None
-    about = culprit.summary + "; " if culprit else f"({named.id}) " if named is not row else ""
-    message = f"first cause, {_where(event)}: {about}{_detail(row, event)}"
-    places = (place_of(event), *_own_frame(event), *_folded(others, event))
-    causes = tuple(dict.fromkeys((named, *_causes(row, event))))
-    return fail(
-        message,
-        *_commands(named, event),
-        fix=culprit.fix if culprit else _fix(row, event, log, torch),
-        owner=fitted(named, _text(event)).owner,
-        retry=_outlook(named, event),
-        places=places[: MOST_PLACES + 1],
-        causes=tuple(each.id for each in causes if each.messages),
-        also=_also(fitted(each, _text(event)) for each in causes[1:]),
-    )
-
-
-def _refined(row: Cause, event: LogEvent) -> Cause:
-    """The row that says more about this line than its class."""
-    if not row.messages and (causes := _causes(row, event)):
-        return causes[0]
-    first = next(iter(with_message(_text(event))), row)
-    return row if first.code or first.role == "harmless" else first
-
-
-def _text(event: LogEvent) -> str:
-    """The lines of an event: later ones of the same message may say more than the first."""
-    return "\n".join(event.excerpt) or event.text
-
-
-def _outlook(row: Cause, event: LogEvent) -> str:
-    """What a restart brings, in the words of `Cause.retry`; "" where the cause is not known."""
-    return row.retry if row.messages else ""
-
-
-def _own_frame(event: LogEvent) -> tuple[Place, ...]:
-    """The last frame of the program in the traceback, which one opens first."""
-    path, _, rest = event.groups.get("code", "").rpartition(":")
-    line = rest.split(" ", 1)[0]
-    if not path or not line.isdigit():
-        return ()
-    return (
-        Place(
-            path=path,
-            line=int(line),
-            text=event.groups.get("source", ""),
-            message="the last frame of the program",
-        ),
-    )
+def _is_warned(row: Cause) -> bool:
+    """Whether a line of the row is a fault although the training went on: it runs on a node with a
+    fault, or without its GPU."""
+    return row.retry == OF_NODE or row.id in WITHOUT_GPU
 
 
 def _warning(
@@ -231,116 +199,26 @@ def _warning(
     count = sum(event.count for event in events)
     times = f"{count:,} times, first at " if count > 1 else ""
     return warn(
-        f"{times}{_where(events[0])}: {_detail(row, events[0])}{suffix}",
-        *_commands(_refined(row, events[0]), events[0]),
-        fix=_fix(row, events[0], log, torch),
+        f"{times}{where(events[0])}: {detail_of(row, events[0])}{suffix}",
+        *commands_of(refined(row, events[0]), events[0]),
+        fix=fix_of(row, events[0], log, torch),
         places=tuple(map(place_of, events[:MOST_PLACES])),
     )
-
-
-def _commands(row: Cause, event: LogEvent) -> tuple[str, ...]:
-    """The row's commands for what the event names, and the check that finds it before a run."""
-    check = (f"doctor run --only {row.next_check}",) if row.next_check else ()
-    return (*fitted(row, _text(event)).commands, *check)
-
-
-def _detail(row: Cause, event: LogEvent) -> str:
-    if row.id == MEMORY and (described := describe_oom(event.text)):
-        return described.summary
-    text = event.text
-    if not row.messages and not _causes(row, event):
-        text += "; cause not known"
-    if len(text) <= LONGEST:
-        return text
-    return text[:LONGEST].rsplit(" ", 1)[0] + " ..."
-
-
-def _fix(row: Cause, event: LogEvent, log: Log, torch: Torch | Unknown) -> str:
-    """The remedy for what the event says and for the versions of the log or of the facts."""
-    if (named := _refined(row, event)) is not row:
-        return fitted(named, _text(event)).fix
-    if (of_event := fitted(row, _text(event))).fix != row.fix:
-        return of_event.fix
-    for remedy in row.remedies:
-        version = log.versions.get(remedy.package, "")
-        if not version and remedy.package == "torch" and isinstance(torch, Torch):
-            version = torch.version
-        if version and _holds(version, remedy.since, remedy.until):
-            return remedy.fix
-    return row.fix
-
-
-def _causes(row: Cause, event: LogEvent) -> tuple[Cause, ...]:
-    """The causes that have the line as their message, of the same rows as `doctor explain`; the
-    class itself first, unless it is for exceptions of no class."""
-    others = [each for each in with_message(_text(event)) if each.fix and each.id != row.id]
-    return (*((row,) if row.messages else ()), *others)[:MOST]
-
-
-def _also(causes: Iterable[Cause]) -> tuple[str, ...]:
-    """A line for each cause that is no class: that one has a check of its own."""
-    return further(each for each in causes if not each.code)
-
-
-def _holds(version: str, since: str, until: str) -> bool:
-    try:
-        number = Version(version)
-        return (not since or number >= Version(since)) and (not until or number < Version(until))
-    except InvalidVersion:
-        return False
-
-
-def _where(event: LogEvent) -> str:
-    """ "train.log:12, rank 3, 03:12:07": a clock time only where the log has one."""
-    rank = f", rank {event.rank}" if event.rank is not None else ""
-    clock = time.strftime(", %H:%M:%S", time.gmtime(event.time)) if event.time is not None else ""
-    return f"{event.path}:{event.line}{rank}{clock}"
-
-
-def place_of(event: LogEvent, message: str = "") -> Place:
-    return Place(
-        path=event.path, line=event.line, rank=event.rank, text=event.text, message=message
-    )
-
-
-def _consequence(events: list[LogEvent], first: LogEvent | None) -> str:
-    count = sum(event.count for event in events)
-    times = f"{count:,} lines" if count > 1 else "1 line"
-    after = f", taken as a consequence of {class_of(first).code} {first.name}" if first else ""
-    return f"{times}, first at {_where(events[0])}{after}"
-
-
-def _folded(events: list[LogEvent], first: LogEvent) -> list[Place]:
-    """One place for each class of consequences, with the ranks and the delay."""
-    by_class = sorted(events, key=lambda event: event.name)
-    places = []
-    for name, same in groupby(by_class, key=lambda event: event.name):
-        members = list(same)
-        places.append(place_of(members[0], f"consequence: {name}{_spread(members, first)}"))
-    return sorted(places, key=lambda place: (place.path, place.line))
-
-
-def _spread(events: list[LogEvent], first: LogEvent) -> str:
-    ranks = {event.rank for event in events if event.rank is not None}
-    text = f", {len(ranks)} ranks" if len(ranks) > 1 else ""
-    times = [event.time for event in events if event.time is not None]
-    if first.time is not None and times and 0 <= min(times) - first.time < 10 * 86400:
-        text += f", {min(times) - first.time:.0f} s later"
-    return text
 
 
 def _check(row: Cause) -> Check:
     """The row as `doctor explain` prints it and the engine judges it."""
     first = ("it is the first cause of a failure",)
     overcome = ("a line of the class is in the log, and the training goes on after it",)
+    is_warned = _is_warned(row) or row.role == "warning"
     return Check(
         code=row.code,
         slug=row.id,
         title=row.title,
         why=row.why,
         passes=("no line of the class is in the log",),
-        notes=overcome if row.id == PREEMPTED else (),
-        warns=() if row.id == PREEMPTED else overcome,
+        notes=() if is_warned else overcome,
+        warns=overcome if is_warned else (),
         fails=() if row.role in ("warning", "summary") else first,
         fix=row.fix,
         commands=row.commands,

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from doctor._util.records import Unknown
 from doctor._util.units import count, gib
-from doctor.errors.memory_numbers import FULL, ONE_REQUEST, Numbers, describe_oom, read_numbers
+from doctor.errors.memory_numbers import (
+    FULL,
+    ONE_REQUEST,
+    OTHER_PROCESS,
+    Numbers,
+    describe_oom,
+    read_numbers,
+)
+from doctor.errors.memory_stage import Stage, stage_of
+from doctor.facts.log import Log, LogEvent
 from doctor.facts.memory.plan import Plan
 from doctor.job.job import Job
 
@@ -12,6 +23,56 @@ NOT_STATED = (
     "What would fit is not known: no size of the model is stated. `doctor run --params 8B "
     "--batch-size N --save-facts box.json` on the machine, then --facts box.json here, computes it."
 )
+
+FITTED = 10
+"""Logged steps before the failure after which the size of a step did fit. Our own number."""
+
+
+def stage_of_event(event: LogEvent) -> Stage | None:
+    """The part of the program that failed; None where the numbers say something else than that the
+    step needs too much."""
+    described = describe_oom(event.text)
+    if described is not None and described.kind != FULL:
+        return None
+    return stage_of(event.groups.get("functions", ""))
+
+
+OF_GPU = re.compile(r"\bGPU (\d{1,3}) has a total")
+
+
+def ranks_on_one_gpu(log: Log, event: LogEvent) -> str:
+    """That several ranks filled one GPU, whose memory other processes hold: each other's."""
+    described, gpu = describe_oom(event.text), OF_GPU.search(event.text)
+    if described is None or described.kind != OTHER_PROCESS or gpu is None:
+        return ""
+    alike = (
+        each.rank
+        for each in log.events
+        if each.name == event.name and (of := OF_GPU.search(each.text)) and of[1] == gpu[1]
+    )
+    ranks = {rank for rank in alike if rank is not None}
+    if len(ranks) < 2:
+        return ""
+    return (
+        f"{len(ranks)} ranks allocate on GPU {gpu[1]}: let each use its own, before anything is "
+        'put on a GPU: torch.cuda.set_device(int(os.environ["LOCAL_RANK"])), .to(local_rank) in '
+        'place of .to("cuda:0"), and map_location for torch.load.'
+    )
+
+
+def fitted_before(log: Log, event: LogEvent) -> str:
+    """That many steps were logged before: no setting of the batch is too large in general."""
+    own = (curve for curve in log.curves if curve.path == event.path and curve.name == "loss")
+    steps = next((sum(line < event.line for line in curve.lines) for curve in own), 0)
+    if steps < FITTED:
+        return ""
+    return (
+        f"{steps:,} steps were logged before it, so a usual step fits: look for one batch of "
+        f"longer "
+        "samples (cut them off, or bound the tokens of a batch), for memory that grows (a loss "
+        "kept without .item(), outputs in a list), and for what a later step adds (an evaluation, "
+        "a checkpoint)."
+    )
 
 
 def what_fits(text: str, job: Job, needs: Plan | Unknown | None) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from doctor.checks.log.classes import CLASSES, HARMLESS
+from doctor.checks.log.classes import CLASSES, CONDITIONS, HARMLESS
 from doctor.log.patterns import LinePattern
 
 
 def line_patterns() -> tuple[LinePattern, ...]:
-    """Specific classes first, then a launcher's summaries, then harmless texts."""
+    """Specific classes first, then a launcher's summaries, conditions, and harmless texts."""
     ordered = sorted(CLASSES, key=lambda row: row.role == "summary")
     return tuple(
-        LinePattern(row.id, "|".join(row.messages), harmless=row.role == "harmless")
-        for row in (*ordered, *HARMLESS)
+        LinePattern(row.id, "|".join(row.messages), harmless=not row.code)
+        for row in (*ordered, *CONDITIONS.values(), *HARMLESS)
         if row.messages
     )

@@ -190,6 +190,34 @@ def diverged(values: Sequence[float]) -> tuple[float, float] | None:
     return (math.exp(lowest), math.exp(final)) if _trend(logs[since:]) > RISING else None
 
 
+LOST = 0.2
+"""Share of what a run had gained, from which on it is lost. Our own number."""
+EXPLODED = 5.0
+"""Times the usual gradient norm, three values in a row. Our own number."""
+
+
+def lost(values: Sequence[float]) -> tuple[float, float] | None:
+    """The best and the final level of a series that falls, if a fifth of what was gained is
+    certainly lost at the end; of any sign, unlike `diverged`."""
+    if len(values) < FEWEST:
+        return None
+    levels = levels_of(values)
+    *before, final = levels.medians
+    lowest, first = min(before), before[0]
+    rise, width = final - lowest, levels.starts[1] - levels.starts[0]
+    certain = ERRORS * OF_MEDIAN * noise_of(values) * math.sqrt(2 / width)
+    return (lowest, final) if rise > max(LOST * (first - lowest), certain) else None
+
+
+def exploded(norms: Sequence[float]) -> int | None:
+    """The index from which three values in a row are five times the median of those before."""
+    for at in range(SMALLEST_WINDOW, len(norms) - 2):
+        usual = median(norms[:at])
+        if min(norms[at : at + 3]) > EXPLODED * usual > 0:
+            return at
+    return None
+
+
 def _trend(values: Sequence[float]) -> float:
     """Mann-Kendall's statistic: standard errors by which rises outnumber falls; at most 200
     values are compared."""

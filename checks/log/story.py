@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,14 +11,22 @@ from doctor.checks.log.classes import BY_SLUG
 from doctor.errors.cause import Cause
 from doctor.errors.match import with_message
 from doctor.facts.log import Log, LogEvent, RootCause
+from doctor.log.collector import ENDED
 
 BEGINNINGS = {"cause": 0, "crash": 0, "exception": 1, "consequence": 1}
 """Roles of events that can begin a failure: a specific cause goes before what may follow from it,
 wherever it stands, since a watchdog or a kernel often reports it late."""
 BELOW = 2
 """Lines below a wrapper's line in which the exception that it announces stands."""
+TEARDOWN = frozenset(
+    ("crash", "consequence", "summary", "interrupted", "scheduler-ended", "nccl-error")
+)
+"""Roles and rows of what processes print when they are ended."""
 LOST = "peer-lost"
 """Ranks whose peer died say so before the launcher says which one."""
+CANCELLED = "scheduler-ended"
+OF_PROGRAM = re.compile(r"\bXid\b.{0,40}: (?:13|31|43|45)\b")
+"""What the driver prints of a fault of the program, which prints more."""
 CONFIRMED = frozenset(("confirmed", "memcg", "slurm", "kubernetes", "ray"))
 """Groups of a line that says whose limit of memory a killed process had reached."""
 
@@ -61,7 +70,7 @@ def _story_of(same: _Same) -> Story:
     known = [event for event in log.events if event.name in BY_SLUG]
     warnings = [event for event in known if _role(event) == "warning"]
     serious = [event for event in known if _role(event) != "warning"]
-    open_ = [event for event in serious if not event.recovered]
+    open_ = [event for event in serious if not _is_overcome(event)]
     candidates = [event for event in open_ if _role(event) in BEGINNINGS]
     by_time = _comparable(candidates)
     files = {file.path: number for number, file in enumerate(log.files)}
@@ -87,10 +96,16 @@ def _story_of(same: _Same) -> Story:
     return Story(
         first=first,
         others=tuple(event for event in open_ if event is not first),
-        overcome=tuple(event for event in serious if event.recovered),
+        overcome=tuple(event for event in serious if _is_overcome(event)),
         warnings=tuple(warnings),
         by_time=by_time,
     )
+
+
+def _is_overcome(event: LogEvent) -> bool:
+    """Whether steps were logged after it, or it only took down a run that had ended well."""
+    tears_down = _role(event) in TEARDOWN or event.name in TEARDOWN
+    return event.recovered or (ENDED in event.groups and tears_down)
 
 
 def _says_more(event: LogEvent, first: LogEvent) -> bool:
@@ -147,6 +162,12 @@ def _comparable(events: list[LogEvent]) -> bool:
 
 
 def _role(event: LogEvent) -> str:
+    """That of the class; srun cancels a step for no stated reason when one of its tasks failed,
+    and some Xids follow from an error of the program."""
+    if event.name == CANCELLED and not event.groups:
+        return "crash"
+    if OF_PROGRAM.search(event.text):
+        return "consequence"
     return class_of(event).role
 
 

@@ -8,14 +8,23 @@ from typing import Literal
 from doctor._util.owner import Owner
 
 Role = Literal[
-    "cause", "crash", "exception", "consequence", "summary", "warning", "harmless", "symptom"
+    "cause",
+    "crash",
+    "exception",
+    "consequence",
+    "summary",
+    "warning",
+    "condition",
+    "harmless",
+    "symptom",
 ]
 """What a line of the row is in the story of a failure.
 
 cause: it begins one. crash: it begins one unless the process failed before. exception: it begins
 one unless something else came before it. consequence: usually the effect of something earlier,
 elsewhere, and the first cause only where nothing else is found. summary: a launcher's account of
-what happened, never a cause. warning: the training goes on. harmless: it looks like trouble and is
+what happened, never a cause. warning: the training goes on. condition: a setting or a warning that
+is harmless unless what it explains has failed. harmless: it looks like trouble and is
 none where nothing else is wrong. symptom: what people say of a training, never a line of a log.
 """
 
@@ -88,6 +97,10 @@ class Cause:
     refines: tuple[str, ...] = ()
     """Rows that say less about a message of this one, so that it comes before them. Of a class, a
     row without a code also replaces the reason, remedy, owner and outlook."""
+    explains: tuple[str, ...] = ()
+    """Of a condition: rows, and checks of curves, whose failure it is the reason of."""
+    passing: bool = False
+    """Of a condition: it is none any more once training steps were logged after it."""
     remedies: tuple[Remedy, ...] = ()
     """Replace `fix` for versions of packages that the log or the facts name."""
     yields_to: tuple[str, ...] = ()

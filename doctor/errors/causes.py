@@ -12,6 +12,7 @@ from doctor.errors.tables import (
     building,
     communication,
     compilation,
+    conditions,
     container_gpus,
     containers,
     contents,
@@ -136,6 +137,7 @@ TABLES = (
     symptoms_loss,
     symptoms_speed,
     symptoms_model,
+    conditions,
     harmless,
 )
 CAUSES: tuple[Cause, ...] = tuple(cause for table in TABLES for cause in table.ROWS)

@@ -17,8 +17,8 @@ RESERVED = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")
 RESERVED_IN_TOTAL = re.compile(rf"{_SIZE} reserved in total by PyTorch")
 UNITS = {"bytes": 1, "KiB": 1024, "MiB": MIB, "GiB": GIB, "TiB": GIB * 1024,
          "KB": 1000, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 1024}  # fmt: skip
-ONE_REQUEST, FULL = "one-request", "full"
-"""Kinds of messages: no batch changes it; the step needs too much."""
+ONE_REQUEST, FULL, OTHER_PROCESS = "one-request", "full", "other-process"
+"""Kinds of messages: no batch changes it; the step needs too much; it is another's memory."""
 OTHERS = 0.15
 """Share of the GPU that must be unaccounted for before other processes are blamed. Our own number:
 CUDA's own context and libraries take up to about 1 GiB."""
@@ -140,7 +140,7 @@ def _others(numbers: Numbers, head: str) -> Described | None:
     if missing < OTHERS * numbers.capacity:
         return None
     return Described(
-        "other-process",
+        OTHER_PROCESS,
         f"{head}: {gib(missing)} are neither free nor this process's",
         "Another process holds the memory: end it, or choose another GPU with "
         "CUDA_VISIBLE_DEVICES. nvidia-smi lists the processes. If it is this one, "

@@ -4,6 +4,7 @@ new name of an argument."""
 from __future__ import annotations
 
 PACKAGES = {
+    "transformer_engine_torch": '"transformer_engine[pytorch]" --no-build-isolation',
     "cv2": "opencv-python-headless", "sklearn": "scikit-learn", "PIL": "pillow", "yaml": "pyyaml",
     "skimage": "scikit-image", "dotenv": "python-dotenv", "attr": "attrs",
     "flash_attn": "flash-attn --no-build-isolation", "pkg_resources": '"setuptools<81"',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _JOINED = {
     "collective-mismatch": "parameters-without-gradient",
+    "column-changes-type": "columns-differ",
     "device-side-assert": "assert-labels assert-probabilities assert-embedding assert-index "
     "assert-gather",
     "too-many-open-files": "ipc-files",
@@ -162,7 +163,7 @@ _JOINED = {
     "decoder-missing": "video-undecodable",
     "compile-not-available": "triton-without-driver",
     "extension-not-built": "llama-cpp-not-built",
-    "network-missing": "certificate-not-trusted service-not-reachable",
+    "network-missing": "service-not-reachable",
     "hub-transfer-failed": "hub-rate-limit",
     "text-as-tensor": "texts-are-no-texts",
     "labels-exceed-classes": "sizes-without-meaning",

@@ -239,6 +239,21 @@ SAID: tuple[Said, ...] = (
         r"'load_metric' from 'datasets",
         "It is evaluate.load now: python -m pip install evaluate.",
     ),
+    (
+        "api-changed attribute-missing",
+        r"'(?P<name>(?:Dynamic|Static|Hybrid|Sliding\w*)Cache)' object has no attribute",
+        "{name} lost its old attributes (seen_tokens, get_max_length, get_usable_length, "
+        "key_cache): "
+        "code that was written for an older transformers calls it, most often the model's own "
+        "(trust_remote_code). Load without trust_remote_code where transformers knows the model, "
+        "take a newer revision of the repository, or install a transformers of its time (<4.48).",
+    ),
+    (
+        "library-does-not-fit",
+        r"(?P<library>libmpi\w*)\.so",
+        "{library} is part of Open MPI: load its module, apt-get install libopenmpi-dev, or conda "
+        "install openmpi, in the version that the package was built with.",
+    ),
     ("compile-failed", r"Ninja is required", "python -m pip install ninja."),
     (
         "api-changed attribute-missing",

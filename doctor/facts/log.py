@@ -49,7 +49,8 @@ class Curve(Section, frozen=True):
     """A metric over the steps; long curves are thinned evenly, non-finite values are all kept."""
 
     name: str
-    """loss, grad_norm, learning_rate, throughput or loss_scale."""
+    """loss, eval_loss, grad_norm, learning_rate, throughput, step_time, loss_scale, reward;
+    reward_spread: how much the rewards of one prompt's completions differ."""
     path: str
     rank: int | None = None
     steps: tuple[int, ...] = ()

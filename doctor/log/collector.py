@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 
+from doctor._util.median import median
 from doctor.errors.match import TRIED_AGAIN
 from doctor.facts.log import LogEvent, RankSeen
 from doctor.log.launcher import Launcher
@@ -28,6 +29,15 @@ RECOVERED = 3
 do not wait for each other log a line or two after one of them failed."""
 LOOK_BACK = 60
 """Lines before an event in which its time is looked for."""
+QUIET = "quiet"
+"""Group of an event before which nothing was written for so many seconds."""
+FEWEST_GAPS, FAR_APART = 5, 20
+"""Gaps between lines that say what is usual, and times that more is no accident. Our own "
+"numbers."""
+HOUR, SHORTEST_QUIET, LONGEST_QUIET, ZONES = 3600, 1200, 30 * 86_400, 26 * 3600
+"""Seconds; above the last one no difference of time zones explains it."""
+ENDED = "ended"
+"""Group of an event below the line that says that the run ended well."""
 UNCAUGHT = "uncaught-exception"
 """The class of an exception that ends a traceback and is in no other class."""
 END = 40
@@ -80,8 +90,8 @@ class Collector:
     """Of the file; lines may name another."""
     progress: int = 0
     """Lines of training metrics so far."""
-    finished: bool = False
-    """The last line about the run as a whole says that it ended well."""
+    finished: int = 0
+    """The line that says that the run ended well; 0 where metrics follow."""
     omitted: int = 0
     tracebacks: Tracebacks = field(default_factory=Tracebacks)
     launcher: Launcher = field(init=False)
@@ -214,10 +224,14 @@ class Collector:
         if traceback and traceback.code:
             groups.setdefault("code", excerpt(traceback.code))
             groups.setdefault("source", excerpt(traceback.source.strip()))
+        if traceback and traceback.functions:
+            groups.setdefault("functions", " ".join(filter(None, traceback.functions)))
         text = excerpt(line.text, match.start())
         frames = map(excerpt, traceback.frames) if traceback else ()
-        stamps = map(time_of, (line.text, *islice(before, LOOK_BACK)))
+        stamps = [time_of(text) for text in (line.text, *islice(before, LOOK_BACK))]
         time = next((stamp for stamp in stamps if stamp is not None), None)
+        if stamps[0] is not None and (quiet := quiet_before(stamps[0], stamps[1:])):
+            groups.setdefault(QUIET, f"{quiet:.0f}")
         return _Event(
             name, harmless, line.number, None, time, text, (*frames, text), groups, self.progress,
             last_time=time,
@@ -242,7 +256,9 @@ class Collector:
         )
 
     def _complete(self, event: _Event) -> LogEvent:
-        overcome = self.finished or self.progress - event.progress >= RECOVERED
+        overcome = self.finished > event.last_line or self.progress - event.progress >= RECOVERED
+        if 0 < self.finished < event.line:
+            event.groups[ENDED] = str(self.finished)
         return LogEvent(
             name=event.name,
             path=self.path,
@@ -257,6 +273,20 @@ class Collector:
             last_time=event.last_time,
             recovered=event.recovered or overcome,
         )
+
+
+def quiet_before(time: float, before: list[float | None]) -> float:
+    """Seconds without a line before a time, where they are far more than between the lines before
+    it (the nearest first); else 0. Clocks may be of two time zones: whole hours say nothing."""
+    stamps = [stamp for stamp in before if stamp is not None]
+    gaps = [later - earlier for later, earlier in pairwise(stamps)]
+    if len(gaps) < FEWEST_GAPS:
+        return 0
+    usual, quiet = max(1.0, median(gaps)), time - stamps[0]
+    beyond_hours = abs((quiet + HOUR / 2) % HOUR - HOUR / 2)
+    if not max(SHORTEST_QUIET, FAR_APART * usual) < quiet < LONGEST_QUIET:
+        return 0
+    return quiet if quiet > ZONES or beyond_hours > 3 * usual + 60 else 0
 
 
 def _alike(groups: dict[str, str]) -> tuple[str, str]:

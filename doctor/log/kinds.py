@@ -13,7 +13,16 @@ from doctor.log.templates import letters_of
 
 REMEMBERED = 8 << 20
 """Bytes of templates that are remembered."""
-FINISHED = (b"train_runtime", b"training complete")
+SUMMARY = b"train_runtime"
+FINISHED = (
+    SUMMARY,
+    b"training complete",
+    b"training finished",
+    b"finished training",
+    b"training done",
+    b"`trainer.fit` stopped: `max_",
+    b"worker group successfully finished",
+)
 """Texts, in lower case, that a training prints when it ended: the Trainer's summary, and others."""
 
 
@@ -55,7 +64,7 @@ class Kinds:
         if patterns or any(cue in head for cue in CUES):
             return Kind.CANDIDATE, patterns
         lower = row.lower()
-        if any(cue in lower for cue in FINISHED):
+        if SUMMARY in lower or (b"epoch" not in lower and any(cue in lower for cue in FINISHED)):
             return Kind.FINISHED, ()
         if is_metric_row(lower):
             return Kind.NONFINITE if is_nonfinite_row(lower) else Kind.METRIC, ()

@@ -62,7 +62,7 @@ class TextReader:
         if first >= stop:
             return
         self.collector.progress += stop - first
-        self.collector.finished = False
+        self.collector.finished = 0
         at = first
         while (wanted := at + self.curves.until_wanted()) < stop:
             self.curves.pass_over(wanted + 1 - at)
@@ -95,13 +95,13 @@ class TextReader:
         kind, patterns = self._kinds.of(row)
         if kind in (Kind.METRIC, Kind.NONFINITE):
             collector.progress += 1
-            collector.finished = False
+            collector.finished = 0
             if self.curves.wants(kind is Kind.NONFINITE):
                 self._read_metric_row(row, number)
         elif kind is Kind.VERSION:
             versions.read(clean(row), self.versions)
         elif kind is Kind.FINISHED:
-            collector.finished = True
+            collector.finished = number
         elif kind is Kind.CANDIDATE and is_metric_row(row.lower()):
             self._read_metric_row(row, number)
         if kind is Kind.CANDIDATE or (collector.reads_on() and kind is not Kind.FINISHED):

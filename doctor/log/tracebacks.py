@@ -24,7 +24,7 @@ EXCEPTION = re.compile(
 BARE = re.compile(
     r"^(?:\[?(?:ERROR|CRITICAL|FATAL)\b.{0,100}?[\]:] ?)?"
     r"(?P<exception>(?:[A-Za-z_]\w{0,60}\.){0,8}"
-    r"(?:_?[A-Z]\w{2,60}(?:Error|Exception|Interrupt)|Exception))"
+    r"(?:_?[A-Z]\w{1,60}(?:Error|Exception|Interrupt)|Exception))"
     r":(?: (?P<message>\S.*)|\s*)$"
 )
 """An exception without a traceback: a log that was cut, a notebook, a server's log."""
@@ -48,6 +48,8 @@ class Traceback:
     """The last frame that is not in an installed package: "train.py:12 in main"."""
     source: str = ""
     """The line of that frame as the traceback has it."""
+    functions: deque[str] = field(default_factory=lambda: deque(maxlen=24))
+    """Of the last frames, the innermost last."""
     _is_own: bool = False
 
     def add(self, body: str) -> None:
@@ -56,6 +58,7 @@ class Traceback:
         match = FRAME.search(body) or RICH_FRAME.search(body)
         if match:
             self.frames.clear()
+            self.functions.append(match[3] or "")
             self._is_own = not is_installed(match[1])
             if self._is_own:
                 self.code = f"{match[1]}:{match[2]}" + (f" in {match[3]}" if match[3] else "")

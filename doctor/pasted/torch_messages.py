@@ -62,7 +62,7 @@ OF_MACHINE = (
     "host_tools",
 )
 """Tables whose rows explain what other checks only observe. Many of their lines name no error."""
-UNTOLD = ("harmless", "symptom", "consequence", "summary")
+UNTOLD = ("condition", "harmless", "symptom", "consequence", "summary")
 MOST_REPORTED, LONGEST_LINE = 32, 800
 """An out-of-memory message has its last number after some 600 characters."""
 START = re.compile(r"UserWarning: CUDA initialization: |busy or unavailable")

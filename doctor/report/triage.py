@@ -82,11 +82,12 @@ def _why(finding: Finding) -> str:
 
 
 def _harmless(log: Log) -> Iterator[Line]:
-    if not log.harmless:
+    texts = [event for event in log.harmless if row(event.name).role == "harmless"]
+    if not texts:
         return
     yield Line()
     yield Line("  harmless", "", "bold")
-    for event in log.harmless:
+    for event in texts:
         times = f"{event.count:,} × " if event.count > 1 else ""
         yield Line("    ", f"{times}{event.name}: {shown(event.text, 160)}", "dim", "dim")
 

@@ -7,7 +7,7 @@ from logs import findings, problems, read
 
 from doctor._util.records import Unknown
 from doctor.checks.log.classes import CLASSES
-from doctor.checks.log.judges import PREEMPTED
+from doctor.checks.log.judges import OF_NODE, WITHOUT_GPU
 from doctor.errors.cause import Cause
 from doctor.errors.causes import CAUSES
 from doctor.errors.memory_numbers import describe_oom, read_numbers
@@ -33,16 +33,19 @@ def test_a_class_fails_as_the_first_cause_passes_without_a_line_and_may_be_unkno
 
 
 @pytest.mark.parametrize("row", BEGINNING, ids=lambda row: row.id)
-def test_a_class_that_the_training_overcame_only_warns(row: Cause) -> None:
+def test_what_a_training_overcame_is_a_note_unless_the_node_or_its_gpu_is_at_fault(
+    row: Cause,
+) -> None:
     overcome = findings(read(log=f"{row.examples[0]}\n{STEPS}"))
-    assert overcome[row.id].status is (Status.NOTE if row.id == PREEMPTED else Status.WARN)
+    stays = row.retry == OF_NODE or row.id in WITHOUT_GPU
+    assert overcome[row.id].status is (Status.WARN if stays else Status.NOTE)
     assert overcome["first-cause"].status is Status.UNKNOWN
 
 
 def test_a_warning_stays_one_however_the_training_ends() -> None:
-    (row,) = (row for row in CLASSES if row.role == "warning")
-    for text in (f"{row.examples[0]}\n{STEPS}", f"{row.examples[0]}\n"):
-        assert findings(read(log=text))[row.id].status is Status.WARN
+    for row in (row for row in CLASSES if row.role == "warning"):
+        for text in (f"{row.examples[0]}\n{STEPS}", f"{row.examples[0]}\n"):
+            assert findings(read(log=text))[row.id].status is Status.WARN
 
 
 def test_a_summary_alone_is_unknown_and_asks_for_the_logs_of_the_rank() -> None:

@@ -223,3 +223,16 @@ def test_the_rank_that_a_line_names_wins_over_the_number_of_a_viewer() -> None:
 )
 def test_a_failure_says_what_a_restart_brings(text: str, retry: str) -> None:
     assert failure(text).verdict.retry == retry
+
+
+def test_a_rank_that_waits_in_another_collective_left_the_common_path() -> None:
+    def waits(rank: int, numel: int) -> str:
+        return timeout(rank, 7).replace("NumelIn=1,", f"NumelIn={numel},")
+
+    found = failure("".join(waits(rank, 25_559_081) for rank in range(3)) + waits(3, 3))
+    assert "rank 3 is elsewhere" in found.verdict.summary
+    assert "same number of batches" in found.fix
+    alike = failure("".join(waits(rank, 9) for rank in range(4)))
+    assert "elsewhere" not in alike.verdict.summary
+    halves = failure("".join(waits(rank, 9 + rank % 2) for rank in range(4)))
+    assert "elsewhere" not in halves.verdict.summary

@@ -41,7 +41,11 @@ GOOD = (
     curve("learning_rate", [0.0, 5e-5, *decay()]),
     curve("loss_scale", [65536.0, 32768.0, 16384.0] + [16384.0] * 50),
     curve("throughput", [1000.0] * 60),
+    curve("reward", [0.1 + step / 200 for step in range(120)], "rl.log"),
+    curve("reward_spread", [0.3] * 120, "rl.log"),
+    curve("eval_loss", [1.0 - step / 50 for step in range(20)]),
 )
+RISING = [0.9 + n / 40 for n in range(50)]
 BAD = {
     "loss-zero-gradnorm-nan": (
         (loss([2.0, 0.0, 0.0]), curve("grad_norm", [1.0, NAN, NAN])),
@@ -52,12 +56,20 @@ BAD = {
         (loss(falling(30)), curve("grad_norm", [1.0] * 5 + [INF] * 25)),
         Status.FAIL,
     ),
-    "loss-spike": ((loss([*falling()[:150], 3.5, *falling()[151:]]),), Status.WARN),
+    "loss-spike": ((loss([*falling(197, 0.01), 1.0, 1.0, 0.98]),), Status.WARN),
     "loss-divergence": ((loss(falling(160) + [0.6 + 0.05 * n for n in range(60)]),), Status.FAIL),
     "loss-plateau": ((loss([2.0] * 100),), Status.WARN),
     "learning-rate-zero": ((curve("learning_rate", [0.0] * 5),), Status.FAIL),
+    "rewards-alike": ((curve("reward_spread", [0.0] * 30),), Status.FAIL),
+    "evaluation-rises": (
+        (loss(falling(60, 0.0)), curve("eval_loss", [1.0 - n / 50 for n in range(10)] + RISING)),
+        Status.WARN,
+    ),
     "throughput-falling": ((curve("throughput", [100.0] * 60 + [40.0] * 60),), Status.WARN),
 }
+
+
+HELD = [min(0.9, 0.1 + step / 100) for step in range(120)]
 
 
 def test_every_rule_over_curves_has_a_bad_example() -> None:
@@ -103,6 +115,15 @@ def test_noise_alone_is_no_spike(seed: int) -> None:
         ((curve("grad_norm", [NAN, NAN, INF, INF, INF, *[1.0] * 40]),), set()),  # calibration
         ((curve("grad_norm", [*[1.0] * 40, INF, *[1.0] * 40]),), set()),  # the scale grew
         ((loss([0.69, 0.65, 0.61]), curve("learning_rate", [0.0] * 3)), set()),  # "lr: 0."
+        ((curve("step_time", [6000.0] * 60 + [13000.0] * 60),), {"throughput-falling"}),
+        ((loss(falling(60, 0.0)), curve("eval_loss", [1.0, 0.8, 0.7, 0.71, 0.72, 0.73])), set()),
+        ((loss([1.0] * 60), curve("eval_loss", [0.9] * 3 + RISING)), {"loss-plateau"}),
+        ((loss([2.0] * 30), curve("grad_norm", [0.0] * 30)), {"loss-plateau"}),
+        ((curve("reward", [0.0] * 30),), {"rewards-alike"}),
+        ((curve("reward", [0.0] * 5), curve("reward_spread", [0.0] * 5)), set()),  # too few
+        ((curve("reward", [0.0] * 8 + [0.1] * 30), curve("reward_spread", [0.2] * 38)), set()),
+        ((curve("reward", HELD + [0.9 - n / 60 for n in range(50)]),), {"rewards-alike"}),
+        ((loss([0.0, 0.001] * 60 + [0.01] * 80), curve("reward", HELD)), set()),  # of a policy
     ],
 )
 def test_what_is_normal_and_what_is_not(curves: tuple[Curve, ...], slugs: set[str]) -> None:
@@ -173,6 +194,14 @@ def test_below_20_points_nothing_is_said_of_the_shape(slug: str) -> None:
             "loss-spike": ("loss", [*[1.0, 1.01] * 9, 9.0]),
             "loss-divergence": ("loss", [2.0, 1.0, 0.5, *[4.0 + n for n in range(16)]]),
             "loss-plateau": ("loss", [2.0 + 0.001 * (n % 2) for n in range(19)]),
+            "rewards-alike": ((curve("reward_spread", [0.0] * 30),), Status.FAIL),
+            "evaluation-rises": (
+                (
+                    loss(falling(60, 0.0)),
+                    curve("eval_loss", [1.0 - n / 50 for n in range(10)] + RISING),
+                ),
+                Status.WARN,
+            ),
             "throughput-falling": ("throughput", [100.0] * 9 + [40.0] * 10),
         }[slug],
         Status.SKIP,
@@ -275,3 +304,32 @@ def test_a_divergence_is_found_in_noise(sigma: float) -> None:
         Status.NOTE,
         Status.PASS,
     )
+
+
+LOST = [10 - 4 * step / 30 for step in range(30)] + [6.4, 6.8, 7.2] + [7.6] * 40
+"""A cross-entropy that ends at that of the words' frequencies."""
+
+
+def test_a_loss_that_is_lost_diverges_where_the_gradient_norm_exploded() -> None:
+    norm, calm = [2.0] * 28 + [20.0, 40.0, 60.0, 80.0] + [0.4] * 41, [2.0] * 73
+    rate = curve("learning_rate", [3e-3] * 73)
+    found = findings(with_curves(loss(LOST), curve("grad_norm", norm), rate))["loss-divergence"]
+    assert found.status is Status.FAIL
+    assert "80" in found.verdict.summary
+    assert "0.003, its highest value" in found.verdict.summary
+    assert problems(with_curves(loss(LOST), curve("grad_norm", calm), rate)) == {}
+    recovered = LOST[:33] + [6.4 - step / 100 for step in range(40)]
+    assert problems(with_curves(loss(recovered), curve("grad_norm", norm), rate)) == {}
+
+
+def test_a_constant_loss_fails_where_no_gradient_arrives() -> None:
+    frozen = with_curves(loss([2.0] * 30), curve("grad_norm", [0.0] * 30))
+    assert problems(frozen) == {"loss-plateau": Status.FAIL}
+    assert problems(with_curves(loss([2.0] * 30))) == {"loss-plateau": Status.WARN}
+
+
+@pytest.mark.parametrize(("level", "guessed"), [(0.693, True), (2.3026, True), (0.701, False)])
+def test_a_loss_at_the_level_of_guessing_is_named_so(level: float, guessed: bool) -> None:
+    found = findings(with_curves(loss([level, level + 1e-4, level - 1e-4] * 20)))["loss-plateau"]
+    assert found.status is Status.NOTE
+    assert ("guessing" in found.verdict.summary) is guessed

@@ -44,8 +44,10 @@ def test_an_example_matches_no_other_class_but_a_launchers_summary() -> None:
 ALSO = {
     "bitsandbytes-setup": {"extension-abi-mismatch"},  # its library lacks a symbol
     "cudnn-sdpa-nan": {"nan-in-backward"},  # one function of many
+    "peer-lost": {"rendezvous-timeout"},  # of a node that had joined before
     "scaler-collapse": {"first-overflows"},  # the last overflow of many
     "shm-bus-error": {"disk-full", "nccl-error"},  # the file system of /dev/shm
+    "weights-not-loaded": {"new-head"},  # layers, not only a head
 }
 """Special cases of other classes; they come first in the table."""
 

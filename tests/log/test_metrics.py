@@ -53,7 +53,7 @@ def curve(log: Log, name: str) -> Curve:
         ("Epoch 1: 10%|#| 3/30 [00:01<00:09, loss=0.31, v_num=0]", {"loss": 0.31}),
         ("INFO loss: -inf", {"loss": "-inf"}),
         ("loss: tensor(0.25, device='cuda:0')", {"loss": 0.25}),
-        ("{'eval_loss': 2.5, 'eval_runtime': 1.0}", {}),
+        ("{'eval_loss': 2.5, 'eval_runtime': 1.0}", {"eval_loss": 2.5}),
         ("{'train_runtime': 5.0, 'train_loss': 0.5}", {}),
         ("weight loss: about 3 kg", {}),
     ],

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from doctor.checks.log.curves import nonfinite, shape
+from doctor.checks.log.conditions import explained
+from doctor.checks.log.curves import learning, nonfinite, rewards, shape
+from doctor.facts.log import Log
 from doctor.judge.check import Check, Owner, Verdict
 
 NUMERICS = (
@@ -13,7 +15,8 @@ NUMERICS = (
 )
 
 
-def _check(code: str, slug: str, judge: Callable[..., Verdict], **fields: object) -> Check:
+def _check(code: str, slug: str, judge: Callable[[Log], Verdict], **fields: object) -> Check:
+    judge = explained(slug, judge)
     return Check(code=code, slug=slug, judge=judge, owner=Owner.JOB, **fields)  # type: ignore[arg-type]
 
 
@@ -76,9 +79,9 @@ def _checks() -> Iterator[Check]:
         "does not come back is a failure. The gradient norm often rises a few steps before.",
         passes=(
             "no value is 7.5 deviations and 60 % above those before it",
-            "one is, in fewer than 100 values: a note",
+            "one is, and the loss came back, or there are fewer than 100 values: a note",
         ),
-        warns=("the loss came back, or the rise is short",),
+        warns=("the rise is short and at the end",),
         fails=("the loss stays high for five values or doubles, and does not come back",),
         fix="Go back to a checkpoint about 100 steps before and skip 200 to 500 batches, or lower "
         "the learning rate; clip the gradient norm.",
@@ -105,15 +108,17 @@ def _checks() -> Iterator[Check]:
     yield _check(
         "LOG095",
         "loss-plateau",
-        shape.progress,
+        learning.progress,
         title="The loss improves",
         why="A loss without slope over the last third that improved by less than 5 % in all trains "
         "nothing: frozen parameters, a learning rate that is too low, or labels that are masked.",
         passes=(
             "the loss improved by 5 % or still falls",
-            "it hardly changed: a note, since a training at its floor looks the same",
+            "it hardly changed: a note, since a training at its floor looks the same, and a "
+            "discriminator at the level of guessing",
         ),
-        warns=("all logged values are equal", "loss and gradient norm are 0 at every step"),
+        warns=("all logged values are equal, or loss and gradient norm are 0",),
+        fails=("all logged values are equal and above 0, and the gradient norm is 0",),
         fix="Check that parameters require gradients and change (SMK007, CKP007), that labels are "
         "not all -100, and that the learning rate is high enough.",
         commands=("doctor run --only SMK007",),
@@ -149,6 +154,38 @@ def _checks() -> Iterator[Check]:
         commands=("doctor run --only GPU004,GPU006",),
         sources=("thermal-throttling",),
         limits="that it is as high as it could be.",
+    )
+    yield _check(
+        "LOG098",
+        "rewards-alike",
+        rewards.rewards_differ,
+        title="The rewards of completions differ",
+        why="Policy gradients learn from differences: where every completion gets the same reward, "
+        "all advantages are 0, the loss is the KL term alone, and the run looks healthy while "
+        "nothing is learned.",
+        passes=("the rewards differ, and end near their highest level",),
+        notes=("they end far below it, in fewer than 100 values",),
+        warns=("they end far below it",),
+        fails=("they do not differ, or their mean is one value, at ten or more logged steps",),
+        fix=rewards.ALIKE,
+        sources=("trl-3452",),
+        limits="that the reward function rewards what it should.",
+    )
+    yield _check(
+        "LOG099",
+        "evaluation-rises",
+        learning.generalizes,
+        title="The loss of the evaluation does not rise while the training goes on",
+        why="From the evaluation with the lowest loss on, the model learns its training data by "
+        "heart: what is saved last is worse than what was there before.",
+        passes=("the loss of the evaluation ends at most a quarter above its lowest value",),
+        notes=("it ends higher, and the loss of the training fell meanwhile",),
+        warns=("it ends half above it or higher, and the loss of the training fell meanwhile",),
+        fix="Take the checkpoint of the best evaluation (load_best_model_at_end, or early "
+        "stopping); "
+        "train fewer epochs, on more or more varied data, or with regularization.",
+        sources=("transformers-22934",),
+        limits="that the evaluation's data are of the kind that the model will meet.",
     )
 
 

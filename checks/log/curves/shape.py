@@ -1,9 +1,10 @@
-"""The shape of a curve: spikes, divergence, plateau, a learning rate of zero, throughput."""
+"""The shape of a curve: spikes, divergence, a learning rate of zero, throughput."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from doctor._util.median import median
 from doctor.checks.log import series
 from doctor.checks.log.curves.reading import (
     each_curve,
@@ -14,6 +15,7 @@ from doctor.checks.log.curves.reading import (
     too_few,
     values_of,
 )
+from doctor.checks.log.curves.rewards import OF_POLICY, is_of_policy
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Status, Verdict, fail, note, ok, skip, warn
 
@@ -36,6 +38,8 @@ def _spikes(log: Log, loss: Curve) -> Verdict:
     if few := too_few(loss):
         return few
     values, places = finite_of(loss)
+    if is_of_policy(log, loss):
+        return skip(OF_POLICY)
     if values and min(values) < 0:
         return skip(BELOW_ZERO)
     spikes = series.spikes(values)
@@ -50,9 +54,10 @@ def _spikes(log: Log, loss: Curve) -> Verdict:
         f"{', and does not come back' if severe else ''}{warned}"
         f"{f'; {len(spikes)} spikes' if len(spikes) > 1 else ''}"
     )
-    make = fail if severe else warn
+    recovered = all(each.recovered for each in spikes)
+    verdict = (fail if severe else note if recovered else warn)(summary)
     found = tuple(place_at(loss, places[each.first]) for each in spikes[:10])
-    return _certain(values, make(summary, places=found))
+    return _certain(values, replace(verdict, places=found))
 
 
 def _certain(values: list[float], verdict: Verdict) -> Verdict:
@@ -73,67 +78,61 @@ def _warned(log: Log, loss: Curve, at: int) -> str:
 
 
 def no_divergence(log: Log) -> Verdict:
-    return each_curve(log, "loss", _divergence)
+    return each_curve(log, "loss", lambda curve: _divergence(log, curve))
 
 
-def _divergence(loss: Curve) -> Verdict:
+def _divergence(log: Log, loss: Curve) -> Verdict:
     if few := too_few(loss):
         return few
     values, places = finite_of(loss)
+    if is_of_policy(log, loss):
+        return skip(OF_POLICY)
     if values and min(values) < 0:
         return skip(BELOW_ZERO)
-    outcome = series.diverged(values)
+    outcome, exploded = series.diverged(values), _explosion(log, loss)
+    # A cross-entropy that is lost ends at that of the words' frequencies, hardly 1.5 times higher.
+    outcome = outcome or (series.lost(values) if exploded else None)
     if outcome is None:
         return ok("the loss ends near its lowest level, or within the noise of its values")
     lowest, final = outcome
     at = places[values.index(min(values))]
     diverged = fail(
-        f"the loss was {lowest:.4g} near {step_at(loss, at)} and ends at {final:.4g}",
+        f"the loss was {lowest:.4g} near {step_at(loss, at)} and ends at {final:.4g}{exploded}"
+        f"{_rate_of(log, loss)}",
         places=(place_at(loss, at, "the lowest value"),),
     )
-    return _certain(values, diverged)
+    return diverged if exploded else _certain(values, diverged)
 
 
-def progress(log: Log) -> Verdict:
-    return each_curve(log, "loss", lambda curve: _progress(log, curve))
+def _explosion(log: Log, loss: Curve) -> str:
+    """That the gradient norm multiplied, "" where it did not."""
+    norm = partner(log, loss, "grad_norm")
+    values, places = finite_of(norm) if norm else ([], [])
+    at = series.exploded(values)
+    if norm is None or at is None:
+        return ""
+    usual = median(values[:at])
+    return (
+        f"; the gradient norm rose from {usual:.3g} to {max(values[at:]):.3g} from step "
+        f"{norm.steps[places[at]]:,} on"
+    )
 
 
-EQUAL_REWARDS = (
-    "With GRPO all completions of a prompt get the same reward, so that their advantages are 0: "
-    "look at completions/clipped_ratio (near 1: every answer is cut off, raise "
-    "max_completion_length or switch thinking off), frac_reward_zero_std, and what the reward "
-    "functions return for single completions. Elsewhere: labels that are all -100, or parameters "
-    "without gradients."
-)
+HIGH_RATE = 1e-3
+"""Above it transformers need care, whatever their size. Our own number."""
 
 
-def _progress(log: Log, loss: Curve) -> Verdict:
-    values, places = finite_of(loss)
-    if not values:
-        return skip("no value of the loss is finite: see LOG091")
-    if len(values) >= ENOUGH and len(set(values)) == 1:
-        if values[0] == 0.0:
-            norms = values_of(norm) if (norm := partner(log, loss, "grad_norm")) else []
-            if len(norms) >= ENOUGH and not any(norms):
-                return warn(
-                    f"loss and gradient norm are 0 at all {loss.points:,} logged steps: nothing "
-                    "is learned",
-                    fix=EQUAL_REWARDS,
-                    places=(place_at(loss, places[0]),),
-                )
-            return skip("the loss is 0 at every step, as with GRPO; the rewards show the progress")
-        return warn(
-            f"the loss is {values[0]:g} at all {loss.points:,} logged steps",
-            places=(place_at(loss, places[0]),),
-        )
-    if few := too_few(loss):
-        return few
-    if series.is_flat(values):
-        return note(
-            f"the loss hardly changes: {values[0]:.4g} at first, {values[-1]:.4g} at last; a "
-            "training at its floor looks the same"
-        )
-    return ok(f"the loss went from {values[0]:.4g} to {values[-1]:.4g}")
+def _rate_of(log: Log, loss: Curve) -> str:
+    """What the learning rate says of a divergence."""
+    rate = partner(log, loss, "learning_rate")
+    values = finite_of(rate)[0] if rate else []
+    if len(values) < ENOUGH or max(values) < HIGH_RATE:
+        return ""
+    start = ", its highest value, from the first logged step on: no warm-up"
+    return (
+        f"; the learning rate is {max(values):g}{start if values[0] == max(values) else ''} (large "
+        "language models are trained with 1e-4 to 6e-4)"
+    )
 
 
 def rate_positive(log: Log) -> Verdict:
@@ -176,20 +175,26 @@ def _ends(values: list[float], zero: int) -> bool:
 
 
 def throughput_holds(log: Log) -> Verdict:
-    return each_curve(log, "throughput", _throughput)
+    name = "throughput" if any(curve.name == "throughput" for curve in log.curves) else "step_time"
+    return each_curve(log, name, lambda curve: _throughput(log, curve))
 
 
-def _throughput(curve: Curve) -> Verdict:
+def _throughput(log: Log, curve: Curve) -> Verdict:
     if few := too_few(curve):
         return few
+    if is_of_policy(log, curve):
+        return skip("completions of other lengths take other times")
     values, places = finite_of(curve)
-    lower = series.fell(values, SLOWER)
+    is_time = curve.name == "step_time"
+    lower = series.fell([1 / value for value in values if value] if is_time else values, SLOWER)
     if lower is None:
         return ok("the throughput is as high at the end as at the start")
     early, late = lower
     slower = warn(
-        f"the throughput fell from {early:.4g} to {late:.4g}; at least {SLOWER:.0%} of the early "
-        "value expected",
+        f"the time of a step rose from {1 / early:.4g} to {1 / late:.4g}"
+        if is_time
+        else f"the throughput fell from {early:.4g} to {late:.4g}; at least {SLOWER:.0%} of the "
+        "early value expected",
         places=(place_at(curve, places[-1]),),
     )
     return _certain(values, slower)

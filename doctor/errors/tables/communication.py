@@ -46,7 +46,8 @@ ROWS = (
         title="Every collective finished in time",
         messages=(
             r"[Cc]aught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), "
-            r"OpType=(?P<op>\w+)[^)]{0,200}\(ms\)=(?P<limit>\d+)\) ran for (?P<ran>\d+) "
+            r"OpType=(?P<op>\w+)(?:, NumelIn=(?P<numel>\d+))?[^)]{0,200}\(ms\)=(?P<limit>\d+)\) "
+            r"ran for (?P<ran>\d+) "
             r"milliseconds",
             r"imeout at (?:NCCL )?work: (?P<work>\d+)",
             r"[Cc]aught collective operation timeout",
@@ -99,10 +100,11 @@ ROWS = (
             r"ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclInvalidUsage",
             r"ncclRemoteError",
             r"NCCL error in: |unhandled (?:cuda|system) error",
-            r"NCCL WARN (?:Cuda failure|Bootstrap Root)|ncclInvalidArgument|NCCL Error \d",
+            r"NCCL WARN (?:Cuda failure(?! 'CUDA driver version)|Bootstrap Root)|"
+            r"ncclInvalidArgument|NCCL Error \d",
             r"Got completion from peer .{0,80}with (?:error|status)",
             r"NCCL WARN .{0,40}Connect to .{0,80}failed",
-            r"NCCL WARN Call to \w{4,40} failed|Cuda failure (?:\d{1,3} )?'",
+            r"NCCL WARN Call to \w{4,40} failed|Cuda failure (?:\d{1,3} )?'(?!CUDA driver version)",
         ),
         examples=(
             "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
@@ -147,6 +149,7 @@ ROWS = (
             r"To avoid data inconsistency, we are taking the entire process down",
             r"Process group watchdog thread terminated with exception",
             r"Connection closed by remote peer",
+            r"failed to send a keep-alive heartbeat to the rendezvous",
         ),
         examples=(
             "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection "
@@ -162,6 +165,8 @@ ROWS = (
             "[rank0]:[E1] Process group watchdog thread terminated with exception: CUDA error",
             "n01:88:120 [0] misc/socket.cc:538 NCCL WARN Net : Connection closed by remote peer "
             "n02<50122>",
+            "The node 'n1_795_0' has failed to send a keep-alive heartbeat to the rendezvous 'run' "
+            "due to an error of type RendezvousConnectionError.",
         ),
         why="Another rank or the rendezvous host is gone. This rank reports the loss and is not "
         "its cause.",
@@ -241,6 +246,7 @@ ROWS = (
             r"Mismatch between collective operation types",
             r"params?\[\d+\] in this process with sizes .{0,200}appears not to match sizes",
             r"DDP expects same model across all ranks",
+            r"Message truncated : received \d+ bytes instead of",
         ),
         examples=(
             "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running "
@@ -249,6 +255,7 @@ ROWS = (
             "RuntimeError: [1]: params[0] in this process with sizes [10, 10] appears not to "
             "match sizes of the same param in process 0.",
             "RuntimeError: DDP expects same model across all ranks, but Rank 1 has 10 params",
+            "NCCL WARN Message truncated : received 1024 bytes instead of 256",
         ),
         wordings=(
             Wording(

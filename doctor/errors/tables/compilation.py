@@ -9,7 +9,7 @@ ROWS = (
     Cause(
         id="kernel-needs-more-shared-memory",
         refines=("compile-failed",),
-        messages=(r"out of resource: shared memory",),
+        messages=(r"out of resource: (?:shared memory|triton_)|No valid triton configs",),
         examples=(
             "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: "
             "663808, Hardware limit: 101376. Reducing block sizes or `num_stages` may help.",
@@ -70,12 +70,14 @@ ROWS = (
         messages=(
             r"InductorError: (?:AssertionError|LoweringException|KeyError|IndexError)",
             r"LoweringException|InternalTorchDynamoError|PassManager::run failed",
+            r"expected size \d{1,12}==\d{1,12}, stride \d{1,12}==\d{1,12} at dim",
         ),
         examples=(
             "torch._inductor.exc.InductorError: AssertionError: ",
             "torch._dynamo.exc.InternalTorchDynamoError: KeyError: 'x'",
             "torch._inductor.exc.LoweringException: AssertionError: conv",
             "RuntimeError: PassManager::run failed",
+            "AssertionError: expected size 768==768, stride 1==393216 at dim=1",
         ),
         why="The compiler met a state that it does not expect: a defect of this torch version for "
         "this model, or a GPU that the kernel does not support (bf16 below compute capability "

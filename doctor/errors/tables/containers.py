@@ -172,8 +172,20 @@ ROWS = (
                 "node is whole.",
                 ("python -m pip show transformers",),
             ),
+            Wording(
+                r"No such file or directory: '[^'\n]{0,300}(?:_indices/|GPTDataset|_(?:document|"
+                r"sample|shuffle|doc)_(?:index|idx)|_indexmap_)",
+                "FileNotFoundError: [Errno 2] No such file or directory: "
+                "'/data/cache/GPTDataset_indices/fa73-GPTDataset-train-document_index.npy'",
+                "Megatron builds the index files of a dataset on global rank 0 alone, and this "
+                "node "
+                "does not see the disk that they were written to.",
+                "Put the data, or --data-cache-path, on a file system that all nodes share, or "
+                "build the cache once and copy it to the same path of every node.",
+                ("df -h PATH",),
+            ),
         ),
-        why="Several processes rename or delete one checkpoint directory.",
+        why="Several processes use one directory, each as if it were alone or shared by all.",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(
@@ -209,13 +221,37 @@ ROWS = (
         commands=("kubectl describe pod POD", "kubectl top node"),
     ),
     Cause(
+        id="volume-not-mounted",
+        messages=(
+            r"MountVolume\.\w{4,12} failed|Unable to attach or mount volumes|FailedAttachVolume",
+            r"persistentvolumeclaim \"[^\"]{1,120}\" not found|unbound immediate "
+            r"PersistentVolumeClaims",
+        ),
+        examples=(
+            'MountVolume.SetUp failed for volume "data" : mount failed: exit status 32',
+            'persistentvolumeclaim "data" not found',
+        ),
+        why="A volume of the pod does not exist in this namespace, is attached to another node, or "
+        "its server does not answer.",
+        fix="kubectl describe pod POD and kubectl get pvc name the volume: create the claim in the "
+        "pod's namespace with a storage class that exists; a ReadWriteOnce volume serves one node, "
+        "so ranks on several need ReadWriteMany; for NFS test the mount from that node.",
+        owner=Owner.ENVIRONMENT,
+        commands=("kubectl describe pod POD", "kubectl get pvc"),
+    ),
+    Cause(
         id="image-not-started",
         messages=(
             r"ErrImagePull|ImagePullBackOff|Back-off pulling image|Failed to pull image|pull "
-            r"access denied for|manifest unknown|exec format error",
+            r"access denied for|manifest unknown|exec format error|reached your "
+            r"(?:unauthenticated )?"
+            r"pull rate limit|pyxis: (?:container start failed|couldn't start container|failed to "
+            r"import)",
         ),
         examples=(
             "Back-off pulling image",
+            "toomanyrequests: You have reached your pull rate limit.",
+            "slurmstepd: error: pyxis: container start failed with error code: 1",
             "exec /bin/sh: exec format error",
             "docker: Error response from daemon: pull access denied for org/train, repository "
             "does not exist or may require 'docker login'",
@@ -223,7 +259,8 @@ ROWS = (
         why="The container's image cannot be pulled (name, tag, credentials), or was built for "
         "another processor (exec format error: arm64 against amd64).",
         fix="Pull it by hand with the same name; docker login, or an imagePullSecret for the "
-        "pod; build with docker build --platform linux/amd64 (or linux/arm64 for Grace).",
+        "pod (it also lifts the rate limit); read the lines above for enroot's own error; build "
+        "with docker build --platform linux/amd64 (or linux/arm64 for Grace).",
         owner=Owner.ENVIRONMENT,
         commands=("kubectl describe pod POD",),
     ),

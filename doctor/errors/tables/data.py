@@ -12,7 +12,8 @@ ROWS = (
         messages=(
             r"num_samples should be a positive integer value, but got num_samples=0",
             r"Found no valid file for the classes",
-            r"[Cc]annot find valid samples|[Nn]o valid (?:training )?(?:samples|examples)\b",
+            r"No samples found in dataset|[Cc]annot find valid samples|[Nn]o valid (?:training "
+            r")?(?:samples|examples)\b",
         ),
         examples=(
             "FileNotFoundError: Found no valid file for the classes cats. Supported extensions "
@@ -23,7 +24,9 @@ ROWS = (
         why="The dataset has no samples, or none that the program can use.",
         fix="Check the path and the filter of the dataset: it has no samples. If it has: its "
         "columns are not those of the declared format (messages, instruction and output, prompt "
-        "and chosen), or every sample exceeds the length limit.",
+        "and chosen), or every sample exceeds the length limit. WebDataset: there are fewer "
+        "shards than "
+        "workers x ranks (num_workers below the shards of a rank, or resampled=True).",
         sources=("torch-sampler",),
     ),
     Cause(

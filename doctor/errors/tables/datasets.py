@@ -8,7 +8,19 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(
         id="column-changes-type",
-        errors=("ArrowInvalid", "ArrowTypeError", "TypeError"),
+        errors=("ArrowInvalid", "ArrowTypeError", "TypeError", "DatasetGenerationCastError"),
+        wordings=(
+            Wording(
+                r"All the data files must have the same columns|because column names don't match",
+                "datasets.exceptions.DatasetGenerationCastError: An error occurred while "
+                "generating "
+                "the dataset. All the data files must have the same columns, but at some point "
+                "there are 2 new columns",
+                "The files of one split have different columns.",
+                "Load them apart and select the common columns before concatenate_datasets, or "
+                "name the files that belong together with data_files=.",
+            ),
+        ),
         messages=(
             r"JSON parse error: Column\(.{0,80}\) changed from \w{3,12} to",
             r"Expected bytes, got an? '\w{2,20}' object",
@@ -28,26 +40,7 @@ ROWS = (
         "effect.",
         fix="Write each field with one type in all rows and files (str(value), always a list), "
         "name the files with data_files=, or give features=.",
-        sources=("datasets-table",),
-    ),
-    Cause(
-        id="columns-differ",
-        refines=("column-changes-type",),
-        errors=("DatasetGenerationCastError", "CastError"),
-        messages=(
-            r"All the data files must have the same columns",
-            r"because column names don't match",
-        ),
-        examples=(
-            "datasets.exceptions.DatasetGenerationCastError: An error occurred while generating "
-            "the dataset. All the data files must have the same columns, but at some point there "
-            "are 2 new columns",
-            "datasets.table.CastError: Couldn't cast because column names don't match",
-        ),
-        why="The files of one split have different columns.",
-        fix="Load them apart and select the common columns before concatenate_datasets, or name "
-        "the files that belong together with data_files=.",
-        sources=("datasets-exceptions",),
+        sources=("datasets-table", "datasets-exceptions"),
     ),
     Cause(
         id="decoder-missing",

@@ -129,7 +129,7 @@ ROWS = (
             ),
             Wording(
                 r"DeepSpeed Zero-?3 is not compatible with|assert len\(set\(t\.device for t in "
-                r"tensors\)\) == 1",
+                r"tensors\)\) == 1|ZeRO-3 is incompatible with",
                 "assert len(set(t.device for t in tensors)) == 1",
                 "Under ZeRO-3 DeepSpeed itself places the weights while they are loaded.",
                 "Remove device_map and low_cpu_mem_usage from from_pretrained, and make the "

@@ -68,8 +68,11 @@ ROWS = (
     Cause(
         id="torch-without-cuda",
         errors=("AssertionError", "RuntimeError"),
-        messages=(r"Torch not compiled with CUDA enabled",),
-        examples=("AssertionError: Torch not compiled with CUDA enabled",),
+        messages=(r"Torch not compiled with CUDA enabled|Tried to instantiate dummy base class",),
+        examples=(
+            "AssertionError: Torch not compiled with CUDA enabled",
+            "RuntimeError: Tried to instantiate dummy base class CUDAGraph",
+        ),
         why="The code asks for a GPU, and this build of torch has no CUDA.",
         fix="Write the device as torch.device('cuda' if torch.cuda.is_available() else 'cpu'): "
         "the code asks for a GPU, and this torch has no CUDA. If the job trains on a GPU, install "

@@ -32,11 +32,13 @@ ROWS = (
     ),
     Cause(
         id="driver-library-mismatch",
-        refines=("cuda-unavailable",),
+        refines=("cuda-unavailable", "container-without-gpu-runtime"),
         errors=("RuntimeError",),
         messages=(r"Driver/library version mismatch", r"NVML/RM version mismatch"),
         examples=(
             "Failed to initialize NVML: Driver/library version mismatch",
+            "nvidia-container-cli: initialization error: nvml error: driver/library version "
+            "mismatch: unknown",
             "nvmlInit: RM has detected an NVML/RM version mismatch.",
         ),
         why="A library of the driver has another version than the kernel module.",

@@ -27,6 +27,7 @@ ROWS = (
     ),
     Cause(
         id="peer-access-missing",
+        refines=("nccl-error",),
         errors=("RuntimeError", "AcceleratorError"),
         messages=(
             r"peer access is not supported between these two devices|peer mapping resources "
@@ -34,6 +35,7 @@ ROWS = (
         ),
         examples=(
             "RuntimeError: CUDA error: peer access is not supported between these two devices",
+            "NCCL WARN Cuda failure 'peer access is not supported between these two devices'",
         ),
         why="The program copies directly between two GPUs that cannot (consumer cards, different "
         "sockets, a virtual machine).",
@@ -150,16 +152,19 @@ ROWS = (
             r"statements|logs?|traceback|errors?|messages?|output) above)",
             r"Invocation of \w{3,40} method failed|Error executing job with overrides|process "
             r"(?:has )?(?:exited|finished) with (?:exit )?code [1-9]",
+            r"[Bb]ack-?off restarting failed container|CrashLoopBackOff",
         ),
         examples=(
             "subprocess.CalledProcessError: Command '['python', 'a.py']' returned non-zero exit "
             "status 1.",
             "RuntimeError: the job failed. Please check the logs above",
             "ERROR [core.py:1094] Invocation of collective_rpc method failed",
+            "Back-off restarting failed container trainer in pod train-0",
         ),
         why="This line only says that another process, or an earlier step, failed.",
         fix="Search the output for the first Error, Killed or Traceback, above this line or in "
-        "the log of the process that it names, and explain that one: doctor triage FILE does. "
+        "the log of the process that it names (Kubernetes: kubectl logs --previous POD), and "
+        "explain that one: doctor triage FILE does. "
         "Status 137 or -9 with nothing before it: killed, mostly for RAM; 139 or -11: a crash in "
         "native code. A program of one release calling a server of another also fails so: upgrade "
         "both.",

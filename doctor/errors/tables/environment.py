@@ -88,6 +88,30 @@ ROWS = (
         sources=("pytorch-166387",),
     ),
     Cause(
+        id="certificate-not-trusted",
+        refines=("hf-offline", "network-missing"),
+        errors=("SSLError", "SSLCertVerificationError", "OSError"),
+        messages=(
+            r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|check_hostname requires "
+            r"server_hostname",
+        ),
+        examples=(
+            "requests.exceptions.SSLError: HTTPSConnectionPool(host='huggingface.co', port=443): "
+            "Max retries exceeded (Caused by SSLError(SSLCertVerificationError(1, '[SSL: "
+            "CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate in "
+            "certificate chain')))",
+            "OSError: We couldn't connect to 'https://huggingface.co' to load this file: "
+            "certificate verify failed",
+        ),
+        why="A proxy of the network presents a certificate of its own, or the proxy's address has "
+        "the wrong form.",
+        fix="Point to the network's certificates: REQUESTS_CA_BUNDLE=FILE and SSL_CERT_FILE=FILE; "
+        "give proxies as http://host:port, also in HTTPS_PROXY; check the machine's clock. Or "
+        "download elsewhere and set HF_HUB_OFFLINE=1.",
+        owner=Owner.ENVIRONMENT,
+        commands=("env | grep -i proxy", "date"),
+    ),
+    Cause(
         id="network-missing",
         errors=("OSError", "ConnectionError", "SSLError", "ConnectionRefusedError"),
         messages=(
@@ -109,18 +133,6 @@ ROWS = (
             "couldn't find them in the cached files. Check your internet connection or see",
         ),
         wordings=(
-            Wording(
-                r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|check_hostname requires "
-                r"server_hostname",
-                "ssl.SSLCertVerificationError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate "
-                "verify failed: self-signed certificate in certificate chain",
-                "A proxy of the network presents a certificate of its own, or the proxy's "
-                "address has the wrong form.",
-                "Point to the network's certificates: REQUESTS_CA_BUNDLE=FILE and "
-                "SSL_CERT_FILE=FILE; give proxies as http://host:port, also in HTTPS_PROXY; "
-                "check the machine's clock. Or download elsewhere and set HF_HUB_OFFLINE=1.",
-                ("env | grep -i proxy", "date"),
-            ),
             Wording(
                 r"ConnectionRefusedError|\[Errno 111\] Connection refused|\[Errno 113\] No route "
                 r"to host",
@@ -145,7 +157,7 @@ ROWS = (
         errors=("EOFError", "RuntimeError", "UnpicklingError"),
         messages=(
             r"EOFError|Ran out of input",
-            r"unexpected (?:end of file|EOF)",
+            r"unexpected (?:end of (?:file|data)|EOF)",
             r"invalid load key",
         ),
         examples=(
@@ -153,6 +165,7 @@ ROWS = (
             "EOFError: Compressed file ended before the end-of-stream marker: unexpected end of "
             "file",
             "_pickle.UnpicklingError: invalid load key, '<'.",
+            "tarfile.ReadError: unexpected end of data",
         ),
         why="A file is empty, cut off or another kind of file, or the process at the other end of "
         "a pipe has ended.",

@@ -80,7 +80,7 @@ ROWS = (
             r"InvalidHeaderDeserialization",
             r"UnpicklingError: invalid load key|EOFError: Ran out of input",
             r"unexpected EOF, expected \d+ more bytes|Unable to load weights from pytorch "
-            r"checkpoint",
+            r"checkpoint|pickle data was truncated",
         ),
         examples=(
             "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central "

@@ -120,7 +120,8 @@ ROWS = (
         errors=("CheckpointError", "RuntimeError"),
         messages=(
             r"Recomputed values for the following tensors",
-            r"different number of tensors was saved during the original forward",
+            r"different number of tensors was saved during the original forward|number of tensors "
+            r"saved in forward",
         ),
         examples=(
             "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: A different number "

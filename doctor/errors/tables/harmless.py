@@ -156,12 +156,14 @@ ROWS = (
             r"Setting OMP_NUM_THREADS environment variable for each process to be 1",
             r"(?:using GPU \d+ to perform barrier|No device id is provided via "
             r"`init_process_group`)",
-            r"(?:Failed to open libibverbs|No plugin found \(libnccl-net\.so\)|Plugin load "
+            r"(?:Failed to open libibverbs|NET/IB : No device found|NET/Plugin ?: Could not "
+            r"find: |No plugin found \(libnccl-net\.so\)|Plugin load "
             r".{0,80}libnccl-net\.so: cannot open)",
             r"Waiting in store based barrier to initialize process group",
             r"socket cannot be initialized .{0,160}errno: 97",
             r"Unable to find hostfile, will proceed with training with local resources",
             r"async_io(?: requires the dev libaio|: please install the libaio)",
+            r"\(raylet\) Spilled \d",
         ),
         examples=(
             "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, "
@@ -178,9 +180,11 @@ ROWS = (
             "with training with local resources only.",
             "[WARNING]  async_io requires the dev libaio .so object and headers but these were "
             "not found.",
+            "(raylet) Spilled 2300 MiB, 25 objects, write throughput 900 MiB/s.",
         ),
         why="How ranks find each other and their devices: defaults of the launcher, IPv4, "
-        "NCCL's own transports, one node. Ranks wait for the slowest one; only a timeout is "
+        "NCCL's own transports, one node, Ray's object store on the disk. Ranks wait for the "
+        "slowest one; only a timeout is "
         "a failure.",
         fix="",
         role="harmless",

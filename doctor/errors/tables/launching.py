@@ -121,6 +121,56 @@ ROWS = (
         sources=("torch-distributed",),
     ),
     Cause(
+        id="slurm-tasks-differ",
+        errors=("ValueError", "RuntimeError"),
+        messages=(
+            r"number of (?:tasks per node|nodes) configured in SLURM",
+            r"You set `--ntasks=\d{1,6}` in your SLURM bash script",
+        ),
+        examples=(
+            "ValueError: You set `devices=4` in Lightning, but the number of tasks per node "
+            "configured in SLURM `--ntasks-per-node=1` does not match. HINT: Set `devices=1`.",
+            "RuntimeError: You set `--ntasks=8` in your SLURM bash script, but this variable is "
+            "not supported. HINT: Use `--ntasks-per-node=8` instead.",
+        ),
+        why="Under Slurm Lightning starts no processes itself: srun has to start one for each GPU, "
+        "and the batch script asks for another number.",
+        fix="Ask Slurm for one task per GPU and keep devices: #SBATCH --nodes=N "
+        "--ntasks-per-node=GPUS --gres=gpu:GPUS with Trainer(devices=GPUS, num_nodes=N), started "
+        "by srun. The hint to lower devices would leave the other GPUs idle. In an interactive "
+        "job, or with torchrun, unset SLURM_NTASKS or set SLURM_JOB_NAME=bash.",
+        commands=("env | grep SLURM_NTASKS",),
+    ),
+    Cause(
+        id="remote-start-failed",
+        wordings=(
+            Wording(
+                r"not enough slots available in the system",
+                "There are not enough slots available in the system to satisfy the 8 slots that "
+                "were requested by the application",
+                "mpirun counts one process per core, or what the hostfile says, and is asked for "
+                "more.",
+                "Name the slots: mpirun -np 16 -H node1:8,node2:8, or slots=8 behind each host of "
+                "the hostfile; --oversubscribe only for tests.",
+            ),
+            Wording(
+                r"Host key verification failed|ssh exited with exit code 255|Permission denied "
+                r"\(publickey|unable to reliably start one or more daemons",
+                "pdsh@node1: node2: ssh exited with exit code 255",
+                "The launcher starts the other nodes over ssh, and this user does not get there "
+                "without a password, a known key or the same shell environment.",
+                "Let ssh node2 hostname work without a question from the first node (ssh-copy-id, "
+                "ssh-keyscan node2 >> ~/.ssh/known_hosts), with the same paths and libraries "
+                "there; "
+                "or start the job on each node by itself (torchrun with --rdzv-endpoint, srun, "
+                "deepspeed --no_ssh --node_rank=N).",
+                ("ssh node2 hostname",),
+            ),
+        ),
+        why="The processes of the other nodes were not started.",
+        owner=Owner.ENVIRONMENT,
+    ),
+    Cause(
         id="wrapper-refuses-model",
         wordings=(
             Wording(
@@ -241,7 +291,8 @@ ROWS = (
             Wording(
                 r"Name or service not known|Temporary failure in name resolution|getaddrinfo "
                 r"failed|nodename nor servname|Unable to (?:find|resolve) address for|IPv[46] "
-                r"network addresses? of .{0,120} cannot be retrieved",
+                r"network addresses? of .{0,120} cannot be retrieved|hostname of the rendezvous "
+                r"endpoint .{0,80}must be",
                 "socket.gaierror: [Errno -2] Name or service not known",
                 "A host name cannot be turned into an address on this node: MASTER_ADDR or the "
                 "rendezvous endpoint names a host that this node or container does not know, or "

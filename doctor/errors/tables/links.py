@@ -157,10 +157,12 @@ ROWS = (
         id="nccl-system-error",
         refines=("nccl-error",),
         yields_to=("nccl-wrong-interface", "imex-not-ready"),
-        messages=(r"ncclSystemError|unhandled system error",),
+        messages=(r"ncclSystemError|unhandled system error|Proxy Call to rank \d{1,6} failed",),
         examples=(
             "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
             "unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.20.5",
+            "ncclInternalError: Internal check failed. Last error: Proxy Call to rank 0 failed "
+            "(Connect)",
         ),
         why="A call of the system failed in NCCL: most often too little shared memory in a "
         "container, locked memory that is limited (InfiniBand), or a network interface that the "

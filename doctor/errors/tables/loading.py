@@ -156,6 +156,16 @@ ROWS = (
     Cause(
         id="picture-unreadable",
         errors=("UnidentifiedImageError", "OSError", "error"),
+        wordings=(
+            Wording(
+                r"Image size \(\d{1,12} pixels\) exceeds limit",
+                "PIL.Image.DecompressionBombError: Image size (200000000 pixels) exceeds limit of "
+                "178956970 pixels, could be decompression bomb DOS attack.",
+                "Pillow refuses pictures with very many pixels.",
+                "Raise the limit where the data is trusted (PIL.Image.MAX_IMAGE_PIXELS = None), or "
+                "leave such pictures out.",
+            ),
+        ),
         messages=(
             r"cannot identify image file|image file is truncated|broken data stream when reading "
             r"image",
@@ -319,6 +329,13 @@ ROWS = (
                 "without do_sample), and saving a checkpoint checks them.",
                 "Correct them after loading: model.generation_config.do_sample = True, or set "
                 "temperature=None and top_p=None.",
+            ),
+            Wording(
+                r"batched generation with padding_side='right'",
+                "ValueError: You are attempting to perform batched generation with "
+                "padding_side='right' this may lead to unexpected behaviour for Flash Attention",
+                "A decoder continues at the end of each row, where padding on the right stands.",
+                'Set tokenizer.padding_side = "left" for generation and evaluation by generation.',
             ),
             Wording(
                 r"following `model_kwargs` are not used by the model",

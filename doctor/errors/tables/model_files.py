@@ -156,4 +156,31 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
         sources=("transformers-imports",),
     ),
+    Cause(
+        id="weights-not-loaded",
+        code="LOG078",
+        title="The checkpoint has the weights of the model's body",
+        messages=(
+            r"were not initialized from the model checkpoint .{1,200}newly initialized: .{0,200}"
+            r"(?:\b(?:layers?|blocks?|h)\.\d{1,4}\.(?!self_attn\.rotary)\w|embed_tokens|"
+            r"word_embeddings|\bwte)",
+        ),
+        examples=(
+            "Some weights of LlamaForCausalLM were not initialized from the model checkpoint at "
+            "runs/ckpt-4000 and are newly initialized: ['model.layers.0.mlp.up_proj.weight', "
+            "'model.embed_tokens.weight']",
+        ),
+        why="Layers and embeddings, not only a new head, start from random numbers: the names in "
+        "the "
+        "file are not those of the model (a prefix such as module., _orig_mod. or "
+        "base_model.model., "
+        "an adapter or a shard alone, another architecture).",
+        fix="Compare the names: doctor scan FILE prints those of the file. Load an adapter with "
+        "PeftModel.from_pretrained on its base, join shards first (zero_to_fp32.py, "
+        "merge_fsdp_weights), save the unwrapped model, and name the class that the file is of.",
+        role="warning",
+        commands=("doctor scan FILE",),
+        sources=("transformers-30381",),
+        next_check="CKP012",
+    ),
 )

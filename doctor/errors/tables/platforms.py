@@ -91,6 +91,14 @@ ROWS = (
                 ("export PYTORCH_ENABLE_MPS_FALLBACK=1",),
             ),
             Wording(
+                r"Cannot convert a MPS Tensor to float64",
+                "TypeError: Cannot convert a MPS Tensor to float64 dtype as the MPS framework "
+                "doesn't support float64. Please use float32 instead.",
+                "Apple's GPU has no float64; numpy arrays are float64 unless they are made "
+                "otherwise.",
+                "Convert on the CPU first: torch.from_numpy(x).float(), or dtype=torch.float32.",
+            ),
+            Wording(
                 r"Placeholder storage has not been allocated on MPS device",
                 "RuntimeError: Placeholder storage has not been allocated on MPS device!",
                 "The model is on the Mac's GPU and an input is on the CPU.",

@@ -250,6 +250,22 @@ ROWS = (
         next_check="CKP011",
     ),
     Cause(
+        id="embedding-index-beyond",
+        refines=("index-out-of-range",),
+        errors=("IndexError",),
+        messages=(r"index out of range in self|index out of range: Tried to access index",),
+        examples=("IndexError: index out of range in self",),
+        why="An embedding got a number that it has no row for: a token id beyond the vocabulary, "
+        "or "
+        "a position beyond the model's length.",
+        fix="Compare input_ids.max() with model.get_input_embeddings().num_embeddings: after "
+        "adding "
+        "tokens call model.resize_token_embeddings(len(tokenizer)), and use the tokenizer of this "
+        "model. If the ids fit, the text is longer than max_position_embeddings: truncation=True, "
+        "max_length=tokenizer.model_max_length. Labels and categories begin with 0.",
+        next_check="CKP011",
+    ),
+    Cause(
         id="autograd-misuse",
         code="LOG049",
         title="The autograd graph is used once and unchanged",

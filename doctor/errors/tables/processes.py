@@ -25,8 +25,12 @@ ROWS = (
             "traceback : Signal 1 (SIGHUP) received by PID 4410",
         ),
         why="The terminal or the SSH connection that the training was started from was closed.",
-        fix="Start the training in tmux or screen, or with nohup or setsid, or as a batch job.",
-        commands=("nohup torchrun ... > train.log 2>&1 &",),
+        fix="Start the training in tmux or screen, with setsid, or as a batch job (Slurm, "
+        "systemd-run "
+        "--user), and resume from the last checkpoint. nohup alone does not protect torchrun, "
+        "which "
+        "handles SIGHUP itself.",
+        commands=("setsid torchrun ... > train.log 2>&1 < /dev/null &",),
         sources=("ms-swift-64", "rrhf-35"),
         retry="again",
     ),
@@ -39,7 +43,8 @@ ROWS = (
             r"FAILURE[^*]{0,60}))",
             r"(?P<requeue>CANCELLED AT \S{1,40} DUE TO JOB REQUEUE)",
             r"CANCELLED AT \d",
-            r"(?P<evicted>The node was low on resource|Pod was preempted|TerminationByKubelet|Pod "
+            r"(?P<evicted>The node was low on resource|Pod was preempted|Preempted by pod|"
+            r"TerminationByKubelet|Pod "
             r"ephemeral local storage usage exceeds)",
             r"(?P<spot>[Ss]pot (?:instance )?interruption notice)",
             r"srun: error: Node failure on (?P<node>[\w-]{1,60})",
@@ -57,7 +62,9 @@ ROWS = (
             "srun: error: Node failure on b203",
         ),
         why="The scheduler reached the job's time limit, preempted it, lost a node, or was told "
-        "to cancel it. The training itself may have been healthy.",
+        "to cancel it. The training itself may have been healthy. srun also cancels a step of "
+        "which "
+        "one task failed.",
         fix="Save checkpoints often enough, resume from the last one, and ask for the time that "
         "the run needs (or --signal=B:USR1@120 to save before the end).",
         owner=Owner.ENVIRONMENT,

@@ -74,6 +74,7 @@ ROWS = (
             r"`?\.to`? is not supported for `?(?:4-bit|8-bit)",
             r"Calling `?\w{2,8}\(\)`? is not supported for `?(?:4-bit|8-bit)",
             r"cannot cast a (?:bitsandbytes|GPTQ) model in a new `?dtype",
+            r"All input tensors need to be on the same GPU, but found some",
             r"loaded in .{1,40}\bprecision on (?:a different device than the one|multiple dev)",
         ),
         examples=(
@@ -83,6 +84,8 @@ ROWS = (
             "ValueError: Calling `cuda()` is not supported for `4-bit` or `8-bit` quantized "
             "models.",
             "ValueError: You cannot cast a bitsandbytes model in a new `dtype`.",
+            "RuntimeError: All input tensors need to be on the same GPU, but found some tensors to "
+            "not be on a GPU: [(torch.Size([1, 2097152]), device(type='cpu'))]",
             "ValueError: You can't train a model that has been loaded in 8-bit precision on a "
             "different device than the one you're training on.",
             "ValueError: You can't train a model that has been loaded in 8-bit or 4-bit precision "

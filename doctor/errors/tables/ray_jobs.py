@@ -39,6 +39,26 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
     ),
     Cause(
+        id="ray-hides-gpus",
+        refines=("cuda-unavailable", "gpu-not-visible"),
+        messages=(
+            r"(?:ray::|RayTaskError|RayActorError|\((?!EngineCore|APIServer|VllmWorker)\w{3,60} "
+            r"pid=)[\s\S]{0,3000}?No CUDA GPUs are available",
+        ),
+        examples=(
+            "(RewardWorker pid=4101) RuntimeError: No CUDA GPUs are available",
+            "ray.exceptions.RayTaskError(RuntimeError): ray::RewardWorker.__init__() (pid=4101)\n"
+            "RuntimeError: No CUDA GPUs are available",
+        ),
+        why="Ray sets CUDA_VISIBLE_DEVICES to nothing for an actor or a task that asked for no "
+        "GPU, "
+        "however many the node has.",
+        fix="Ask for it where the actor is made: @ray.remote(num_gpus=1), or "
+        "Actor.options(num_gpus=1).remote(...); a fraction shares one. With "
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0 Ray leaves the variable as it is.",
+        commands=("ray status",),
+    ),
+    Cause(
         id="ray-actor-not-created",
         refines=("actor-died",),
         messages=(r"actor died because of an error raised in its creation task",),

@@ -28,6 +28,23 @@ ROWS = (
         sources=("vllm-2418", "qwen3-295"),
     ),
     Cause(
+        id="length-beyond-model",
+        errors=("ValueError",),
+        messages=(r"max_model_len \(\d{1,9}\) is greater than the derived",),
+        examples=(
+            "ValueError: User-specified max_model_len (32768) is greater than the derived "
+            "max_model_len (max_position_embeddings=4096 or model_max_length=None in model's "
+            "config.json).",
+        ),
+        why="The engine is asked for longer sequences than config.json says that the model has "
+        "positions for.",
+        fix="Lower max_model_len to what the message derives (prompt and completion together), or "
+        "take a model for longer contexts; with RoPE give the scaling that the model's card names "
+        "(hf_overrides / rope_scaling). VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 only silences it: "
+        "positions "
+        "beyond the limit give nonsense or fail.",
+    ),
+    Cause(
         id="gpu-share-not-free",
         errors=("ValueError",),
         refines=("cuda-oom", "gpu-full-or-in-use"),

@@ -43,6 +43,13 @@ ROWS = (
                 "source and target as many samples.",
             ),
             Wording(
+                r"quantile\(\) input tensor is too large",
+                "RuntimeError: quantile() input tensor is too large",
+                "torch.quantile sorts at most 16 million values.",
+                "Take a sample of the values, torch.kthvalue on the flat tensor, or numpy.quantile "
+                "on the CPU.",
+            ),
+            Wording(
                 r"maximum size for tensor at dimension",
                 "RuntimeError: maximum size for tensor at dimension 1 is 8 but size is 16",
                 "unfold asks for windows that are longer than the dimension.",

@@ -26,7 +26,8 @@ ROWS = (
             r"[Uu]nsupported (?:compute capability|(?:GPU|CUDA|device) (?:arch\w{0,12}|capability|"
             r"type)|hardware)",
             rf"requires? {GENERATION}|only supports? {GENERATION}",
-            rf"supported only on {GENERATION}|only supported on {GENERATION}",
+            rf"supported only on {GENERATION}|only supported on (?:CUDA devices with compute|"
+            rf"{GENERATION})",
             r"(?:GPU|device) does ?n[o']t support (?:bf16|bfloat16|fp8|float8|fp16|TF32|FP4)",
         ),
         examples=(

@@ -87,7 +87,8 @@ ROWS = (
         "positions fail at the next step (index out of range, size of tensor a must match).",
         fix="Truncate: tokenizer(text, truncation=True, max_length=512), or split texts into "
         "pieces. It is no trouble where the ids are only counted or cut into blocks afterwards.",
-        role="warning",
+        role="condition",
+        explains=("embedding-index-beyond", "differing-sizes"),
         sources=("transformers-tokenization",),
     ),
     Cause(
@@ -95,7 +96,7 @@ ROWS = (
         errors=("ValueError",),
         messages=(
             r"evenly divisible by the number of generations per prompt|generation_batch_size "
-            r".{0,80}divisible by num_generations",
+            r".{0,80}divisible by num_generations|batch.{0,80}divisible by `?num_generations",
         ),
         examples=(
             "ValueError: The global train batch size (8 x 1) must be evenly divisible by the "

@@ -59,6 +59,18 @@ ROWS = (
                 ("python --version", "python -m pip index versions NAME"),
             ),
             Wording(
+                r"pip's dependency resolver does not currently take into account",
+                "ERROR: pip's dependency resolver does not currently take into account all the "
+                "packages that are installed. This behaviour is the source of the following "
+                "dependency conflicts.",
+                "The packages were installed all the same; the lines below name those that now "
+                "have a dependency in another version than they ask for.",
+                "Read them: where a package that the training uses is among them (torch, "
+                "transformers, numpy, vllm), install versions that agree in one command. python "
+                "-m pip check lists what is left.",
+                ("python -m pip check",),
+            ),
+            Wording(
                 r"is not a supported wheel on this platform",
                 "ERROR: torch-2.6.0-cp310-cp310-linux_x86_64.whl is not a supported wheel on "
                 "this platform.",

@@ -37,7 +37,7 @@ METRIC = re.compile(
 
 A space alone separates a name from a number with a point.
 """
-BARE = re.compile(rb"\b(?:step|iteration|iter)\s{1,4}(\d{1,12})\b")
+BARE = re.compile(rb"\b(?:step|iteration|iter)\s{1,12}(\d{1,12})\b")
 BEFORE_NONFINITE = (*"\t:='\"(+-", ": ", "= ", "  ", *(f"{end} " for end in "smtre'\"]"))
 """What stands before a NaN that is a value; the last ones are the ends of names."""
 NONFINITE = re.compile(
@@ -45,6 +45,8 @@ NONFINITE = re.compile(
 )
 SUMMARY, EVALUATED = b"train_runtime", re.compile(rb"['\"]eval_loss['\"]")
 """What only rows about a whole training, or an evaluation, contain."""
+HELD_OUT = "eval_loss"
+"""The curve of an evaluation."""
 CURVES = {name.encode(): curve for name, curve in ALIASES.items()}
 LOSS, NORM = b"loss", b"grad_norm"
 LONGEST = 4096
@@ -64,7 +66,7 @@ def is_nonfinite_row(lower: bytes) -> bool:
 def read_metrics(row: bytes, line: int, curves: Curves) -> None:
     """Add the metrics of a row to the curves."""
     lower = row[:LONGEST].lower()
-    if SUMMARY in lower or EVALUATED.search(lower):
+    if SUMMARY in lower:
         return
     values: dict[str, float] = {}
     steps: dict[str, float] = {}
@@ -73,6 +75,8 @@ def read_metrics(row: bytes, line: int, curves: Curves) -> None:
             values.setdefault(curve, float(number))
         else:
             steps.setdefault(name.decode(), float(number))
+    if EVALUATED.search(lower):
+        values = {name: value for name, value in values.items() if name == HELD_OUT}
     if not values:
         return
     step = next((int(steps[name]) for name in STEPS if _whole(steps.get(name))), None)

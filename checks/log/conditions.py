@@ -1,0 +1,76 @@
+"""Settings and warnings of a log that say why something failed: harmless where nothing did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from doctor.checks.log.classes import CONDITIONS
+from doctor.errors.cause import Cause
+from doctor.errors.fitted import fitted
+from doctor.facts.log import Log, LogEvent
+from doctor.judge.check import Status, Verdict
+from doctor.judge.place import Place
+
+MOST = 3
+"""Reasons that a finding names."""
+Reason = tuple[Cause, LogEvent]
+
+
+def reasons_of(log: Log, ids: Collection[str], path: str, line: int) -> list[Reason]:
+    """What explains a failure of these rows or checks at a line: conditions before it, in the order
+    of the table."""
+    found = {
+        event.name: event
+        for event in reversed(log.harmless)
+        if event.name in CONDITIONS
+        and (event.path != path or event.line <= line or not line)
+        and not (CONDITIONS[event.name].passing and event.recovered)
+    }
+    rows = (row for id, row in CONDITIONS.items() if id in found)
+    return [(row, found[row.id]) for row in rows if not row_is_other(row, ids)][:MOST]
+
+
+def row_is_other(row: Cause, ids: Collection[str]) -> bool:
+    """Whether a condition is the reason of none of these."""
+    return not set(row.explains) & set(ids)
+
+
+def named(reasons: list[Reason]) -> str:
+    """ "(bridge-chosen) ", before what a summary says."""
+    return f"({', '.join(row.id for row, _ in reasons)}) " if reasons else ""
+
+
+def fix_of(reasons: list[Reason]) -> str:
+    return " ".join(dict.fromkeys(fitted(row, event.text).fix for row, event in reasons))
+
+
+def places_of(reasons: list[Reason]) -> tuple[Place, ...]:
+    return tuple(
+        Place(path=event.path, line=event.line, rank=event.rank, text=event.text, message=row.id)
+        for row, event in reasons
+    )
+
+
+def explained(slug: str, judge: Callable[[Log], Verdict]) -> Callable[[Log], Verdict]:
+    """The judge of a curve, with the reason that lines of the log give for what it finds."""
+
+    def judged(log: Log) -> Verdict:
+        verdict = judge(log)
+        if verdict.status not in (Status.FAIL, Status.WARN):
+            return verdict
+        place = next(iter(verdict.places), None)
+        reasons = reasons_of(
+            log, (slug,), place.path if place else "", place.line or 0 if place else 0
+        )
+        if not reasons:
+            return verdict
+        return replace(
+            verdict,
+            summary=f"{named(reasons)}{verdict.summary}",
+            fix=fix_of(reasons),
+            places=(*verdict.places, *places_of(reasons)),
+            causes=tuple(row.id for row, _ in reasons),
+        )
+
+    return judged

@@ -1,0 +1,122 @@
+"""Whether a training improves: a loss that stands still, and an evaluation that gets worse."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from doctor._util.median import median
+from doctor.checks.log import series
+from doctor.checks.log.curves.reading import (
+    each_curve,
+    finite_of,
+    partner,
+    place_at,
+    step_at,
+    too_few,
+    values_of,
+)
+from doctor.checks.log.curves.rewards import OF_POLICY, is_of_policy
+from doctor.facts.log import Curve, Log
+from doctor.judge.check import Verdict, fail, note, ok, skip, warn
+
+ENOUGH = 5
+"""Equal values that are no accident. Our own number."""
+CLASSES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 100, 1000, 32_000, 50_257, 128_256, 151_936)
+"""Numbers of classes, and of tokens in common vocabularies."""
+GUESSED = 0.003
+"""Distance of a level from that of guessing, as a share of it. Our own number."""
+EQUAL_REWARDS = (
+    "With GRPO all completions of a prompt get the same reward, so that their advantages are 0: "
+    "look at completions/clipped_ratio (near 1: every answer is cut off, raise "
+    "max_completion_length or switch thinking off), frac_reward_zero_std, and what the reward "
+    "functions return for single completions. Elsewhere: labels that are all -100, or parameters "
+    "without gradients."
+)
+
+
+def progress(log: Log) -> Verdict:
+    return each_curve(log, "loss", lambda curve: _progress(log, curve))
+
+
+def _progress(log: Log, loss: Curve) -> Verdict:
+    values, places = finite_of(loss)
+    if not values:
+        return skip("no value of the loss is finite: see LOG091")
+    if is_of_policy(log, loss):
+        return skip(OF_POLICY)
+    if len(values) >= ENOUGH and len(set(values)) == 1:
+        return replace(_standing(log, loss, values[0]), places=(place_at(loss, places[0]),))
+    if few := too_few(loss):
+        return few
+    if not series.is_flat(values):
+        return ok(f"the loss went from {values[0]:.4g} to {values[-1]:.4g}")
+    return note(
+        f"the loss hardly changes: {values[0]:.4g} at first, {values[-1]:.4g} at last"
+        f"{_chance(median(values)) or '; a training at its floor looks the same'}"
+    )
+
+
+def _standing(log: Log, loss: Curve, value: float) -> Verdict:
+    """All values are one."""
+    norm = partner(log, loss, "grad_norm")
+    norms = values_of(norm) if norm is not None else []
+    is_still = len(norms) >= ENOUGH and not any(norms)
+    if value == 0.0 and not is_still:
+        return skip("the loss is 0 at every step, as with GRPO; the rewards show the progress")
+    if value == 0.0:
+        return warn(
+            f"loss and gradient norm are 0 at all {loss.points:,} logged steps: nothing is learned",
+            fix=EQUAL_REWARDS,
+        )
+    every = f"the loss is {value:g} at all {loss.points:,} logged steps"
+    if is_still:
+        return fail(f"{every}, and the gradient norm is 0: nothing is trained")
+    return warn(f"{every}{_chance(value)}")
+
+
+def _chance(level: float) -> str:
+    """That a level is that of a uniform guess, "" where it is none."""
+    for classes in CLASSES:
+        if abs(level - math.log(classes)) < GUESSED * math.log(classes):
+            return f"; that is ln {classes:,}, the level of guessing among {classes:,} classes"
+    return ""
+
+
+EVALUATIONS, AFTER = 6, 3
+"""Evaluations in all, and after the best one, from which on a rise is no accident. Our own."""
+RISEN, FAR_RISEN, TRAINED = 1.25, 1.5, 0.9
+"""The last level of the evaluation by its best one, for a note and for a warning (other measures
+may still improve), and that of the training since then."""
+
+
+def generalizes(log: Log) -> Verdict:
+    return each_curve(log, "eval_loss", lambda curve: _generalization(log, curve))
+
+
+def _generalization(log: Log, held_out: Curve) -> Verdict:
+    values, places = finite_of(held_out)
+    if len(values) < EVALUATIONS:
+        return skip(f"{len(values)} evaluations; fewer than {EVALUATIONS} are not judged")
+    best = values.index(min(values))
+    final, at = median(values[-AFTER:]), places[best]
+    risen = len(values) - best > AFTER and values[best] > 0 and final > RISEN * values[best]
+    if not risen or not _trained_on(log, held_out, held_out.steps[at]):
+        return ok(f"the loss of the evaluation ends at {final:.4g}, best {values[best]:.4g}")
+    make = warn if final > FAR_RISEN * values[best] else note
+    verdict = make(
+        f"the loss of the evaluation was {values[best]:.4g} at {step_at(held_out, at)} and ends at "
+        f"{final:.4g}, while that of the training fell"
+    )
+    return replace(verdict, places=(place_at(held_out, at, "the best evaluation"),))
+
+
+def _trained_on(log: Log, held_out: Curve, since: int) -> bool:
+    """Whether the loss of the training went on falling."""
+    loss = partner(log, held_out, "loss")
+    pairs = list(zip(loss.steps, values_of(loss), strict=True)) if loss else []
+    before = [value for step, value in pairs if step <= since and math.isfinite(value)]
+    after = [value for step, value in pairs if step > since and math.isfinite(value)]
+    if not before or not after:
+        return False
+    return median(after[-AFTER:]) < TRAINED * median(before[-AFTER:])

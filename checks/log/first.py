@@ -1,0 +1,144 @@
+"""The verdict on the first cause of a failure: what it was, why, and what followed."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from doctor._util.records import Unknown
+from doctor.checks.log import conditions
+from doctor.checks.log.culprit import TIMEOUT, waited_for
+from doctor.checks.log.story import class_of, story_of
+from doctor.checks.log.told import (
+    also_of,
+    causes_of,
+    commands_of,
+    detail_of,
+    fix_of,
+    joined,
+    place_of,
+    refined,
+    text_of,
+    where,
+)
+from doctor.errors.cause import Cause
+from doctor.errors.fitted import fitted
+from doctor.facts.log import Log, LogEvent
+from doctor.facts.machine import Torch
+from doctor.judge.check import Verdict, fail
+from doctor.judge.place import Place
+from doctor.log.collector import QUIET
+
+MOST_PLACES = 20
+"""Places of consequences that a finding lists."""
+STOPPED = ("interrupted", "killed-sigterm")
+"""Classes of lines with which a run ends that somebody gave up."""
+ENDED_FROM_OUTSIDE = (*STOPPED, "scheduler-ended")
+STANDS_STILL = (
+    "The run hung long before it was ended, so more time does not help. Resume from the last "
+    "checkpoint, and when it stands still again look where each rank waits (py-spy dump --pid) and "
+    "at the host: nvidia-smi, dmesg (Xid), a mount that does not answer."
+)
+MISSING = "file-missing"
+
+
+def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
+    """The class of the first cause fails, with the reason that the log gives for it."""
+    story = story_of(log)
+    assert story.first is not None
+    others = [event for event in story.others if class_of(event).role != "summary"]
+    event, named = story.first, refined(row, story.first)
+    reasons = conditions.reasons_of(log, (row.id, named.id), event.path, event.line)
+    named = reasons[0][0] if reasons else named
+    culprit = waited_for(log) if row.id == TIMEOUT else None
+    about = f"({named.id}) " if named is not row else ""
+    about += culprit.summary + "; " if culprit else ""
+    hours = _quiet_hours(event)
+    hung = f"; before it nothing was logged for {hours:.1f} h" if hours else ""
+    message = f"first cause, {where(event)}: {about}{detail_of(row, event)}{hung}"
+    places = (
+        place_of(event),
+        *conditions.places_of(reasons),
+        *_own_frame(event),
+        *_folded(others, event),
+    )
+    causes = tuple(dict.fromkeys((named, *causes_of(row, event))))
+    if hung:
+        fix = STANDS_STILL
+    elif culprit or reasons:
+        fix = joined(conditions.fix_of(reasons), culprit.fix if culprit else "")
+    else:
+        fix = fix_of(row, event, log, torch)
+    return fail(
+        message,
+        *commands_of(named, event),
+        fix=joined(fix, _of_other_node(row, log)),
+        owner=fitted(named, text_of(event)).owner,
+        retry=_outlook(named, event),
+        places=places[: MOST_PLACES + 1],
+        causes=tuple(each.id for each in causes if each.messages),
+        also=also_of(fitted(each, text_of(event)) for each in causes[1:]),
+    )
+
+
+def _quiet_hours(event: LogEvent) -> float:
+    """For how long a run had written nothing before something else ended it."""
+    quiet = int(event.groups.get(QUIET, "0"))
+    return quiet / 3600 if event.name in ENDED_FROM_OUTSIDE else 0.0
+
+
+def _of_other_node(row: Cause, log: Log) -> str:
+    """That rank 0 has the file which others miss."""
+    ranks = {event.rank for event in log.events if event.name == row.id and event.rank is not None}
+    if row.id != MISSING or len(ranks) < 2 or 0 in ranks:
+        return ""
+    return (
+        f"{len(ranks)} ranks from {min(ranks)} on report it, and rank 0 does not: if those are of "
+        "other nodes, the path is on a disk of one node, and belongs on storage that all share."
+    )
+
+
+def _outlook(row: Cause, event: LogEvent) -> str:
+    """What a restart brings, in the words of `Cause.retry`; "" where the cause is not known."""
+    return row.retry if row.messages else ""
+
+
+def _own_frame(event: LogEvent) -> tuple[Place, ...]:
+    """The last frame of the program in the traceback, which one opens first."""
+    path, _, rest = event.groups.get("code", "").rpartition(":")
+    line = rest.split(" ", 1)[0]
+    if not path or not line.isdigit():
+        return ()
+    return (
+        Place(
+            path=path,
+            line=int(line),
+            text=event.groups.get("source", ""),
+            message="the last frame of the program",
+        ),
+    )
+
+
+def consequence(events: list[LogEvent], first: LogEvent | None) -> str:
+    count = sum(event.count for event in events)
+    times = f"{count:,} lines" if count > 1 else "1 line"
+    after = f", taken as a consequence of {class_of(first).code} {first.name}" if first else ""
+    return f"{times}, first at {where(events[0])}{after}"
+
+
+def _folded(events: list[LogEvent], first: LogEvent) -> list[Place]:
+    """One place for each class of consequences, with the ranks and the delay."""
+    by_class = sorted(events, key=lambda event: event.name)
+    places = []
+    for name, same in groupby(by_class, key=lambda event: event.name):
+        members = list(same)
+        places.append(place_of(members[0], f"consequence: {name}{_spread(members, first)}"))
+    return sorted(places, key=lambda place: (place.path, place.line))
+
+
+def _spread(events: list[LogEvent], first: LogEvent) -> str:
+    ranks = {event.rank for event in events if event.rank is not None}
+    text = f", {len(ranks)} ranks" if len(ranks) > 1 else ""
+    times = [event.time for event in events if event.time is not None]
+    if first.time is not None and times and 0 <= min(times) - first.time < 10 * 86400:
+        text += f", {min(times) - first.time:.0f} s later"
+    return text

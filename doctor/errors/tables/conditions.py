@@ -1,0 +1,223 @@
+"""Lines that are harmless by themselves and, where something failed, say why: settings and
+warnings above the failure. Each names in `explains` what it is the reason of."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+
+NO_LABELS = ("loss-nonfinite", "loss-zero-gradnorm-nan", "gradient-nonfinite", "loss-plateau")
+DIVERGED = ("loss-divergence", "loss-spike", "loss-nonfinite", "gradient-nonfinite")
+WAITED = ("nccl-timeout", "rendezvous-timeout", "peer-lost")
+SET = r"['\"]?(?: \.{2,80} | {0,4}[=:] {0,4})"
+"""Between the name of a setting and its value: Megatron's dots, a dictionary, an argument."""
+
+ROWS = (
+    Cause(
+        id="answer-template-not-found",
+        messages=(
+            r"Could not find (?:response|instruction) key",
+            r"[Aa]ll labels (?:in your dataset )?are (?:-100|masked|ignored)",
+        ),
+        examples=(
+            "UserWarning: Could not find response key `### Answer: ` in the following instance: "
+            "<s>### Question: a ### Answer: b</s> This instance will be ignored in loss "
+            "calculation.",
+            "All labels in your dataset are -100. Training losses will be all 0.",
+        ),
+        why="The template that marks the answer is not found in the tokenized text, so every label "
+        "is -100 and the loss is a mean of nothing: NaN or 0. A trailing space or newline, or a "
+        "template that is tokenized alone, gives other tokens than the same text within a sample.",
+        fix="Give the template as it stands in the text, without the space or newline at its end, "
+        "or its token ids as they are within a sample (tokenizer.encode(context + template)[2:]). "
+        "Check one batch before training: (batch['labels'] != -100).any(dim=1).all(). An answer "
+        "that max_length cuts off is masked as well. The learning rate and the precision are not "
+        "the reason.",
+        role="condition",
+        explains=NO_LABELS,
+    ),
+    Cause(
+        id="nothing-trainable",
+        messages=(r"trainable params: 0 \|\|",),
+        examples=("trainable params: 0 || all params: 6,738,415,616 || trainable%: 0.0",),
+        why="No parameter requires a gradient.",
+        fix="Load an adapter with is_trainable=True, name target_modules that the model has, and "
+        "freeze the base before the adapter is added, not after.",
+        role="condition",
+        explains=("loss-plateau", "element0-no-grad", "uncaught-exception"),
+    ),
+    Cause(
+        id="bridge-chosen",
+        messages=(
+            r"Bootstrap : Using (?:\[\d\])?(?:docker\d|br-\w|virbr\d|lo:|veth\w|tun\d|tailscale\d|"
+            r"wg\d|zt\w|podman\d|cni\d|flannel|cali\w|lxc)",
+        ),
+        examples=("node1:88:88 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>",),
+        why="NCCL chose a bridge or a tunnel of this host for its first connections. It has the "
+        "same address on every host or is not reachable from the others, so a rank of another node "
+        "connects to itself and is refused.",
+        fix="Name the interface that the nodes share, on every node: export "
+        "NCCL_SOCKET_IFNAME=eth0 (the one with the address of MASTER_ADDR), or leave the bridges "
+        "out: NCCL_SOCKET_IFNAME=^docker,lo,virbr,br-. The same for GLOO_SOCKET_IFNAME.",
+        owner=Owner.ENVIRONMENT,
+        commands=("ip -brief address", "export NCCL_SOCKET_IFNAME=^docker,lo,virbr,br-"),
+        role="condition",
+        explains=("network-interface-wrong", "nccl-system-error", *WAITED),
+        sources=("nccl-troubleshooting",),
+    ),
+    Cause(
+        id="link-went-down",
+        messages=(r"Got async event ?: ?port error|IBV_EVENT_PORT_ERR",),
+        examples=("NCCL WARN NET/IB : mlx5_3:1 Got async event : port error",),
+        why="The InfiniBand or RoCE port that the line names lost its link while the job ran.",
+        fix="Take the node out, and examine the port: cable or transceiver, the switch's port, "
+        "symbol errors and link-downed counters. Resume elsewhere from the last checkpoint.",
+        owner=Owner.MACHINE,
+        retry="node",
+        commands=("ibstat", "perfquery -x", "rdma link show"),
+        role="condition",
+        passing=True,
+        explains=("nccl-error", *WAITED),
+        sources=("nccl-troubleshooting",),
+    ),
+    Cause(
+        id="kernel-too-old",
+        messages=(r"Detected kernel version \d\S{1,20}, which is below the recommended minimum",),
+        examples=(
+            "Detected kernel version 5.4.0, which is below the recommended minimum of 5.5.0; this "
+            "can cause the process to hang.",
+        ),
+        why="accelerate warns that processes may hang on a Linux kernel below 5.5.",
+        fix="Run on a newer kernel (an image of the host with 5.15 or newer); until then look at "
+        "where the ranks wait: py-spy dump --pid.",
+        owner=Owner.MACHINE,
+        role="condition",
+        explains=("nccl-timeout",),
+    ),
+    Cause(
+        id="data-ended-early",
+        messages=(
+            r"(?<!unexpected )\bend of (?:the )?(?:shards?|dataset|data|stream)\b",
+            r"(?:[Dd]ata(?:[Ll]oader|set| iterator)?|iterator|stream|shards?) (?:is |are |was )?"
+            r"exhausted|[Rr]an out of (?:data|samples|batches)",
+        ),
+        examples=(
+            "[rank 3] INFO asr.data: end of shards after 18371 batches",
+            "[rank1] WARNING data iterator exhausted at step 412",
+        ),
+        why="A rank reached the end of its data while others had batches left: it goes on to the "
+        "next collective (validation, saving) and they wait for its gradients.",
+        fix="Give every rank the same number of batches: DistributedSampler with drop_last, shards "
+        "of one size, a limit at the least number (all_reduce with MIN before the epoch), an "
+        "endless stream with a fixed number of steps, or the Join context of DDP. A longer timeout "
+        "does not help.",
+        role="condition",
+        passing=True,
+        explains=("nccl-timeout",),
+        sources=("torch-distributed-debug",),
+    ),
+    Cause(
+        id="host-memory-nearly-full",
+        messages=(
+            r"CPU Virtual Memory: {1,4}used = [\d.]{1,12} GB, percent = (?:8[5-9]|9\d|100)\b",
+        ),
+        examples=("CPU Virtual Memory:  used = 471.06 GB, percent = 93.7%",),
+        why="DeepSpeed prints the memory of the host, which was nearly full shortly before: the "
+        "kernel killed a process for it. With an offloaded optimizer the fp32 weights, momenta and "
+        "variances (12 bytes for each parameter) and gradients lie there, on all nodes together.",
+        fix="Give the job more host memory or more nodes, offload to NVMe "
+        "(offload_optimizer.device: "
+        "nvme), shard over more GPUs without offload, or train an adapter or with an 8-bit "
+        "optimizer. estimate_zero3_model_states_mem_needs_all_live of DeepSpeed gives the need; "
+        "dmesg -T shows oom-kill if it was that.",
+        owner=Owner.ENVIRONMENT,
+        commands=("sudo dmesg -T | grep -iE 'killed process|oom'", "free -h"),
+        role="condition",
+        passing=True,
+        explains=("killed-sigkill",),
+    ),
+    Cause(
+        id="gradients-unclipped",
+        messages=(
+            rf"(?:clip_grad|max_grad_norm|gradient_clipping|gradient_clip_val|clip_grad_norm)"
+            rf"{SET}(?:0(?:\.0)?|None)(?![.\d])",
+        ),
+        examples=("  clip_grad ..................................... 0.0", "max_grad_norm=0.0,"),
+        why="The settings above switch the clipping of gradients off.",
+        fix="Clip the gradient norm at 1.0 (max_grad_norm, clip_grad) and lower the learning rate; "
+        "start again, or from a checkpoint before the rise.",
+        role="condition",
+        explains=DIVERGED,
+    ),
+    Cause(
+        id="warm-up-missing",
+        messages=(
+            rf"warmup_(?:iters|steps|ratio|updates|epochs|fraction|samples)"
+            rf"{SET}(?:0(?:\.0)?|None)(?![.\d])",
+        ),
+        examples=("  lr_warmup_iters ............................... 0", "warmup_steps=0,"),
+        why="The settings above leave out the warm-up of the learning rate.",
+        fix="Warm the learning rate up over the first 1 to 3 % of the steps, at most 2,000.",
+        role="condition",
+        explains=DIVERGED,
+    ),
+    Cause(
+        id="half-precision-chosen",
+        messages=(
+            rf"torch\.float16 for parameters|mixed_precision{SET}['\"]?fp16|precision{SET}['\"]?"
+            r"16-mixed|fp16=True|Using 16bit (?:native )?Automatic Mixed Precision|fp16_enabled "
+            r"\.{2,80} True",
+        ),
+        examples=("using torch.float16 for parameters ...", "bf16=False, fp16=True,"),
+        why="The run computes in fp16, whose largest number is 65,504.",
+        fix="Train in bf16 (Ampere and newer) instead of fp16.",
+        role="condition",
+        explains=("loss-nonfinite", "loss-zero-gradnorm-nan", "gradient-nonfinite"),
+    ),
+    Cause(
+        id="gpu-lowers-clock",
+        messages=(
+            r"(?:HW|SW)[ _](?:Thermal|Power Brake)?[ _]?Slowdown\s{0,30}:? ?Active|"
+            r"[Tt]hermal throttl\w{1,6} (?:active|detected)",
+        ),
+        examples=("    HW Thermal Slowdown                   : Active",),
+        why="The driver reports that a GPU lowers its clock for heat or power.",
+        fix="Look at the cooling and the power of that node, and leave it out until then.",
+        owner=Owner.MACHINE,
+        retry="node",
+        commands=("nvidia-smi -q -d PERFORMANCE,TEMPERATURE",),
+        role="condition",
+        explains=("throughput-falling", "nccl-timeout"),
+        sources=("thermal-throttling",),
+    ),
+    Cause(
+        id="one-rank-prepares-data",
+        messages=(
+            r"Running tokenizer on (?:\w{1,20} )?dataset|Tokenizing (?:\w{1,20} )?dataset|"
+            r"Generating (?:train|validation|test) split",
+        ),
+        examples=("Running tokenizer on dataset:  45%|####5     | 450/1000 [30:00<36:00]",),
+        why="One rank prepares the data, and the others wait for it in a collective until the "
+        "limit.",
+        fix="Prepare the data before the training, in a run of its own whose cache the training "
+        "reads (datasets caches map; num_proc makes it faster), or raise the limit: "
+        "ddp_timeout=7200 of the TrainingArguments, "
+        "init_process_group(timeout=timedelta(hours=2)).",
+        role="condition",
+        passing=True,
+        explains=("nccl-timeout", "rendezvous-timeout"),
+    ),
+    Cause(
+        id="completions-cut-off",
+        messages=(r"clip(?:ped)?_ratio['\"]?:? ?(?:1\.0|0\.9[5-9])",),
+        examples=("{'loss': 0.0, 'completions/clipped_ratio': 1.0, 'reward': 0.0}",),
+        why="Nearly every completion reaches the length limit and is cut off before its answer.",
+        fix="Raise max_completion_length (max_response_length), or make answers shorter (thinking "
+        "switched off, a prompt that asks for it); mask_truncated_completions leaves such ones out "
+        "of the loss. If completions should have ended, check that the tokenizer's eos token is "
+        "the "
+        "one that the chat template writes.",
+        role="condition",
+        explains=("rewards-alike",),
+    ),
+)
