@@ -138,11 +138,11 @@ EVALUATIONS = Check(
     "evaluation's, and dropout makes its result worse. no_grad() does not change the mode. A "
     "frozen part in training mode drifts in the same way.",
     passes=("modules are in evaluation mode while a loader is evaluated without gradients",),
-    warns=(
-        "two evaluations over a loader run dropout or batch norms in training mode",
+    notes=(
         "at two comparisons the batch norms of a part whose parameters are frozen, and stay as "
-        "they are, have gathered statistics",
+        "they are, have gathered statistics: as some mean it, and others do not",
     ),
+    warns=("two evaluations over a loader run dropout or batch norms in training mode",),
     fix="Call model.eval() before the evaluation, and model.train() after it.",
     owner=Owner.JOB,
     judge=observed(

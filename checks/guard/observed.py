@@ -9,11 +9,15 @@ from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.facts.data import Data
 from doctor.facts.guard import Guarded, GuardedProcess
-from doctor.judge.check import Status, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.check import Status, Verdict, fail, note, ok, skip, unknown, warn
 
 Coverage = Callable[[Guarded], Verdict]
 """The verdict where no alarm was raised: pass, skip or unknown."""
 GuardJudge = Callable[[Guarded, Data | Unknown | None], Verdict]
+
+
+VERDICTS = {"fail": fail, "warn": warn, "note": note}
+"""Of an alarm, the worst first."""
 
 
 def observed(
@@ -47,7 +51,9 @@ def _alarmed(
     ]
     if not alarms:
         return None
-    alarm, process = min(alarms, key=lambda pair: (pair[0].status != "fail", pair[0].step))
+    alarm, process = min(
+        alarms, key=lambda pair: (list(VERDICTS).index(pair[0].status), pair[0].step)
+    )
     ranks = {process.rank for each, process in alarms if each.status == alarm.status}
     where = f"step {alarm.step:,}"
     if len(guard.processes) > 1:
@@ -56,8 +62,7 @@ def _alarmed(
     again = f"; at least {alarm.count:,} times" if alarm.count > 1 else ""
     source = f"; {shown(process.origin, 300)}" if origin and process.origin else ""
     summary = f"{where}: {shown(alarm.text, 500)}{source}{again}"
-    verdict = fail if alarm.status == "fail" else warn
-    return verdict(summary, fix=fixes.get(alarm.cause))
+    return VERDICTS[alarm.status](summary, fix=fixes.get(alarm.cause))
 
 
 def unless_unlabelled(judge: Callable[[Guarded], Verdict]) -> GuardJudge:

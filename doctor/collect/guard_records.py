@@ -66,7 +66,7 @@ class _Step(msgspec.Struct, tag="step", tag_field="kind"):
 
 class _Alarm(msgspec.Struct, tag="alarm", tag_field="kind"):
     code: Code
-    status: Literal["warn", "fail"]
+    status: Literal["note", "warn", "fail"]
     step: int
     text: Text
     cause: Text = ""

@@ -17,7 +17,7 @@ class GuardAlarm(Section, frozen=True, kw_only=True):
     """What a rule of the guard observed in the training's process."""
 
     code: Code
-    status: Literal["warn", "fail"]
+    status: Literal["note", "warn", "fail"]
     step: int
     """The first step, of this optimizer."""
     last_step: int = 0

@@ -16,7 +16,7 @@ from .left_out import LeftOut
 from .modes import mode_matters
 from .names import objects_of
 from .parameters import local
-from .records import FAIL, WARN, Alarm
+from .records import FAIL, NOTE, WARN, Alarm
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -193,7 +193,7 @@ class ModelLooks:
                     f"gather statistics of the batches ({', '.join(names[:2])}{more})"
                 )
                 code = codes.EVALUATION_MODE
-                self._add(Alarm(code, WARN, watch.steps, text, "frozen", watch.index), watch)
+                self._add(Alarm(code, NOTE, watch.steps, text, "frozen", watch.index), watch)
 
         return deliver
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import List, Optional
 
-FAIL, WARN = "fail", "warn"
+FAIL, WARN, NOTE = "fail", "warn", "note"
 
 
 @dataclass

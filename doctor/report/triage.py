@@ -82,7 +82,7 @@ def _why(finding: Finding) -> str:
 
 
 def _harmless(log: Log) -> Iterator[Line]:
-    texts = [event for event in log.harmless if row(event.name).role == "harmless"]
+    texts = [event for event in log.harmless if _is_harmless(event.name)]
     if not texts:
         return
     yield Line()
@@ -90,6 +90,11 @@ def _harmless(log: Log) -> Iterator[Line]:
     for event in texts:
         times = f"{event.count:,} × " if event.count > 1 else ""
         yield Line("    ", f"{times}{event.name}: {shown(event.text, 160)}", "dim", "dim")
+
+
+def _is_harmless(name: str) -> bool:
+    """Conditions are listed where they explain something; a facts file may hold any other name."""
+    return name not in ENTRIES or row(name).role == "harmless"
 
 
 def _curves(log: Log, detail: Detail) -> Iterator[Line]:
