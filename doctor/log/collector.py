@@ -91,7 +91,9 @@ class Collector:
     progress: int = 0
     """Lines of training metrics so far."""
     finished: int = 0
-    """The line that says that the run ended well; 0 where metrics follow."""
+    """The line that says that the run ended; 0 where metrics follow."""
+    ended_well: int = 0
+    """The line with which a library says so."""
     omitted: int = 0
     tracebacks: Tracebacks = field(default_factory=Tracebacks)
     launcher: Launcher = field(init=False)
@@ -256,7 +258,9 @@ class Collector:
         )
 
     def _complete(self, event: _Event) -> LogEvent:
-        overcome = self.finished > event.last_line or self.progress - event.progress >= RECOVERED
+        steps = self.progress - event.progress
+        ended = self.ended_well if not steps else self.finished
+        overcome = ended > event.last_line or steps >= RECOVERED
         if 0 < self.finished < event.line:
             event.groups[ENDED] = str(self.finished)
         return LogEvent(

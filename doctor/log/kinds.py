@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -14,16 +15,19 @@ from doctor.log.templates import letters_of
 REMEMBERED = 8 << 20
 """Bytes of templates that are remembered."""
 SUMMARY = b"train_runtime"
+BY_LIBRARY = (SUMMARY, b"`trainer.fit` stopped: `max_", b"worker group successfully finished")
+"""Texts, in lower case, that a library prints when a training ended well."""
 FINISHED = (
-    SUMMARY,
+    *BY_LIBRARY,
     b"training complete",
     b"training finished",
     b"finished training",
     b"training done",
-    b"`trainer.fit` stopped: `max_",
-    b"worker group successfully finished",
 )
-"""Texts, in lower case, that a training prints when it ended: the Trainer's summary, and others."""
+"""The same, and what scripts print: a shell's echo also follows a program that failed."""
+NOT_WELL = re.compile(
+    rb"(?:status|code|rc|exit\w{0,3})\W{0,4}[1-9]|fail|error|abort|kill|interrupt"
+)
 
 
 CUES = (*tracebacks.CUES, *tracebacks.BARE_CUES, launcher.CUE)
@@ -38,6 +42,7 @@ class Kind(Enum):
     CANDIDATE = 3
     VERSION = 4
     FINISHED = 5
+    ENDED_WELL = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +69,10 @@ class Kinds:
         if patterns or any(cue in head for cue in CUES):
             return Kind.CANDIDATE, patterns
         lower = row.lower()
-        if SUMMARY in lower or (b"epoch" not in lower and any(cue in lower for cue in FINISHED)):
-            return Kind.FINISHED, ()
+        if any(cue in lower for cue in BY_LIBRARY):
+            return Kind.ENDED_WELL, ()
+        if b"epoch" not in lower and any(cue in lower for cue in FINISHED):
+            return (Kind.OTHER if NOT_WELL.search(lower) else Kind.FINISHED), ()
         if is_metric_row(lower):
             return Kind.NONFINITE if is_nonfinite_row(lower) else Kind.METRIC, ()
         return Kind.VERSION if known.is_version else Kind.OTHER, ()

@@ -14,6 +14,7 @@ from doctor.log.metrics.text import is_metric_row, read_metrics
 from doctor.log.rows import LOOK_BACK, Rows, rows_after, rows_before
 from doctor.log.scan import Scanner
 
+ENDS = (Kind.FINISHED, Kind.ENDED_WELL)
 SAMPLE = 1 << 20
 """Bytes at the start of a file from which the number of its metrics is estimated."""
 
@@ -62,7 +63,7 @@ class TextReader:
         if first >= stop:
             return
         self.collector.progress += stop - first
-        self.collector.finished = 0
+        self.collector.finished = self.collector.ended_well = 0
         at = first
         while (wanted := at + self.curves.until_wanted()) < stop:
             self.curves.pass_over(wanted + 1 - at)
@@ -95,16 +96,18 @@ class TextReader:
         kind, patterns = self._kinds.of(row)
         if kind in (Kind.METRIC, Kind.NONFINITE):
             collector.progress += 1
-            collector.finished = 0
+            collector.finished = collector.ended_well = 0
             if self.curves.wants(kind is Kind.NONFINITE):
                 self._read_metric_row(row, number)
         elif kind is Kind.VERSION:
             versions.read(clean(row), self.versions)
         elif kind is Kind.FINISHED:
             collector.finished = number
+        elif kind is Kind.ENDED_WELL:
+            collector.finished = collector.ended_well = number
         elif kind is Kind.CANDIDATE and is_metric_row(row.lower()):
             self._read_metric_row(row, number)
-        if kind is Kind.CANDIDATE or (collector.reads_on() and kind is not Kind.FINISHED):
+        if kind is Kind.CANDIDATE or (collector.reads_on() and kind not in ENDS):
             line = Line(number, clean(row), patterns)
             collector.take(line, self._rows_before(block, start))
             collector.seen(line)

@@ -145,6 +145,21 @@ def test_an_error_after_which_steps_are_logged_is_overcome() -> None:
     assert only(f"{OOM}\n{steps}").recovered
 
 
+@pytest.mark.parametrize(
+    ("below", "overcome"),
+    [
+        ("training finished with status 1", False),
+        ("training finished", False),
+        ("step 9 loss 0.5\ntraining finished", True),
+        ("step 9 loss 0.5\ntraining finished, exit code: 1", False),
+        ("{'train_runtime': 9.0, 'train_loss': 1.0}", True),
+    ],
+)
+def test_an_end_that_a_script_prints_needs_steps_before_it(below: str, overcome: bool) -> None:
+    """A shell's echo also follows a program that failed."""
+    assert only(f"step 1 loss 0.7\n{OOM}\n{below}\n").recovered is overcome
+
+
 def test_repetitions_are_counted_and_a_new_episode_is_an_event_of_its_own() -> None:
     steps = "".join(f"step {step} loss: 2.{step}\n" for step in range(5))
     first, second = read(f"{OOM}\n{OOM}\n{steps}{OOM}\n").events
