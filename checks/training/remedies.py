@@ -151,12 +151,18 @@ SMALL = ATTENTION | {
 
 INVALID = (
     (
+        r"labels: all \d+ are ignored",
+        "Every label of the batch is ignored: cut the prompt instead of the answer, or raise the "
+        "maximum length; compare the answer's marker with the template; leave out rows without a "
+        "label.",
+    ),
+    (
         r"labels: [^;]*\): (?:-1|255)(?![\d,])",
         "One value marks what is to be ignored: pass it as ignore_index to the loss, or replace it "
         "by -100, torch's default: labels.masked_fill(labels == VALUE, -100).",
     ),
     (
-        r"labels: (?![^;]*\): (?:-1|255)(?![\d,]))",
+        r"labels: (?!all )(?![^;]*\): (?:-1|255)(?![\d,]))",
         "Count the classes from 0, or give the last layer as many outputs as there are classes "
         "(num_labels), with -100 for what is to be ignored.",
     ),

@@ -87,6 +87,10 @@ def sizes_of(path: str) -> Optional[Tuple[int, int]]:
             return None
 
 
+TRIED = 16
+"""Names from which a prefix is guessed."""
+
+
 def require_loaded(model: Foreign, info: Dict[str, Any], *, renamed: bool) -> List[str]:
     """Names of parameters that the files do not hold and that may start at random.
 
@@ -128,18 +132,20 @@ def _of_other_shapes(mismatched: Iterable[Any]) -> str:
 
 
 def _prefix(missing: List[str], unexpected: List[str]) -> str:
-    """What is before each name in the files, or what they lack; "" if no prefix fits."""
-    known = set(unexpected)
-    first = missing[0]
-    for other in unexpected:
-        if other.endswith("." + first):
-            prefix = other[: -len(first)]
-            if sum(prefix + name in known for name in missing) * 2 > len(missing):
-                return "begin with %r" % prefix
-        if first.endswith("." + other):
-            prefix = first[: -len(other)]
-            if sum(prefix + name in missing for name in unexpected) * 2 > len(unexpected):
-                return "lack the beginning %r" % prefix
+    """What is before most names in the files, or what they lack; "" if no prefix fits.
+
+    The library passes over some names, so that any single one may be without its counterpart.
+    """
+    for words, longer, shorter in (("begin with", unexpected, missing),
+                                   ("lack the beginning", missing, unexpected)):  # fmt: skip
+        known = set(longer)
+        for name in shorter[:TRIED]:
+            for other in longer:
+                if not other.endswith("." + name):
+                    continue
+                prefix = other[: -len(name)]
+                if sum(prefix + each in known for each in shorter) * 2 > len(shorter):
+                    return "%s %r" % (words, prefix)
     return ""
 
 

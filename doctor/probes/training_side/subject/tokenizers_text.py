@@ -17,6 +17,9 @@ TEXT = (
     "A training step is repeated on this text until it is long enough. It tells nothing, "
     "and its words are there to be counted: one, two, three, four, five, six, seven. "
 )
+DISTINCT = 6
+"""Different tokens of a row: attention over equal ones has no gradient for queries and keys, as
+where a vocabulary knows no word of the text."""
 
 
 def tokenized(directory: str, batch: int, length: int, seed: int) -> Optional[torch.Tensor]:
@@ -33,7 +36,7 @@ def tokenized(directory: str, batch: int, length: int, seed: int) -> Optional[to
             while len(tokens) < length and copies <= 64 * length:
                 tokens, copies = tokenizer(text * copies)["input_ids"], 2 * copies
             rows.append(tokens[:length])
-        if any(len(row) < length for row in rows):
+        if any(len(row) < length or len(set(row)) < min(DISTINCT, length) for row in rows):
             return None
         return torch.tensor(rows, dtype=torch.long, device="cpu")
 
