@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 pytest.importorskip("torch")
@@ -30,20 +27,11 @@ def test_a_prefix_is_found_although_a_name_has_no_counterpart(
     assert model_files._prefix(missing, unexpected) == text
 
 
-class Tokenizer:
-    """Knows as many words of the text as it is told to."""
-
-    def __init__(self, words: int) -> None:
-        self.words = words
-
-    def __call__(self, text: str) -> Any:
-        return {"input_ids": [hash(word) % self.words for word in text.split()]}
-
-
-@pytest.mark.parametrize(("words", "used"), [(1000, True), (1, False)])
-def test_a_vocabulary_that_knows_no_word_of_the_text_is_not_used(
-    words: int, used: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("row", "trains"),
+    [(list(range(16)), True), ([5] * 16, False), ([1, 2, 3], False), ([1, 2] * 8, False)],
+)
+def test_a_row_of_few_different_tokens_shows_no_gradient_of_attention(
+    row: list[int], trains: bool
 ) -> None:
-    monkeypatch.setattr(tokenizers_text, "tokenizer_of", lambda directory: Tokenizer(words))
-    rows = tokenizers_text.tokenized(str(tmp_path), 2, 16, 21)
-    assert (rows is not None) is used
+    assert tokenizers_text.trains(row, 16) is trains

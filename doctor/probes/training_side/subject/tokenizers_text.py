@@ -36,9 +36,14 @@ def tokenized(directory: str, batch: int, length: int, seed: int) -> Optional[to
             while len(tokens) < length and copies <= 64 * length:
                 tokens, copies = tokenizer(text * copies)["input_ids"], 2 * copies
             rows.append(tokens[:length])
-        if any(len(row) < length or len(set(row)) < min(DISTINCT, length) for row in rows):
+        if not all(trains(row, length) for row in rows):
             return None
         return torch.tensor(rows, dtype=torch.long, device="cpu")
+
+
+def trains(row: List[int], length: int) -> bool:
+    """Whether a row is long enough, of tokens that differ."""
+    return len(row) == length and len(set(row)) >= min(DISTINCT, length)
 
 
 def tokenizer_of(directory: str) -> Foreign:
