@@ -203,6 +203,8 @@ def _is_vector(reading: Training, value: Value, call: Call, depth: int) -> bool:
         return _is_vector_named(reading, value.name, call, depth)
     if value.kind == "item" and len(value.items) == 2 and value.items[1].kind in ("slice", "name"):
         return _is_vector(reading, value.items[0], call, depth - 1)
+    if value.kind == "other" and value.name in ("Add", "Sub", "Mult", "Div"):
+        return any(_is_vector(reading, item, call, depth - 1) for item in value.items)
     made = reading.calls[value.call] if value.kind == "call" else None
     if made is None:
         return _is_label_column(value)

@@ -163,12 +163,29 @@ def _collected(reading: Training, run: Call, number: int) -> Iterator[str]:
     for n in reading.methods("append"):
         call = reading.calls[n]
         if call.scope == run.scope and run.loops[-1] in call.loops and len(call.args) == 1:
-            value = call.args[0]
+            value = _reshaped(reading, call.args[0])
             tensors = names if one else names - set(run.targets)
             if _is_tensor(reading, value, tensors) or (
                 value.kind == "call" and value.call == number
             ):
                 yield call.receiver
+
+
+KEEPS = {
+    "squeeze", "unsqueeze", "view", "reshape", "flatten", "float", "sigmoid", "softmax", "cpu",
+    "log_softmax", "tanh", "exp", "contiguous", "to",
+}  # fmt: skip
+"""Methods whose result has the graph of what they are called on."""
+
+
+def _reshaped(reading: Training, value: Value) -> Value:
+    """What x.squeeze(1).cpu() is called on."""
+    while value.kind == "call" and (call := reading.calls[value.call]).method in KEEPS:
+        inner = objects.operand(call)
+        if inner is None:
+            break
+        value = inner
+    return value
 
 
 def _is_tensor(reading: Training, value: Value, names: set[str]) -> bool:
