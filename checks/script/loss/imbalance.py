@@ -22,7 +22,7 @@ FREQUENCY = re.compile(
 CLASS = r"(?:class|categor|count)\w*"
 OF_CLASSES = re.compile(
     rf"ListComp<(?:range\((?:len\([\w.]*{CLASS}\)|[\w.]*(?:num|n)_?{CLASS})\)|"
-    rf"\w*{CLASS}\.values\(\)|\w+\.bincount\([\w.=,]*\)),\(?[^<>]*/[^<>]*>", re.IGNORECASE)  # fmt: skip
+    rf"\w*{CLASS}\.values\(\)|\w+\.bincount\([\w.=,]*\)),\(?[^<>]*/[^<>]*>", re.I)  # fmt: skip
 """[1 / counts[c] for c in range(num_classes)], [1 / n for n in counts.values()]."""
 LOSSES = ("CrossEntropyLoss", "NLLLoss", "cross_entropy", "nll_loss")
 
