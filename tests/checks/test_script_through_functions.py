@@ -198,6 +198,26 @@ for x in loader:
     loss.backward()
     optimizer.step()
 """
+GATHERED = """
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+def gather(t):
+    out = [torch.empty_like(t) for _ in range(dist.get_world_size())]
+    dist.all_gather(out, t)
+    {}
+    return torch.cat({})
+def contrast(a, b, scale):
+    {}
+    logits = scale * a @ b.t()
+    return F.cross_entropy(logits, torch.arange(len(a)))
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = contrast(*model(x, y), 1.0)
+    loss.backward()
+    optimizer.step()
+"""
+BOTH = "a, b = gather(a), gather(b)"
 OF_CLASSES = "[1.0 / counts[c] for c in range(len(data.classes))]"
 BATCHES = "int(self.trainer.estimated_stepping_batches)"
 SAMPLED = ", sampler=DistributedSampler(b, shuffle=False)"
@@ -218,6 +238,7 @@ SAMPLED = ", sampler=DistributedSampler(b, shuffle=False)"
         ("accumulation-of-accelerate", PROCESSES.format("", "total")),
         ("new-tokens-frozen", HEAD.format(", num_labels=7", "")),
         ("diffusion-formula", VELOCITY.format("v_prediction", "noise", "noise")),
+        ("views-compared", GATHERED.format("", "out", BOTH)),
     ],
 )
 def test_what_is_wrong_is_seen_through_names(slug: str, code: str) -> None:
@@ -248,6 +269,9 @@ def test_what_is_wrong_is_seen_through_names(slug: str, code: str) -> None:
         ("new-tokens-frozen", HEAD.format(", num_labels=7", ', modules_to_save=["score"]')),
         ("new-tokens-frozen", HEAD.format("", "")),
         ("diffusion-formula", VELOCITY.format("epsilon", "noise", "noise")),
+        ("views-compared", GATHERED.format("out[dist.get_rank()] = t", "out", BOTH)),
+        ("views-compared", GATHERED.format("", "[t, *out]", BOTH)),
+        ("views-compared", GATHERED.format("", "out", "b = gather(b)")),
         (
             "diffusion-formula",
             VELOCITY.format("v_prediction", "schedule.get_velocity(x, noise, t)", "target"),

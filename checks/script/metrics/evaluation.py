@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
-from doctor.checks.script.loss.graphs import NO_GRAPH, under_no_grad
+from doctor.checks.script.loss.graphs import is_without_graph, under_no_grad
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -77,15 +77,6 @@ def _is_evaluating(reading: Training, call: Call) -> bool:
 def _only_numbers(reading: Training, call: Call) -> bool:
     """What the loop adds up is read by item(): no backward() follows."""
     return any(reading.calls[n].method == "item" for n in reading.by_loop[call.loops[-1]])
-
-
-def is_without_graph(reading: Training, call: Call) -> bool:
-    if under_no_grad(reading, call.contexts):
-        return True
-    return any(
-        value.kind == "call" and reading.calls[value.call].method in NO_GRAPH
-        for value in reading.function(call.scope).decorators
-    )
 
 
 def _has_mode(reading: Training, call: Call, number: int) -> bool:
