@@ -217,6 +217,23 @@ for x, y in loader:
     loss.backward()
     optimizer.step()
 """
+BOXES = """
+import torch
+from torchvision.models.detection import {}_resnet50_fpn
+NAMES = [{}]
+LABEL = {{name: i for i, name in enumerate({})}}
+class Images(torch.utils.data.Dataset):
+    def __getitem__(self, i):
+        labels = torch.tensor([LABEL[o["name"]] for o in self.items[i]])
+        return self.images[i], {{"boxes": self.boxes[i], "labels": labels}}
+model = {}_resnet50_fpn(num_classes=len(NAMES) + 1)
+for images, targets in torch.utils.data.DataLoader(Images()):
+    loss = sum(model(images, targets).values())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+RCNN = "fasterrcnn"
 BOTH = "a, b = gather(a), gather(b)"
 OF_CLASSES = "[1.0 / counts[c] for c in range(len(data.classes))]"
 BATCHES = "int(self.trainer.estimated_stepping_batches)"
@@ -239,6 +256,7 @@ SAMPLED = ", sampler=DistributedSampler(b, shuffle=False)"
         ("new-tokens-frozen", HEAD.format(", num_labels=7", "")),
         ("diffusion-formula", VELOCITY.format("v_prediction", "noise", "noise")),
         ("views-compared", GATHERED.format("", "out", BOTH)),
+        ("boxes", BOXES.format(RCNN, '"cat", "dog"', "NAMES", RCNN)),
     ],
 )
 def test_what_is_wrong_is_seen_through_names(slug: str, code: str) -> None:
@@ -271,6 +289,9 @@ def test_what_is_wrong_is_seen_through_names(slug: str, code: str) -> None:
         ("diffusion-formula", VELOCITY.format("epsilon", "noise", "noise")),
         ("views-compared", GATHERED.format("out[dist.get_rank()] = t", "out", BOTH)),
         ("views-compared", GATHERED.format("", "[t, *out]", BOTH)),
+        ("boxes", BOXES.format(RCNN, '"cat", "dog"', "NAMES, 1", RCNN)),
+        ("boxes", BOXES.format(RCNN, '"__background__", "dog"', "NAMES", RCNN)),
+        ("boxes", BOXES.format("retinanet", '"cat", "dog"', "NAMES", "retinanet")),
         ("views-compared", GATHERED.format("", "out", "b = gather(b)")),
         (
             "diffusion-formula",
