@@ -269,7 +269,7 @@ class Script(Section, frozen=True, kw_only=True, omit_defaults=True):
     settings: tuple[Setting, ...] = ()
     launches: tuple[Launch, ...] = ()
     requirements: dict[str, str] = {}
-    """Versions that a requirements file beside it pins: package -> specifier."""
+    """Versions that a requirements file beside it, or a notebook's cells, pin."""
     suppressions: tuple[Suppression, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
     inlined: Script | None = None

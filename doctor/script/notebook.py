@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from doctor.facts.script import Unreadable
+from doctor.script.requirements import installed
 from doctor.script.text import CODE_LIMIT, LIMIT, Source, Unparsable, parse
 
 MAGIC = re.compile(r"\s*(?:[!%?]|[\w.]+\s*=\s*[!%]|[\w.]+\?{1,2}\s*$)")
@@ -58,6 +59,12 @@ def read(data: bytes) -> tuple[Source, ast.Module, list[Unreadable]]:
             unreadable.append(Unreadable(str(error), error.span))
     source = _joined(good)
     return source, parse(source), unreadable
+
+
+def pins(data: bytes) -> dict[str, str]:
+    """Package -> specifier, of what the cells install."""
+    cells = _cells(data) if b"install" in data else []
+    return installed("\n".join(_text(cell) for cell in cells if cell.cell_type == "code"))
 
 
 def _cells(data: bytes) -> list[_Cell]:

@@ -75,7 +75,7 @@ def read_notebook(path: str, data: bytes) -> Script:
             source, tree, unreadable = notebook.read(data)
     except Unparsable as error:
         return Script(path=path, kind="notebook", unreadable=(Unreadable(str(error), error.span),))
-    script = _script(path, "notebook", source, tree, (), None)
+    script = _script(path, "notebook", source, tree, (), notebook.pins(data))
     return msgspec.structs.replace(script, unreadable=(*script.unreadable, *unreadable))
 
 

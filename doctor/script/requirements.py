@@ -8,6 +8,9 @@ import re
 from doctor._util.regular_file import read_regular
 
 LINE = re.compile(r"^\s*([A-Za-z][\w.\-]*)(?:\[[^\]]*\])?\s*([=<>~!][^#;\s]*(?:\s*,\s*[^#;\s]+)*)")
+INSTALLS = re.compile(
+    r"^\s*[!%]\s*(?:uv\s+)?(?:python3?\s+-m\s+)?pip3?\s+install\s+(.+)", re.MULTILINE
+)
 LIMIT = 1 << 16
 LEVELS = 3
 """Directories up that are searched."""
@@ -34,6 +37,13 @@ class Requirements:
         if directory not in self._read:
             self._read[directory] = _parse(os.path.join(directory, "requirements.txt"))
         return self._read[directory]
+
+
+def installed(source: str) -> dict[str, str]:
+    """The same of what a notebook installs: %pip install "transformers==5.2.0"."""
+    parts = [part.strip("'\"") for line in INSTALLS.findall(source) for part in line.split()]
+    matches = (LINE.match(part) for part in parts)
+    return {match[1].casefold(): match[2] for match in matches if match}
 
 
 def _parse(path: str) -> dict[str, str]:

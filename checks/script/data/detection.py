@@ -11,6 +11,9 @@ from doctor.checks.script.training import Training
 from doctor.facts.script_machine import ScriptMachine
 
 MODELS = re.compile(r"torchvision\.models\.detection\.\w+")
+SOFTMAX = re.compile(r"rcnn|ssd", re.IGNORECASE)
+"""Those whose class 0 is the background; RetinaNet and FCOS have none."""
+NUMBERED = re.compile(r"DictComp<enumerate\((\w+)\),\w+,(?:i|j|k|n|idx|index|id)>")
 FLIPS = {"hflip", "vflip", "rotate", "crop", "resized_crop", "RandomHorizontalFlip",
          "RandomVerticalFlip", "RandomRotation", "RandomResizedCrop", "RandomCrop"}  # fmt: skip
 
@@ -20,6 +23,8 @@ def boxes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     if models:
         yield from _corners(reading)
         yield from _background(reading)
+        if any(SOFTMAX.search(c.name) for c in models):
+            yield from _from_zero(reading)
     yield from _flipped_alone(reading)
 
 
@@ -61,6 +66,27 @@ def _background(reading: Training) -> Iterator[Match]:
             yield Match(call.span, f"{text} has no class for the background, which is class 0")
 
 
+def _from_zero(reading: Training) -> Iterator[Match]:
+    """labels of {name: i for i, name in enumerate(NAMES)}, where no name is the background."""
+    if reading.mentions("retinanet", "fcos", "background"):
+        return
+    tables = {
+        each.target: found[1]
+        for each in reading.script.assignments
+        if (found := NUMBERED.fullmatch(render(reading, each.value)))
+    }
+    for each in reading.script.assignments:
+        text = render(reading, each.value) if each.target.endswith("labels") else ""
+        for table, source in tables.items():
+            lists = reading.assigned.get((0, source), ())
+            names = [str(v.literal).casefold() for a in lists for v in a.value.items]
+            named = bool(names) and not any("background" in n or n in ("bg", "") for n in names)
+            if named and f"{table}[" in text and "+" not in text:
+                message = f"{names[0]} is class 0, which is the background"
+                yield Match(each.span, message)
+                return
+
+
 def _flipped_alone(reading: Training) -> Iterator[Match]:
     """An image is flipped at random, and boxes of the same function stay."""
     for scope, function in enumerate(reading.script.functions):
@@ -95,6 +121,7 @@ RULES = (
         fires=(
             "boxes of annotation['bbox'] that nothing converts, for a detector of torchvision",
             "num_classes=len(CLASSES), where no class is the background",
+            "labels of enumerate(CLASSES), from 0, for an R-CNN or SSD",
             "hflip() of the image under a condition, and boxes that stay",
         ),
         fix="boxes[:, 2:] += boxes[:, :2]; num_classes=len(CLASSES) + 1, labels from 1; flip "

@@ -102,6 +102,8 @@ def _overlaps(reading: Training, value: Value, variable: str, over: Value) -> bo
         [n for n in evaluate.literals(reading, v, made) if isinstance(n, int)]
         for v in (made.args[2], size)
     )
+    if steps and max(steps) == 1:
+        return size.literal != 1
     return bool(steps and sizes) and max(steps) < min(sizes)
 
 

@@ -50,6 +50,11 @@ def _counts_batches(reading: Training, made: Call) -> bool:
     if not ("lr_scheduler" in made.name or "schedule" in made.method):
         return False
     given = (*made.args, *made.keywords.values())
+    if made.method in ("SequentialLR", "ChainedScheduler"):
+        parts = [each for value in given for each in evaluate.options(reading, value, made)]
+        inner = {v.call for part in parts if part.kind == "list" for item in part.items
+                 for v in evaluate.options(reading, item, made) if v.kind == "call"}  # fmt: skip
+        return any(_counts_batches(reading, reading.calls[n]) for n in inner)
     return not made.method.startswith(("StepLR", "MultiStepLR", "Exponential")) and any(
         _is_steps(reading, value, made) for value in given
     )
@@ -63,7 +68,8 @@ STEPS = re.compile(
 
 def _is_steps(reading: Training, value: Value, made: Call) -> bool:
     """A number of batches by the names that it is made of; of a function, by those it reads."""
-    options = [each for each in evaluate.options(reading, value, made) if each != value]
+    parts = [value, *(Value("name", name=name) for name in value.names if value.kind == "other")]
+    options = [o for each in parts for o in evaluate.options(reading, each, made) if o != each]
     for function in functions_of(reading, value, made):
         options += [each for each, _, scope in reading.expressions if scope == function]
         options += [v for c in reading.script.comparisons if c.scope == function

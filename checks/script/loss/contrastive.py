@@ -7,6 +7,9 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.lineage import PARAMETERS
+from doctor.checks.script.loss.graphs import is_without_graph
+from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import formulas, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -46,6 +49,7 @@ def compared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                 break
         yield from _same_term_twice(texts)
     yield from _both_branches(reading)
+    yield from _gathered_both(reading)
 
 
 def _same_term_twice(texts: list[tuple[str, Span]]) -> Iterator[Match]:
@@ -103,6 +107,52 @@ def _through_trained(reading: Training, name: str, call: Call, number: int) -> b
     return False
 
 
+def _gathered_both(reading: Training) -> Iterator[Match]:
+    """Both factors of the logits are what all_gather() copied: no gradient reaches the towers."""
+    gathers = _cut_off(reading)
+    lost: dict[tuple[int, str], Call] = {}
+    for each in reading.script.assignments if gathers else ():
+        call = reading.calls[each.value.call] if each.value.kind == "call" else None
+        if call is None or reading.target_function(call) not in gathers or not call.args:
+            continue
+        if call.args[0].name == each.target and not is_without_graph(reading, call):
+            lost[each.scope, each.target] = call
+    losing = {reading.calls[n].scope for n, _ in loss_calls(reading)}
+    for value, _, scope in reading.expressions if lost else ():
+        for part in flatten([value]) if scope in losing else ():
+            factors = part.items if part.name == "MatMult" else ()
+            names = [{n for n in (v.name, *v.names) if (scope, n) in lost} for v in factors]
+            if names and all(names):
+                name = min(names[0])
+                yield Match(lost[scope, name].span, f"{name} has no gradient after all_gather()")
+                return
+
+
+def _cut_off(reading: Training) -> set[int]:
+    """Functions that return what all_gather() filled, without the tensor that was given."""
+    found: set[int] = set()
+    for n in reading.methods("all_gather"):
+        call = reading.calls[n]
+        function = reading.function(call.scope)
+        if call.name != "torch.distributed.all_gather" or not call.scope or not call.args:
+            continue
+        filled = call.args[0].name
+        back = any(
+            each.scope == call.scope and each.target.startswith(f"{filled}[")
+            for each in reading.script.assignments
+        )
+        own = {parameter.name for parameter in function.parameters}
+        given = [own & {v.name, *v.names} for v in function.returns if filled in v.names]
+        if (
+            given
+            and not any(given)
+            and not back
+            and f"{filled}[]" not in reading.script.identifiers
+        ):
+            found.add(call.scope)
+    return found
+
+
 RULES = (
     Rule(
         code="SCR341",
@@ -112,13 +162,15 @@ RULES = (
         find=compared,
         why="The most similar embedding to a sample is the sample itself: with the diagonal in the "
         "softmax the loss teaches nothing of the other view. Without negatives, gradients through "
-        "both branches let all outputs become equal.",
+        "both branches let all outputs become equal. What all_gather() fills has no gradient.",
         fires=(
             "cross_entropy of z @ z.T whose diagonal nothing masks",
             "two equal terms where the second should have the transposed logits",
             "-cosine_similarity(p, z) of one trained network without detach(), twice",
+            "logits of two embeddings that torch.distributed.all_gather copied, neither put back",
         ),
-        fix="Fill the diagonal with -inf; use logits.t() for the other direction; pass z.detach().",
+        fix="Fill the diagonal with -inf; use logits.t() for the other direction; pass z.detach(); "
+        "put the local tensor back at gathered[rank], or use torch.distributed.nn.all_gather.",
         sources=("simsiam",),
         needs=("cross_entropy", "CrossEntropyLoss", *COSINES),
     ),

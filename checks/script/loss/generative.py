@@ -80,6 +80,7 @@ def of_diffusion(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(span, "noise is added with alpha and 1 - alpha: their roots are needed")
     yield from _of_one_level(reading)
     yield from _clean_target(reading)
+    yield from _noise_for_velocity(reading)
 
 
 def _of_one_level(reading: Training) -> Iterator[Match]:
@@ -120,6 +121,22 @@ def _clean_target(reading: Training) -> Iterator[Match]:
                 yield Match(loss.span, f"the model is to predict {noise}, not {clean}")
 
 
+def _noise_for_velocity(reading: Training) -> Iterator[Match]:
+    """The loss compares with the noise, of a scheduler that predicts velocities for certain."""
+    made = [c for c in reading.calls if c.name.startswith("diffusers.")
+            and (v := c.keywords.get("prediction_type")) is not None
+            and evaluate.literals(reading, v, c) == {"v_prediction"}]  # fmt: skip
+    if not made or reading.mentions("velocity", "sigma", "alphas_cumprod", "prediction_type_"):
+        return
+    noises = {c.args[1].name for n in reading.methods("add_noise")
+              if len((c := reading.calls[n]).args) == 3 and c.args[1].kind == "name"}  # fmt: skip
+    for n in reading.methods("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
+        loss = reading.calls[n]
+        names = {name for value in loss.args[:2] for name in (value.name, *value.names)}
+        if noises & names:
+            yield Match(loss.span, "the scheduler predicts velocities, and the target is the noise")
+
+
 RULES = (
     Rule(
         code="SCR339",
@@ -152,8 +169,10 @@ RULES = (
         fires=(
             "a * x0 + (1 - a) * noise, where a is a cumulative product",
             "mse_loss(prediction, samples) beside add_noise(samples, noise, t)",
+            "mse_loss(prediction, noise) of a scheduler with prediction_type='v_prediction'",
         ),
-        fix="Multiply by a.sqrt() and (1 - a).sqrt(); compare the prediction with the noise.",
+        fix="Multiply by a.sqrt() and (1 - a).sqrt(); compare the prediction with the noise, "
+        "or with scheduler.get_velocity(samples, noise, t).",
         sources=("diffusers-training",),
         needs=("cumprod", "add_noise"),
     ),

@@ -120,6 +120,15 @@ def under_no_grad(reading: Training, contexts: tuple[int, ...]) -> bool:
     return False
 
 
+def is_without_graph(reading: Training, call: Call) -> bool:
+    if under_no_grad(reading, call.contexts):
+        return True
+    return any(
+        value.kind == "call" and reading.calls[value.call].method in NO_GRAPH
+        for value in reading.function(call.scope).decorators
+    )
+
+
 def hidden_not_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.backwards:
         backward = reading.calls[number]

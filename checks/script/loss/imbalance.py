@@ -19,6 +19,11 @@ COUNTED = r"(?:\w*count\w*|\w*freq\w*|\w+\.bincount\([\w.=,]*\)|\w*hist\w*)"
 FREQUENCY = re.compile(
     rf"^(?:torch\.\w+\()?\(?({COUNTED})(?:\.float\(\))?/(?:\1\.sum\(\)|(?:np|torch|numpy)\.sum\(\1\)|sum\(\1\)|len\(\w+\)|"
     r"\w*total\w*)\)?", re.IGNORECASE)  # fmt: skip
+CLASS = r"(?:class|categor|count)\w*"
+OF_CLASSES = re.compile(
+    rf"ListComp<(?:range\((?:len\([\w.]*{CLASS}\)|[\w.]*(?:num|n)_?{CLASS})\)|"
+    rf"\w*{CLASS}\.values\(\)|\w+\.bincount\([\w.=,]*\)),\(?[^<>]*/[^<>]*>", re.I)  # fmt: skip
+"""[1 / counts[c] for c in range(num_classes)], [1 / n for n in counts.values()]."""
 LOSSES = ("CrossEntropyLoss", "NLLLoss", "cross_entropy", "nll_loss")
 
 
@@ -68,7 +73,8 @@ def _sampled(reading: Training) -> Iterator[Match]:
         if value is None:
             continue
         text = _text(reading, value, call)
-        if re.fullmatch(rf"\(?\(?1/{COUNTED}[\w.()=,]*", text) and "[" not in text:
+        inverse = re.fullmatch(rf"\(?\(?1/{COUNTED}[\w.()=,]*", text) and "[" not in text
+        if inverse or OF_CLASSES.fullmatch(text):
             yield Match(call.span, "a weight per class: the sampler takes one per sample")
         indexed = re.fullmatch(r"(\w+)\[.*\]", text)
         if indexed and FREQUENCY.search(_text(reading, Value("name", name=indexed[1]), call)):
@@ -88,7 +94,8 @@ RULES = (
         fires=(
             "pos_weight=positives / negatives",
             "weight=counts / counts.sum() of a cross-entropy, or of a sampler",
-            "WeightedRandomSampler(1 / counts, ...) without indexing by the labels",
+            "WeightedRandomSampler of 1 / counts, or of a list over the classes, without indexing "
+            "by the labels",
         ),
         fix="pos_weight = negatives / positives; weight = counts.sum() / counts; "
         "weights = (1 / counts)[labels].",

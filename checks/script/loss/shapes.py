@@ -29,6 +29,7 @@ SAME = {
     "numpy",
 }
 """Calls that keep the shape."""
+ARITHMETIC = {"Add", "Sub", "Mult", "Div"}
 ELEMENTWISE = {"to_numpy", "log1p", "log", "sqrt"}
 DEPTH = 12
 
@@ -133,7 +134,7 @@ def _is_row(
         return False
     if value.kind == "name":
         return _is_row_named(reading, value.name, scope, position, arms, depth)
-    if value.kind == "other" and value.name in ("Add", "Sub", "Mult", "Div"):
+    if value.kind == "other" and value.name in ARITHMETIC:
         return any(_is_row(reading, item, scope, position, arms, depth - 1) for item in value.items)
     values = value.kind == "other" and value.name == "values" and len(value.items) == 1
     if values or (value.kind == "item" and value.items and value.items[-1].literal == 0):
@@ -205,7 +206,9 @@ def _is_vector(reading: Training, value: Value, call: Call, depth: int) -> bool:
         return _is_vector(reading, value.items[0], call, depth - 1)
     made = reading.calls[value.call] if value.kind == "call" else None
     if made is None:
-        return _is_label_column(value)
+        parts = value.items if value.name in ARITHMETIC else ()
+        vectors = any(_is_vector(reading, each, call, depth - 1) for each in parts)
+        return vectors or _is_label_column(value)
     if made.method == "pop" and len(made.args) == 1:
         return isinstance(made.args[0].literal, str)
     if made.method == "to_numpy" and made.receiver.endswith("]"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
-from doctor.checks.script.loss.graphs import NO_GRAPH, under_no_grad
+from doctor.checks.script.loss.graphs import is_without_graph, under_no_grad
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -77,15 +77,6 @@ def _is_evaluating(reading: Training, call: Call) -> bool:
 def _only_numbers(reading: Training, call: Call) -> bool:
     """What the loop adds up is read by item(): no backward() follows."""
     return any(reading.calls[n].method == "item" for n in reading.by_loop[call.loops[-1]])
-
-
-def is_without_graph(reading: Training, call: Call) -> bool:
-    if under_no_grad(reading, call.contexts):
-        return True
-    return any(
-        value.kind == "call" and reading.calls[value.call].method in NO_GRAPH
-        for value in reading.function(call.scope).decorators
-    )
 
 
 def _has_mode(reading: Training, call: Call, number: int) -> bool:
@@ -163,12 +154,29 @@ def _collected(reading: Training, run: Call, number: int) -> Iterator[str]:
     for n in reading.methods("append"):
         call = reading.calls[n]
         if call.scope == run.scope and run.loops[-1] in call.loops and len(call.args) == 1:
-            value = call.args[0]
+            value = _reshaped(reading, call.args[0])
             tensors = names if one else names - set(run.targets)
             if _is_tensor(reading, value, tensors) or (
                 value.kind == "call" and value.call == number
             ):
                 yield call.receiver
+
+
+KEEPS = {
+    "squeeze", "unsqueeze", "view", "reshape", "flatten", "float", "sigmoid", "softmax", "cpu",
+    "log_softmax", "tanh", "exp", "contiguous", "to",
+}  # fmt: skip
+"""Methods whose result has the graph of what they are called on."""
+
+
+def _reshaped(reading: Training, value: Value) -> Value:
+    """What x.squeeze(1).cpu() is called on."""
+    while value.kind == "call" and (call := reading.calls[value.call]).method in KEEPS:
+        inner = objects.operand(call)
+        if inner is None:
+            break
+        value = inner
+    return value
 
 
 def _is_tensor(reading: Training, value: Value, names: set[str]) -> bool:

@@ -43,7 +43,9 @@ def _own_share(reading: Training, loaders: set[str]) -> Iterator[Match]:
         trains = set(each.loops[-1:]) & {
             loop for n in reading.backwards for loop in reading.calls[n].loops[-1:]
         }
-        over = each.augmented and not trains and _over(reading, each.loops) & loaders
+        read = _over(reading, each.loops)
+        read |= {n for name in read for n in _passed(reading, name, each.scope)}
+        over = each.augmented and not trains and read & loaders
         if over and is_count(reading, each.value):
             yield Match(each.span, f"{each.target} counts the share of one process only")
             return
@@ -53,6 +55,14 @@ def _over(reading: Training, loops: tuple[int, ...]) -> set[str]:
     """What the innermost loop reads."""
     iterable = reading.script.loops[loops[-1]].iterable if loops else None
     return {iterable.name, *iterable.names} if iterable is not None else set()
+
+
+def _passed(reading: Training, name: str, scope: int) -> set[str]:
+    """What all calls of a function pass for its parameter."""
+    sites = [reading.calls[n] for n in reading.call_sites.get(scope, ()) if scope]
+    given = [evaluate.argument_of(reading, site, scope, name) for site in sites
+             if evaluate.is_parameter(reading, scope, name)]  # fmt: skip
+    return {value.name for value in given if value is not None and value.kind == "name"}
 
 
 def _sampled(reading: Training) -> set[str]:

@@ -17,7 +17,7 @@ ADAPTS = {"get_peft_model", "add_adapter", "load_adapter", "prepare_model"}
 
 def nothing_trains(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """Adapters that are frozen, and quantized weights without adapters."""
-    if reading.mentions("requires_grad", "set_adapter", "unsloth", "fastlanguagemodel"):
+    if reading.mentions("set_adapter", "unsloth", "fastlanguagemodel") or _switched(reading):
         return
     for number in reading.calls_where(lambda name: name.endswith("Config")):
         call = reading.calls[number]
@@ -35,6 +35,12 @@ def nothing_trains(reading: Training, machine: ScriptMachine) -> Iterator[Match]
         adapted = methods & ADAPTS or any("peft" in call.name.casefold() for call in calls)
         if not adapted and any(_is_quantized(reading, call) for call in calls):
             yield from _without_adapters(reading, trained)
+
+
+def _switched(reading: Training) -> bool:
+    """The file itself says what requires a gradient; a test of it changes nothing."""
+    assigned = any(each.target.endswith(".requires_grad") for each in reading.script.assignments)
+    return assigned or reading.mentions("requires_grad_", "setattr")
 
 
 def _without_adapters(reading: Training, trained: Trained) -> Iterator[Match]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
@@ -93,6 +94,7 @@ def resize_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Mat
 
 def new_rows_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """Tokens that texts use are added, and the adapters leave the embeddings frozen."""
+    yield from _head_frozen(reading)
     adds = [reading.calls[n] for n in reading.methods("add_tokens", "add_special_tokens")]
     used = [c for c in adds if c.method == "add_tokens" or any(
         "additional_special_tokens" in v.keys for v in c.args)]  # fmt: skip
@@ -111,17 +113,50 @@ def new_rows_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match
                         "modules_to_save is missing")  # fmt: skip
 
 
+def _head_frozen(reading: Training) -> Iterator[Match]:
+    """A classifier with new labels; without its task_type LoRA freezes the head."""
+    if reading.mentions("requires_grad_", "unsloth", "set_adapter") or any(
+        each.target.endswith((".requires_grad", ".task_type", ".modules_to_save"))
+        for each in reading.script.assignments
+    ):
+        return
+    loads = [reading.calls[n] for n in reading.methods("from_pretrained")]
+    heads = [
+        c for c in loads if HEADS.search(c.name) and {"num_labels", "id2label"} & c.keywords.keys()
+    ]
+    if not heads or not reading.methods("get_peft_model"):
+        return
+    for call in (reading.calls[n] for n in reading.methods("LoraConfig")):
+        names = evaluate.options(reading, call.keywords.get("target_modules"), call)
+        written = [str(v.literal) for value in names for v in (value, *value.items)]
+        own = any(word in text for text in written for word in ("score", "classifier", "head"))
+        known = {"task_type", "modules_to_save"} & call.keywords.keys()
+        if call.name == "peft.LoraConfig" and not (known or call.unpacked or own):
+            message = "the new head of the classifier is frozen: task_type is missing"
+            yield Match(call.span, message)
+
+
+HEADS = re.compile(r"For(?:Sequence|Token|Image|Audio|Video)Classification\.from_pretrained$")
+"""Models whose head is drawn anew where the number of labels is given."""
+
+
 RULES = (
     Rule(
         code="SCR331",
         slug="new-tokens-frozen",
-        title="Embeddings of added tokens are trained",
+        title="What is new in a model is trained beside its adapters",
         severity="warn",
         find=new_rows_frozen,
         why="LoRA freezes everything but its adapters: the new rows of the embeddings and the head "
-        "keep their random values, and the model never learns to write these tokens.",
-        fires=("tokens are added and LoraConfig has no modules_to_save",),
-        fix='Pass modules_to_save=["embed_tokens", "lm_head"], or trainable_token_indices.',
+        "keep their random values, and the model never learns to write these tokens. The "
+        "new head of a classifier trains only where task_type says what it is.",
+        fires=(
+            "tokens are added and LoraConfig has no modules_to_save",
+            "a classifier of num_labels, and a LoraConfig with neither task_type nor "
+            "modules_to_save",
+        ),
+        fix='Pass modules_to_save=["embed_tokens", "lm_head"], or trainable_token_indices; '
+        'for a classifier task_type="SEQ_CLS", or modules_to_save=[its head].',
         sources=("peft-new-tokens",),
         needs=("LoraConfig",),
     ),

@@ -102,7 +102,9 @@ def checkpoint_dtype(reading: Training, machine: ScriptMachine) -> Iterator[Matc
             if not _is_transformers(call) or reading.on_object(trained.lineage, "float"):
                 continue
             message = f"transformers {version} loads these weights in the checkpoint's dtype"
-            yield Match(call.span, message)
+            own = reading.script.kind == "notebook" and machine.transformers is None
+            reason = "which one it is in is not known here" if own else ""
+            yield Match(call.span, message, undecided=reason)
 
 
 def _is_transformers(call: Call) -> bool:

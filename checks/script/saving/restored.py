@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script.loop.schedules import schedulers
+from doctor.checks.script import evaluate
+from doctor.checks.script.loop.schedules import is_scheduler_call, schedulers
 from doctor.checks.script.metrics.scores import improvements
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
@@ -70,7 +71,7 @@ def _state_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]
         return
     made = [(n, t) for n in reading.optimizers for t in reading.calls[n].targets]
     held = _saved_by_container(reading)
-    for number, name in (*schedulers(reading), *made):
+    for number, name in (*schedulers(reading), *_by_functions(reading), *made):
         call = reading.calls[number]
         if (
             "Plateau" in call.name
@@ -92,6 +93,18 @@ def _state_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]
         if steps and not saved and not advanced:
             yield Match(starts[0].span, f"{name} starts anew on a resume: it is not saved")
             return
+
+
+def _by_functions(reading: Training) -> Iterator[tuple[int, str]]:
+    """Schedules that a function of this file makes."""
+    for number, call in enumerate(reading.calls):
+        if len(call.targets) == 1 and reading.target_function(call) is not None:
+            made = evaluate.options_at(reading, Value("call", call=number), call.scope, number, ())
+            calls = [reading.calls[each.call] for each in made if each.kind == "call"]
+            if len(calls) == len(made) > 0 and all(
+                is_scheduler_call(each) and "Plateau" not in each.name for each in calls
+            ):
+                yield number, call.targets[0]
 
 
 def _saved_by_container(reading: Training) -> set[tuple[object, str]]:

@@ -8,6 +8,7 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.loop.schedule_units import LENGTHS
 from doctor.checks.script.loop.schedules import schedulers
 from doctor.checks.script.ranks import is_accelerator
+from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -63,7 +64,7 @@ def _divides(reading: Training, value: Value, steps: Value) -> bool:
 
 def _schedule(reading: Training) -> Iterator[Match]:
     """A prepared scheduler whose length is counted in steps of the prepared loader."""
-    if reading.mentions("num_processes", "step_scheduler_with_optimizer", "split_batches"):
+    if reading.mentions("step_scheduler_with_optimizer", "split_batches") or _by_processes(reading):
         return
     prepares = [n for n in reading.methods("prepare") if is_accelerator(reading, reading.calls[n])]
     prepared: dict[tuple[object, str], int] = {}
@@ -84,6 +85,20 @@ def _schedule(reading: Training) -> Iterator[Match]:
                 message = f"{name} steps once per process: {source} is a process's share"
                 yield Match(made.span, message, "warn")
                 return
+
+
+def _by_processes(reading: Training) -> bool:
+    """Something is multiplied with, or divided by, the number of processes, or a name holds it."""
+    return any(
+        part.name in ("Mult", "Div", "FloorDiv")
+        and any(name.endswith(("num_processes", "world_size")) for name in part.names)
+        for value, _, _ in reading.expressions
+        for part in flatten([value])
+    ) or any(
+        name.endswith(("num_processes", "world_size"))
+        for each in reading.script.assignments
+        for name in (each.value.name, *each.value.names)
+    )
 
 
 def _calls_within(reading: Training, value: Value, made: Call, depth: int) -> set[int]:
