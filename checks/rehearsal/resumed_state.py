@@ -224,7 +224,7 @@ def _data(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     if not order.again and not order.left_out:
         return note(f"{after} take the same samples in another order")
     if order.anew and order.again and order.left_out:
-        return warn(
+        return note(
             f"{after} begin with the samples of the first steps again: of {order.samples:,} until "
             f"then {order.again:,} are seen more often than without the stop and "
             f"{order.left_out:,} less often",
@@ -244,8 +244,10 @@ DATA = Check(
     why="A resume that starts its epoch anew trains on the first samples twice and, if it always "
     "stops in the same part of the epoch, never on the last ones.",
     passes=("each step after the resume takes the samples that it takes without the stop",),
-    notes=("samples are seen more or less often than without the stop, which are counted",),
-    warns=("the resume begins with the samples of the first steps again, and leaves out others",),
+    notes=(
+        "samples are seen more or less often than without the stop, which are counted",
+        "the resume begins with the samples of the first steps again, as many libraries do",
+    ),
     fix="Nothing, if that is acceptable: a correct resume may take another order.",
     owner=Owner.JOB,
     judge=data,

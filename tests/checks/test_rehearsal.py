@@ -439,7 +439,7 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS019", resumed(order=None), Status.SKIP, "no loader"),
     ("RHS019", ordered(untold="two equal runs"), Status.SKIP, "two equal runs"),
     ("RHS019", ordered(), Status.NOTE, "another order"),
-    ("RHS019", ordered(again=8, left_out=8, anew=True), Status.WARN, "first steps again"),
+    ("RHS019", ordered(again=8, left_out=8, anew=True), Status.NOTE, "first steps again"),
     ("RHS019", ordered(again=8, left_out=7), Status.NOTE, "8 are seen more often and 7 less"),
     ("RHS017", accessed(True), Status.PASS, "hf://org/model"),
     ("RHS017", accessed(True, None), Status.UNKNOWN, "hf://org/model"),
