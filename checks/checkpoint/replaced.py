@@ -22,6 +22,8 @@ FAR = 0.8
 TIMES = 5.0
 """Times the median by which it has to differ more. Our own number."""
 
+SCALED = 2.0
+"""Times its size, or a part of it, that training rarely makes of one matrix. Our own number."""
 
 SHRUNK = 0.5
 """Times its size at which a matrix is what weight decay alone leaves. Our own number."""
@@ -58,11 +60,14 @@ def _some(movement: Movement) -> Verdict | None:
     far = [
         each for each in movement.most_changed if each.relative >= max(FAR, TIMES * movement.median)
     ]
-    if not far:
-        return None
+    if not far or (not movement.median and all(each.kind == "head" for each in far)):
+        return None  # a head that alone is trained goes where it has to
     lost = [each for each in far if each.cosine < UNRELATED]
     rest = f"the median of {movement.matrices:,} matrices moved by {movement.median:.1%}"
     if not lost:
+        far = [each for each in far if not 1 / SCALED < each.factor < SCALED]
+        if not far:
+            return None
         text = f"{_which(far)} {_are(far)} {far[0].factor:.3g} times what {_they(far)} were"
         return warn(f"{text}; {rest}", fix=SCALED_FIX)
     text = f"{_which(lost)} {_have(lost)} nothing in common with the baseline; {rest}"

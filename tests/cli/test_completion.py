@@ -42,7 +42,7 @@ def ask(line: str) -> list[str]:
         ("doctor exp", {"explain"}),
         ("doctor explain JOB00", {f"JOB00{number}" for number in range(1, 10)}),
         ("doctor run --only tf32-se", {"tf32-setting"}),
-        ("doctor run --skip DSK", {"DSK001", "DSK002"}),
+        ("doctor run --skip DSK", {"DSK001", "DSK002", "DSK003"}),
         ("doctor run --inject vram", {"vram-fits"}),
         ("doctor run --no-conf", {"--no-config"}),
         ("doctor run --output js", {"json=", "jsonl="}),

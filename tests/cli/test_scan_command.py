@@ -72,6 +72,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "model.layers.0.self_attn.q_proj.weight": torch.randn(32, 32),
         "model.layers.0.mlp.up_proj.weight": torch.randn(64, 32),
         "model.layers.0.input_layernorm.weight": torch.rand(32),
+        "model.layers.0.post_attention_layernorm.weight": torch.rand(32),
         "model.norm.weight": torch.rand(32),
         "lm_head.weight": torch.randn(64, 32),
     }
@@ -99,11 +100,11 @@ def test_what_people_read(models: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stderr == ""
         for words in (
-            "one safetensors file · 1 file · 15 kB · 6 tensors · 7,232 parameters · model type l",
+            "one safetensors file · 1 file · 15 kB · 7 tensors · 7,264 parameters · model type l",
             "dtype  part       tensors  parameters  bytes",
             "BF16   embedding        1       2,048   4 kB",
             "       attention        1       1,024   2 kB",
-            "       norm             2          64  128 B",
+            "       norm             3          96  192 B",
             "pass CKP001",
             "skip CKP002 dtypes-supported",
             "pass CKP004",
@@ -130,8 +131,8 @@ def test_json_holds_what_it_promises(models: Path) -> None:
     }
     found = report["checkpoint"]
     assert (found["tensors"], found["parameters"], found["layout"]) == (
-        6,
-        7232,
+        7,
+        7264,
         "one safetensors file",
     )
     assert found["shares"][0] == {
@@ -158,7 +159,7 @@ def test_all_lists_every_tensor(models: Path) -> None:
         "file": "model.safetensors",
         "bytes": 4096,
     }
-    assert len(report["tensors"]) == 6
+    assert len(report["tensors"]) == 7
     for format in ("plain", "console"):
         text = doctor("scan", models / "after", "--all", "--format", format).stdout
         (line,) = [line for line in text.splitlines() if "lm_head.weight" in line]
@@ -240,12 +241,12 @@ def test_a_pipe_in_place_of_the_weights_is_not_waited_for(tmp_path: Path) -> Non
 
 def test_deep_reads_the_values_and_baseline_says_what_moved(models: Path) -> None:
     report = scanned(models / "after", "--deep", "--baseline", models / "before")
-    assert report["checkpoint"]["values"]["bytes"] == 7232 * 2
+    assert report["checkpoint"]["values"]["bytes"] == 7264 * 2
     moves = report["checkpoint"]["moves"]
     assert (moves["moved"], moves["unmoved"]) == (2, 4)
     text = doctor("scan", models / "after", "--baseline", models / "before").stdout
     assert "changed since the baseline" in text
-    assert "  norm        1 of 2" in text
+    assert "  norm        1 of 3" in text
 
 
 def test_a_baseline_without_weights_is_unknown(models: Path, tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ asked = {}
 def hooked(name, *rest, **named):
     module = plain(name, *rest, **named)
     wire = sys.modules.get("_doctor_probes.wire")
-    if hasattr(wire, "stopped") and not hasattr(wire, "hooked"):  # its last function
+    if hasattr(wire, "received") and not hasattr(wire, "hooked"):  # its last function
         wire.hooked, send, requests = True, wire.send, wire.requests
         def sending(**message):
             send(**message)

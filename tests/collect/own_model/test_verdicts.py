@@ -43,7 +43,7 @@ def test_what_was_not_recorded_is_unknown() -> None:
     [
         ("peft is not installed in this interpreter", Owner.ENVIRONMENT, "Install it"),
         ("OutOfMemoryError: CUDA out of memory.", Owner.JOB, "smaller micro-batch"),
-        ("IndexError: index out of range in self", Owner.JOB, "beyond the rows"),
+        ("IndexError: index out of range in self", Owner.JOB, "resize_token_embeddings"),
     ],
 )
 def test_known_errors_of_own_models_have_their_remedy(detail: str, owner: Owner, fix: str) -> None:

@@ -22,6 +22,7 @@ NAMES = {
     TARGET: ("labels", "label", "targets", "target", "y", "y_true", "gt"),
 }
 OF_TENSORS = frozenset(dir(torch.Tensor)) | frozenset(dir(dict)) | frozenset(dir(list))
+OF_MODULES = frozenset(dir(torch.nn.Module)) | {"weight", "bias"}
 MOST_CALLS = 4
 """Functions that are followed where a loss only passes its parameters on."""
 
@@ -88,8 +89,9 @@ def _in_call(call: ast.Call, name: str, function: Function, calls: int) -> str:
         return MODULE
     if isinstance(call.func, ast.Attribute) and _is(call.func.value, name):
         return OUTPUT if call.func.attr in OF_TENSORS else MODULE
-    if any(isinstance(each, ast.Attribute) and _is(each.value, name) for each in call.args):
-        return OUTPUT  # F.cross_entropy(output.logits, ...)
+    for each in call.args:
+        if isinstance(each, ast.Attribute) and _is(each.value, name):  # F.mse_loss(output.x, ...)
+            return MODULE if each.attr in OF_MODULES else OUTPUT
     place = next((n for n, each in enumerate(call.args) if _is(each, name)), None)
     if place is None:
         return ""
