@@ -17,7 +17,7 @@ TEXT = (
     "A training step is repeated on this text until it is long enough. It tells nothing, "
     "and its words are there to be counted: one, two, three, four, five, six, seven. "
 )
-DISTINCT = 6
+DISTINCT = 3
 """Different tokens of a row: attention over equal ones has no gradient for queries and keys, as
 where a vocabulary knows no word of the text."""
 
