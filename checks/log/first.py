@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import groupby
 
 from doctor._util.records import Unknown
+from doctor._util.units import counted
 from doctor.checks.log import conditions
 from doctor.checks.log.culprit import TIMEOUT, waited_for
-from doctor.checks.log.story import class_of, story_of
-from doctor.checks.log.told import (
+from doctor.checks.log.event_texts import (
     also_of,
     causes_of,
     commands_of,
@@ -20,6 +20,7 @@ from doctor.checks.log.told import (
     text_of,
     where,
 )
+from doctor.checks.log.story import class_of, story_of
 from doctor.errors.cause import Cause
 from doctor.errors.fitted import fitted
 from doctor.facts.log import Log, LogEvent
@@ -120,9 +121,8 @@ def _own_frame(event: LogEvent) -> tuple[Place, ...]:
 
 def consequence(events: list[LogEvent], first: LogEvent | None) -> str:
     count = sum(event.count for event in events)
-    times = f"{count:,} lines" if count > 1 else "1 line"
     after = f", taken as a consequence of {class_of(first).code} {first.name}" if first else ""
-    return f"{times}, first at {where(events[0])}{after}"
+    return f"{counted(count, 'line')}, first at {where(events[0])}{after}"
 
 
 def _folded(events: list[LogEvent], first: LogEvent) -> list[Place]:

@@ -11,10 +11,7 @@ from doctor.checks.log import curves
 from doctor.checks.log import flight_recorder as flight_checks
 from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, CLASSES
 from doctor.checks.log.curves import nonfinite
-from doctor.checks.log.first import STOPPED, consequence, verdict_on_first
-from doctor.checks.log.memory_fit import fitted_before, ranks_on_one_gpu, stage_of_event, what_fits
-from doctor.checks.log.story import class_of, story_of
-from doctor.checks.log.told import (
+from doctor.checks.log.event_texts import (
     commands_of,
     detail_of,
     fix_of,
@@ -24,6 +21,9 @@ from doctor.checks.log.told import (
     text_of,
     where,
 )
+from doctor.checks.log.first import STOPPED, consequence, verdict_on_first
+from doctor.checks.log.memory_fit import fitted_before, ranks_on_one_gpu, stage_of_event, what_fits
+from doctor.checks.log.story import class_of, story_of
 from doctor.errors.cause import Cause
 from doctor.errors.fitted import MEMORY, fitted
 from doctor.facts.flight_recorder import FlightRecorder

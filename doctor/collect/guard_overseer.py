@@ -28,7 +28,7 @@ MOST_RANKS = 64
 
 
 class Overseer(threading.Thread):
-    """Looks at the records every second. `tell` gets the code of each alarm, of each status, and
+    """Looks at the records every second. `tell` gets the code of each warning and failure, and
     DATA when batches have been counted.
 
     `lives`: whether a process is one of this training.

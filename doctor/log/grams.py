@@ -9,7 +9,7 @@ from itertools import product
 import msgspec
 
 from doctor.log import versions
-from doctor.log.kinds import CUES, FINISHED
+from doctor.log.kinds import BY_LIBRARY, BY_SCRIPT, CUES
 from doctor.log.metrics.text import BEFORE_NONFINITE
 from doctor.log.patterns import Gate
 
@@ -70,7 +70,7 @@ def grams_of(gate: Gate) -> list[Gram]:
 def _decisive(gate: Gate) -> Iterator[bytes]:
     yield from gate.literals
     yield from CUES
-    for cue in FINISHED:
+    for cue in (*BY_LIBRARY, *BY_SCRIPT):
         yield from (cue, cue.upper(), cue.title(), cue.capitalize())
 
 

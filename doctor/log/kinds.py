@@ -17,14 +17,8 @@ REMEMBERED = 8 << 20
 SUMMARY = b"train_runtime"
 BY_LIBRARY = (SUMMARY, b"`trainer.fit` stopped: `max_", b"worker group successfully finished")
 """Texts, in lower case, that a library prints when a training ended well."""
-FINISHED = (
-    *BY_LIBRARY,
-    b"training complete",
-    b"training finished",
-    b"finished training",
-    b"training done",
-)
-"""The same, and what scripts print: a shell's echo also follows a program that failed."""
+BY_SCRIPT = (b"training complete", b"training finished", b"finished training", b"training done")
+"""What scripts print: a shell's echo also follows a program that failed."""
 NOT_WELL = re.compile(
     rb"(?:status|code|rc|exit\w{0,3})\W{0,4}[1-9]|fail|error|abort|kill|interrupt"
 )
@@ -71,7 +65,7 @@ class Kinds:
         lower = row.lower()
         if any(cue in lower for cue in BY_LIBRARY):
             return Kind.ENDED_WELL, ()
-        if b"epoch" not in lower and any(cue in lower for cue in FINISHED):
+        if b"epoch" not in lower and any(cue in lower for cue in BY_SCRIPT):
             return (Kind.OTHER if NOT_WELL.search(lower) else Kind.FINISHED), ()
         if is_metric_row(lower):
             return Kind.NONFINITE if is_nonfinite_row(lower) else Kind.METRIC, ()

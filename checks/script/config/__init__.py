@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from doctor.checks.script.config import (
-    config_distributed,
-    config_training,
     configuration,
+    processes,
     removed,
+    trainings,
     versions,
 )
 from doctor.checks.script.rule import Rule
 
 RULES: tuple[Rule, ...] = (
-    *config_distributed.RULES,
-    *config_training.RULES,
+    *processes.RULES,
+    *trainings.RULES,
     *configuration.RULES,
     *removed.RULES,
     *versions.RULES,

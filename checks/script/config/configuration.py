@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from doctor.checks.script.distributed.batch import settings
 from doctor.checks.script.rule import CONFIGURATION, Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Setting
 from doctor.facts.script_machine import ScriptMachine
-
-
-def _settings(reading: Training) -> dict[str, Setting]:
-    return {setting.key: setting for setting in reading.script.settings}
 
 
 def _on(setting: Setting | None) -> bool:
@@ -19,7 +16,7 @@ def _on(setting: Setting | None) -> bool:
 
 
 def _both(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    results = _settings(reading)
+    results = settings(reading)
     suffix = ".enabled" if reading.script.kind == "deepspeed" else ""
     fp16, bf16 = results.get(f"fp16{suffix}"), results.get(f"bf16{suffix}")
     if fp16 is not None and _on(fp16) and _on(bf16):
@@ -27,7 +24,7 @@ def _both(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 
 def _fixed_scale(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    results = _settings(reading)
+    results = settings(reading)
     scale = results.get("fp16.loss_scale")
     if scale is None or not _on(results.get("fp16.enabled")):
         return
@@ -36,7 +33,7 @@ def _fixed_scale(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 
 def _zero3_device_map(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    results = _settings(reading)
+    results = settings(reading)
     device_map = results.get("device_map")
     deepspeed = str(results["deepspeed"].value) if "deepspeed" in results else ""
     if device_map is not None and device_map.value and "3" in deepspeed:
@@ -44,7 +41,7 @@ def _zero3_device_map(reading: Training, machine: ScriptMachine) -> Iterator[Mat
 
 
 def _reentrant_lora(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    results = _settings(reading)
+    results = settings(reading)
     reentrant = results.get("gradient_checkpointing_kwargs.use_reentrant")
     adapter = results.get("adapter") or results.get("finetuning_type")
     enabled = results.get("gradient_checkpointing")
@@ -57,7 +54,7 @@ def _reentrant_lora(reading: Training, machine: ScriptMachine) -> Iterator[Match
 
 def _half_weights(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """Weights in bf16 under DeepSpeed's fp16, or trained whole in half precision."""
-    results = _settings(reading)
+    results = settings(reading)
     dtype = results.get("torch_dtype") or results.get("dtype") or results.get("model_dtype")
     if dtype is None or str(dtype.value).casefold().removeprefix("torch.") not in (
         "bfloat16",

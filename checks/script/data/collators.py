@@ -8,7 +8,7 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.model.parameters import LOOKS
 from doctor.checks.script.rule import Match, Rule
-from doctor.checks.script.trainers.trainer_settings import metric_functions
+from doctor.checks.script.trainers.contradictions import metric_functions
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
 from doctor.facts.script_machine import ScriptMachine

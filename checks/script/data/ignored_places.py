@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
-from doctor.checks.script.trainers.trainer_settings import metric_functions
+from doctor.checks.script.trainers.contradictions import metric_functions
 from doctor.checks.script.training import Training
 from doctor.facts.script_machine import ScriptMachine
 

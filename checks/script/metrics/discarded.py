@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
-from doctor.checks.script.trainers.trainer_settings import is_of_datasets
+from doctor.checks.script.trainers.contradictions import is_of_datasets
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine

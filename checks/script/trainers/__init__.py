@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from doctor.checks.script.rule import Rule
-from doctor.checks.script.trainers import accelerating, lightning, settings, trainer_settings
+from doctor.checks.script.trainers import accelerating, contradictions, lightning, settings
 
 RULES: tuple[Rule, ...] = (
     *accelerating.RULES,
     *lightning.RULES,
     *settings.RULES,
-    *trainer_settings.RULES,
+    *contradictions.RULES,
 )

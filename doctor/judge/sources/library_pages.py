@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from doctor.judge.sources.source import Source
+from doctor.judge.sources.source import Source, page
 
 HUGGING_FACE = "https://github.com/huggingface"
-
-
-def _page(id: str, title: str, section: str, address: str) -> Source:
-    return Source(id, title, section, address, checked="2026-11-23")
 
 
 LIBRARY_PAGES = (
@@ -163,31 +159,31 @@ LIBRARY_PAGES = (
         "https://docs.astral.sh/ruff/linter/",
         checked="2026-11-22",
     ),
-    _page(
+    page(
         "transformers-causal-loss",
         "transformers: ForCausalLMLoss",
         "",
         f"{HUGGING_FACE}/transformers/blob/v5.23.0/src/transformers/loss/loss_utils.py",
     ),
-    _page(
+    page(
         "transformers-training-args",
         "transformers: TrainingArguments",
         "",
         f"{HUGGING_FACE}/transformers/blob/v5.23.0/src/transformers/training_args.py",
     ),
-    _page(
+    page(
         "transformers-trainer",
         "transformers: Trainer.training_step",
         "",
         f"{HUGGING_FACE}/transformers/blob/v5.23.0/src/transformers/trainer.py",
     ),
-    _page(
+    page(
         "accelerate-backward",
         "accelerate: Accelerator.backward",
         "",
         f"{HUGGING_FACE}/accelerate/blob/v1.15.0/src/accelerate/accelerator.py",
     ),
-    _page(
+    page(
         "torchfix-rules",
         "torchfix: deprecated and removed symbols",
         "",

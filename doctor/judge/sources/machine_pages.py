@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from doctor.judge.sources.source import Source
-
-
-def _page(id: str, title: str, section: str, address: str) -> Source:
-    return Source(id, title, section, address, checked="2026-11-23")
-
+from doctor.judge.sources.source import Source, page
 
 MACHINE_PAGES = (
-    _page(
+    page(
         "landlock",
         "landlock_create_ruleset(2): the Linux manual page",
         "",

@@ -39,3 +39,8 @@ def thread(
     name = repository.split("/")[1].lower().replace("_", "-")
     address = f"https://github.com/{repository}/{kind}/{number}"
     return Source(f"{name}-{number}", title, f"#{number}", address, checked=checked)
+
+
+def page(id: str, title: str, section: str, address: str) -> Source:
+    """A page of a manual, or a file of a library."""
+    return Source(id, title, section, address, checked="2026-11-23")

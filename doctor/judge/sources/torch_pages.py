@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from doctor.judge.sources.source import Source
+from doctor.judge.sources.source import Source, page
 
 TORCH = "https://github.com/pytorch/pytorch/blob/cf30153c4c131c8164ee7798e5022d810682e2cb"
 """torch 2.13.0; its documentation is generated from these files."""
 
 
-def _page(id: str, title: str, section: str, address: str) -> Source:
-    return Source(id, title, section, address, checked="2026-11-23")
-
-
 TORCH_PAGES = (
-    _page(
+    page(
         "torchrun-signals",
         "torch 2.13: how torchrun ends its workers",
         "PContext.close",
         f"{TORCH}/torch/distributed/elastic/multiprocessing/api.py",
     ),
-    _page(
+    page(
         "torch-load-module",
         "torch 2.13: nn.Module",
         "load_state_dict",
         f"{TORCH}/torch/nn/modules/module.py",
     ),
-    _page(
+    page(
         "torch-load-optimizer",
         "torch 2.13: Optimizer",
         "load_state_dict",
@@ -142,68 +138,68 @@ TORCH_PAGES = (
         "https://docs.pytorch.org/docs/stable/notes/ddp.html",
         checked="2026-11-22",
     ),
-    _page(
+    page(
         "torch-losses",
         "PyTorch: torch.nn loss functions",
         "CrossEntropyLoss",
         f"{TORCH}/torch/nn/modules/loss.py",
     ),
-    _page(
+    page(
         "torch-optimizer", "PyTorch: torch.optim.Optimizer", "", f"{TORCH}/torch/optim/optimizer.py"
     ),
-    _page(
+    page(
         "torch-cross-entropy",
         "torch 2.13: losses",
         "CrossEntropyLoss",
         f"{TORCH}/torch/nn/modules/loss.py",
     ),
-    _page(
+    page(
         "torch-lr-scheduler",
         "PyTorch: torch.optim.lr_scheduler",
         "",
         f"{TORCH}/torch/optim/lr_scheduler.py",
     ),
-    _page("torch-no-grad", "PyTorch: torch.no_grad", "", f"{TORCH}/torch/autograd/grad_mode.py"),
-    _page("torch-detach", "PyTorch: Tensor.detach", "", f"{TORCH}/torch/_tensor.py"),
-    _page("torch-saving", "PyTorch: Module.state_dict", "", f"{TORCH}/torch/nn/modules/module.py"),
-    _page("torch-module", "PyTorch: torch.nn.Module", "", f"{TORCH}/torch/nn/modules/module.py"),
-    _page(
+    page("torch-no-grad", "PyTorch: torch.no_grad", "", f"{TORCH}/torch/autograd/grad_mode.py"),
+    page("torch-detach", "PyTorch: Tensor.detach", "", f"{TORCH}/torch/_tensor.py"),
+    page("torch-saving", "PyTorch: Module.state_dict", "", f"{TORCH}/torch/nn/modules/module.py"),
+    page("torch-module", "PyTorch: torch.nn.Module", "", f"{TORCH}/torch/nn/modules/module.py"),
+    page(
         "torch-module-list",
         "PyTorch: torch.nn.ModuleList",
         "",
         f"{TORCH}/torch/nn/modules/container.py",
     ),
-    _page("torch-parameter", "PyTorch: torch.nn.Parameter", "", f"{TORCH}/torch/nn/parameter.py"),
-    _page(
+    page("torch-parameter", "PyTorch: torch.nn.Parameter", "", f"{TORCH}/torch/nn/parameter.py"),
+    page(
         "torch-functional-dropout",
         "PyTorch: torch.nn.functional.dropout",
         "",
         f"{TORCH}/torch/nn/functional.py",
     ),
-    _page(
+    page(
         "torch-cuda-memory", "PyTorch: torch.cuda.empty_cache", "", f"{TORCH}/torch/cuda/memory.py"
     ),
-    _page(
+    page(
         "torch-distributed",
         "PyTorch: torch.distributed.barrier",
         "",
         f"{TORCH}/torch/distributed/distributed_c10d.py",
     ),
-    _page(
+    page(
         "torch-distributed-sampler",
         "PyTorch: DistributedSampler",
         "",
         f"{TORCH}/torch/utils/data/distributed.py",
     ),
-    _page("torch-dataloader", "PyTorch: DataLoader", "", f"{TORCH}/torch/utils/data/dataloader.py"),
-    _page("torch-load", "PyTorch: torch.load", "", f"{TORCH}/torch/serialization.py"),
-    _page(
+    page("torch-dataloader", "PyTorch: DataLoader", "", f"{TORCH}/torch/utils/data/dataloader.py"),
+    page("torch-load", "PyTorch: torch.load", "", f"{TORCH}/torch/serialization.py"),
+    page(
         "torch-sync-batchnorm",
         "PyTorch: SyncBatchNorm.convert_sync_batchnorm",
         "",
         f"{TORCH}/torch/nn/modules/batchnorm.py",
     ),
-    _page(
+    page(
         "torch-linalg",
         "PyTorch: removed functions of linear algebra",
         "",

@@ -37,7 +37,7 @@ def is_criterion(loss: Foreign) -> bool:
 def criterion_loss(criterion: Function, module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
     """criterion(module(inputs), target); of an output with logits, the logits."""
     inputs, target = parts_of(batch)
-    output = called(module, inputs)
+    output = subjects.called(module, inputs)
     logits = observing.attribute(output, "logits")
     prediction = output if logits is None else logits
     return subjects.loss_in(criterion(prediction, target), "the criterion")
@@ -46,12 +46,12 @@ def criterion_loss(criterion: Function, module: torch.nn.Module, batch: Foreign)
 def output_and_target_loss(loss: Function, module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
     """loss(module(inputs), target), where the output is passed as it is."""
     inputs, target = parts_of(batch)
-    return subjects.loss_in(loss(called(module, inputs), target), subjects.source_of(loss))
+    return subjects.loss_in(loss(subjects.called(module, inputs), target), subjects.source_of(loss))
 
 
 def output_and_batch_loss(loss: Function, module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
     """loss(module(inputs), batch), where the module gets what its forward has parameters for."""
-    output = called(module, accepted(module, batch))
+    output = subjects.called(module, accepted(module, batch))
     return subjects.loss_in(loss(output, batch), subjects.source_of(loss))
 
 
@@ -67,12 +67,6 @@ def parts_of(batch: Foreign) -> Tuple[Any, Any]:
         raise ValueError("a criterion needs a batch of (inputs, target); " + CONTRACT)
     *inputs, last = batch
     return inputs, last
-
-
-def called(module: torch.nn.Module, inputs: Foreign) -> Foreign:
-    if isinstance(inputs, torch.Tensor):
-        return module(inputs)
-    return module(**inputs) if observing.has(inputs, "items") else module(*inputs)
 
 
 def accepted(module: torch.nn.Module, batch: Foreign) -> Foreign:

@@ -58,11 +58,14 @@ def on_device(value: Foreign, device: torch.device) -> Foreign:
 
 def model_loss(module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
     """The loss of a module that computes it in its forward pass."""
-    if isinstance(batch, torch.Tensor):
-        return loss_in(module(batch))
-    if observing.has(batch, "items"):
-        return loss_in(module(**batch))
-    return loss_in(module(*batch))
+    return loss_in(called(module, batch))
+
+
+def called(module: torch.nn.Module, inputs: Foreign) -> Foreign:
+    """The output for a tensor, a mapping of arguments, or a sequence of them."""
+    if isinstance(inputs, torch.Tensor):
+        return module(inputs)
+    return module(**inputs) if observing.has(inputs, "items") else module(*inputs)
 
 
 def loss_in(output: Foreign, source: str = "the forward pass") -> torch.Tensor:

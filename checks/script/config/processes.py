@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script.config.config_training import Options
+from doctor.checks.script.config.trainings import Options
 from doctor.checks.script.distributed.batch import settings
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
