@@ -34,7 +34,7 @@ MEANINGS: Meanings = {
         least=0.0,
     ),
     "column separates": Meaning(
-        "rows are told apart by a threshold in column {0} of {fields} alone", DROP, noted=True
+        "rows are distinguished by a threshold in column {0} of {fields} alone", DROP, noted=True
     ),
     "window holds target": Meaning(
         "targets are the value at place {0} of {fields}, which the model gets",

@@ -281,7 +281,7 @@ COOLING = (
     "GPUs keeps the clock even. Rented: take another machine."
 )
 POWER = (
-    "The board is told to draw less power: check its power cables, the power supply and the limit "
+    "The board must draw less power: check its power cables, the power supply and the limit "
     "of the chassis or rack. No software limits it. Rented: take another machine."
 )
 RESET_CLOCKS = (
