@@ -224,7 +224,7 @@ def _of_node(result: FileResult, node: str) -> FileResult:
     return msgspec.convert(renamed(msgspec.to_builtins(result)), FileResult)
 
 
-def _own(reading: Future[list[FileResult]], deadline: float) -> Sequence[FileResult]:
+def _own(reading: Future[Sequence[FileResult]], deadline: float) -> Sequence[FileResult]:
     try:
         return reading.result(max(0.0, deadline - time.monotonic()))
     except TimeoutError:
