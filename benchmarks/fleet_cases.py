@@ -468,7 +468,7 @@ def skewed_clock_and_a_node_that_cannot_reduce(nodes: Nodes) -> list[str]:
     nodes.count = 4
     nodes.flags = (*EXAMINE, "--collectives")
     start_all(nodes, 1, 2)
-    nodes.start(1, env={"PYTHONPATH": str(nodes.directory)})
+    nodes.start(1, env={"PYTHONPATH": f"{nodes.directory}:{os.environ.get('PYTHONPATH', '')}"})
     nodes.start(2, env={"GLOO_SOCKET_IFNAME": "absent0"})
     nodes.codes()
     return says(nodes, 0, "FAIL FLT010", "n1, +2.", "n2 failed with every partner")

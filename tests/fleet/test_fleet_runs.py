@@ -5,6 +5,7 @@ All nodes are on this machine. `benchmarks/fleet_faults.py` has the rest of the 
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -51,7 +52,8 @@ def test_nodes_meet_and_the_first_one_prints_the_report(tmp_path: Path) -> None:
     flags = (*EXAMINE, "--collectives", "--output-dir", str(output), "--ledger", str(ledger))
     with fleet(3, flags=flags, secret="0123456789abcdef") as each:
         each.start(0, env={"DOCTOR_LEDGER_KEY_FILE": str(tmp_path / "key")})
-        each.start(1, env={"PYTHONPATH": str(code)})
+        path = os.pathsep.join([str(code), os.environ.get("PYTHONPATH", "")])
+        each.start(1, env={"PYTHONPATH": path})
         each.start(2)
         assert each.codes() == {0: 1, 1: 0, 2: 0}, each.nodes[0].stdout
         report = each.nodes[0].stdout

@@ -134,9 +134,10 @@ def test_the_first_cause_is_that_of_the_measured_clocks(tmp_path: Path) -> None:
     hidden = "hf_" + "a1B2" * 9
     early.write_text(f"[rank1] 2026-10-02 10:00:30,000 ERROR {ERROR} token={hidden}\n")
     fleet = nodes.Nodes(2, flags=("--format", "plain"), command=(*nodes.DOCTOR, "fleet", "triage"))
+    path = os.pathsep.join([str(code), os.environ.get("PYTHONPATH", "")])
     try:
         fleet.start(0, str(late))
-        fleet.start(1, str(early), env={"PYTHONPATH": f"{code}:{os.environ['PYTHONPATH']}"})
+        fleet.start(1, str(early), env={"PYTHONPATH": path})
         fleet.codes()
         report = fleet.nodes[0].stdout
         assert re.search(r"logs of n1 alone are those of node 0: its clock is (59|60|61)\.", report)
