@@ -63,8 +63,8 @@ def test_nodes_meet_and_the_first_one_prints_the_report(tmp_path: Path) -> None:
         assert {"FLT001", "FLT015", "FLT016", "FLT017", "FLT018", "FLT019"} <= set(passed), report
         assert report.count("FAIL") == 1
         assert "+own-package==1.5" in report, report
-        lines = [each.nodes[rank].stdout for rank in (1, 2)]
-        assert lines == [f"n{rank}: READY: all checks passed\n" for rank in (1, 2)]
+        for rank in (1, 2):
+            assert re.fullmatch(rf"n{rank}: READY: .*\n", each.nodes[rank].stdout)
     assert list(output.iterdir()) == []
     assert len(list(ledger.glob("*.doctor.json"))) == 1
 
