@@ -148,7 +148,7 @@ def _healthy(
     found = faults(gpu, run, own)
     if broken := [fault for fault in found if fault.broken]:
         texts = ", ".join(fault.text for fault in broken)
-        return fail(f"{identity}: {texts}; none is allowed", fix=remedy(broken[0]))
+        return fail(f"{texts} ({identity}); none is allowed", fix=remedy(broken[0]))
     unread = _unread(gpu)
     during = unread_during(gpu, run) if run else []
     note = f"; not readable: {', '.join(unread + during)}" if unread + during else ""
@@ -156,11 +156,11 @@ def _healthy(
         reset = f"sudo nvidia-smi -i {gpu.uuid} --gpu-reset"
         texts = ", ".join(fault.text for fault in found)
         commands = (reset,) if any(fault.remap for fault in found) else ()
-        return warn(f"{identity}: {texts}; none expected{note}", *commands, fix=remedy(found[0]))
+        return warn(f"{texts} ({identity}); none expected{note}", *commands, fix=remedy(found[0]))
     if all(getattr(gpu, field) is None for field in (*_COUNTERS, *_PENDING)):
         if all(_missing(gpu, field) for field in _COUNTERS):
             return skip(f"no counters of memory errors{summarize(run)}")
-        return unknown(f"{identity}: nothing could be read: {', '.join(unread)}")
+        return unknown(f"nothing could be read: {', '.join(unread)}")
     read = ", ".join(name for field, name in _COUNTERS.items() if getattr(gpu, field) is not None)
     return ok(f"no errors reported ({read or 'page retirement'}){summarize(run)}{note}")
 

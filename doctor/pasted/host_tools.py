@@ -139,9 +139,12 @@ def _full(lines: Sequence[str]) -> Iterator[Reported]:
     room = max(rows, key=lambda row: _gib(row[3]), default=None)
     for row in rows:
         is_full = row[4] == "100" and _gib(row[3]) < 1 and row[5] != "/dev/shm"  # noqa: S108
-        if is_full and (refused or row[5] in ALWAYS_WRITTEN):
-            other = f"; {room[5]} has {room[3]} free" if room and room[4] != "100" else ""
+        other = f"; {room[5]} has {room[3]} free" if room and room[4] != "100" else ""
+        if is_full and refused:
             yield Reported(cause="disk-full", line=f"{row[5]} ({row[2]}) is full{other}")
+        elif is_full and row[5] in ALWAYS_WRITTEN:
+            text = f"only {row[3]} of {row[5]} ({row[2]}) are left{other}"
+            yield Reported(cause="system-disk-full", line=text)
 
 
 def _not_granted(lines: Sequence[str]) -> Iterator[Reported]:

@@ -42,6 +42,18 @@ ROWS = (
         next_check="GPU001",
     ),
     Cause(
+        id="system-disk-full",
+        messages=(r"only \S{1,8} of /\S{0,40} \(\S{1,8}\) are left",),
+        examples=("only 112M of / (50G) are left; /workspace has 136T free",),
+        why="Caches of models and compilers, temporary files and pip write there by default.",
+        fix="Move them to a disk with room, HF_HOME, TMPDIR, TORCHINDUCTOR_CACHE_DIR and the "
+        "output directory, or free space: du -xsh ~/.cache/*; pip cache purge.",
+        owner=Owner.ENVIRONMENT,
+        commands=("df -h", "du -xsh ~/.cache/* | sort -h"),
+        role="warning",
+        next_check="DSK001",
+    ),
+    Cause(
         id="few-cores",
         messages=(r"\d{1,4} usable CPU cores? for \d{1,4} GPU",),
         examples=("1 usable CPU core for 4 GPUs (nproc)",),
