@@ -27,11 +27,14 @@ LOST, SOME_LOST = 0.5, 0.1
 EXPLAINED = 0.8
 """Share of the movement that a scale must explain to be named. Our own number."""
 
+SOME_ROWS = 0.5
+"""Share of the rows that were measured up to which those that are off are some. Our own number."""
+
 NOT_QUANTIZED = re.compile(r"norm|embed|wte|lm_head|bias")
 """Names of tensors that bitsandbytes leaves as they are."""
 
 Outcome = str
-"""merged, undecided, absent, scaled, other, quantized, nonfinite"""
+"""merged, rows (merged but for some of them), undecided, absent, scaled, other, quantized, nonfinite"""
 
 
 def merge_adds_up(checkpoint: Checkpoint) -> Verdict:
@@ -59,6 +62,8 @@ def outcome(weight: MergedWeight) -> Outcome:
     if weight.changed <= weight.expected * 0.02:
         return "absent"
     scale = 1.0 if weight.scale is None else weight.scale
+    if 0 < weight.rows_off <= weight.rows * SOME_ROWS and not weight.quantized:
+        return "rows"
     if weight.residual <= ROUNDINGS * weight.bound and abs(scale - 1) <= 3 * NEAR:
         return "merged"
     if weight.quantized:
@@ -112,6 +117,7 @@ def _wrong(merge: Merge, outcomes: dict[str, Outcome]) -> Verdict | None:
         return _other(merge, outcomes, f"{counts['other']:,} {of}")
     return (
         _in_part(merge, outcomes, counts, of)
+        or _rows(merge, outcomes)
         or _wrong_median(merge, outcomes, decided)
         or _replaced(merge)
     )
@@ -132,6 +138,17 @@ def _in_part(
             text = f"{text}: alpha_pattern or rank_pattern of the adapter was left out"
         return fail(text, fix=AGAIN_FIX)
     return None
+
+
+def _rows(merge: Merge, outcomes: dict[str, Outcome]) -> Verdict | None:
+    """Where a weight is right but for some rows."""
+    weights = [weight for weight in merge.weights if outcomes[weight.name] == "rows"]
+    if not weights:
+        return None
+    first = max(weights, key=lambda weight: weight.rows_off)
+    text = f"{len(weights):,} weights are base + adapters but for some rows"
+    text = f"{text}: {shown(first.name, 120)} in {first.rows_off:,}, row {first.first_off} first"
+    return fail(text, fix=AGAIN_FIX)
 
 
 def _wrong_median(merge: Merge, outcomes: dict[str, Outcome], decided: int) -> Verdict | None:
@@ -301,13 +318,14 @@ ADDS_UP = Check(
     ),
     warns=("half of the update is lost to the rounding of the stored dtype",),
     fails=(
-        "the adapters are not in the model, or only in some of its weights",
+        "the adapters are not in the model, or only in some of its weights or rows",
         "the weights moved by another multiple of the update",
         "the weights moved in another direction, too: another base or a further change",
         "a tensor that an adapter brings whole is not in the model",
     ),
     fix=AGAIN_FIX,
-    limits="that rows which were not read are merged alike; --deep reads all of them.",
+    limits="that all rows of a DoRA merge are alike: rows spread over each weight are read, with "
+    "--deep all of them.",
     owner=Owner.JOB,
     judge=merge_adds_up,
     required="checkpoint",

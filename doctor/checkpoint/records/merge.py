@@ -51,7 +51,7 @@ class MergedWeight(Section, frozen=True, kw_only=True):
     layer: str
     kind: Kind
     elements: int
-    """That were measured: where all rows are read, others may be left out that are alike."""
+    """That were measured; all others are alike, or `sampled` says that they were not read."""
     base: float
     """Of the base's values."""
     update: float
@@ -85,6 +85,12 @@ class MergedWeight(Section, frozen=True, kw_only=True):
     instead: str = ""
     """What was added in place of the update, where a known mistake explains it."""
     nonfinite: int = 0
+    rows: int = 0
+    """That were measured."""
+    rows_off: int = 0
+    """Of these, rows of which by themselves three times more is left than roundings leave."""
+    first_off: int | None = None
+    """The number of the first of them."""
 
 
 class Replaced(Section, frozen=True, kw_only=True):
@@ -184,5 +190,5 @@ class Merge(Section, frozen=True, kw_only=True):
     bytes: int = 0
     """Bytes read, of both."""
     sampled: bool = True
-    """Rows spread over each weight were compared, not all."""
+    """Of weights that DoRA changes, rows spread over each were compared, not all."""
     seconds: float = 0.0

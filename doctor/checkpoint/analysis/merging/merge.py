@@ -43,7 +43,7 @@ from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.records.merge import AdapterUse, Merge, MergedWeight
 from doctor.checkpoint.tensors import Tensor
 
-SAMPLE = 1 << 17
+SAMPLE = 1 << 16
 """Elements of each weight that are compared, unless all are."""
 
 MEASURED = 8
@@ -217,8 +217,11 @@ def _measure_and_project(sides: Sides, updates: Sequence[Update], sums: deviatio
     looked = _measure(sides, updates, sums)
     if len(looked) == sides.rows:
         return
-    left = projection.left_over(sides, updates)
-    for ranges in split(projection.unlike(left, looked), sides.columns):
+    residual, base = (
+        each / sums.elements * sides.columns for each in (sums.residual, sums.base)
+    )
+    off = projection.unlike(projection.project(sides, updates), looked, residual, base)
+    for ranges in split(off, sides.columns):
         deviation.add(sums, *sides.at(ranges), updates, numbers(ranges))
 
 
@@ -271,6 +274,9 @@ def _record(target: Target, updates: Sequence[Update], sums: deviation.Sums) -> 
         grid=sums.grid,
         quantized=sums.quantized,
         nonfinite=sums.nonfinite,
+        rows=sums.rows,
+        rows_off=sums.rows_off,
+        first_off=sums.first_off,
     )
 
 

@@ -2,24 +2,28 @@
 
 Each row is multiplied by one vector of random signs, as Freivalds checks products: a row and its
 projection are left with the same size on average, and left @ right @ signs costs nothing. Rows whose
-projection is off are named, to be looked at in full. Halves are widened by shifts of whole words,
-in blocks that stay in a core's cache.
+projection is off are named, to be looked at in full.
+
+Two halves lie in a word. The upper one is taken as a float32 as it is: the bits of the lower one are
+less than its last place, and nearly cancel where merged and base are subtracted. What they leave is in
+the rows that were measured, too.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from doctor.checkpoint.analysis.arithmetic import decode
 from doctor.checkpoint.analysis.merging.products import Update
-from doctor.checkpoint.analysis.merging.rows import Matrix, Range, Sides, read_rows_into
-from doctor.checkpoint.dtypes import BITS
+from doctor.checkpoint.analysis.merging.rows import Matrix, Range, Sides
+from doctor.checkpoint.io.gather import fill
 from doctor.checkpoint.io.open_files import OpenFiles
 
-BLOCK = 1 << 18
-"""Elements that are read at a time: as few as leave Python's own time small."""
+BLOCK = 1 << 17
+"""Elements that are read at a time: few enough for a core's cache, as bytes and as numbers."""
 
 GROUP = 64
 """Rows that are judged together, too: many small deviations add up."""
@@ -28,8 +32,8 @@ SIGMAS = 6
 """Standard deviations of a row, or of a group's sum of squares, beyond which it is looked at. Our
 own number: a model has some million rows, and a look costs time only."""
 
-HIGH, SIGNED = 0xFFFF0000, 0x8FFFE000
-"""Bits of the upper bf16 of a word; of an fp16 that was moved to where a float32 has them."""
+SIGNED = 0x8FFFFFFF
+"""Bits of an fp16 that was moved to where a float32 has them."""
 
 
 def is_possible(updates: Sequence[Update]) -> bool:
@@ -37,40 +41,55 @@ def is_possible(updates: Sequence[Update]) -> bool:
     return all(p.product.magnitude is None for update in updates for p in update.pieces)
 
 
-def left_over(sides: Sides, updates: Sequence[Update]) -> Any:
-    """Of each row, what is left of its projection. Raises CheckpointError."""
+@dataclass(frozen=True, slots=True)
+class Projections:
+    """Of each row."""
+
+    left: Any
+    """What is left of the merged row."""
+    base: Any
+
+
+def project(sides: Sides, updates: Sequence[Update]) -> Projections:
+    """Read all rows. Raises CheckpointError."""
     import numpy
 
     signs = _signs(sides.columns)
-    left = -_projected(updates, signs, sides.rows)
+    left, bases = -_projected(updates, signs, sides.rows), numpy.empty(sides.rows)
     step = min(sides.rows, max(1, BLOCK // sides.columns))
-    base, merged = _Side(sides.base_files, sides.base, step), _Side(sides.files, sides.merged, step)
+    base = _Side(sides.base_files, sides.base, step, signs)
+    merged = _Side(sides.files, sides.merged, step, signs)
     with numpy.errstate(over="ignore", invalid="ignore"):
         for begin in range(0, sides.rows, step):
-            rows = begin, min(begin + step, sides.rows)
-            sides.count([rows])
-            before, after = base.read(rows), merged.read(rows)
+            end = min(begin + step, sides.rows)
+            before, after = base.read(begin, end), merged.read(begin, end)
+            bases[begin:end] = base.project(before)
             if sides.base.dtype == sides.merged.dtype == "F32":
-                moved = numpy.subtract(after.view("<f4"), before.view("<f4"), out=merged.spare(rows))
-                left[slice(*rows)] += moved.reshape(-1, sides.columns) @ signs
+                left[begin:end] += merged.project_change(after, before)
             else:
-                left[slice(*rows)] += merged.project(after, signs) - base.project(before, signs)
-    return left
+                left[begin:end] += merged.project(after) - bases[begin:end]
+    sides.count([(0, sides.rows)])
+    return Projections(left, bases)
 
 
-def unlike(left: Any, measured: Sequence[int]) -> list[Range]:
-    """Rows of which more is left than of those that were measured; `measured`: their numbers."""
+def unlike(found: Projections, measured: Sequence[int], residual: float, base: float) -> list[Range]:
+    """Rows of which more is left than of those that were measured, whose numbers are given.
+
+    `residual`, `base`: the mean square of a whole row of them, of what is left and of the base.
+    Roundings grow with the numbers, so that of rows with a larger base more may be left.
+    """
     import numpy
 
     with numpy.errstate(over="ignore", invalid="ignore"):
-        squares = numpy.square(left)
-        usual = float(squares[measured].mean())
-        suspect = ~(squares <= SIGMAS**2 * usual)
+        squares = numpy.square(found.left)
         starts = numpy.arange(0, len(squares), GROUP)
         counts = numpy.diff(numpy.append(starts, len(squares)))
-        sums = numpy.add.reduceat(squares, starts)
-        most = usual * counts * (1 + SIGMAS * numpy.sqrt(2 / counts))
-    suspect |= numpy.repeat(~(sums <= most), counts)
+        sizes = numpy.add.reduceat(numpy.square(found.base), starts) / counts
+        usual = max(residual, float(squares[measured].mean()))
+        usual = usual * numpy.fmax(1, sizes / (base or numpy.inf))
+        far = numpy.add.reduceat(squares, starts) / counts
+        off = ~(far <= usual * (1 + SIGMAS * numpy.sqrt(2 / counts)))
+        suspect = numpy.repeat(off, counts) | ~(squares <= SIGMAS**2 * numpy.repeat(usual, counts))
     suspect[measured] = False
     return list(_ranges(suspect))
 
@@ -107,52 +126,59 @@ def _projected(updates: Sequence[Update], signs: Any, rows: int) -> Any:
 class _Side:
     """One of the two weights, with buffers for a block of its rows."""
 
-    def __init__(self, files: OpenFiles, matrix: Matrix, rows: int) -> None:
+    def __init__(self, files: OpenFiles, matrix: Matrix, rows: int, signs: Any) -> None:
         import numpy
 
-        self._files, self._matrix = files, matrix
-        self._data = bytearray(rows * matrix.columns * BITS[matrix.dtype] // 8)
-        self._words = numpy.empty(len(self._data) // 4, "<u4")
+        self._files, self._matrix, self._signs = files, matrix, signs
+        self._parts = matrix.parts
+        self._lower, self._upper = signs[::2].copy(), signs[1::2].copy()
+        self._data = numpy.empty(rows * matrix.row_size, "u1")
+        self._words = numpy.empty(self._data.size // 4, "<u4")
 
-    def read(self, rows: Range) -> Any:
+    def read(self, begin: int, end: int) -> Any:
         """The bytes of the rows. Raises CheckpointError."""
+        size = self._matrix.row_size
+        data = self._data[: (end - begin) * size]
+        fill(self._files, self._parts, data.data, begin * size)
+        return data
+
+    def project_change(self, data: Any, before: Any) -> Any:
+        """(The rows - those before) @ signs, of float32."""
         import numpy
 
-        data = read_rows_into(self._data, self._files, self._matrix, [rows])
-        return numpy.frombuffer(data, "u1")
+        moved = self._words[: data.size // 4].view("<f4")
+        numpy.subtract(data.view("<f4"), before.view("<f4"), out=moved)
+        return moved.reshape(-1, self._matrix.columns) @ self._signs
 
-    def spare(self, rows: Range) -> Any:
-        """A place for as many float32 numbers."""
-        return self._words[: (rows[1] - rows[0]) * self._matrix.columns].view("<f4")
-
-    def project(self, data: Any, signs: Any) -> Any:
+    def project(self, data: Any) -> Any:
         """The rows @ signs. Infinities of fp16 become large numbers."""
-        import numpy
-
         columns, dtype = self._matrix.columns, self._matrix.dtype
         if dtype == "F64":
-            return data.view("<f8").reshape(-1, columns) @ signs.astype("f8")
+            return data.view("<f8").reshape(-1, columns) @ self._signs.astype("f8")
         if dtype == "F32" or columns % 2:
-            return decode(dtype, data).reshape(-1, columns) @ signs
-        halves = data.view("<u4")
+            return decode(dtype, data).reshape(-1, columns) @ self._signs
+        return self._project_halves(data.view("<u4"), dtype)
+
+    def _project_halves(self, halves: Any, dtype: str) -> Any:
+        import numpy
+
         words = self._words[: halves.size]
-        values = words.view("<f4").reshape(-1, columns // 2)
-        numpy.left_shift(halves, numpy.uint32(16), out=words)
+        shape = (-1, self._matrix.columns // 2)
+        values = words.view("<f4").reshape(shape)
         if dtype == "BF16":
-            total = values @ signs[::2].copy()
-            numpy.bitwise_and(halves, numpy.uint32(HIGH), out=words)
-            return total + values @ signs[1::2].copy()
-        _float_at_wrong_scale(words)
-        total = values @ signs[::2].copy()
-        words[:] = halves
-        _float_at_wrong_scale(words)
-        return (total + values @ signs[1::2].copy()).astype("f8") * 2.0**112
+            upper = halves.view("<f4").reshape(shape) @ self._upper
+            numpy.left_shift(halves, numpy.uint32(16), out=words)
+            return upper + values @ self._lower
+        _shift_to_floats(halves, words)
+        upper = values @ self._upper
+        numpy.left_shift(halves, numpy.uint32(16), out=words)
+        _shift_to_floats(words, words)
+        return (upper + values @ self._lower).astype("f8") * 2.0**112
 
 
-def _float_at_wrong_scale(words: Any) -> None:
+def _shift_to_floats(halves: Any, words: Any) -> None:
     """The fp16 in the upper half of each word as a float32 that is 2**112 times too small."""
     import numpy
 
-    signed = words.view("<i4")
-    numpy.right_shift(signed, 3, out=signed)
+    numpy.right_shift(halves.view("<i4"), 3, out=words.view("<i4"))
     numpy.bitwise_and(words, numpy.uint32(SIGNED), out=words)

@@ -13,7 +13,7 @@ from doctor.checkpoint.io.gather import fill
 from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.tensors import Tensor
 
-BLOCK = 1 << 15
+BLOCK = 1 << 14
 """Elements that are compared at a time: few enough for a dozen arrays of them in a core's cache."""
 
 Range = tuple[int, int]
@@ -40,6 +40,16 @@ class Matrix:
         return self.tensors[0].name
 
     @property
+    def row_size(self) -> int:
+        """Bytes."""
+        return self.columns * BITS[self.dtype] // 8
+
+    @property
+    def parts(self) -> list[tuple[str, int, int]]:
+        """File, begin and end of the bytes."""
+        return [part for tensor in self.tensors for part in tensor.ranges]
+
+    @property
     def readable(self) -> bool:
         """Whether its rows can be read as numbers: floats of one dtype in C order."""
         return all(
@@ -58,23 +68,13 @@ def matrix_of(tensor: Tensor) -> Matrix:
 def read_rows(files: OpenFiles, matrix: Matrix, ranges: Sequence[Range]) -> Any:
     """The rows of all ranges below each other, float32. Raises CheckpointError."""
     count = sum(end - begin for begin, end in ranges)
-    data = bytearray(count * matrix.columns * BITS[matrix.dtype] // 8)
-    read_rows_into(data, files, matrix, ranges)
-    return decode(matrix.dtype, data).reshape(count, matrix.columns)
-
-
-def read_rows_into(
-    data: bytearray, files: OpenFiles, matrix: Matrix, ranges: Sequence[Range]
-) -> memoryview:
-    """The part of the buffer that now holds the rows as they are stored. Raises CheckpointError."""
-    row = matrix.columns * BITS[matrix.dtype] // 8
-    parts = [part for tensor in matrix.tensors for part in tensor.ranges]
-    view, done = memoryview(data), 0
+    data = bytearray(count * matrix.row_size)
+    parts, view, done = matrix.parts, memoryview(data), 0
     for begin, end in ranges:
-        size = (end - begin) * row
-        fill(files, parts, view[done : done + size], begin * row)
+        size = (end - begin) * matrix.row_size
+        fill(files, parts, view[done : done + size], begin * matrix.row_size)
         done += size
-    return view[:done]
+    return decode(matrix.dtype, data).reshape(count, matrix.columns)
 
 
 @dataclass(slots=True)
