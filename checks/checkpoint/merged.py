@@ -62,8 +62,9 @@ def outcome(weight: MergedWeight) -> Outcome:
     if weight.changed <= weight.expected * 0.02:
         return "absent"
     scale = 1.0 if weight.scale is None else weight.scale
-    if 0 < weight.rows_off <= weight.rows * SOME_ROWS and not weight.quantized:
-        return "rows"
+    if 0 < weight.rows_off <= weight.rows * SOME_ROWS:
+        if not (weight.quantized or weight.instead):
+            return "rows"
     if weight.residual <= ROUNDINGS * weight.bound and abs(scale - 1) <= 3 * NEAR:
         return "merged"
     if weight.quantized:

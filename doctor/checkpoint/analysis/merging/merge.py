@@ -217,9 +217,7 @@ def _measure_and_project(sides: Sides, updates: Sequence[Update], sums: deviatio
     looked = _measure(sides, updates, sums)
     if len(looked) == sides.rows:
         return
-    residual, base = (
-        each / sums.elements * sides.columns for each in (sums.residual, sums.base)
-    )
+    residual, base = (each / sums.elements * sides.columns for each in (sums.residual, sums.base))
     off = projection.unlike(projection.project(sides, updates), looked, residual, base)
     for ranges in split(off, sides.columns):
         deviation.add(sums, *sides.at(ranges), updates, numbers(ranges))

@@ -1,8 +1,8 @@
 """All rows of a merged weight against its base plus the updates, without forming the products.
 
-Each row is multiplied by one vector of random signs, as Freivalds checks products: a row and its
-projection are left with the same size on average, and left @ right @ signs costs nothing. Rows whose
-projection is off are named, to be looked at in full.
+Each row is multiplied by a vector of random signs, as Freivalds checks products: a row and its
+projection have the same size on average, and left @ (right @ signs) costs nothing. Rows whose projection
+is off are named, to be looked at in full.
 
 Two halves lie in a word. The upper one is taken as a float32 as it is: the bits of the lower one are
 less than its last place, and nearly cancel where merged and base are subtracted. What they leave is in
@@ -24,6 +24,10 @@ from doctor.checkpoint.io.open_files import OpenFiles
 
 BLOCK = 1 << 17
 """Elements that are read at a time: few enough for a core's cache, as bytes and as numbers."""
+
+VECTORS = 16
+"""Of signs, in turn: rows that lack the same product of rank 1 would all be hidden by one that is
+at a right angle to it."""
 
 GROUP = 64
 """Rows that are judged together, too: many small deviations add up."""
@@ -54,25 +58,27 @@ def project(sides: Sides, updates: Sequence[Update]) -> Projections:
     """Read all rows. Raises CheckpointError."""
     import numpy
 
-    signs = _signs(sides.columns)
-    left, bases = -_projected(updates, signs, sides.rows), numpy.empty(sides.rows)
-    step = min(sides.rows, max(1, BLOCK // sides.columns))
-    base = _Side(sides.base_files, sides.base, step, signs)
-    merged = _Side(sides.files, sides.merged, step, signs)
+    step = min(sides.rows, max(1, min(BLOCK // sides.columns, GROUP)))
+    signs = signs_of(sides.columns)
+    left, bases = -_projected(updates, signs, sides.rows, step), numpy.empty(sides.rows)
+    base = _Side(sides.base_files, sides.base, step)
+    merged = _Side(sides.files, sides.merged, step)
     with numpy.errstate(over="ignore", invalid="ignore"):
-        for begin in range(0, sides.rows, step):
-            end = min(begin + step, sides.rows)
+        for number, begin in enumerate(range(0, sides.rows, step)):
+            end, own = min(begin + step, sides.rows), signs[number % VECTORS]
             before, after = base.read(begin, end), merged.read(begin, end)
-            bases[begin:end] = base.project(before)
+            bases[begin:end] = base.project(before, own)
             if sides.base.dtype == sides.merged.dtype == "F32":
-                left[begin:end] += merged.project_change(after, before)
+                left[begin:end] += merged.project_change(after, before, own)
             else:
-                left[begin:end] += merged.project(after) - bases[begin:end]
+                left[begin:end] += merged.project(after, own) - bases[begin:end]
     sides.count([(0, sides.rows)])
     return Projections(left, bases)
 
 
-def unlike(found: Projections, measured: Sequence[int], residual: float, base: float) -> list[Range]:
+def unlike(
+    found: Projections, measured: Sequence[int], residual: float, base: float
+) -> list[Range]:
     """Rows of which more is left than of those that were measured, whose numbers are given.
 
     `residual`, `base`: the mean square of a whole row of them, of what is left and of the base.
@@ -102,36 +108,48 @@ def _ranges(chosen: Any) -> Iterator[Range]:
         yield begin, end
 
 
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """A random vector of 1 and -1."""
+
+    whole: Any
+    lower: Any
+    """Those of the lower halves of words: every second one."""
+    upper: Any
+
+
 @functools.lru_cache(maxsize=16)
-def _signs(columns: int) -> Any:
+def signs_of(columns: int) -> list[Signs]:
     """The same in every run, so that a verdict is."""
     import numpy
 
-    return numpy.random.default_rng(columns).choice(numpy.array([-1, 1], "f4"), columns)
+    choose = numpy.random.default_rng(columns).choice
+    rows = choose(numpy.array([-1, 1], "f4"), (VECTORS, columns))
+    return [Signs(row, row[::2].copy(), row[1::2].copy()) for row in rows]
 
 
-def _projected(updates: Sequence[Update], signs: Any, rows: int) -> Any:
+def _projected(updates: Sequence[Update], signs: Sequence[Signs], rows: int, step: int) -> Any:
     """What the updates add to the projection of each row."""
     import numpy
 
-    total = numpy.zeros(rows)
+    total, vectors = numpy.zeros(rows), numpy.stack([each.whole for each in signs]).T
     for update in updates:
         for piece in update.pieces:
-            end = min(piece.end, rows)
-            added = piece.product.left @ (piece.product.right @ signs.astype("f8"))
-            total[piece.begin : end] += added[: max(0, end - piece.begin)]
+            inner = piece.product.right @ vectors.astype("f8")
+            at = numpy.arange(piece.begin, min(piece.end, rows))
+            for number in range(VECTORS):
+                own = at[at // step % VECTORS == number]
+                total[own] += piece.product.left[own - piece.begin] @ inner[:, number]
     return total
 
 
 class _Side:
     """One of the two weights, with buffers for a block of its rows."""
 
-    def __init__(self, files: OpenFiles, matrix: Matrix, rows: int, signs: Any) -> None:
+    def __init__(self, files: OpenFiles, matrix: Matrix, rows: int) -> None:
         import numpy
 
-        self._files, self._matrix, self._signs = files, matrix, signs
-        self._parts = matrix.parts
-        self._lower, self._upper = signs[::2].copy(), signs[1::2].copy()
+        self._files, self._matrix, self._parts = files, matrix, matrix.parts
         self._data = numpy.empty(rows * matrix.row_size, "u1")
         self._words = numpy.empty(self._data.size // 4, "<u4")
 
@@ -142,38 +160,38 @@ class _Side:
         fill(self._files, self._parts, data.data, begin * size)
         return data
 
-    def project_change(self, data: Any, before: Any) -> Any:
+    def project_change(self, data: Any, before: Any, signs: Signs) -> Any:
         """(The rows - those before) @ signs, of float32."""
         import numpy
 
         moved = self._words[: data.size // 4].view("<f4")
         numpy.subtract(data.view("<f4"), before.view("<f4"), out=moved)
-        return moved.reshape(-1, self._matrix.columns) @ self._signs
+        return moved.reshape(-1, self._matrix.columns) @ signs.whole
 
-    def project(self, data: Any) -> Any:
+    def project(self, data: Any, signs: Signs) -> Any:
         """The rows @ signs. Infinities of fp16 become large numbers."""
         columns, dtype = self._matrix.columns, self._matrix.dtype
         if dtype == "F64":
-            return data.view("<f8").reshape(-1, columns) @ self._signs.astype("f8")
+            return data.view("<f8").reshape(-1, columns) @ signs.whole.astype("f8")
         if dtype == "F32" or columns % 2:
-            return decode(dtype, data).reshape(-1, columns) @ self._signs
-        return self._project_halves(data.view("<u4"), dtype)
+            return decode(dtype, data).reshape(-1, columns) @ signs.whole
+        return self._project_halves(data.view("<u4"), dtype, signs)
 
-    def _project_halves(self, halves: Any, dtype: str) -> Any:
+    def _project_halves(self, halves: Any, dtype: str, signs: Signs) -> Any:
         import numpy
 
         words = self._words[: halves.size]
         shape = (-1, self._matrix.columns // 2)
         values = words.view("<f4").reshape(shape)
         if dtype == "BF16":
-            upper = halves.view("<f4").reshape(shape) @ self._upper
+            upper = halves.view("<f4").reshape(shape) @ signs.upper
             numpy.left_shift(halves, numpy.uint32(16), out=words)
-            return upper + values @ self._lower
+            return upper + values @ signs.lower
         _shift_to_floats(halves, words)
-        upper = values @ self._upper
+        upper = values @ signs.upper
         numpy.left_shift(halves, numpy.uint32(16), out=words)
         _shift_to_floats(words, words)
-        return (upper + values @ self._lower).astype("f8") * 2.0**112
+        return (upper + values @ signs.lower).astype("f8") * 2.0**112
 
 
 def _shift_to_floats(halves: Any, words: Any) -> None:
