@@ -8,33 +8,16 @@ from statistics import median
 
 from doctor._util.records import Unknown
 from doctor._util.units import listed, shown
-from doctor.checkpoint.records import AdapterUse, Checkpoint, Merge, MergedWeight
+from doctor.checkpoint.records import AdapterUse, Checkpoint, Merge
+from doctor.checks.checkpoint.merge_outcome import NEAR, Outcome, outcome
 from doctor.checks.checkpoint.merge_scale import mistake_fix, scale_reason
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
-
-FEWEST = 30
-"""Elements that the update must change in the stored dtype, to say anything. Our own number."""
-
-ROUNDINGS = 2.0
-"""Times the bound of the roundings that a residual may have. Our own number."""
-
-NEAR = 0.05
-"""How far from 1 the median of the scales may lie. Our own number."""
 
 LOST, SOME_LOST = 0.5, 0.1
 """Shares of the update lost to rounding: from the first on a warning. Our own numbers."""
 
-EXPLAINED = 0.8
-"""Share of the movement that a scale must explain to be named. Our own number."""
-
-SOME_ROWS = 0.5
-"""Share of the rows that were measured up to which those that are off are some. Our own number."""
-
 NOT_QUANTIZED = re.compile(r"norm|embed|wte|lm_head|bias")
 """Names of tensors that bitsandbytes leaves as they are."""
-
-Outcome = str
-"""merged, rows (merged but for some of them), undecided, absent, scaled, other, quantized, nonfinite"""
 
 
 def merge_adds_up(checkpoint: Checkpoint) -> Verdict:
@@ -51,28 +34,6 @@ def merge_adds_up(checkpoint: Checkpoint) -> Verdict:
         return _nothing_compared(merge)
     outcomes = {weight.name: outcome(weight) for weight in merge.weights}
     return _wrong(merge, outcomes) or _right(merge, outcomes)
-
-
-def outcome(weight: MergedWeight) -> Outcome:
-    """What one weight shows, by itself."""
-    if weight.nonfinite:
-        return "nonfinite"
-    if weight.expected < FEWEST:
-        return "undecided" if weight.changed < FEWEST else "other"
-    if weight.changed <= weight.expected * 0.02:
-        return "absent"
-    scale = 1.0 if weight.scale is None else weight.scale
-    if 0 < weight.rows_off <= weight.rows * SOME_ROWS:
-        if not (weight.quantized or weight.instead):
-            return "rows"
-    if weight.residual <= ROUNDINGS * weight.bound and abs(scale - 1) <= 3 * NEAR:
-        return "merged"
-    if weight.quantized:
-        return "quantized"
-    if weight.scale is not None and weight.explained >= EXPLAINED:
-        near = abs(scale - 1) <= NEAR and weight.explained >= 0.98
-        return "merged" if near else "scaled"
-    return "other"
 
 
 def _nothing_compared(merge: Merge) -> Verdict:

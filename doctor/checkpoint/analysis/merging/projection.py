@@ -1,12 +1,12 @@
 """All rows of a merged weight against its base plus the updates, without forming the products.
 
 Each row is multiplied by a vector of random signs, as Freivalds checks products: a row and its
-projection have the same size on average, and left @ (right @ signs) costs nothing. Rows whose projection
-is off are named, to be looked at in full.
+projection have the same size on average, and left @ (right @ signs) costs nothing. Rows whose
+projection is off are named, to be looked at in full.
 
-Two halves lie in a word. The upper one is taken as a float32 as it is: the bits of the lower one are
-less than its last place, and nearly cancel where merged and base are subtracted. What they leave is in
-the rows that were measured, too.
+Two halves lie in a word. The upper one is taken as a float32 as it is: the bits of the lower one
+are less than its last place, and nearly cancel where merged and base are subtracted. What they
+leave is in the rows that were measured, too.
 """
 
 from __future__ import annotations
@@ -104,8 +104,7 @@ def _ranges(chosen: Any) -> Iterator[Range]:
     import numpy
 
     edges = numpy.flatnonzero(numpy.diff(numpy.concatenate([[0], chosen, [0]]).astype("i1")))
-    for begin, end in edges.reshape(-1, 2).tolist():
-        yield begin, end
+    yield from map(tuple, edges.reshape(-1, 2).tolist())
 
 
 @dataclass(frozen=True, slots=True)
