@@ -181,9 +181,11 @@ def _another_base(merge: Merge) -> str:
 
 def _quantized(merge: Merge) -> str:
     """The quantization of the base that explains what differs, "" where none does."""
-    changed = merge.untouched.changed if merge.untouched else ()
-    if any(NOT_QUANTIZED.search(name) for name in changed):
+    rest = merge.untouched
+    if rest is not None and any(NOT_QUANTIZED.search(name) for name in rest.changed):
         return ""
+    if rest is not None and rest.quantized:
+        return rest.quantized
     return next((weight.quantized for weight in merge.weights if weight.quantized), "")
 
 
@@ -217,6 +219,9 @@ def _right(merge: Merge, outcomes: dict[str, Outcome]) -> Verdict:
         text = f"{text}; {counts['undecided']:,} have updates below the rounding"
     if counts["quantized"]:
         kind = next(w.quantized for w in merge.weights if w.quantized)
+        if again := sum(w.requantized for w in merge.weights):
+            text = f"{again:,} weights are base + adapters, both rounded to {kind}"
+            return warn(f"{text}: merged into a quantized base", fix=QUANTIZED_FIX)
         return note(f"{text}; the base was quantized to {kind} before the merge")
     if lost >= LOST:
         return warn(f"{text}; {kept}", fix=LOST_FIX)
@@ -278,7 +283,10 @@ ADDS_UP = Check(
         "a tenth of the update is lost to rounding",
         "the base was quantized before the merge",
     ),
-    warns=("half of the update is lost to the rounding of the stored dtype",),
+    warns=(
+        "half of the update is lost to the rounding of the stored dtype",
+        "the adapters were merged into a quantized base, which rounded the sum again",
+    ),
     fails=(
         "the adapters are not in the model, or only in some of its weights or rows",
         "the weights moved by another multiple of the update",

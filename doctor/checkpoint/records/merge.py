@@ -82,6 +82,8 @@ class MergedWeight(Section, frozen=True, kw_only=True):
     """The dtype that the merged values were rounded to, also where they are stored wider."""
     quantized: str = ""
     """The kind of quantization of the base that explains what is left: nf4, int8."""
+    requantized: bool = False
+    """The sum was rounded to it again."""
     instead: str = ""
     """What was added in place of the update, where a known mistake explains it."""
     nonfinite: int = 0
@@ -119,6 +121,8 @@ class Untouched(Section, frozen=True, kw_only=True):
     changed: tuple[str, ...] = ()
     """Tensors with other values; the first twenty."""
     changed_count: int = 0
+    quantized: str = ""
+    """The kind of quantization that explains all of the first twenty."""
     reshaped: tuple[str, ...] = ()
     """Tensors of other shapes; the first twenty."""
     added: tuple[str, ...] = ()

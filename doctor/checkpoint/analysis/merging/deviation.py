@@ -12,7 +12,7 @@ from typing import Any
 
 from doctor.checkpoint.analysis.arithmetic import rounded, spacing
 from doctor.checkpoint.analysis.merging.products import Update
-from doctor.checkpoint.analysis.merging.quantized import kind_of_quantization
+from doctor.checkpoint.analysis.merging.quantized import kind_of_both, kind_of_quantization
 
 KEPT = 20_000
 """Elements of a weight that are kept to estimate the scale from updates near a rounding."""
@@ -67,6 +67,8 @@ class Sums:
     """The sum was made from the base as it is stored, and rounded once."""
     quantized: str = ""
     """The kind of quantization of the base that explains the rest of the first block."""
+    requantized: str = ""
+    """The same where the sum was rounded to it again."""
     near: list[tuple[Any, Any, Any]] = field(default_factory=list)
     """(base, update, merged) of elements whose update is near the rounding."""
     near_count: int = 0
@@ -117,6 +119,7 @@ def _add(sums: Sums, base: Any, merged: Any, updates: Sequence[Update], rows: An
     bound = _bound(grid, expected, merged, deltas, updates)
     if not sums.elements and _squares(merged - expected) > 9 * _squares(bound):
         sums.quantized = kind_of_quantization(base, whole, merged)
+        sums.requantized = "" if sums.quantized else kind_of_both(base, whole, merged)
     sums.elements += merged.size
     sums.base += _squares(start)
     sums.update += _squares(whole)

@@ -10,6 +10,7 @@ from doctor.checkpoint.analysis.arithmetic import rounded
 from doctor.checkpoint.analysis.equality import Difference, compare_tensors
 from doctor.checkpoint.analysis.merging.adapter import Adapter
 from doctor.checkpoint.analysis.merging.names import Model, pairs
+from doctor.checkpoint.analysis.merging.quantized import kind_of_quantization
 from doctor.checkpoint.analysis.merging.rows import blocks, matrix_of, numbers, read_rows
 from doctor.checkpoint.analysis.tensor_names import part_of
 from doctor.checkpoint.analysis.workers import Progress, work
@@ -49,6 +50,7 @@ def compare_untouched(
         if outcome in named:
             named[outcome].append(_described(name, result, now, before))
     read = sum(result.read for _, result in results.values())
+    off = [pair for pair in matched if results[pair[0]][0] == "changed"]
     added, removed = _alone(merged, base, {*touched})
     return (
         Untouched(
@@ -59,6 +61,7 @@ def compare_untouched(
             padded=tuple(named["padded"][:MOST]),
             changed=tuple(named["changed"][:MOST]),
             changed_count=len(named["changed"]),
+            quantized=_quantized(merged, base, off),
             reshaped=tuple(named["reshaped"][:MOST]),
             added=tuple(shown(name, 200) for name in added[:MOST]),
             added_count=len(added),
@@ -69,6 +72,23 @@ def compare_untouched(
         ),
         read,
     )
+
+
+def _quantized(merged: Model, base: Model, off: Sequence[tuple[str, Tensor, Tensor]]) -> str:
+    """The kind of quantization that made the first tensors that differ, "" where none did."""
+    kinds = set()
+    with OpenFiles(merged.directory) as files, OpenFiles(base.directory) as base_files:
+        for _, now, before in off[:MOST]:
+            after, origin = matrix_of(now), matrix_of(before)
+            if not (after.readable and origin.readable and len(now.shape) > 1):
+                return ""
+            ranges = next(blocks(after.rows, after.columns, None))
+            try:
+                rows = read_rows(base_files, origin, ranges), read_rows(files, after, ranges)
+            except CheckpointError:
+                return ""
+            kinds.add(kind_of_quantization(rows[0], 0, rows[1]))
+    return kinds.pop() if len(kinds) == 1 else ""
 
 
 def _alone(merged: Model, base: Model, touched: set[str]) -> tuple[list[str], list[str]]:
