@@ -35,10 +35,15 @@ def outcome(weight: MergedWeight) -> Outcome:
         return "undecided" if weight.changed < FEWEST else "other"
     if weight.changed <= weight.expected * 0.02:
         return "absent"
-    some_off = 0 < weight.rows_off <= weight.rows * SOME_ROWS
-    if some_off and not (weight.quantized or weight.instead):
-        return "rows"
-    return _by_scale(weight)
+    return "rows" if _are_some_rows_off(weight) else _by_scale(weight)
+
+
+def _are_some_rows_off(weight: MergedWeight) -> bool:
+    """Where all others are right."""
+    some = 0 < weight.rows_off <= weight.rows * SOME_ROWS
+    most = max(ROUNDINGS * weight.bound, NEAR * weight.update)
+    right = weight.residual_of_others <= most
+    return some and right and not (weight.quantized or weight.instead)
 
 
 def _by_scale(weight: MergedWeight) -> Outcome:

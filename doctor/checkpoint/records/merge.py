@@ -90,9 +90,12 @@ class MergedWeight(Section, frozen=True, kw_only=True):
     rows: int = 0
     """That were measured."""
     rows_off: int = 0
-    """Of these, rows of which by themselves three times more is left than roundings leave."""
+    """Of these, rows of which three times more is left than roundings leave, and than half the
+    update."""
     first_off: int | None = None
     """The number of the first of them."""
+    residual_of_others: float = 0.0
+    """The part of `residual` that is in the other rows."""
 
 
 class Replaced(Section, frozen=True, kw_only=True):

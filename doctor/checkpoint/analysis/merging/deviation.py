@@ -25,9 +25,9 @@ ENOUGH = 200
 """Elements with updates well above the rounding, from which a scale is estimated directly."""
 
 
-OFF, OFF_OF_UPDATE = 3, 0.1
-"""Times the bound of a row's roundings, and of its update, that may be left of it. Our own numbers:
-PEFT's merges leave less than the bound, products in tf32 or bf16 half a percent of the update."""
+OFF, OFF_OF_UPDATE = 3, 0.5
+"""Times the bound of a row's roundings, and of its update, from which it is off. Our own numbers:
+PEFT's merges leave less than the bound, and a row that was left out lacks all of its update."""
 
 
 @dataclass(slots=True)
@@ -61,6 +61,8 @@ class Sums:
     rows_off: int = 0
     """Of these, rows of which by themselves more is left than roundings leave."""
     first_off: int | None = None
+    residual_of_others: float = 0.0
+    """Of the rows that are not off."""
     grid: str = ""
     """The dtype that the merged values were rounded to."""
     wide: bool = False
@@ -140,7 +142,9 @@ def _add_rows(sums: Sums, rest: Any, bound: Any, whole: Any, rows: Any) -> None:
     left, most = _squares_of_rows(rest), _squares_of_rows(bound)
     sums.residual += float(left.sum(dtype="f8"))
     sums.bound += float(most.sum(dtype="f8"))
-    off = rows[(left > OFF**2 * most) & (left > OFF_OF_UPDATE**2 * _squares_of_rows(whole))]
+    far = (left > OFF**2 * most) & (left > OFF_OF_UPDATE**2 * _squares_of_rows(whole))
+    sums.residual_of_others += float(left[~far].sum(dtype="f8"))
+    off = rows[far]
     if off.size:
         first = int(off.min())
         sums.first_off = first if sums.first_off is None else min(first, sums.first_off)

@@ -276,6 +276,7 @@ def _record(target: Target, updates: Sequence[Update], sums: deviation.Sums) -> 
         rows=sums.rows,
         rows_off=sums.rows_off,
         first_off=sums.first_off,
+        residual_of_others=root(sums.residual_of_others),
     )
 
 

@@ -91,8 +91,8 @@ def unlike(
         starts = numpy.arange(0, len(squares), GROUP)
         counts = numpy.diff(numpy.append(starts, len(squares)))
         sizes = numpy.add.reduceat(numpy.square(found.base), starts) / counts
-        usual = max(residual, float(squares[measured].mean()))
-        usual = usual * numpy.fmax(1, sizes / (base or numpy.inf))
+        growth = numpy.fmax(1, sizes / (base or numpy.inf))
+        usual = max(residual, float(squares[measured].mean())) * growth
         far = numpy.add.reduceat(squares, starts) / counts
         off = ~(far <= usual * (1 + SIGMAS * numpy.sqrt(2 / counts)))
         suspect = numpy.repeat(off, counts) | ~(squares <= SIGMAS**2 * numpy.repeat(usual, counts))
