@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from doctor.checks.rehearsal.parts import unobserved
-from doctor.facts.rehearsal import Rehearsal, RehearsedRank, RehearsedRun
+from doctor.facts.rehearsal import Rehearsal
+from doctor.facts.rehearsal_runs import RehearsedRank, RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, note, skip, unknown
 
 FIRST = 2
@@ -22,6 +23,11 @@ STUDENT = 2.262
 
 MOST_ALIKE = 0.9
 """Largest correlation of a step with the one before it that is reckoned with. Our own number."""
+DRIFT = 0.1
+"""Share by which hours may differ from minutes, whatever the spread of the steps: temperature,
+neighbours, the doctor's own hooks. Our own number."""
+WIDE = 0.25
+"""Of the mean: an interval wider than that says little about the cost. Our own number."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,19 @@ class Pace:
 
     def interval(self, total: int) -> tuple[float, float]:
         """Seconds per step between which the mean of `total` further steps lies in about 95 of 100
-        cases, if they vary as these do. Steps that resemble those before them count for fewer."""
+        cases, if they vary as these do and drift little."""
+        half = math.hypot(self.spread(total), DRIFT * self.mean)
+        return max(min(self.steps) * (1 - DRIFT), self.mean - half), self.mean + half
+
+    def enough(self, total: int) -> int:
+        """Timed steps that would make the interval no wider than `WIDE`; 0 if it is not."""
+        allowed = self.mean * math.sqrt((WIDE / 2) ** 2 - DRIFT**2)
+        excess = self.spread(total) / allowed
+        return math.ceil(len(self.steps) * excess**2) if excess > 1 else 0
+
+    def spread(self, total: int) -> float:
+        """Half of the interval by the steps' spread alone. Steps that resemble those before them
+        count for fewer."""
         count = len(self.steps)
         apart = [each - self.mean for each in self.steps]
         squares = sum(each * each for each in apart)
@@ -49,8 +67,7 @@ class Pace:
         alike = products / squares + 1 / count if squares else 0.0
         alike = min(max(alike, 0.0), MOST_ALIKE)
         variance = squares / (count - 1) * (1 + alike) / (1 - alike)
-        half = STUDENT * math.sqrt(variance * (1 / count + 1 / total))
-        return max(min(self.steps), self.mean - half), self.mean + half
+        return STUDENT * math.sqrt(variance * (1 / count + 1 / total))
 
 
 def measured(run: RehearsedRun) -> Pace:
@@ -97,6 +114,8 @@ def estimates(rehearsal: Rehearsal) -> Verdict:
         cost = _between([each * rehearsal.price for each in hours])
         parts.append(f"cost {cost} at {rehearsal.price:g} per hour")
     timed = f"{pace.mean:.3g} s per step, of {count} steps"
+    if more := pace.enough(total):
+        timed += f"; about {more + FIRST} would make the interval at most {WIDE:.0%} wide"
     return note(f"{', '.join(parts)} ({timed}); {_occasions(pace, hours[0], total)}")
 
 

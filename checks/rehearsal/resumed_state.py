@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from doctor._util.units import shown
 from doctor.checks.rehearsal.parts import not_tried, some, unobserved
-from doctor.facts.rehearsal import Lost, Rehearsal, Resumed
+from doctor.facts.rehearsal import Rehearsal
+from doctor.facts.rehearsal_resume import Lost, Resumed
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 RATE_SHARE = 0.1

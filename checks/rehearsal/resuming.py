@@ -8,7 +8,9 @@ from doctor._util.units import shown
 from doctor.checks.rehearsal.parts import not_tried
 from doctor.checks.rehearsal.resumed_state import resumed
 from doctor.checks.rehearsal.saving import FINISH_FIX, temporary
-from doctor.facts.rehearsal import OnDisk, Rehearsal, RehearsedRun, Resumed
+from doctor.facts.rehearsal import Rehearsal
+from doctor.facts.rehearsal_resume import Resumed
+from doctor.facts.rehearsal_runs import OnDisk, RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, warn
 
 NOT_RESUMED = (

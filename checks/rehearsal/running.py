@@ -11,7 +11,8 @@ from doctor._util.units import gib, shown
 from doctor.checks.guard.ending import with_causes
 from doctor.checks.rehearsal.parts import not_tried, some, unobserved
 from doctor.facts.guard import Guarded, GuardError
-from doctor.facts.rehearsal import Evaluated, Rehearsal, RehearsedRank, RehearsedRun, Waiting
+from doctor.facts.rehearsal import Rehearsal
+from doctor.facts.rehearsal_runs import Evaluated, RehearsedRank, RehearsedRun, Waiting
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 ERROR = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)): (.*)")

@@ -6,7 +6,8 @@ import re
 
 from doctor._util.units import gib, shown
 from doctor.checks.rehearsal.parts import not_tried, some
-from doctor.facts.rehearsal import OnDisk, Rehearsal, RehearsedRun
+from doctor.facts.rehearsal import Rehearsal
+from doctor.facts.rehearsal_runs import OnDisk, RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 TEMPORARY = re.compile(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from doctor._util.units import shown
 from doctor.checks.rehearsal.parts import not_tried, some
 from doctor.checks.rehearsal.saving import whole
-from doctor.facts.rehearsal import Rehearsal, RehearsedRun
+from doctor.facts.rehearsal import Rehearsal
+from doctor.facts.rehearsal_runs import RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, warn
 
 MORE = 2

@@ -17,18 +17,18 @@ from doctor.facts.rehearsal import (
     Agreement,
     Attempt,
     Batches,
-    Evaluated,
-    Lost,
-    OnDisk,
     Protection,
     Rehearsal,
+    RehearsedStage,
+    TriedBatch,
+)
+from doctor.facts.rehearsal_resume import Lost, Resumed, SampleOrder
+from doctor.facts.rehearsal_runs import (
+    Evaluated,
+    OnDisk,
     RehearsedRank,
     RehearsedRun,
-    RehearsedStage,
-    Resumed,
-    SampleOrder,
     SavedFile,
-    TriedBatch,
     Waiting,
 )
 from doctor.job.job import Job

@@ -13,7 +13,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from doctor.collect.rehearsal import agreement, hanging, records, resume, runs, sample_order
+from doctor.collect.rehearsal import (
+    agreement,
+    differences,
+    events,
+    hanging,
+    records,
+    resume,
+    runs,
+    sample_order,
+)
 from doctor.collect.rehearsal.places import Workplace
 from doctor.collect.rehearsal.resume_rates import rates_apart
 from doctor.collect.rehearsal.tail import Tail
@@ -24,13 +33,13 @@ PROCESS = '{"kind": "process", "rank": 0, "world": 1, "pid": 7, "moment": 1.0}\n
 @pytest.mark.parametrize("kind", ["pipe", "link"])
 def test_what_is_no_regular_file_is_not_read(kind: str, tmp_path: Path) -> None:
     (tmp_path / "real").write_text(PROCESS)
-    for name in ("observed0-7.jsonl", records.EVENTS, "calls"):
+    for name in ("observed0-7.jsonl", events.EVENTS, "calls"):
         if kind == "pipe":
             os.mkfifo(tmp_path / name)
         else:
             (tmp_path / name).symlink_to(tmp_path / "real")
     assert records.read_processes(tmp_path) == []
-    assert records.read_attempts(tmp_path, "run", "calls") == []
+    assert events.read_attempts(tmp_path, "run", "calls") == []
     assert Tail(tmp_path).step() == 0
 
 
@@ -71,7 +80,7 @@ def snapshot(when: str, **hashes: int) -> records.Snapshot:
 
 def test_lost_buffers_are_told_apart_by_what_is_saved() -> None:
     saved, now = snapshot("save", kept=1, cache=1), snapshot("start", kept=2, cache=2)
-    lost = resume._lost(saved, now, None, 0)
+    lost = differences.differences(saved, now, None, 0)
     assert [(each.names, each.persistent) for each in lost] == [
         (("kept",), True), (("cache",), False),
     ]  # fmt: skip
@@ -107,15 +116,15 @@ def test_weights_under_other_names_are_lost() -> None:
     saved, now = snapshot("save"), snapshot("start")
     renamed = msgspec.structs.replace(now, weights={"v": ["float32", [1], 6]})
     more = msgspec.structs.replace(now, weights={**now.weights, **renamed.weights})
-    assert [each.names for each in resume._renamed(saved, renamed, 0)] == [("w",)]
-    assert resume._renamed(saved, more, 0) == []
+    assert [each.names for each in differences.other_names(saved, renamed, 0)] == [("w",)]
+    assert differences.other_names(saved, more, 0) == []
 
 
 def test_a_rank_may_take_over_the_buffers_of_rank_0() -> None:
     own, shared = snapshot("save", kept=1), snapshot("save", kept=2)
     for value, lost in ((1, False), (2, False), (3, True)):
         now = snapshot("start", kept=value)
-        found = resume._lost(resume._with_shared(own, shared, now), now, None, 1)
+        found = differences.differences(resume._with_shared(own, shared, now), now, None, 1)
         assert bool(found) is lost
 
 
@@ -269,12 +278,12 @@ def test_a_handler_that_waits_is_named(tmp_path: Path) -> None:
 
 
 def test_files_that_were_written_over(tmp_path: Path) -> None:
-    events = [
+    found = [
         {"kind": "rewrite", "what": "open", "path": "/o/a/last.pt"},
         {"kind": "rewrite", "what": "torch.save", "path": "/o/a/last.pt"},
         {"kind": "read", "what": "open", "path": "/o/b.pt"},
     ]
-    lines = "\n".join(json.dumps(each) for each in events)
-    (tmp_path / records.EVENTS).write_text(lines, encoding="utf-8")
-    assert records.read_overwritten(tmp_path, Path("/o")) == ("a/last.pt",)
-    assert records.read_attempts(tmp_path, "run", "calls") == []
+    lines = "\n".join(json.dumps(each) for each in found)
+    (tmp_path / events.EVENTS).write_text(lines, encoding="utf-8")
+    assert events.read_overwritten(tmp_path, Path("/o")) == ("a/last.pt",)
+    assert events.read_attempts(tmp_path, "run", "calls") == []

@@ -24,7 +24,6 @@ from doctor.cli.lint.run import LintOptions, run_lint
 from doctor.cli.read import to_facts
 from doctor.facts.facts import Facts, without_machine
 from doctor.facts.guard import GuardAlarm, GuardCounts, Guarded, GuardedProcess
-from doctor.facts.rehearsal import (
     Lost,
     OnDisk,
     Rehearsal,

@@ -6,19 +6,18 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from doctor._util.regular_file import read_regular
 from doctor._util.secrets import hide_secrets
-from doctor.facts.rehearsal import Attempt, Evaluated, RehearsedRank, RunName, SavedFile
+from doctor.facts.rehearsal_runs import Evaluated, RehearsedRank, SavedFile
 
 FILE = re.compile(r"observed(\d{1,7})-(\d{1,10})\.jsonl")
-EVENTS = "events.jsonl"
 MOST_BYTES = 512 * 2**20
 MOST_STEPS = 2000
-MOST_ATTEMPTS, MOST_SAVED = 200, 200
+MOST_SAVED = 200
 LONGEST = 1000
 
 Tensor = list[Any]
@@ -151,6 +150,8 @@ class Snapshot(msgspec.Struct, tag="snapshot", tag_field="kind"):
     """Of a save: the weights are others than after the step."""
     background: bool = False
     """Of a save by another thread, which holds a copy of an earlier state."""
+    pending: int = 0
+    """Of a save: backward passes since the last step of an optimizer."""
 
 
 class _Batch(msgspec.Struct, tag="batch", tag_field="kind"):
@@ -255,6 +256,10 @@ class Observed:
             for each in self.of(_Saved)[:MOST_SAVED]
         )
 
+    def saved_calls(self) -> list[_Saved]:
+        """The same, as they were recorded."""
+        return self.of(_Saved)
+
     def handler(self, name: str) -> str:
         """The function that handled a signal when the training was stopped; "" for none."""
         return next((each.handlers.get(name, "") for each in self.of(_Paused)), "")
@@ -279,7 +284,7 @@ def read_processes(directory: Path) -> list[Observed]:
 
 def _read(path: Path) -> Observed | None:
     records = []
-    for line in _lines(path):
+    for line in lines(path):
         try:
             records.append(_decode(line))
         except msgspec.DecodeError:
@@ -287,58 +292,9 @@ def _read(path: Path) -> Observed | None:
     return Observed(records) if any(isinstance(each, _Process) for each in records) else None
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def lines(path: Path) -> Iterator[bytes]:
+    """Of a file that the user's processes wrote; none where it is no regular file."""
     try:
         yield from read_regular(str(path), MOST_BYTES, follow=False).splitlines()
     except OSError:
         return
-
-
-class _Event(msgspec.Struct):
-    kind: Literal["write", "upload", "connect", "read", "rewrite"]
-    what: str
-    path: str = ""
-    exists: bool = False
-    moment: int = 0
-
-
-_decode_event = msgspec.json.Decoder(_Event).decode
-
-
-def _events(directory: Path) -> Iterator[_Event]:
-    for line in _lines(directory / EVENTS):
-        try:
-            yield _decode_event(line)
-        except msgspec.DecodeError:
-            continue
-
-
-def read_attempts(directory: Path, run: RunName, calls: str) -> list[Attempt]:
-    """What the processes of a run tried to do outside; the same once."""
-    found = [
-        Attempt(run=run, kind=event.kind, what=event.what[:100],
-                path=hide_secrets(event.path)[:LONGEST], exists=event.exists)
-        for event in _events(directory)
-        if event.kind != "read" and event.kind != "rewrite"
-    ]  # fmt: skip
-    found += [
-        Attempt(run=run, kind="cluster", what=hide_secrets(line.decode(errors="replace"))[:LONGEST])
-        for line in _lines(directory / calls)
-    ]
-    unique = {(each.kind, each.what, each.path): each for each in found}
-    return list(unique.values())[:MOST_ATTEMPTS]
-
-
-def read_in_output(directory: Path, before: float) -> list[tuple[str, str]]:
-    """Call and path of what was opened or listed in {output} before this moment, and existed."""
-    return [
-        (event.what, event.path)
-        for event in _events(directory)
-        if event.kind == "read" and event.exists and event.moment < 1000 * before
-    ]
-
-
-def read_overwritten(directory: Path, output: Path) -> tuple[str, ...]:
-    """Files with contents, below {output}, that were written over under their own name."""
-    paths = (event.path for event in _events(directory) if event.kind == "rewrite")
-    return tuple(dict.fromkeys(os.path.relpath(path, output)[:LONGEST] for path in paths))

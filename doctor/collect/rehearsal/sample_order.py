@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from doctor.collect.rehearsal.records import Observed, Taken
-from doctor.facts.rehearsal import SampleOrder
+from doctor.facts.rehearsal_resume import SampleOrder
 
 COMPARED = 3
 """Steps that show whether an epoch begins anew."""

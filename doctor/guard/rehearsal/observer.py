@@ -63,6 +63,8 @@ class Observer:
         """Optimizers in their step: one may step another, as ZeroRedundancyOptimizer does, whose
         weights are whole only at its own end."""
         self.hashed: Set[str] = set()
+        self.passes = 0
+        """Backward passes until the last step of any optimizer."""
         self.own_seconds = 0.0
         """Spent in hashing and waiting since the last step."""
         self.last_step = 0.0
@@ -147,11 +149,12 @@ class Observer:
             return
         count = self.counts.get(id(optimizer), 0) + 1
         self.counts[id(optimizer)] = count
+        self.passes = self.backwards()
         if count <= self.step:
             return
         self.step = count
         self.exchanged.stepped(optimizer)
-        if self.world > 1 and count in COMPARED:
+        if self.world > 1 and count in (*COMPARED, *self.settings.hashed):
             self.hash_state("step")
         if self.step in (1, 2, 5) or self.step % 10 == 0:
             self.write_memory()
@@ -179,7 +182,7 @@ class Observer:
 
     # State
 
-    def hash_state(self, when: str, once: bool = False, **how: bool) -> None:
+    def hash_state(self, when: str, once: bool = False, **how: Foreign) -> None:
         """Record a snapshot, with `how` it was taken; one for each step and occasion."""
         key = when if once else f"{when} {self.step} {' '.join(k for k in how if how[k])}".rstrip()
         if (once and {"start", "late"} & self.hashed) or key in self.hashed:

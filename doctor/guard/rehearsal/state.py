@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from ..foreign import Foreign
 from ..parameters import local
+from .shadows import holds_average, shadows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -100,6 +101,8 @@ def snapshot(torch: ModuleType) -> Snapshot:
         for optimizer in optimizers:
             name = _unused(_name_of(optimizer, names), states)
             states[name] = _optimizer(torch, optimizer, names, hashes)
+        for name, tensor in shadows(torch, found["holder"], optimizers):
+            weights[name] = hashes.add(tensor)
         hashes.read()
     return {
         "weights": weights,
@@ -158,13 +161,14 @@ def in_memory(torch: ModuleType) -> Dict[str, List[Foreign]]:
         "schedule": torch.optim.lr_scheduler.LRScheduler,
         "scaler": getattr(getattr(torch, "amp", None), "GradScaler", ()),
     }
-    found: Dict[str, List[Foreign]] = {name: [] for name in kinds}
+    found: Dict[str, List[Foreign]] = {name: [] for name in (*kinds, "holder")}
     of_type: Dict[type, Foreign] = {}
     for each in gc.get_objects():
         kind = type(each)
         held: Foreign = of_type.get(kind)
         if held is None:
             names = [name for name, base in kinds.items() if issubclass(kind, base)]
+            names += ["holder"] * holds_average(kind)
             held = of_type[kind] = found[names[0]] if names else False
         if held is not False:
             held.append(each)
