@@ -15,9 +15,11 @@ import pytest
 
 from doctor.collect.rehearsal import (
     agreement,
+    continuing,
     differences,
     events,
     hanging,
+    observed_run,
     records,
     resume,
     runs,
@@ -26,6 +28,8 @@ from doctor.collect.rehearsal import (
 from doctor.collect.rehearsal.places import Workplace
 from doctor.collect.rehearsal.resume_rates import rates_apart
 from doctor.collect.rehearsal.tail import Tail
+from doctor.facts.rehearsal_resume import Resumed
+from doctor.facts.rehearsal_runs import OnDisk, RehearsedRank, RehearsedRun, SavedFile
 
 PROCESS = '{"kind": "process", "rank": 0, "world": 1, "pid": 7, "moment": 1.0}\n'
 
@@ -287,3 +291,115 @@ def test_files_that_were_written_over(tmp_path: Path) -> None:
     (tmp_path / events.EVENTS).write_text(lines, encoding="utf-8")
     assert events.read_overwritten(tmp_path, Path("/o")) == ("a/last.pt",)
     assert events.read_attempts(tmp_path, "run", "calls") == []
+
+
+def disk(*paths: str) -> list[OnDisk]:
+    return [OnDisk(path=path, bytes=9) for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("paths", "opened", "behind"),
+    [
+        (("c-9", "c-10"), "c-9/m.pt", ("c-9", "c-10")),
+        (("c-9", "c-10"), "", ("c-9", "c-10")),  # Rust opened it
+        (("c-9", "c-10"), "best.pt", ("", "")),
+        (("c-09", "c-10"), "c-09/m.pt", ("", "")),  # not by its name
+        (("c-9", "d-10"), "c-9/m.pt", ("", "")),
+        (("e1-s9.pt", "e1-s10.pt"), "e1-s9.pt", ("e1-s9.pt", "e1-s10.pt")),
+    ],
+)
+def test_names_that_are_sorted_as_texts(paths: Any, opened: str, behind: Any) -> None:
+    found = Resumed(saved_step=9, newest_step=10, opened=opened)
+    assert continuing.sorted_as_text(disk(*paths), found) == behind
+    torn = [msgspec.structs.replace(each, torn=("cut off",)) for each in disk(*paths)]
+    assert continuing.sorted_as_text(torn, found) == ("", "")
+    newest = msgspec.structs.replace(found, saved_step=10)
+    assert continuing.sorted_as_text(disk(*paths), newest) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("saves", "steps", "stop"),
+    [((4, 8), 12, 6), ((3, 6, 9, 12), 16, 14), ((5, 10), 12, 7), ((), 9, 5), ((), 1, 0)],
+)
+def test_the_stop_is_after_a_save_with_more_digits(saves: Any, steps: int, stop: int) -> None:
+    ranks = (RehearsedRank(rank=0, world=1, steps=steps),)
+    saved = tuple(SavedFile(step=step, what="torch.save") for step in saves)
+    run = RehearsedRun(name="run", seconds=1.0, ranks=ranks, saved=saved)
+    assert continuing.stop_step(run) == stop
+
+
+def saves(*found: tuple[int, str]) -> list[records.Observed]:
+    """One rank: step and path of each save, and an evaluation at the step of each."""
+    process = records._Process(rank=0, world=1, pid=7, moment=1.0)
+    made: list[object] = [records._Saved(s, "torch.save", path, 0.1) for s, path in found]
+    evaluated = [records._Evaluated(s, 0.1, 2, 8, []) for s, _ in found]
+    return [records.Observed([process, *made, *evaluated])]
+
+
+@pytest.mark.parametrize(
+    ("whole", "continued", "found"),
+    [
+        (((4, "/o/best.pt"), (12, "/o/best.pt")), ((4, "/o/best.pt"),), ("best.pt", 8)),
+        (((4, "/o/best.pt"), (8, "/o/best.pt")), ((4, "/o/best.pt"),), ("", 0)),
+        (((4, "/o/best.pt"),), ((4, "/o/last.pt"), (8, "/o/best.pt")), ("", 0)),  # a later one
+        (((4, "/o/best.pt"),), ((4, "/o/bestiary.pt"),), ("", 0)),
+    ],
+)
+def test_the_best_result_is_forgotten(whole: Any, continued: Any, found: Any) -> None:
+    stopped = saves((4, "/o/best.pt"))
+    assert continuing.best_again(saves(*whole), stopped, saves(*continued), 4) == found
+    assert continuing.best_again(saves(*whole), saves(), saves(*continued), 4) == ("", 0)
+
+
+def test_files_that_several_ranks_write() -> None:
+    def on(number: int, *paths: str, what: str = "torch.save") -> records.Observed:
+        return on_rank(number, *[records._Saved(4, what, path, 0.1) for path in paths])
+
+    both = [on(0, "/o/last.pt", "/o/rng_0.pth"), on(1, "/o/last.pt", "/o/rng_1.pth")]
+    assert observed_run.written_by_several(both, Path("/o")) == ("last.pt",)
+    assert observed_run.written_by_several(both, Path("/p")) == ()
+    parts = [on(rank, "/o/dcp", what="torch.distributed.checkpoint.save") for rank in (0, 1)]
+    assert observed_run.written_by_several(parts, Path("/o")) == ()
+
+
+@pytest.mark.parametrize(
+    ("moment", "save", "found"),
+    [
+        (2500, 2, (2, "last.pt")),
+        (500, 2, (0, "")),  # before the first step
+        (9500, 9, (0, "")),  # no step follows
+        (2500, 1, (0, "")),  # nothing is saved any more
+    ],
+)
+def test_the_only_checkpoint_is_removed(moment: int, save: int, found: Any, tmp_path: Path) -> None:
+    event = {"kind": "emptied", "what": "os.remove", "path": "/o/last.pt", "moment": moment}
+    (tmp_path / events.EVENTS).write_text(json.dumps(event), encoding="utf-8")
+    saved = records._Saved(save, "torch.save", "/o/next.pt", 0.1)
+    process = observed(*steps(*[0.1] * 9), saved)
+    assert events.read_emptied(tmp_path, [process], Path("/o")) == found
+
+
+@pytest.mark.parametrize(("now", "lost"), [(7, 0), (6, 1)])
+def test_a_rank_that_saves_nothing_is_compared_at_the_save_of_rank_0(now: int, lost: int) -> None:
+    """Rank 1 holds a part of its own, and recorded it after the step of the save."""
+
+    def part(when: str, value: int, place: str) -> records.Snapshot:
+        weights = {"w": ["float32", [1], value, place]}
+        return msgspec.structs.replace(snapshot(when), weights=weights)
+
+    stopped = [
+        on_rank(0, part("step", 5, "0:0"), part("save", 5, "0:0")),
+        on_rank(1, part("step", 7, "0:1")),
+    ]
+    continued = [on_rank(0, part("start", 5, "0:0")), on_rank(1, part("start", now, "0:1"))]
+    found = resume.compare(
+        [observed()], stopped, continued, looked=True, request="", opened="last.pt"
+    )
+    assert found is not None
+    assert [each.rank for each in found.lost] == [1] * lost
+    other = on_rank(0, part("step", 4, "0:0"), part("save", 5, "0:0"))  # changed before the save
+    found = resume.compare(
+        [observed()], [other, stopped[1]], continued, looked=True, request="", opened="last.pt"
+    )
+    assert found is not None
+    assert not found.lost

@@ -75,6 +75,7 @@ class _Evaluated(msgspec.Struct, tag="evaluated", tag_field="kind"):
     memory: list[int]
     generated: int = 0
     graphs: int = 0
+    of: int | None = None
 
 
 class _End(msgspec.Struct, tag="end", tag_field="kind"):
@@ -230,7 +231,7 @@ class Observed:
             generating=unfinished is not None and unfinished.generates,
             evaluations=tuple(
                 Evaluated(step=e.s, seconds=e.t, calls=e.calls, samples=e.samples,
-                          memory=tuple(e.memory), generated=e.generated, graphs=e.graphs)
+                          memory=tuple(e.memory), generated=e.generated, graphs=e.graphs, of=e.of)
                 for e in evaluated
             ),
             resident=last.resident, allocated=last.allocated, reserved=last.reserved,

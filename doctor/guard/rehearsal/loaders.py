@@ -86,7 +86,8 @@ class Loaders:
         queue = self._drawn.get(iterator)
         indices = queue.popleft() if queue else []
         if not self.torch.is_grad_enabled():
-            return  # of an evaluation
+            self.observer.evaluations.fetched(iterator)
+            return
         self._settle()
         samples = list(indices) if isinstance(indices, (list, tuple)) else [indices]
         self._last = weakref.ref(iterator), samples, self.backwards()
