@@ -12,6 +12,8 @@ from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_runs import RehearsedRank, RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, note, skip, unknown
 
+LEAST_SHARE = 0.01
+"""Of the time, from which on waiting is mentioned. Our own number."""
 FIRST = 2
 """Steps that are left out: they build caches, buckets and the optimizer's state. Our own number."""
 LEAST = 10
@@ -91,8 +93,7 @@ def _of_rank(rank: RehearsedRank, occasions: set[int]) -> Pace:
 
 
 def estimates(rehearsal: Rehearsal) -> Verdict:
-    total = rehearsal.total_steps
-    if total is None:
+    if rehearsal.total_steps is None and rehearsal.total_tokens is None:
         return skip("--total-steps was not given")
     run = rehearsal.run("run")
     if reason := unobserved(run):
@@ -100,6 +101,19 @@ def estimates(rehearsal: Rehearsal) -> Verdict:
     assert run is not None
     if run.code:
         return unknown("the run failed: see RHS003")
+    return _estimate(rehearsal, run)
+
+
+def _estimate(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
+    """Of a run that ended well."""
+    tokens = _tokens_per_step(rehearsal, run)
+    total = rehearsal.total_steps or 0
+    if not total and not tokens:
+        return unknown(
+            "the first batch has no tensor of whole numbers, samples x length, by which tokens "
+            "could be counted: give --total-steps"
+        )
+    total = total or math.ceil((rehearsal.total_tokens or 0) / tokens)
     pace = measured(run)
     count = len(pace.steps)
     if count < LEAST:
@@ -114,9 +128,27 @@ def estimates(rehearsal: Rehearsal) -> Verdict:
         cost = _between([each * rehearsal.price for each in hours])
         parts.append(f"cost {cost} at {rehearsal.price:g} per hour")
     timed = f"{pace.mean:.3g} s per step, of {count} steps"
+    if not rehearsal.total_steps:
+        timed += f", each of {tokens:,} tokens as the first"
     if more := pace.enough(total):
         timed += f"; about {more + FIRST} would make the interval at most {WIDE:.0%} wide"
-    return note(f"{', '.join(parts)} ({timed}); {_occasions(pace, hours[0], total)}")
+    return note(f"{', '.join(parts)} ({timed}){_waiting(run)}; {_occasions(pace, hours[0], total)}")
+
+
+def _tokens_per_step(rehearsal: Rehearsal, run: RehearsedRun) -> int:
+    """Of all ranks with a first batch of their own; 0 where they cannot be counted."""
+    first = run.ranks[0]
+    copies = rehearsal.agreement.distinct if rehearsal.agreement is not None else 1
+    return (first.tokens or 0) * max(1, first.passes) * max(1, copies)
+
+
+def _waiting(run: RehearsedRun) -> str:
+    """The share of waiting for batches, of the rank that waits most."""
+    shares = [
+        rank.waited / sum(rank.seconds) for rank in run.ranks if rank.waited and sum(rank.seconds)
+    ]
+    share = min(1.0, max(shares, default=0.0))
+    return f"; waiting for batches takes {share:.0%} of it" if share >= LEAST_SHARE else ""
 
 
 def _occasions(pace: Pace, hours: float, total: int) -> str:
@@ -147,8 +179,8 @@ ESTIMATES = Check(
     "time, is better known before it is paid for.",
     passes=("the steps allow an estimate, which is a note",),
     notes=(
-        "--total-steps was given: hours, and money with --price, with an interval from the spread "
-        "of the steps",
+        "--total-steps or --total-tokens was given: hours, and money with --price, with an "
+        "interval from the spread of the steps; what waiting for batches takes of it",
     ),
     fix="Nothing, if that is acceptable. Else save and evaluate less often, or speed up the step.",
     owner=Owner.JOB,

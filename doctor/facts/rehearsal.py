@@ -143,6 +143,8 @@ class Rehearsal(Section, frozen=True, kw_only=True):
     """Checkpoints that the real job will keep, if stated."""
     total_steps: int | None = None
     """Steps of the real job, if stated."""
+    total_tokens: int | None = None
+    """Tokens that the real job takes, if stated."""
     price: float | None = None
     """Of the whole machine per hour, in any currency, if stated."""
     runs: tuple[RehearsedRun, ...] = ()

@@ -38,6 +38,12 @@ class RehearsedRank(Section, frozen=True, kw_only=True):
     steps: int = 0
     seconds: tuple[float, ...] = ()
     """Of the steps after the first, without hashing."""
+    waited: float | None = None
+    """Of these steps, seconds in which it waited for batches of a DataLoader."""
+    passes: int = 0
+    """Backward passes of the last step."""
+    tokens: int | None = None
+    """Whole numbers in the first batch, samples x length; None: it has none of two dimensions."""
     rates: tuple[tuple[float, ...], ...] = ()
     """Learning rates of the groups, at each of the first steps."""
     ended: bool = False

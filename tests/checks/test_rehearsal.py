@@ -538,6 +538,18 @@ def test_steps_that_drift_give_a_wider_interval_than_the_same_steps_in_turn() ->
     assert high - low > 1.5 * (narrow_high - narrow_low)
 
 
+def test_tokens_become_steps_and_waiting_is_a_share() -> None:
+    run = msgspec.structs.replace(RUN, saved=(), ranks=(rank_of((1.0,) * 12),))
+    plain = changed(runs=(run,), total_tokens=10**9)
+    assert findings(plain)["RHS015"].status is Status.UNKNOWN  # no whole numbers in the batch
+    rank = msgspec.structs.replace(run.ranks[0], tokens=4096, passes=4, waited=2.1)
+    known = changed(runs=(msgspec.structs.replace(run, ranks=(rank,)),), total_tokens=10**9)
+    summary = findings(known)["RHS015"].verdict.summary
+    assert "30,518 steps" in summary  # two ranks, as the agreement has two first batches
+    assert "each of 32,768 tokens" in summary
+    assert "waiting for batches takes 10% of it" in summary
+
+
 def rank_of(seconds: tuple[float, ...]) -> RehearsedRank:
     return RehearsedRank(rank=0, world=1, steps=22, seconds=(9.0, *seconds), ended=True)
 

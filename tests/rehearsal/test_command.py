@@ -274,7 +274,7 @@ def test_no_secret_of_the_environment_is_left_in_a_file(ending: str, tmp_path: P
         (("--", "srun", "python", "train.py"), "rehearse -- python train.py"),
         (("--budget", "soon", "--", "true"), "--budget soon"),
         (("--grace", "0", "--", "true"), "--grace 0"),
-        (("--price", "2", "--", "true"), "--total-steps"),
+        (("--price", "2", "--", "true"), "--total-tokens"),
         (("--price", "nan", "--total-steps", "9", "--", "true"), "--price nan"),
         (("--resume-command", "'", "--", "true"), "--resume-command"),
     ],

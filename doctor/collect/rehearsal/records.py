@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -36,6 +37,8 @@ class _Step(msgspec.Struct, tag="step", tag_field="kind"):
     moment: float
     t: float | None
     rates: list[float]
+    waited: float = 0.0
+    passes: int = 0
 
 
 class _Memory(msgspec.Struct, tag="memory", tag_field="kind"):
@@ -225,6 +228,9 @@ class Observed:
             steps=max((step.s for step in steps), default=0),
             seconds=tuple(s.t for s in steps if s.t is not None)[:MOST_STEPS],
             rates=tuple(tuple(step.rates) for step in steps)[:MOST_STEPS],
+            waited=sum(step.waited for step in steps if step.t is not None),
+            passes=steps[-1].passes if steps else 0,
+            tokens=self._tokens(),
             ended=end is not None,
             error=hide_secrets(error)[:LONGEST],
             evaluating=unfinished.s if unfinished else None,
@@ -249,6 +255,11 @@ class Observed:
     def batch(self) -> list[Tensor]:
         """The tensors of its first batch in training; [] where none were seen."""
         return next((each.tensors for each in self.of(_Batch)), [])
+
+    def _tokens(self) -> int | None:
+        """Elements of the first tensor of whole numbers in two dimensions: samples x length."""
+        shapes = [shape for dtype, shape, *_ in self.batch() if dtype in ("int64", "int32")]
+        return next((math.prod(shape) for shape in shapes if len(shape) == 2), None)
 
     def saved(self) -> tuple[SavedFile, ...]:
         """Its calls that saved."""

@@ -64,6 +64,7 @@ class Options:
     keep: bool = False
     checkpoints_kept: int | None = None
     total_steps: int | None = None
+    total_tokens: int | None = None
     price: float | None = None
     progress: Callable[[str], None] = lambda text: None
     access: tuple[str, ...] = ()
@@ -233,7 +234,7 @@ class _Stages:
         """Which stages the first run tried."""
         several = any(rank.world > 1 for rank in first.ranks)
         self.tried("runs", first.seconds)
-        if self.options.total_steps is not None:
+        if self.options.total_steps or self.options.total_tokens:
             self.tried("pace", 0.0)
         if several:
             self.agreement = agreement.compare(
@@ -283,6 +284,7 @@ class _Stages:
             free=self.free,
             keep=self.options.checkpoints_kept,
             total_steps=self.options.total_steps,
+            total_tokens=self.options.total_tokens,
             price=self.options.price,
             runs=tuple(self.runs),
             attempts=tuple(self.attempts),

@@ -63,6 +63,8 @@ class Observer:
         """Optimizers in their step: one may step another, as ZeroRedundancyOptimizer does, whose
         weights are whole only at its own end."""
         self.hashed: Set[str] = set()
+        self.passed = 0
+        """Backward passes until the last step began."""
         self.passes = 0
         """Backward passes until the last step of any optimizer."""
         self.own_seconds = 0.0
@@ -128,9 +130,13 @@ class Observer:
             now = time.monotonic()
             seconds = now - self.last_step - self.own_seconds if self.last_step else None
             self.last_step, self.own_seconds = now, 0.0
+            passes, self.passed = self.backwards() - self.passed, self.backwards()
+            waited, self.loaders.waited = self.loaders.waited, 0.0
             if count <= FULL_UNTIL or count % 100 == 0:
                 rates = [float(r) for r in rates if isinstance(r, (int, float)) or r is not None]
-                self.records.write("step", s=count, t=seconds, rates=rates)
+                self.records.write(
+                    "step", s=count, t=seconds, rates=rates, waited=waited, passes=passes
+                )
             if count == self.settings.stop_at and self.rank == 0:
                 self.wait_for_signal(count)
 
