@@ -12,7 +12,7 @@ from doctor.checks.rehearsal.parts import some, unobserved
 from doctor.facts.guard import Guarded, GuardError
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_runs import RehearsedRank, RehearsedRun, Waiting
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 ERROR = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)): (.*)")
 NEARLY_ALL = 0.95
@@ -64,7 +64,7 @@ def runs(rehearsal: Rehearsal, guard: Guarded | Unknown | None) -> Verdict:
         return fail(f"{len(run.ranks)} of {world} ranks took steps; all required")
     how = f"; trained {shown(rehearsal.trained, 200)}" if rehearsal.trained else ""
     if run.left:
-        return warn(
+        return note(
             f"{run.steps} steps{ranks}; processes were left 5 s after the command had ended: "
             f"{some(run.left, len(run.left))}",
             fix="Join or end them before the end, or start them as daemons: one that is left holds "
@@ -207,7 +207,8 @@ RUNS = Check(
     why="Most jobs that fail do so in their first minutes: an import, an argument, a batch, a rank "
     "that never meets the others.",
     passes=("every rank took steps, and the exit code is 0",),
-    warns=("it took steps, and --budget ended it", "processes outlive the command"),
+    notes=("processes outlive the command",),
+    warns=("it took steps, and --budget ended it",),
     fails=(
         "the exit code is not 0",
         "a rank took no step",

@@ -34,6 +34,7 @@ def copies(model: Any) -> dict[str, Any]:
         (lambda m: EMA(list(copies(m).values())), ["(EMA.shadow) 0", "(EMA.shadow) 1"]),
         (lambda m: EMA(dict(m.named_parameters())), []),  # the weights themselves
         (lambda m: EMA([torch.ones(7)]), []),
+        (lambda m: EMA([torch.ones(2)]), []),  # like the bias: losses of a batch, say
         (lambda m: EMA([1.0]), []),
         (lambda m: EMA({}), []),
         (lambda m: EmailSender(copies(m)), []),

@@ -28,10 +28,11 @@ def shadows(
     """Names, which begin like those of copies, and tensors that are shaped like the weights."""
     trained = [p for o in optimizers for group in o.param_groups for p in group["params"]]
     shapes = {tuple(local(each).shape) for each in trained}
+    elements = sum(local(each).numel() for each in trained)
     own = {local(each).data_ptr() for each in trained}
 
     def tensors(value: Foreign) -> Dict[str, Foreign]:
-        """Of a dict or list that holds nothing but copies of weights."""
+        """Of a dict or list that holds nothing but copies of weights, of at least half of them."""
         if not isinstance(value, (dict, list, tuple)) or not value:
             return {}
         pairs: Foreign = value.items() if isinstance(value, dict) else enumerate(value)
@@ -41,7 +42,8 @@ def shadows(
             and local(each).data_ptr() not in own
             for each in held.values()
         )  # fmt: skip
-        return held if fit and len(held) == len(value) else {}
+        enough = 2 * sum(each.numel() for each in held.values()) >= elements
+        return held if fit and enough and len(held) == len(value) else {}
 
     places = [(type(each).__name__, dict(vars(each))) for each in holders]
     script = dict(vars(sys.modules["__main__"])) if "__main__" in sys.modules else {}
