@@ -202,7 +202,7 @@ while done < args.steps:
         if ema is not None:
             ema.restore()
         if "best" in name and rank == 0 and loss < best:
-            best = loss if name != "best only once" else -1.0
+            best = -1.0  # the first one stays the best
             torch.save(state(done), os.path.join(args.out, "best.pt"))
         if name != "counts micro batches":
             save(done)

@@ -46,7 +46,7 @@ def weights(rehearsal: Rehearsal) -> Verdict:
 
 
 WORDS = {
-    "weights": "weights", "buffers": "buffers", "average": "weights of other modules",
+    "weights": "weights", "buffers": "buffers", "average": "weights of averages and other modules",
     "dtype": "tensors", "shape": "tensors",
 }  # fmt: skip
 

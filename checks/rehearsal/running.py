@@ -30,6 +30,8 @@ TOGETHER = (
     "a collective in it (all_reduce, gather, barrier, a forward pass of DistributedDataParallel) "
     "waits for all ranks."
 )
+UNUSED = "finished reduction in the prior iteration"
+"""In the error of DistributedDataParallel about parameters that a loss does not use."""
 MOST_RANKS = 4
 """That are named."""
 
@@ -50,7 +52,7 @@ def runs(rehearsal: Rehearsal, guard: Guarded | Unknown | None) -> Verdict:
         if alone := _alone(run):
             return fail(f"exit code {run.code} {steps}: {alone}{raised(run)}", fix=TOGETHER)
         error = observed or _printed_error(run)
-        last = "" if error else _last_line(run)
+        last = _unused(rehearsal, error) if error else _last_line(run)
         return with_causes(f"exit code {run.code} {steps}{last}", error)
     if not run.ranks:
         return fail(
@@ -71,6 +73,14 @@ def runs(rehearsal: Rehearsal, guard: Guarded | Unknown | None) -> Verdict:
             "the GPU's memory, and the job's allocation.",
         )
     return ok(f"{run.steps} steps{ranks}, {_pace(run.ranks)}{how}")
+
+
+def _unused(rehearsal: Rehearsal, error: GuardError) -> str:
+    """The weights that DistributedDataParallel waits for, which it names by numbers."""
+    lacking = rehearsal.agreement.lacking if rehearsal.agreement is not None else ()
+    if not lacking or UNUSED not in error.message:
+        return ""
+    return f", without a gradient: {some(lacking, len(lacking))}"
 
 
 def _cut_off(run: RehearsedRun) -> Verdict:

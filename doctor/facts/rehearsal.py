@@ -58,6 +58,8 @@ class Agreement(Section, frozen=True, kw_only=True):
     count: int = 0
     averaged: int = 0
     """Of these, the weights whose gradients at the first step are equal on all ranks."""
+    lacking: tuple[Text, ...] = ()
+    """The first weights that have no gradient at the first step of a rank, and could have one."""
     batches: int = 0
     """Ranks whose first batch was seen."""
     distinct: int = 0

@@ -585,6 +585,19 @@ def test_no_pace_is_made_up(rehearsal: Rehearsal, status: Status, word: str) -> 
     assert word in finding.verdict.summary
 
 
+def test_weights_that_ddp_waits_for_are_named() -> None:
+    message = "Expected to have finished reduction in the prior iteration before starting a new one"
+    error = GuardError(error="RuntimeError", message=message, moment=0)
+    process = GuardedProcess(rank=0, world=2, pid=1, started=0, torch="2.13.0", error=error)
+    failed = agreed(lacking=("spare.weight", "spare.bias"))
+    runs = with_run(code=1).runs
+    guard = Guarded(processes=(process,), exit_code=1)
+    found = findings(msgspec.structs.replace(failed, runs=runs), guard)["RHS003"]
+    assert "without a gradient: spare.weight, spare.bias" in found.verdict.summary
+    found = findings(with_run(code=1), guard)["RHS003"]
+    assert "without a gradient" not in found.verdict.summary
+
+
 @pytest.mark.parametrize("name", ["agrees", "saves", "evaluates", "stops", "continues"])
 def test_a_stage_that_was_not_tried_says_why(name: Any) -> None:
     stages = [each for each in HEALTHY.stages if each.name != name]

@@ -19,6 +19,7 @@ from doctor.collect.rehearsal import (
     differences,
     events,
     hanging,
+    observation,
     observed_run,
     records,
     resume,
@@ -42,7 +43,7 @@ def test_what_is_no_regular_file_is_not_read(kind: str, tmp_path: Path) -> None:
             os.mkfifo(tmp_path / name)
         else:
             (tmp_path / name).symlink_to(tmp_path / "real")
-    assert records.read_processes(tmp_path) == []
+    assert observation.read_processes(tmp_path) == []
     assert events.read_attempts(tmp_path, "run", "calls") == []
     assert Tail(tmp_path).step() == 0
 
@@ -90,13 +91,13 @@ def test_lost_buffers_are_told_apart_by_what_is_saved() -> None:
     ]  # fmt: skip
 
 
-def observed(*found: object) -> records.Observed:
-    process = records._Process(rank=0, world=1, pid=7, moment=1.0)
-    return records.Observed([process, *found])
+def observed(*found: object) -> observation.Observed:
+    process = records.Process(rank=0, world=1, pid=7, moment=1.0)
+    return observation.Observed([process, *found])
 
 
-def steps(*rates: float) -> list[records._Step]:
-    return [records._Step(s=n, moment=n, t=0.1, rates=[rate]) for n, rate in enumerate(rates, 1)]
+def steps(*rates: float) -> list[records.Step]:
+    return [records.Step(s=n, moment=n, t=0.1, rates=[rate]) for n, rate in enumerate(rates, 1)]
 
 
 @pytest.mark.parametrize(
@@ -132,8 +133,8 @@ def test_a_rank_may_take_over_the_buffers_of_rank_0() -> None:
         assert bool(found) is lost
 
 
-def on_rank(rank: int, *found: object, pid: int = 7) -> records.Observed:
-    return records.Observed([records._Process(rank=rank, world=2, pid=pid, moment=1.0), *found])
+def on_rank(rank: int, *found: object, pid: int = 7) -> observation.Observed:
+    return observation.Observed([records.Process(rank=rank, world=2, pid=pid, moment=1.0), *found])
 
 
 def held(part: str, value: int) -> records.Snapshot:
@@ -159,7 +160,7 @@ def test_weights_are_compared_where_ranks_hold_the_same_part(
 
 
 def test_epochs_of_ranks() -> None:
-    def rank(number: int, batches: int | None, *ends: int) -> records.Observed:
+    def rank(number: int, batches: int | None, *ends: int) -> observation.Observed:
         epochs = [records.Epoch(s=end) for end in ends]
         return on_rank(number, records.Loader(batches, "BatchSampler"), *steps(*[0.1] * 9), *epochs)
 
@@ -171,7 +172,7 @@ def test_epochs_of_ranks() -> None:
     assert not agreement.compare([rank(0, 5, 5), rank(1, 4)], cut=False).went_on
 
 
-def taking(*samples: int) -> list[records.Observed]:
+def taking(*samples: int) -> list[observation.Observed]:
     """One rank, a sample a step."""
     return [on_rank(0, *[records.Taken(s=n, samples=[x]) for n, x in enumerate(samples, 1)])]
 
@@ -220,14 +221,14 @@ def test_a_rank_waits_where_its_own_code_is(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def rank(number: int, weight: int, gradient: int, **fields: Any) -> records.Observed:
+def rank(number: int, weight: int, gradient: int, **fields: Any) -> observation.Observed:
     """With one weight, and its gradient at the first step."""
     start = msgspec.structs.replace(
         snapshot("start"), s=0, weights={"w": ["float32", [1], weight]}, **fields
     )
     found = records.Gradients({"w": ["float32", [1], gradient]})
-    process = records._Process(rank=number, world=2, pid=7 + number, moment=1.0)
-    return records.Observed([process, start, found])
+    process = records.Process(rank=number, world=2, pid=7 + number, moment=1.0)
+    return observation.Observed([process, start, found])
 
 
 @pytest.mark.parametrize(
@@ -271,7 +272,7 @@ def test_what_another_thread_saves_is_a_copy_of_an_earlier_state(weight: int, kn
 
 
 def test_a_handler_that_waits_is_named(tmp_path: Path) -> None:
-    ended = observed(records._Paused(s=6, handlers={"SIGTERM": "on_term"}))
+    ended = observed(records.Paused(s=6, handlers={"SIGTERM": "on_term"}))
     frames = 'Current thread 0x1 (most recent call first):\n  File "/a/t.py", line 44 in save\n'
     path = tmp_path / "frames-7.txt"
     path.write_text(frames + '  File "/a/t.py", line 90 in on_term\n')
@@ -328,12 +329,12 @@ def test_the_stop_is_after_a_save_with_more_digits(saves: Any, steps: int, stop:
     assert continuing.stop_step(run) == stop
 
 
-def saves(*found: tuple[int, str]) -> list[records.Observed]:
+def saves(*found: tuple[int, str]) -> list[observation.Observed]:
     """One rank: step and path of each save, and an evaluation at the step of each."""
-    process = records._Process(rank=0, world=1, pid=7, moment=1.0)
-    made: list[object] = [records._Saved(s, "torch.save", path, 0.1) for s, path in found]
-    evaluated = [records._Evaluated(s, 0.1, 2, 8, []) for s, _ in found]
-    return [records.Observed([process, *made, *evaluated])]
+    process = records.Process(rank=0, world=1, pid=7, moment=1.0)
+    made: list[object] = [records.Saved(s, "torch.save", path, 0.1) for s, path in found]
+    evaluated = [records.Evaluated(s, 0.1, 2, 8, []) for s, _ in found]
+    return [observation.Observed([process, *made, *evaluated])]
 
 
 @pytest.mark.parametrize(
@@ -352,8 +353,8 @@ def test_the_best_result_is_forgotten(whole: Any, continued: Any, found: Any) ->
 
 
 def test_files_that_several_ranks_write() -> None:
-    def on(number: int, *paths: str, what: str = "torch.save") -> records.Observed:
-        return on_rank(number, *[records._Saved(4, what, path, 0.1) for path in paths])
+    def on(number: int, *paths: str, what: str = "torch.save") -> observation.Observed:
+        return on_rank(number, *[records.Saved(4, what, path, 0.1) for path in paths])
 
     both = [on(0, "/o/last.pt", "/o/rng_0.pth"), on(1, "/o/last.pt", "/o/rng_1.pth")]
     assert observed_run.written_by_several(both, Path("/o")) == ("last.pt",)
@@ -374,7 +375,7 @@ def test_files_that_several_ranks_write() -> None:
 def test_the_only_checkpoint_is_removed(moment: int, save: int, found: Any, tmp_path: Path) -> None:
     event = {"kind": "emptied", "what": "os.remove", "path": "/o/last.pt", "moment": moment}
     (tmp_path / events.EVENTS).write_text(json.dumps(event), encoding="utf-8")
-    saved = records._Saved(save, "torch.save", "/o/next.pt", 0.1)
+    saved = records.Saved(save, "torch.save", "/o/next.pt", 0.1)
     process = observed(*steps(*[0.1] * 9), saved)
     assert events.read_emptied(tmp_path, [process], Path("/o")) == found
 

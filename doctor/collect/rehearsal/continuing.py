@@ -7,9 +7,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from doctor.collect.rehearsal import events, records, resume, resume_request, sample_order
+from doctor.collect.rehearsal import (
+    events,
+    observation,
+    records,
+    resume,
+    resume_request,
+    sample_order,
+)
+from doctor.collect.rehearsal.observation import Observed
 from doctor.collect.rehearsal.places import Workplace
-from doctor.collect.rehearsal.records import Observed
 from doctor.facts.rehearsal_resume import Resumed
 from doctor.facts.rehearsal_runs import OnDisk, RehearsedRun
 
@@ -41,7 +48,7 @@ def stop_step(first: RehearsedRun) -> int:
 def compare(workplace: Workplace, interrupted: RehearsedRun, request: str) -> Resumed | None:
     """The state before the stop with that after the resume."""
     directories = map(workplace.records, ("run", "stop", "resume"))
-    first, stopped, continued = map(records.read_processes, directories)
+    first, stopped, continued = map(observation.read_processes, directories)
     output = workplace.output("stop")
     steps = [record.moment for each in continued for record in each.steps]
     began = min(steps, default=float("inf"))

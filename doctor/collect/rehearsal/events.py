@@ -10,7 +10,8 @@ from typing import Literal
 import msgspec
 
 from doctor._util.secrets import hide_secrets
-from doctor.collect.rehearsal.records import LONGEST, Observed, lines
+from doctor.collect.rehearsal.observation import LONGEST, Observed, lines
+from doctor.collect.rehearsal.records import Saved
 from doctor.facts.rehearsal import Attempt
 from doctor.facts.rehearsal_runs import RunName
 
@@ -75,7 +76,7 @@ def read_emptied(directory: Path, processes: Sequence[Observed], output: Path) -
     What is removed before the first step, or when no step follows, is not counted.
     """
     steps = [step for each in processes for step in each.steps]
-    saved = [save.s for each in processes for save in each.saved_calls()]
+    saved = [save.s for each in processes for save in each.of(Saved)]
     for event in _events(directory):
         before = [step.s for step in steps if 1000 * step.moment <= event.moment]
         goes_on = any(1000 * step.moment > event.moment for step in steps)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from doctor._util.secrets import hide_in_arguments
-from doctor.collect.rehearsal import events, hanging, on_disk, records, runs
-from doctor.collect.rehearsal.records import LONGEST, Observed
+from doctor.collect.rehearsal import events, hanging, observation, on_disk, runs
+from doctor.collect.rehearsal.observation import LONGEST, Observed
 from doctor.facts.rehearsal_runs import RehearsedRun, RunName
 
 MOST_NAMED = 100
@@ -28,7 +28,7 @@ def read(
     signal: str,
 ) -> RehearsedRun:
     """`directory` has the records, `output` is {output}."""
-    processes = records.read_processes(directory)
+    processes = observation.read_processes(directory)
     signalled = None if ended.signalled is None else ended.began + ended.signalled
     failed = bool(ended.cut) or bool(ended.code) or not processes
     late = ended.cut == "deadline"

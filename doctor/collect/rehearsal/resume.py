@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import msgspec
 
 from doctor.collect.rehearsal.differences import apart, differences, other_names
+from doctor.collect.rehearsal.observation import Observed
 from doctor.collect.rehearsal.records import (
     Exchanged,
     Group,
-    Observed,
     OptimizerState,
     Snapshot,
     Tensor,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from doctor.collect.rehearsal.records import Observed, Snapshot
+from doctor.collect.rehearsal.observation import Observed
+from doctor.collect.rehearsal.records import Snapshot
 from doctor.facts.rehearsal_resume import Lost
 from doctor.facts.rehearsal_runs import RehearsedRank
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from doctor.collect.rehearsal.records import Observed, Taken
+from doctor.collect.rehearsal.observation import Observed
+from doctor.collect.rehearsal.records import Taken
 from doctor.facts.rehearsal_resume import SampleOrder
 
 COMPARED = 3

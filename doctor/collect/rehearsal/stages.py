@@ -21,9 +21,9 @@ from doctor.collect.rehearsal import (
     agreement,
     continuing,
     events,
+    observation,
     observed_run,
     places,
-    records,
     resume_request,
     runs,
 )
@@ -238,7 +238,7 @@ class _Stages:
             self.tried("pace", 0.0)
         if several:
             self.agreement = agreement.compare(
-                records.read_processes(self.workplace.records("run")), cut=bool(first.cut)
+                observation.read_processes(self.workplace.records("run")), cut=bool(first.cut)
             )
             self.tried("agrees", 0.0)
         else:

@@ -42,6 +42,8 @@ FULL_UNTIL = 2000
 """Steps that are all recorded; then one in 100."""
 WAIT_SECONDS, AFTER_SIGNAL_SECONDS = 60.0, 1.0
 """For the signal of stage 5, and what it may take to arrive through a launcher."""
+MOST_LACKING = 20
+"""Names of weights without a gradient."""
 FIRST_TRIES = 50
 """Calls of modules at which the start of the training is looked for."""
 
@@ -143,7 +145,8 @@ class Observer:
     def begin_steps(self) -> None:
         """The first step of an optimizer."""
         if self.world > 1:
-            self.records.write("gradients", tensors=gradients(self.torch))
+            tensors, lacking = gradients(self.torch)
+            self.records.write("gradients", tensors=tensors, lacking=lacking[:MOST_LACKING])
         for name, value in asked.settings() if not self.step else ():
             self.records.write("asks", name=name, value=value)
 

@@ -115,17 +115,19 @@ def snapshot(torch: ModuleType) -> Snapshot:
     }
 
 
-def gradients(torch: ModuleType) -> Dict[str, Foreign]:
-    """The hashes of all gradients, by the names of their weights."""
+def gradients(torch: ModuleType) -> Tuple[Dict[str, Foreign], List[str]]:
+    """The hashes of all gradients, by the names of their weights, and the weights without one."""
     found = in_memory(torch)
-    hashes, entries = Hashes(torch), {}
+    hashes, entries, lacking = Hashes(torch), {}, []
     with torch.no_grad():
         for prefix, root in _roots(found["module"], found["optimizer"]):
             for name, parameter in root.named_parameters():
                 if parameter.grad is not None and not parameter.grad.is_sparse:
                     entries[prefix + name] = hashes.add(parameter.grad)
+                elif parameter.grad is None and parameter.requires_grad:
+                    lacking.append(prefix + name)
         hashes.read()
-    return entries
+    return entries, [name for name in lacking if not name.startswith("(")]
 
 
 def part_of(parameter: Foreign, modules: List[Foreign]) -> str:
