@@ -594,6 +594,10 @@ def test_weights_that_ddp_waits_for_are_named() -> None:
     guard = Guarded(processes=(process,), exit_code=1)
     found = findings(msgspec.structs.replace(failed, runs=runs), guard)["RHS003"]
     assert "without a gradient: spare.weight, spare.bias" in found.verdict.summary
+    apart_since = agreed(lacking=("spare.weight",), differ_from=1, count=2, names=("w",))
+    failed = msgspec.structs.replace(apart_since, runs=runs)
+    assert findings(failed, guard)["RHS013"].status is Status.SKIP
+    assert findings(apart_since, guard)["RHS013"].status is Status.FAIL
     found = findings(with_run(code=1), guard)["RHS003"]
     assert "without a gradient" not in found.verdict.summary
 

@@ -58,7 +58,6 @@ def test_a_healthy_job_runs_saves_stops_and_continues(tmp_path: Path) -> None:
     [
         ("as text", "RHS009", "ckpt-12.pt is newer and whole"),
         ("removes first", "RHS006", "is removed after step 6"),
-        ("shadow lost", "RHS010", "(EMA.shadow)"),
     ],
 )
 def test_a_keeper_of_checkpoints_is_named(fault: str, code: str, text: str, tmp_path: Path) -> None:
