@@ -33,12 +33,7 @@ def stops(rehearsal: Rehearsal) -> Verdict:
         return unknown("there is no record of the run that was stopped")
     after = run.seconds - run.signalled
     if run.cut == "grace":
-        inside = f": its handler is still in {shown(run.handler, 300)}" if run.handler else ""
-        return fail(
-            f"{run.signal} did not end it within --grace {rehearsal.grace:g} s{inside}; a "
-            f"scheduler kills it then{_lost(run)}",
-            fix=HANDLER_FIX if run.handler else None,
-        )
+        return _late(rehearsal, run)
     if run.left:
         return fail(
             f"processes were left 5 s after the command had ended: {some(run.left, len(run.left))}",
@@ -48,6 +43,28 @@ def stops(rehearsal: Rehearsal) -> Verdict:
     first = rehearsal.run("run")
     planned = first.steps if first is not None else 0
     return whole(run) or _went_on(rehearsal, run) or _ended(run, after, planned)
+
+
+def _late(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
+    """Of a run that the doctor killed at the end of the grace period."""
+    if _was_leaving(run):
+        return whole(run) or note(
+            f"{run.signal} in the middle of step {_at(run)}: it saved and left its program, and the "
+            f"process was not gone after --grace {rehearsal.grace:g} s",
+            fix="Nothing, where the machine was busy: Python was still unloading. Else look for "
+            "what waits after the end, such as destroying a process group.",
+        )
+    inside = f": its handler is still in {shown(run.handler, 300)}" if run.handler else ""
+    return fail(
+        f"{run.signal} did not end it within --grace {rehearsal.grace:g} s{inside}; a "
+        f"scheduler kills it then{_lost(run)}",
+        fix=HANDLER_FIX if run.handler else None,
+    )
+
+
+def _was_leaving(run: RehearsedRun) -> bool:
+    """Whether it saved after the signal, and all ranks came to the end of their program."""
+    return run.saved_after_signal and bool(run.ranks) and all(rank.ended for rank in run.ranks)
 
 
 def _went_on(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict | None:
@@ -109,6 +126,7 @@ STOPS = Check(
     notes=(
         "it ended without saving: the steps that are lost are counted",
         "it saved, and ended with exit code 0 before its last step",
+        "it saved and left its program, and its process was still there after --grace",
     ),
     warns=("it took all its further steps as if there had been no signal",),
     fails=(

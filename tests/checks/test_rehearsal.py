@@ -168,6 +168,12 @@ def apart(error: str, *waiting: Waiting) -> Rehearsal:
     return with_run(ranks=ranks, waiting=waiting, still=99.0, **how)
 
 
+def in_grace(*, ended: bool, **fields: Any) -> Rehearsal:
+    """It was killed at the end of the grace period."""
+    ranks = (msgspec.structs.replace(RANK, ended=ended),)
+    return with_stop(cut="grace", code=None, ranks=ranks, **fields)
+
+
 def named(path: str) -> OnDisk:
     return msgspec.structs.replace(DISK, path=path)
 
@@ -222,7 +228,9 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS003", evaluating(waits(0, "gather"), waits(1)), Status.FAIL, "waits in gather"),
     ("RHS006", with_run(checkpoints=(named("step_12.tmp/m.pt"),)), Status.WARN, "temporary name"),
     ("RHS006", with_run(checkpoints=(named("templates_12/m.pt"),)), Status.PASS, "whole"),
-    ("RHS008", with_stop(cut="grace", code=None, handler="stop, at a.py:4"), Status.FAIL, "a.py:4"),
+    ("RHS008", in_grace(ended=False, handler="stop, at a.py:4"), Status.FAIL, "a.py:4"),
+    ("RHS008", in_grace(ended=True), Status.NOTE, "left its program"),
+    ("RHS008", in_grace(ended=True, saved_after_signal=False), Status.FAIL, "--grace 30"),
     ("RHS009", resumed(from_start=True, unprepared=True), Status.FAIL, "before a model"),
     ("RHS009", resumed(from_start=True, opened="a.tmp/m.pt"), Status.FAIL, "unfinished save"),
     ("RHS009", weights_alone(stateful=4), Status.WARN, "weights alone"),
@@ -306,7 +314,7 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
         "steps lost since the last save: 7",
     ),
     ("RHS008", with_stop(saved_after_signal=False, saved=()), Status.NOTE, "steps lost: 11"),
-    ("RHS008", with_stop(cut="grace", code=None), Status.FAIL, "--grace 30"),
+    ("RHS008", in_grace(ended=False), Status.FAIL, "--grace 30"),
     ("RHS008", with_stop(left=("python",)), Status.FAIL, "python"),
     ("RHS008", with_stop(orphans=("python",)), Status.PASS, "passing it on to python"),
     ("RHS008", with_stop(code=0, ranks=(SEVENTH,)), Status.NOTE, "exit code 0 after 7 of 12 steps"),
