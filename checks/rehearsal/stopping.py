@@ -49,8 +49,8 @@ def _late(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
     """Of a run that the doctor killed at the end of the grace period."""
     if _was_leaving(run):
         return whole(run) or note(
-            f"{run.signal} in the middle of step {_at(run)}: it saved and left its program, and the "
-            f"process was not gone after --grace {rehearsal.grace:g} s",
+            f"{run.signal} in the middle of step {_at(run)}: it saved and left its program, and "
+            f"the process was not gone after --grace {rehearsal.grace:g} s",
             fix="Nothing, where the machine was busy: Python was still unloading. Else look for "
             "what waits after the end, such as destroying a process group.",
         )
