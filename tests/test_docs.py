@@ -288,3 +288,8 @@ def test_the_list_of_benchmarks_names_each_of_them() -> None:
 def test_a_transcript_names_this_version(path: Path) -> None:
     named = re.findall(r"(?m)^doctor (\d+\.\d+\.\d+\w*)$", path.read_text("utf-8"))
     assert set(named) <= {doctor.__version__}
+
+
+def test_the_readme_names_every_family() -> None:
+    rows = re.findall(r"^\| ([A-Z]{3}) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted(catalog.HOMES)

@@ -8,9 +8,9 @@ from doctor.facts.data_rows import Relation
 from doctor.judge.check import Check, Owner, Verdict, note, ok, skip, warn
 from doctor.judge.combine import worst
 
-MOST_CLASSES, ROWS_OF_CLASS, ABSENT = 100, 8, 0.05
-"""Classes of train above which their numbers may be counts, rows of each of them, and share of the
-rows of eval of a class that train lacks. Our own numbers."""
+MOST_CLASSES, ABSENT = 100, 0.05
+"""Classes of train above which their numbers may be counts, and share of the rows of eval that have
+a class that train lacks. Our own numbers."""
 
 ALIKE = (
     "Prepare both splits by the same steps, with the mean and the scale that were fitted on train; "

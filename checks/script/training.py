@@ -69,8 +69,11 @@ class Training(Reading):
         return frozenset(self.backwards)
 
     def loss_name(self, backward: Call) -> str:
-        """The loss of loss.backward(), scaler.scale(loss).backward() or fabric.backward(loss)."""
+        """The loss of loss.backward(), scaler.scale(loss).backward() or fabric.backward(loss), the
+        output of output.backward(gradient)."""
         values = backward.args
+        if values and backward.receiver and "grad" in values[0].name.casefold():
+            return backward.receiver
         if not backward.receiver and backward.receiver_call >= 0:
             scaled = self.calls[backward.receiver_call]
             values = scaled.args if scaled.method == "scale" else ()

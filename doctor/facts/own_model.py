@@ -6,7 +6,7 @@ one that earlier facts files use.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -73,8 +73,6 @@ class Trend(Section, frozen=True, kw_only=True):
     constant_norms: tuple[str, ...] = ()
     """Norms whose every statistic is that of one value: "layer_norm in train.py, line 12, of what
     0.weight, 0.bias compute"."""
-    length_first: tuple[str, ...] = ()
-    """Of earlier versions."""
     norms_of_two: tuple[str, ...] = ()
     """The same of two values, which become 1 and -1."""
     single_keys: tuple[str, ...] = ()
@@ -268,8 +266,6 @@ class OwnModel(Section, frozen=True, kw_only=True):
     ineffective: tuple[str, ...] = ()
     """Flags without effect: "classifier.requires_grad = True" of a module, whose parameters do not
     follow; "require_grad = False of 0.weight", which is not the name of torch."""
-    stray_hooks: tuple[dict[str, Any], ...] = ()
-    """Of earlier versions."""
     changed_batch: tuple[str, ...] = ()
     """Tensors of a batch that is no loader's, which a step changed in place."""
     partial_loads: tuple[PartialLoad, ...] = ()

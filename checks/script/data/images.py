@@ -17,7 +17,6 @@ MASKS = {"mask", "masks", "seg", "segmentation", "label", "labels", "lbl", "targ
 SMOOTH = re.compile(r"BILINEAR|BICUBIC|LANCZOS|ANTIALIAS|INTER_(?:LINEAR|CUBIC|AREA)|bilinear|"
                     r"bicubic")  # fmt: skip
 NEAREST = re.compile("nearest", re.IGNORECASE)
-CONVERTS = ("cvtColor", "BGR2RGB", "COLOR_BGR2RGB", "RGB", "rgb")
 
 
 def read(reading: Training, machine: ScriptMachine) -> Iterator[Match]:

@@ -12,7 +12,6 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
-SPLITTERS = ("train_test_split", "KFold", "StratifiedKFold", "ShuffleSplit", "random_split")
 GROUPS = re.compile(r"(?:patient|subject|speaker|participant|person|animal|case|video|scene|series|"
                     r"recording)(?:_?(?:id|no|num|name|key|number))$|^(?:patient|subject|speaker)$",
                     re.IGNORECASE)  # fmt: skip

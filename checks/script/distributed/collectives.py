@@ -27,6 +27,8 @@ COLLECTIVES = {
     "all_gather_into_tensor", "reduce_scatter_tensor", "reduce", "gather", "scatter",
     "scatter_object_list",
 }  # fmt: skip
+PLUGINS = ("FullyShardedDataParallelPlugin", "DeepSpeedPlugin")
+"""Without them the launcher decides whether the ranks are replicas, of which one may save alone."""
 OF_ACCELERATE = {"wait_for_everyone", "gather_for_metrics", "gather", "save_state"}
 
 
@@ -37,9 +39,13 @@ def collective_on_one_rank(reading: Training, machine: ScriptMachine) -> Iterato
             continue
         site, arms = on_one_rank(reading, call)
         if arms and not _has_partner(reading, call, site, arms):
-            message = f"{call.name} under a test for one rank: the others never join, and it hangs"
+            where = f"{call.name} under a test for one rank"
             through = "" if site is call else f"{site.method}() calls "
-            yield Match(site.span, through + message)
+            if call.method == "save_state" and not reading.methods(*PLUGINS):
+                message = "with DeepSpeed or FSDP, which the file names, it hangs"
+                yield Match(site.span, f"{through}{where}: {message}", "warn")
+            else:
+                yield Match(site.span, f"{through}{where}: the others never join, and it hangs")
     yield from _backward_skipped(reading)
     yield from _stepped_on_one(reading)
 

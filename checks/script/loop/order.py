@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from doctor.checks.script import objects
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.loop.scaling import is_optimizer
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call
+from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 MOST_FUNCTIONS = 20
@@ -84,6 +85,8 @@ def _eval_in_loops(reading: Training) -> Iterator[Match]:
         reached = calls_reached(reading, reading.by_loop[loop])
         if reading.backward_numbers.isdisjoint(reached):
             continue
+        if not any(reading.calls[n].method == "step" for n in reached):
+            continue  # a loop over held-out data calls what has a backward() for training
         if not any(reading.calls[n].method == "train" for n in reached):
             yield from _first_eval(reading, reached)
 
@@ -98,8 +101,34 @@ def _first_eval(reading: Training, reached: list[int]) -> Iterator[Match]:
         if state is False or _is_made_in(reading, call, reached):
             continue
         message = f"{call.receiver}.eval() in the loop, and no train() there"
-        yield Match(call.span, message, "fail", "" if state else "it may be another model")
+        if _has_no_modes(reading, call, number):
+            yield Match(call.span, f"{message}: no layer of it differs so far", "note")
+        else:
+            yield Match(call.span, message, "fail", "" if state else "it may be another model")
         return
+
+
+def _has_no_modes(reading: Training, call: Call, number: int) -> bool:
+    """It is made of layers that compute the same in evaluation: no dropout, no batch norm."""
+    if reading.mentions("drop", "batchnorm", "batch_norm", "instancenorm", "rrelu"):
+        return False
+    value = Value("name", name=call.receiver)
+    made = list(objects.makers(reading, value, call.scope, number, call.arms))
+    return bool(made) and all(each is not None and _is_plain(reading, each) for each in made)
+
+
+def _is_plain(reading: Training, made: Call) -> bool:
+    """A layer of torch, or a module of this file that holds nothing else."""
+    if made.name.startswith("torch.nn."):
+        return True
+    held = [
+        each
+        for each in reading.calls
+        if each.method[:1].isupper() and reading.function(each.scope).owner == made.name
+    ]
+    return made.name in reading.modules and all(
+        each.name.startswith("torch.") or each.name in reading.modules for each in held
+    )
 
 
 def _is_made_in(reading: Training, call: Call, reached: list[int]) -> bool:

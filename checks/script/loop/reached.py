@@ -165,16 +165,15 @@ def _follow_object(reading: Training, call: Call, number: int, graph: Graph, dep
 
 
 def step_without_loss(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    made = {
-        reading.key(name, reading.calls[each.sink].scope): each.sink
-        for each in reading.trained
-        for name in reading.calls[each.sink].targets
-        if not each.trainer
-    }
+    made: dict[Key, list[int]] = {}
+    for each in reading.trained:
+        for name in () if each.trainer else reading.calls[each.sink].targets:
+            made.setdefault(reading.key(name, reading.calls[each.sink].scope), []).append(each.sink)
     for number in reading.methods("step") if made else ():
         call = reading.calls[number]
         name = stepped(reading, call)
-        sink = made.get(reading.key(name, call.scope)) if name and call.loops else None
+        sinks = made.get(reading.key(name, call.scope), ()) if name and call.loops else ()
+        sink = max((n for n in sinks if n < number or len(sinks) == 1), default=None)
         if sink is None or reading.mentions(".grad", "autograd", "closure"):
             continue
         held = [each.lineage for each in reading.trained if each.sink == sink]

@@ -44,7 +44,7 @@ def _listed_twice(reading: Training) -> Iterator[Match]:
 
 def _second_optimizer(reading: Training) -> Iterator[Match]:
     """Two optimizers of one class over one network, where another network has none."""
-    made = [(n, reading.calls[n]) for n in reading.optimizers]
+    made = [(n, reading.calls[n]) for n in reading.optimizers if _holds_all(reading, n)]
     owners = {n: list(dict.fromkeys(parameter_owners(reading, call, n))) for n, call in made}
     for index, (n, call) in enumerate(made):
         for m, other in made[:index]:
@@ -55,6 +55,19 @@ def _second_optimizer(reading: Training) -> Iterator[Match]:
             if _stepped_together(reading, call.targets[0], other.targets[0]):
                 message = f"{call.targets[0]} holds {owners[n][0]}, as {other.targets[0]} does"
                 yield Match(call.span, message)
+
+
+def _holds_all(reading: Training, number: int) -> bool:
+    """Of parameters(), not of a list that a loop or a test has sorted."""
+    call = reading.calls[number]
+    given = [call.args[0]] if call.args else [*call.keywords.values()][:1]
+    for value in given:
+        if value.kind == "name":
+            held = reading.assigned.get(reading.key(value.name, call.scope), ())
+            given += [each.value for each in held if each.value.kind != "name"]
+    return all(value.name != "ListComp" for value in given) and any(
+        reading.calls[n].method == "parameters" for value in given for n in value.calls
+    )
 
 
 def _stepped_together(reading: Training, one: str, other: str) -> bool:

@@ -158,6 +158,10 @@ def several_labels(reading: Training, machine: ScriptMachine) -> Iterator[Match]
             )
 
 
+OF_A_WINDOW = {"Running", "RunningMean", "RunningSum"}
+"""Metrics of the last values alone, which forget by themselves."""
+
+
 def of_epoch(reading: Training) -> Iterator[Match]:
     """A metric of torchmetrics that is computed in each epoch and never reset."""
     for number, call in enumerate(reading.calls):
@@ -166,6 +170,8 @@ def of_epoch(reading: Training) -> Iterator[Match]:
         found = evaluate.options(reading, Value("name", name=call.receiver), call)
         made = [reading.calls[v.call] for v in found if v.kind == "call"]
         if len(made) != 1 or not made[0].name.startswith("torchmetrics.") or made[0].loops:
+            continue
+        if made[0].method in OF_A_WINDOW:
             continue
         others = {c.method for c in reading.calls if c.receiver == call.receiver}
         if "update" in others and "reset" not in others and number:

@@ -38,7 +38,9 @@ def optimizer_too_early(reading: Training, machine: ScriptMachine) -> Iterator[M
         if len(made.targets) != 1 or _is_renewed(reading, made, number):
             continue
         for owner in dict.fromkeys(parameter_owners(reading, made, number)):
-            changes = [*_added(reading, owner, made, number), *_bound(reading, owner, made, number)]
+            changes = [*_added(reading, owner, made, number)]
+            if not _taken_again(reading, owner, made, number):
+                changes += _bound(reading, owner, made, number)
             if changes:
                 span, what = min(changes, key=lambda pair: pair[0].order)
                 message = f"{what} after {made.targets[0]} took the parameters of {owner}"
@@ -156,6 +158,16 @@ def _is_renewed(reading: Training, made: Call, number: int) -> bool:
     ):
         return True
     return bool(reading.methods("add_param_group"))
+
+
+def _taken_again(reading: Training, owner: str, made: Call, number: int) -> bool:
+    """A later optimizer of the same function holds what the name is bound to then."""
+    return any(
+        n > number
+        and reading.calls[n].scope == made.scope
+        and owner in parameter_owners(reading, reading.calls[n], n)
+        for n in reading.optimizers
+    )
 
 
 def _last_backward(reading: Training, made: Call) -> int | None:

@@ -154,7 +154,7 @@ def _unused(reading: Training, names: set[str]) -> Iterator[Match]:
     for each in reading.script.assignments:
         loaded = any(n.partition("[")[0] in names and "epoch" in n for n in
                      (each.value.name, *each.value.names))  # fmt: skip
-        if not loaded or "epoch" not in each.target or each.augmented:
+        if not loaded or "epoch" not in each.target or "[" in each.target or each.augmented:
             continue
         reading.step(len(reading.expressions))
         last = each.target.rpartition(".")[2]

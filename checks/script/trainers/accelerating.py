@@ -21,6 +21,8 @@ def accumulates(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         value = made.keywords.get("gradient_accumulation_steps")
         if value is None or (value.kind == "literal" and value.literal == 1):
             continue
+        if "deepspeed_plugin" in made.keywords:
+            continue  # its engine accumulates
         inside = reading.methods("accumulate")
         backwards = [n for n in reading.backwards if is_accelerator(reading, reading.calls[n])]
         own = reading.mentions("no_sync", "_do_sync") or any(

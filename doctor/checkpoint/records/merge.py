@@ -176,7 +176,6 @@ class Merge(Section, frozen=True, kw_only=True):
     untouched: Untouched | None = None
     """None: only an adapter and a base were compared."""
     layers: tuple[LayerUpdate, ...] = ()
-    base_quantized: bool = False
     tokenizer: TokenizerChange | None = None
     """None: one of the two has no tokenizer.json."""
     other_files: tuple[str, ...] = ()

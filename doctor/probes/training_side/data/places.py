@@ -24,7 +24,6 @@ CODES = (-99.0, -999.0, -9999.0, -99999.0, -32768.0)
 WAVE, LOUD = 2000, 1000.0
 """Values of a row of sound at least, and a largest one above what sound of -1 to 1 has."""
 FEW_TAGS = 64
-LEAST_WHOLE = 0.99
 IGNORED = -100
 
 
