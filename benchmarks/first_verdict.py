@@ -1,7 +1,7 @@
 """From nothing to the first verdict by one line: python benchmarks/first_verdict.py [--torch]
 
-In bash, zsh and fish, as far as they are installed: `uvx` on the last commit of this checkout, with an
-empty cache and again. --torch: beside `pip install torch` alone. Needs uv and git. A busy machine
+In bash, zsh and fish, as far as they are installed: `uvx` on the last commit of this checkout, with
+an empty cache and again. --torch: beside `pip install torch` alone. Needs uv and git. A busy machine
 prolongs the seconds; those of the processor and the megabytes are steadier.
 
 2026-11-28, two cores under a load of 27, torch 2.13 for CPUs, its wheels on this disk:
