@@ -1,8 +1,8 @@
 """From nothing to the first verdict by one line: python benchmarks/first_verdict.py [--torch]
 
 In bash, zsh and fish, as far as they are installed: `uvx` on the last commit of this checkout, with
-an empty cache and again. --torch: beside `pip install torch` alone. Needs uv and git. A busy machine
-prolongs the seconds; those of the processor and the megabytes are steadier.
+an empty cache and again. --torch: beside `pip install torch` alone. Needs uv and git. A busy
+machine prolongs the seconds; those of the processor and the megabytes are steadier.
 
 2026-11-28, two cores under a load of 27, torch 2.13 for CPUs, its wheels on this disk:
 
@@ -43,8 +43,13 @@ def measure(title: str, command: list[str], folder: Path) -> None:
     """Print what a command takes, and the size of the folder afterwards."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
-    environ = os.environ | {"UV_CACHE_DIR": str(folder), "UV_NO_PROGRESS": "1"}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    environ = os.environ | {
+        "UV_CACHE_DIR": str(folder),
+        "UV_NO_PROGRESS": "1",
+        "UV_HTTP_TIMEOUT": "300",
+    }
+    pipe = subprocess.PIPE  # errors of uv are shown
+    done = subprocess.run(command, env=environ, stdout=pipe, text=True, check=True)
     seconds = time.monotonic() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
