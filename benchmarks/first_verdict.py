@@ -61,7 +61,7 @@ def main() -> None:
     with TemporaryDirectory() as scratch:
         clone = Path(scratch) / "clone"
         subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
-        line = f"uvx --from git+file://{clone}@HEAD {FLAGS}"
+        line = f"uvx --from git+file://{clone} {FLAGS}"
         for shell in filter(shutil.which, ("bash", "zsh", "fish")):
             for turn in ("first", "again"):
                 cache = Path(scratch) / f"cache-{shell}"
