@@ -46,7 +46,42 @@ def counted(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             )
 
 
+ALIGNS = ("word_ids", "word_to_token", "token_to_word", "words()", "offset", "overflow", "subword",
+          "align", "encoding", "wordpiece", "word_piece")  # fmt: skip
+"""Names of what tells which word a token is of."""
+
+
+def words_and_tokens(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """Labels of words beside tokens of is_split_into_words, and nothing that maps one to another."""
+    if reading.mentions(*ALIGNS) or not any(
+        "TokenClassification" in reading.calls[n].name for n in reading.loads
+    ):
+        return
+    for call in reading.calls:
+        split = call.keywords.get("is_split_into_words")
+        if split is None or split.literal is not True or not call.scope:
+            continue
+        for each in reading.script.assignments:
+            if each.scope == call.scope and each.target.endswith("[labels]"):
+                yield Match(each.span, "labels are those of the words, and tokens are parts of them")
+
+
 RULES = (
+    Rule(
+        code="SCR382",
+        slug="words-and-tokens",
+        title="Labels of words are put on the tokens of their words",
+        severity="fail",
+        find=words_and_tokens,
+        why="A tokenizer cuts words in parts: from the first word of two tokens on, labels in the "
+        "order of the words stand at the wrong tokens, in training and in evaluation alike.",
+        fires=(
+            "labels beside is_split_into_words=True, for a token classifier, and no word_ids()",
+        ),
+        fix="Label the first token of each word by encoding.word_ids(), and -100 the others.",
+        sources=("transformers-token-classification",),
+        needs=("is_split_into_words",),
+    ),
     Rule(
         code="SCR358",
         slug="ignored-labels-counted",

@@ -26,6 +26,29 @@ def schedulers(reading: Training) -> Iterator[tuple[int, str]]:
             yield number, call.targets[0]
 
 
+def returned_schedulers(reading: Training) -> Iterator[tuple[int, str, int]]:
+    """Schedulers that a function of this file returns: the call, its name there, and where."""
+    for function, sites in reading.call_sites.items():
+        returns = reading.function(function).returns
+        if len(returns) != 1 or len(sites) != 1:
+            continue
+        site = reading.calls[sites[0]]
+        parts = returns[0].items if returns[0].kind == "list" else (returns[0],)
+        for part, target in zip(parts, site.targets, strict=False):
+            number = _made_in(reading, part, function)
+            if number >= 0 and len(parts) == len(site.targets):
+                yield number, target, site.scope
+
+
+def _made_in(reading: Training, value: Value, function: int) -> int:
+    """The call of a scheduler that a returned value is, -1 for anything else."""
+    if value.kind == "name":
+        found = reading.assigned.get(reading.key(value.name, function), ())
+        value = found[0].value if len(found) == 1 and found[0].scope == function else value
+    known = value.kind == "call" and is_scheduler_call(reading.calls[value.call])
+    return value.call if known else -1
+
+
 def is_scheduler_call(call: Call) -> bool:
     name = call.name
     return name.startswith("torch.optim.lr_scheduler.") or (
@@ -35,10 +58,13 @@ def is_scheduler_call(call: Call) -> bool:
 
 
 def scheduler_steps(
-    reading: Training, name: str, made: Call, agrees: Callable[[Call], bool]
+    reading: Training, name: str, made: Call, agrees: Callable[[Call], bool], home: int = -1
 ) -> Iterator[Call]:
-    """Steps of the scheduler, where all that the name may hold there agrees."""
-    held = reading.names_of(name, made.scope)
+    """Steps of the scheduler, where all that the name may hold there agrees.
+
+    `home` is the scope of the name, where another function made it.
+    """
+    held = reading.names_of(name, made.scope if home < 0 else home)
     for number in reading.methods("step"):
         step = reading.calls[number]
         if reading.key(step.receiver, step.scope) not in held:

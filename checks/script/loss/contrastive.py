@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -30,10 +31,14 @@ MASKS = (
     "tril",
     "off_diag",
 )
+TWO_VIEWS = ("simclr", "contrast", "info_nce", "infonce", "byol", "moco", "simsiam", "barlow",
+             "vicreg", "nt_xent", "ntxent", "views", "view1", "view_1")  # fmt: skip
+AUGMENTS = re.compile(r"(?:^|[._])(?:aug\w*|transforms?|tfm?s?|trans|t|train_transform|view\w*)$")
 COSINES = ("cosine_similarity", "CosineSimilarity")
 
 
 def compared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _one_view_twice(reading)
     if not reading.mentions("cross", "cosine", "similar"):
         return
     for number, function in enumerate(reading.script.functions):
@@ -50,6 +55,35 @@ def compared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         yield from _same_term_twice(texts)
     yield from _both_branches(reading)
     yield from _gathered_both(reading)
+
+
+def _one_view_twice(reading: Training) -> Iterator[Match]:
+    """[augment(image)] * 2: the transform is drawn once, and both views are equal."""
+    if not reading.mentions(*TWO_VIEWS):
+        return
+    message = "the transform is drawn once: both views are the same tensor"
+    for value, span, scope in reading.expressions:
+        for part in flatten([value]):
+            repeated = part.name == "Mult" and len(part.items) == 2 and part.items[0].kind == "list"
+            if repeated and isinstance(part.items[1].literal, int):
+                if len(part.items[0].items) == 1 and _is_augmented(reading, part.items[0].items[0]):
+                    yield Match(span, message)
+            names = [each.name for each in part.items[:2] if each.kind == "name"]
+            if part.kind == "list" and len(names) == 2 and names[0] == names[1]:
+                found = reading.assigned.get(reading.key(names[0], scope), ())
+                values = [each.value for each in found if each.scope == scope]
+                if len(values) == 1 and _is_augmented(reading, values[0]):
+                    yield Match(span, message)
+    for one, other in itertools.pairwise(reading.script.assignments):
+        same = one.span == other.span and one.value == other.value
+        if same and one.target != other.target and _is_augmented(reading, one.value):
+            yield Match(one.span, message)
+
+
+def _is_augmented(reading: Training, value: Value) -> bool:
+    """A call of what is called an augmentation, of one argument."""
+    call = reading.calls[value.call] if value.kind == "call" else None
+    return call is not None and len(call.args) == 1 and AUGMENTS.search(call.name) is not None
 
 
 def _same_term_twice(texts: list[tuple[str, Span]]) -> Iterator[Match]:
@@ -165,13 +199,14 @@ RULES = (
         "both branches let all outputs become equal. What all_gather() fills has no gradient.",
         fires=(
             "cross_entropy of z @ z.T whose diagonal nothing masks",
+            "[augment(image)] * 2, or one augmented image returned twice, for two views",
             "two equal terms where the second should have the transposed logits",
             "-cosine_similarity(p, z) of one trained network without detach(), twice",
             "logits of two embeddings that torch.distributed.all_gather copied, neither put back",
         ),
-        fix="Fill the diagonal with -inf; use logits.t() for the other direction; pass z.detach(); "
+        fix="Call the transform once for each view; fill the diagonal with -inf; use logits.t() for the other direction; pass z.detach(); "
         "put the local tensor back at gathered[rank], or use torch.distributed.nn.all_gather.",
         sources=("simsiam",),
-        needs=("cross_entropy", "CrossEntropyLoss", *COSINES),
+        needs=("cross_entropy", "CrossEntropyLoss", "normalize", *COSINES),
     ),
 )

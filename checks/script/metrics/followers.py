@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import objects
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.graphs import under_no_grad
 from doctor.checks.script.metrics.evaluation import MODE_LAYERS
-from doctor.checks.script.rendering import statements
+from doctor.checks.script.rendering import render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Call
+from doctor.facts.script import Assignment, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 FOLLOWS = re.compile(
@@ -121,6 +121,7 @@ def never_follows(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _target_not_synchronized(reading)
     yield from _never_synchronized(reading)
     yield from _weights_swapped(reading)
+    yield from _moved_too_far(reading)
     yield from _buffers_left(reading)
 
 
@@ -224,6 +225,75 @@ def _weights_swapped(reading: Training) -> Iterator[Match]:
             )
 
 
+SLOW = re.compile(r"decay|momentum|(?:^|_)(?:beta|mu|m|alpha)$")
+"""What the part of an average that stays is called."""
+
+
+def _moved_too_far(reading: Training) -> Iterator[Match]:
+    """slow.lerp_(fast, decay), and slow.mul_(1 - decay).add_(fast, alpha=decay)."""
+    for n in reading.methods("lerp_", "add_", "lerp"):
+        call = reading.calls[n]
+        weight = call.args[1] if len(call.args) > 1 else None
+        weight = weight or call.keywords.get("weight") or call.keywords.get("alpha")
+        if weight is None or not _over_two_networks(reading, call):
+            continue
+        if call.method == "add_" and not _is_scaled_by_rest(reading, call, weight):
+            continue
+        if call.method != "add_" and not _is_decay(reading, weight, call):
+            continue
+        text = render(reading, weight)
+        yield Match(
+            call.span, f"{text} is what stays of the average: here it is taken of the new weights"
+        )
+
+
+def _is_decay(reading: Training, weight: Value, call: Call, depth: int = 2) -> bool:
+    """The weight is called a decay, or a number of 0.9 and more."""
+    if weight.kind == "literal":
+        return isinstance(weight.literal, float) and 0.9 <= weight.literal < 1
+    if weight.kind == "call" and reading.calls[weight.call].name == "min":
+        return any(_is_decay(reading, v, call, depth) for v in reading.calls[weight.call].args)
+    if weight.kind not in ("name", "item"):
+        return False
+    found = [v for v in objects.last_definition(reading, weight.name, call) if v != weight]
+    if found and depth and all(_is_decay(reading, v, call, depth - 1) for v in found):
+        return True
+    named = SLOW.search(weight.name.rpartition(".")[2].casefold().strip("[]"))
+    values = evaluate.literals(reading, weight, call)
+    small = any(isinstance(v, float) and v < 0.5 for v in values)
+    return named is not None and not small and not _is_one_minus(found)
+
+
+def _is_one_minus(found: list[Value]) -> bool:
+    return any(v.kind == "other" and v.name == "Sub" for v in found)
+
+
+def _is_scaled_by_rest(reading: Training, call: Call, weight: Value) -> bool:
+    """mul_(1 - decay) before add_(new, alpha=decay)."""
+    scaled = reading.calls[call.receiver_call] if call.receiver_call >= 0 else None
+    if scaled is None or scaled.method != "mul_" or len(scaled.args) != 1:
+        return False
+    rest = scaled.args[0]
+    if weight.kind == "literal" == rest.kind:
+        return isinstance(weight.literal, float) and 0.9 <= weight.literal < 1
+    return (
+        _is_decay(reading, weight, call)
+        and rest.kind == "other"
+        and rest.name == "Sub"
+        and render(reading, rest) == f"(1-{render(reading, weight)})"
+    )
+
+
+def _over_two_networks(reading: Training, call: Call) -> bool:
+    """In a loop over the parameters of two networks."""
+    for number in call.loops:
+        iterable = reading.script.loops[number].iterable
+        calls = iterable.calls if iterable is not None else ()
+        if sum(reading.calls[m].method in MEMBERS for m in calls) >= 2:
+            return True
+    return False
+
+
 def _touches(reading: Training, call: Call, key: tuple[object, str]) -> bool:
     """Something that may change the network: a method of it but its mode, or an argument."""
     quiet = {"eval", "train", "to", "cuda", "requires_grad_"}
@@ -305,9 +375,10 @@ RULES = (
         fires=(
             "a method that averages two networks and that nothing calls",
             "target.load_state_dict(model.state_dict()) before the loop and never again",
+            "slow.lerp_(fast, decay), where 1 - decay of the new weights is meant",
             "an average of parameters() alone, of a copy with batch norm that is evaluated",
         ),
-        fix="Call the update after every step, and copy buffers() too.",
+        fix="Call the update after every step, as slow.lerp_(fast, 1 - decay); copy buffers() too.",
         sources=("torch-saving",),
         needs=("parameters", "load_state_dict", "no_grad", "data", "state_dict"),
     ),
