@@ -41,6 +41,9 @@ def gpus(reading: Training) -> int | None:
         setting = known.get(f"sbatch.{name}")
         if setting is not None and (found := re.fullmatch(pattern, str(setting.value))):
             return int(found[1])
+    each, tasks = directive(reading, "gpus-per-task"), directive(reading, "ntasks-per-node")
+    if each and tasks:
+        return each * tasks
     total, count = directive(reading, "gpus"), nodes(reading) or 1
     return total // count if total and total % count == 0 else None
 

@@ -12,6 +12,7 @@ from doctor.facts.script import Launch
 from doctor.facts.script_machine import ScriptMachine
 
 HERE = re.compile(r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::\d+)?$")
+OWN_NAME = re.compile(r"\$\(hostname\b|\$\{?HOSTNAME\b|`hostname\b")
 ADDRESSES = ("master_addr", "rdzv_endpoint", "main_process_ip")
 RANKS = ("node_rank", "machine_rank")
 LISTED = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "NCCL_DEBUG",
@@ -51,8 +52,35 @@ def meeting(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(variable.span, "each node waits for itself: MASTER_ADDR is this node")
         elif "standalone" in launch.launcher:
             yield Match(batch.place(launch), "--standalone on several nodes: each trains alone")
+        elif OWN_NAME.match(address) and batch.in_srun(launch) and _is_quoted(launch, address):
+            yield Match(
+                batch.place(launch), f"each node waits for itself: it replaces {address} by its own"
+            )
         yield from _ranks(reading, launch)
         yield from _started_once(reading, launch)
+    yield from _one_port(reading)
+
+
+def _is_quoted(launch: Launch, text: str) -> bool:
+    """It stands in single quotes, or behind a backslash: the shell of each node replaces it."""
+    before = launch.text.split(text.strip("\"'"), 1)[0]
+    return before.count("'") % 2 == 1 or before.endswith("\\")
+
+
+def _one_port(reading: Training) -> Iterator[Match]:
+    """Two launchers that run at once on one machine and wait at the same port."""
+    seen: dict[str, Launch] = {}
+    for launch in reading.script.launches:
+        aside = re.search(r"[^&>]&\s*$", launch.text) is not None
+        several = launch.program in ("torchrun", "accelerate", "deepspeed")
+        if not several or not aside or "standalone" in launch.launcher:
+            continue
+        if batch.in_srun(launch) or re.search(r"\b(?:ssh|docker|for|while)\b", launch.text):
+            continue
+        port = batch.flag(launch, "master_port", "main_process_port", "rdzv_endpoint") or ""
+        if port in seen and not re.search(r"\$|:0$", port) and (port != "0"):
+            yield Match(batch.place(launch), f"two trainings wait at one port: {port or 29500}")
+        seen[port] = launch
 
 
 def _nodes_of(reading: Training, launch: Launch) -> bool:
@@ -176,6 +204,11 @@ def jobs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             if not exported:
                 yield Match(setting.span, f"{name} is not exported: no program sees it")
     yield from _allocator(reading)
+    yield from _arrays(reading)
+    for setting in lines:
+        if setting.key == "piped.status":
+            message = "$? is that of tee: a training that fails counts as done"
+            yield Match(setting.span, message, "warn")
     if any(s.key.startswith("sbatch.") for s in lines) and reading.script.launches:
         last = reading.script.launches[-1]
         if (
@@ -184,6 +217,20 @@ def jobs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             and not _waits(reading)
         ):
             yield Match(batch.place(last), "the job ends at once: nothing waits for the background")
+
+
+def _arrays(reading: Training) -> Iterator[Match]:
+    """All tasks of a job array run the same command. One at a time, they continue each other."""
+    setting = batch.settings(reading).get("sbatch.array")
+    texts = [launch.text for launch in reading.script.launches]
+    texts += [str(each.value) for each in reading.script.settings]
+    known = any("ARRAY_TASK" in text or "TASK_ID" in text for text in texts)
+    if setting is None or known or str(setting.value).endswith("%1"):
+        return
+    if any(re.search(r"\$\{?[1@*]|resume", text) for text in texts):
+        return
+    message = "all tasks run the same command: it has no SLURM_ARRAY_TASK_ID"
+    yield Match(setting.span, message, "warn")
 
 
 def _waits(reading: Training) -> bool:
@@ -244,6 +291,7 @@ RULES = (
             "MASTER_ADDR=localhost, or --standalone, in a job of several nodes",
             "--node_rank as a number, or $SLURM_NODEID that the batch script replaces, under srun",
             "torchrun in a batch script of several nodes without srun",
+            "two launchers in the background with one port",
         ),
         fix="MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1); "
         "srun bash -c 'torchrun --node_rank=$SLURM_NODEID ...'.",
@@ -284,6 +332,8 @@ RULES = (
             "#SBATCH behind a command, or with a $VARIABLE",
             "CUDA_VISIBLE_DEVICES=0,1 on a line of its own, without export",
             "PYTORCH_CUDA_ALLOC_CONF with = in place of :",
+            "a job array whose command has no SLURM_ARRAY_TASK_ID (a warning)",
+            "$? behind a pipe to tee, without pipefail (a warning)",
         ),
         fix="Move directives to the top; write export before the variable.",
         sources=("slurm-sbatch",),

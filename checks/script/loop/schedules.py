@@ -218,6 +218,11 @@ def scheduler_settings(reading: Training, machine: ScriptMachine) -> Iterator[Ma
         gamma = evaluate.argument(reading, made, "gamma")
         if gamma is not None and gamma.kind == "literal" and gamma.literal == 0:
             yield Match(made.span, f"gamma=0 sets the rate to 0 at the first decay of {name}")
+        grows = gamma is not None and isinstance(gamma.literal, int | float) and gamma.literal > 1
+        if grows and made.method in ("StepLR", "MultiStepLR", "ExponentialLR"):
+            if gamma is not None and isinstance(gamma.literal, int | float) and gamma.literal >= 2:
+                yield Match(made.span, f"gamma={gamma.literal:g} makes the rate grow at each decay")
+        yield from _never_warm(reading, made)
         steps = list(scheduler_steps(reading, name, made, partial(is_, made)))
         if made.loops and any(step.loops == made.loops for step in steps):
             optimizers = {n for n in reading.optimizers if reading.calls[n].loops == made.loops}
@@ -225,6 +230,20 @@ def scheduler_settings(reading: Training, machine: ScriptMachine) -> Iterator[Ma
                 yield Match(made.span, f"{name} is made anew in every iteration: it never decays")
         if _is_plateau(made):
             yield from _waits_for(reading, made, steps)
+
+
+def _never_warm(reading: Training, made: Call) -> Iterator[Match]:
+    """A warm-up that is as long as the schedule."""
+    if not made.name.startswith("transformers."):
+        return
+    counts = []
+    for key, position in (("num_warmup_steps", 1), ("num_training_steps", 2)):
+        value = evaluate.argument(reading, made, key, position)
+        found = evaluate.literals(reading, value, made) if value is not None else set()
+        counts.append(found.pop() if len(found) == 1 else None)
+    warm, total = counts
+    if isinstance(warm, int) and isinstance(total, int) and 0 < total <= warm:
+        yield Match(made.span, f"the warm-up of {warm} steps is as long as the run of {total}")
 
 
 def _waits_for(reading: Training, made: Call, steps: list[Call]) -> Iterator[Match]:

@@ -53,6 +53,7 @@ def compared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                 yield Match(span, "each sample is compared with itself: the diagonal is not masked")
                 break
         yield from _same_term_twice(texts)
+    yield from _along_batch(reading)
     yield from _both_branches(reading)
     yield from _gathered_both(reading)
 
@@ -119,6 +120,19 @@ def _both_branches(reading: Training) -> Iterator[Match]:
                 backward.span,
                 f"{targets[0]} carries gradients: without detach() all outputs become equal",
             )
+
+
+def _along_batch(reading: Training) -> Iterator[Match]:
+    """normalize(z, dim=0) of embeddings whose products are compared by cross-entropy."""
+    for n in reading.methods("normalize"):
+        call = reading.calls[n]
+        axis = call.keywords.get("dim") or (call.args[2] if len(call.args) > 2 else None)
+        if call.name != "torch.nn.functional.normalize" or axis is None or axis.literal != 0:
+            continue
+        own = [t for t, _, scope in reading.cached(formulas) if scope == call.scope]
+        products = any(re.search(r"@\w+\.(?:t\(\)|T\b|mT\b)|@\w+\.transpose\(", t) for t in own)
+        if products and any("cross_entropy(" in t for t in own):
+            yield Match(call.span, "embeddings are normalized along the batch, not each by itself")
 
 
 def _is_negative_cosine(reading: Training, name: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.naming import words
+from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -23,6 +24,7 @@ LOGS = {"logp", "logps", "log", "logprob", "logprobs"}
 
 def preferred(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """-logsigmoid(rejected - chosen), of DPO and of reward models."""
+    yield from _named_the_other(reading)
     for number in reading.methods("logsigmoid", "sigmoid"):
         call = reading.calls[number]
         value = objects.operand(call) if not call.args else call.args[0]
@@ -40,6 +42,18 @@ def preferred(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(
                 call.span, "the rejected answer is preferred: chosen minus rejected is to grow"
             )
+
+
+def _named_the_other(reading: Training) -> Iterator[Match]:
+    """{"chosen": row["rejected_answer"], "rejected": row["chosen_answer"]}."""
+    for value, span, _ in reading.expressions:
+        for part in flatten([value]):
+            if part.kind != "dict" or not {"chosen", "rejected"} <= set(part.keys):
+                continue
+            pairs = dict(zip(part.keys, part.items, strict=False))
+            texts = [render(reading, pairs[key]).casefold() for key in ("chosen", "rejected")]
+            if "reject" in texts[0] and "chosen" in texts[1] and "chosen" not in texts[0]:
+                yield Match(span, "the rejected answer is named chosen, and the chosen one rejected")
 
 
 def _is(pattern: str, name: str) -> bool:
@@ -205,7 +219,7 @@ RULES = (
         fires=("-logsigmoid(rejected - chosen), also of log-ratios",),
         fix="-logsigmoid(beta * ((pi_chosen - ref_chosen) - (pi_rejected - ref_rejected))).",
         sources=("trl-dpo",),
-        needs=("logsigmoid", "sigmoid"),
+        needs=("logsigmoid", "sigmoid", "DPOTrainer", "RewardTrainer", "ORPOTrainer", "CPOTrainer"),
     ),
     Rule(
         code="SCR353",

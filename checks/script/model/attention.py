@@ -41,7 +41,7 @@ def _weights(reading: Training, call: Call) -> Iterator[Match]:
     if not found:
         return
     axis = evaluate.argument(reading, call, "dim", 1 if call.name.startswith("torch.") else 0)
-    if axis is not None and axis.literal in (0, 1) and ".T" not in found[0]:
+    if axis is not None and axis.literal in (0, 1, -2) and ".T" not in found[0]:
         yield Match(call.span, f"attention sums to 1 over axis {axis.literal}, not over the keys")
     own = [render(reading, v) for v, _, scope in reading.expressions if scope == call.scope]
     if not any(SCALED.search(each) for each in (text, *own)):
