@@ -58,6 +58,8 @@ def _not_normalized(reading: Training) -> Iterator[Match]:
     composed = [reading.calls[n] for n in reading.methods("Compose")]
     named = [(c, c.targets[0]) for c in composed if len(c.targets) == 1 and c.args]
     trained = {name: c for c, name in named if is_training(name)}
+    if not trained and len(named) == 2:
+        trained = {name: c for c, name in named if not is_held_out(name)}
     if len(trained) != 1 or reading.calls_where(lambda name: name.endswith("_normalize")):
         return
     (training,) = trained.values()

@@ -148,7 +148,41 @@ def chooses(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                 yield Match(
                     call.span, f"{found[2]} is the share of chosen actions here, not of random ones"
                 )
+            elif found and (rate := _fixed(reading, found[2], call)):
+                yield Match(call.span, f"{found[2]} stays {rate:g}: nearly all actions are random")
+    yield from _state_stays(reading)
     yield from _critic_moved(reading)
+
+
+def _fixed(reading: Training, name: str, call: Call) -> float:
+    """An exploration rate of 0.5 and more that nothing changes, 0 for any other."""
+    if not name.isidentifier():
+        return 0
+    found = reading.assigned.get(reading.key(name, call.scope), ())
+    number = found[0].value.literal if len(found) == 1 else None
+    return number if isinstance(number, float) and 0.5 <= number <= 1 else 0
+
+
+def _state_stays(reading: Training) -> Iterator[Match]:
+    """s2, r, done = env.step(a) in a loop that chooses by s and never sets it."""
+    for n in reading.methods("step"):
+        call = reading.calls[n]
+        if "env" not in call.receiver.casefold() or not call.loops or len(call.targets) < 4:
+            continue
+        following, loop = call.targets[0], call.loops[-1]
+        named = re.fullmatch(r"(?:next_|new_)(\w+)|(\w+?)(?:2|_next|_new|_|p|_prime|1)", following)
+        state = (named[1] or named[2]) if named else ""
+        starts = [a for a in reading.assigned.get(reading.key(state, call.scope), ())
+                  if state and a.scope == call.scope]  # fmt: skip
+        inside = [a for a in starts if loop in a.loops]
+        reset = any(".reset(" in render(reading, a.value) for a in starts)
+        read = any(
+            state in (v.name, *v.names)
+            for m in reading.by_loop.get(loop, ())
+            for v in reading.calls[m].args
+        )
+        if starts and not inside and reset and read:
+            yield Match(call.span, f"{state} is never set to {following}: every step starts there")
 
 
 def _critic_moved(reading: Training) -> Iterator[Match]:

@@ -135,6 +135,26 @@ def padded_end(reading: Training) -> Iterator[Match]:
                 )
 
 
+def padding_averaged(reading: Training) -> Iterator[Match]:
+    """embedding(ids).mean(1) of sequences that pad_sequence made equally long."""
+    if not reading.methods("pad_sequence") or reading.mentions(
+        "mask", "lengths", "lens", "seq_len", "pack_padded", "count", "offsets"
+    ):
+        return
+    for n in reading.methods("mean"):
+        call = reading.calls[n]
+        axis = call.keywords.get("dim") or (call.args[0] if call.args else None)
+        inner = objects.operand(call)
+        if inner is not None and inner.kind == "name":
+            found = objects.last_definition(reading, inner.name, call)
+            inner = found[0] if len(found) == 1 else None
+        if inner is None or inner.kind != "call" or axis is None or axis.literal not in (1, -2):
+            continue
+        made = objects.callee(reading, reading.calls[inner.call])
+        if made and all(m is not None and m.name == "torch.nn.Embedding" for m in made):
+            yield Match(call.span, "padding counts in the mean: short texts are near 0")
+
+
 def padding_counted(reading: Training) -> Iterator[Match]:
     """Targets are padded with a class, and the loss does not leave it out."""
     pads = [reading.calls[n] for n in reading.methods("pad_sequence")]
@@ -237,6 +257,7 @@ def held_out(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def of_sequences(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from padded_end(reading)
+    yield from padding_averaged(reading)
     yield from padding_counted(reading)
 
 
@@ -277,6 +298,7 @@ RULES = (
         "class for padding is most of the targets.",
         fires=(
             "out[:, -1] of a recurrent layer, and pad_sequence without lengths",
+            "embedding(ids).mean(1), and pad_sequence without lengths or a mask",
             "cross-entropy without ignore_index, and targets that pad_sequence fills with a class",
         ),
         fix="pack_padded_sequence, or out[range(n), lengths - 1]; padding_value=-100 for targets.",

@@ -113,7 +113,10 @@ def time_first(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             reading.calls[n].method in ("permute", "transpose", "swapaxes", "rearrange")
             for n in scope
         )
-        if moved or not reading.function(call.scope).owner or not call.targets:
+        if moved or not reading.function(call.scope).owner:
+            continue
+        yield from _pooled_at_once(reading, call)
+        if not call.targets:
             continue
         name, place = call.targets[0], reading.numbers[id(call)]
         for n in scope:
@@ -146,6 +149,16 @@ def _is_first_place(part: Value, name: str) -> bool:
         and isinstance(index.items[1].literal, int)
         and all(v.literal is None for v in index.items[0].items)
     )
+
+
+def _pooled_at_once(reading: Training, call: Call) -> Iterator[Match]:
+    """encoder(x).mean(1)."""
+    number = reading.numbers[id(call)]
+    for n in reading.methods("mean", "max", "sum"):
+        pool = reading.calls[n]
+        axis = pool.keywords.get("dim") or (pool.args[0] if pool.args else None)
+        if pool.receiver_call == number and axis is not None and axis.literal in (1, -2):
+            yield Match(pool.span, f"{call.name} has the time first: axis 1 is the batch")
 
 
 def _takes_time_first(reading: Training, made: Call) -> bool:
