@@ -28,7 +28,8 @@ ASSIGNMENT = re.compile(r"^\s*(?P<how>export\s+|declare\s+-x\s+|local\s+|readonl
                         r"(?P<rest>.*)$")  # fmt: skip
 ARRAY = re.compile(r"^[ \t]*(\w+)=\((.{0,4000}?)\)[ \t]*$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(
-    r"^[ \t]*(?:export[ \t]+|local[ \t]+)?(\w+)=(?:\"([^\"]{1,4000})\"|'([^']{1,4000})')[ \t]*$", re.MULTILINE
+    r"^[ \t]*(?:export[ \t]+|local[ \t]+)?(\w+)=(?:\"([^\"]{1,4000})\"|'([^']{1,4000})')[ \t]*$",
+    re.MULTILINE,
 )
 OPTION = re.compile(r"^\s*--?[a-zA-Z][\w.-]*")
 

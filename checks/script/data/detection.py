@@ -99,8 +99,11 @@ def _numbered_from_zero(reading: Training) -> Iterator[tuple[Span, str]]:
         and re.search(r"\[0\]$", render(reading, a.value))
     }  # fmt: skip
     yolo = reading.mentions("yolo", "x_center", "xc") or reading.mentions("cx", "bw")
-    values = [(c.args[0], c.span) for n in reading.methods("append")
-              if (c := reading.calls[n]).receiver.endswith(("labels", "classes")) and c.args]
+    values = [
+        (c.args[0], c.span)
+        for n in reading.methods("append")
+        if (c := reading.calls[n]).receiver.endswith(("labels", "classes")) and c.args
+    ]
     values += [(a.value, a.span) for a in reading.script.assignments
                if a.target.endswith("labels")]  # fmt: skip
     for value, span in values:

@@ -66,7 +66,9 @@ def words_and_tokens(reading: Training, machine: ScriptMachine) -> Iterator[Matc
             continue
         for each in reading.script.assignments:
             if each.scope == call.scope and each.target.endswith("[labels]"):
-                yield Match(each.span, "labels are those of the words, and tokens are parts of them")
+                yield Match(
+                    each.span, "labels are those of the words, and tokens are parts of them"
+                )
 
 
 def _of_characters(reading: Training) -> Iterator[Match]:

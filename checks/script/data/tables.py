@@ -70,7 +70,9 @@ def _centered(reading: Training) -> Iterator[Match]:
         call = reading.calls[n]
         center = call.keywords.get("center")
         if center is not None and center.literal is True:
-            yield Match(call.span, "a centered window holds later rows, which are to be predicted", "warn")
+            yield Match(
+                call.span, "a centered window holds later rows, which are to be predicted", "warn"
+            )
 
 
 def rows_together(reading: Training, machine: ScriptMachine) -> Iterator[Match]:

@@ -74,7 +74,9 @@ def _between_losses(
                 for n in range(before[-2] + 1, zero)
             )
             if not read:
-                yield Match(each.span, f"{each.receiver}.zero_grad() takes the gradients of the loss before")
+                yield Match(
+                    each.span, f"{each.receiver}.zero_grad() takes the gradients of the loss before"
+                )
 
 
 def _refilled(reading: Training, zero: int, step: int) -> bool:

@@ -63,17 +63,11 @@ def _one_view_twice(reading: Training) -> Iterator[Match]:
     if not reading.mentions(*TWO_VIEWS):
         return
     message = "the transform is drawn once: both views are the same tensor"
-    for value, span, scope in reading.expressions:
+    for value, span, _ in reading.expressions:
         for part in flatten([value]):
             repeated = part.name == "Mult" and len(part.items) == 2 and part.items[0].kind == "list"
             if repeated and isinstance(part.items[1].literal, int):
                 if len(part.items[0].items) == 1 and _is_augmented(reading, part.items[0].items[0]):
-                    yield Match(span, message)
-            names = [each.name for each in part.items[:2] if each.kind == "name"]
-            if part.kind == "list" and len(names) == 2 and names[0] == names[1]:
-                found = reading.assigned.get(reading.key(names[0], scope), ())
-                values = [each.value for each in found if each.scope == scope]
-                if len(values) == 1 and _is_augmented(reading, values[0]):
                     yield Match(span, message)
     for one, other in itertools.pairwise(reading.script.assignments):
         same = one.span == other.span and one.value == other.value
@@ -213,7 +207,7 @@ RULES = (
         "both branches let all outputs become equal. What all_gather() fills has no gradient.",
         fires=(
             "cross_entropy of z @ z.T whose diagonal nothing masks",
-            "[augment(image)] * 2, or one augmented image returned twice, for two views",
+            "[augment(image)] * 2, or one augmented image by two names, for two views",
             "two equal terms where the second should have the transposed logits",
             "-cosine_similarity(p, z) of one trained network without detach(), twice",
             "logits of two embeddings that torch.distributed.all_gather copied, neither put back",

@@ -205,7 +205,8 @@ def _carried(reading: Training, call: Call, name: str) -> bool:
     makes_state = [
         each
         for each in starts
-        if each.value.kind == "call" or (each.value.kind == "literal" and each.value.literal is None)
+        if each.value.kind == "call"
+        or (each.value.kind == "literal" and each.value.literal is None)
     ]
     cut = any(
         reading.calls[n].receiver == name or name in [v.name for v in reading.calls[n].args]

@@ -53,7 +53,9 @@ def _named_the_other(reading: Training) -> Iterator[Match]:
             pairs = dict(zip(part.keys, part.items, strict=False))
             texts = [render(reading, pairs[key]).casefold() for key in ("chosen", "rejected")]
             if "reject" in texts[0] and "chosen" in texts[1] and "chosen" not in texts[0]:
-                yield Match(span, "the rejected answer is named chosen, and the chosen one rejected")
+                yield Match(
+                    span, "the rejected answer is named chosen, and the chosen one rejected"
+                )
 
 
 def _is(pattern: str, name: str) -> bool:
@@ -286,7 +288,7 @@ RULES = (
         ),
         fix="if random() < epsilon: sample; advantage = (returns - value).detach().",
         sources=("torch-dqn", "torch-ppo"),
-        needs=("action_space", "log_prob", "logp", "randrange"),
+        needs=("action_space", "reset", "log_prob", "logp", "randrange"),
     ),
     Rule(
         code="SCR354",

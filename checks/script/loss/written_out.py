@@ -13,7 +13,7 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Function, Value
 from doctor.facts.script_machine import ScriptMachine
 
-FOCAL = re.compile(r"(?<!-)\b(pt|p_t|prob_?t|probs?|p)\*\*[\w.]*gamma\b")
+FOCAL = re.compile(r"(?<!-)\b(?:pt|p_t|prob_?t|true_prob\w*)\*\*[\w.]*gamma\b")
 OVERLAPS = re.compile(r"dice|jaccard|tversky|iou", re.IGNORECASE)
 TWINS = re.compile(
     r"torch\.(?:max|maximum)\((?P<one>[\w.]*q\w*?)1(?P<rest>\w*)\(.*,(?P=one)2(?P=rest)\(",
@@ -96,7 +96,9 @@ def _mixed_apart(reading: Training) -> Iterator[Match]:
         for text, span, where in texts:
             loss = swapped.search(text) if where == scope else None
             if loss and (not loss["other"] or _is_permuted(reading, loss["other"], perm)):
-                yield Match(span, f"{mixed['lam']} is the share of the first image: labels get the other")
+                yield Match(
+                    span, f"{mixed['lam']} is the share of the first image: labels get the other"
+                )
 
 
 def _is_permuted(reading: Training, name: str, perm: str) -> bool:
@@ -159,7 +161,9 @@ def axes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _axis(reading: Training, value: Value, name: str) -> int | None:
     """1 of x.size(1) and of x.shape[1]."""
-    found = re.fullmatch(rf"{re.escape(name)}\.(?:size\((\d)\)|shape\[(\d)\])", render(reading, value))
+    found = re.fullmatch(
+        rf"{re.escape(name)}\.(?:size\((\d)\)|shape\[(\d)\])", render(reading, value)
+    )
     return int(found[1] or found[2]) if found else None
 
 

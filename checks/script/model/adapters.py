@@ -178,8 +178,7 @@ RULES = (
             "requires_grad = False for all parameters of a PEFT model but those of its head",
             "a model loaded in 4 or 8 bits reaches a Trainer without adapters",
         ),
-        fix="Pass is_trainable=True; prepare and freeze the model first, then call "
-        "get_peft_model.",
+        fix="Pass is_trainable=True; prepare and freeze the model first, then call get_peft_model.",
         sources=("chinese-llama-alpaca-2-577", "transformers-26098", "peft-282"),
     ),
 )
