@@ -54,7 +54,7 @@ ALIGNS = ("word_ids", "word_to_token", "token_to_word", "words()", "offset", "ov
 
 
 def words_and_tokens(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    """Labels of words beside tokens of is_split_into_words, and nothing that maps one to another."""
+    """Labels of words beside tokens of is_split_into_words, and nothing that aligns them."""
     yield from _of_characters(reading)
     if reading.mentions(*ALIGNS) or not any(
         "TokenClassification" in reading.calls[n].name for n in reading.loads

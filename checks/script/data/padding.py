@@ -31,19 +31,23 @@ PADDING = re.compile("pad_token_id|mask")
 def padding_in_labels(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     if reading.mentions(*MASKS) or not any(_pads(c) or _fills(c) for c in reading.calls):
         return
-    if any(PADDING.search(f"{c.left.name} {c.right.name}") for c in reading.script.comparisons):
+    if _leaves_out(reading):
         return
-    if any(part.literal == -100 for v, _, _ in reading.expressions for part in flatten([v])):
-        return
-    for call in reading.calls:
+    for call in reading.calls if any(map(_pads, reading.calls)) else ():
         labels, ids = call.keywords.get("labels"), call.keywords.get("input_ids")
-        if not any(_pads(each) for each in reading.calls):
-            break
         if labels is not None and labels == ids and labels.kind in ("name", "item") and labels.name:
             yield Match(call.span, f"labels are {labels.name}: padding is learned")
     for span, labels, scope, position, base in _labels(reading):
         if _is_padded(reading, labels, scope, position, base):
             yield Match(span, "labels are input_ids that a tokenizer padded: padding is learned")
+
+
+def _leaves_out(reading: Training) -> bool:
+    """Something is compared with padding, or is -100."""
+    compared = reading.script.comparisons
+    return any(PADDING.search(f"{c.left.name} {c.right.name}") for c in compared) or any(
+        part.literal == -100 for v, _, _ in reading.expressions for part in flatten([v])
+    )
 
 
 def _labels(reading: Training) -> Iterator[tuple[Span, Value, int, int, str]]:

@@ -61,7 +61,7 @@ def _removed(reading: Training, table: str, column: str, each: Assignment) -> bo
 def _centered(reading: Training) -> Iterator[Match]:
     """rolling(center=True) beside a target of later rows."""
     ahead = any(
-        v.kind == "other" and v.name == "USub"
+        (v.kind == "other" and v.name == "USub")
         or (isinstance(v.literal, int) and not isinstance(v.literal, bool) and v.literal < 0)
         for n in reading.methods("shift")
         for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
@@ -157,8 +157,11 @@ def _of_one_row(reading: Training, rows: set[str]) -> str:
     made = {t for c in reading.calls for t in c.targets if c.method in ("read_csv", "read_parquet")}
     if not tables or not made or not made <= rows or len(made) != 1:
         return ""
-    taken = {a.target for a in reading.script.assignments
-             if ".iloc[" in render(reading, a.value) or ".loc[" in render(reading, a.value)}  # fmt: skip
+    taken = {
+        a.target
+        for a in reading.script.assignments
+        if re.search(r"\.i?loc\[", render(reading, a.value))
+    }
     for value, _, _ in reading.expressions:
         for name in (value.name, *value.names):
             owner, _, column = name.rpartition(".")

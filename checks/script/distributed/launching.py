@@ -71,9 +71,8 @@ def _one_port(reading: Training) -> Iterator[Match]:
     """Two launchers that run at once on one machine and wait at the same port."""
     seen: dict[str, Launch] = {}
     for launch in reading.script.launches:
-        aside = re.search(r"[^&>]&\s*$", launch.text) is not None
         several = launch.program in ("torchrun", "accelerate", "deepspeed")
-        if not several or not aside or "standalone" in launch.launcher:
+        if not several or not _in_background(launch) or "standalone" in launch.launcher:
             continue
         if batch.in_srun(launch) or re.search(r"\b(?:ssh|docker|for|while)\b", launch.text):
             continue
@@ -189,34 +188,33 @@ def jobs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     lines = reading.script.settings
     for setting in lines:
         kind, _, name = setting.key.partition(".")
-        if kind == "late":
+        if kind == "piped":
+            message = "$? is that of tee: a training that fails counts as done"
+            yield Match(setting.span, message, "warn")
+        elif kind == "late":
             yield Match(
                 setting.span, f"--{name} stands behind the first command: sbatch ignores it"
             )
         elif kind == "sbatch" and re.search(r"\$\{?\w", str(setting.value)):
             yield Match(setting.span, f"sbatch replaces no variables: --{name} is taken as it is")
-        elif (
-            kind == "set"
-            and name in LISTED
-            and not any(f"${name}" in t or f"${{{name}" in t for t in texts)
-        ):
-            exported = any(s.key == f"export.{name}" for s in lines)
-            if not exported:
-                yield Match(setting.span, f"{name} is not exported: no program sees it")
+        elif kind == "set" and name in LISTED and not _reaches(reading, name, texts):
+            yield Match(setting.span, f"{name} is not exported: no program sees it")
     yield from _allocator(reading)
     yield from _arrays(reading)
-    for setting in lines:
-        if setting.key == "piped.status":
-            message = "$? is that of tee: a training that fails counts as done"
-            yield Match(setting.span, message, "warn")
     if any(s.key.startswith("sbatch.") for s in lines) and reading.script.launches:
         last = reading.script.launches[-1]
-        if (
-            re.search(r"[^&>]&\s*$", last.text)
-            and not reading.mentions("wait")
-            and not _waits(reading)
-        ):
+        if _in_background(last) and not reading.mentions("wait") and not _waits(reading):
             yield Match(batch.place(last), "the job ends at once: nothing waits for the background")
+
+
+def _reaches(reading: Training, name: str, texts: list[str]) -> bool:
+    """The variable stands in a command, or is exported elsewhere."""
+    used = any(f"${name}" in text or f"${{{name}" in text for text in texts)
+    return used or any(s.key == f"export.{name}" for s in reading.script.settings)
+
+
+def _in_background(launch: Launch) -> bool:
+    return re.search(r"[^&>]&\s*$", launch.text) is not None
 
 
 def _arrays(reading: Training) -> Iterator[Match]:

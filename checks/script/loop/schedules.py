@@ -218,10 +218,7 @@ def scheduler_settings(reading: Training, machine: ScriptMachine) -> Iterator[Ma
         gamma = evaluate.argument(reading, made, "gamma")
         if gamma is not None and gamma.kind == "literal" and gamma.literal == 0:
             yield Match(made.span, f"gamma=0 sets the rate to 0 at the first decay of {name}")
-        grows = gamma is not None and isinstance(gamma.literal, int | float) and gamma.literal > 1
-        if grows and made.method in ("StepLR", "MultiStepLR", "ExponentialLR"):
-            if gamma is not None and isinstance(gamma.literal, int | float) and gamma.literal >= 2:
-                yield Match(made.span, f"gamma={gamma.literal:g} makes the rate grow at each decay")
+        yield from _grows(made, gamma)
         yield from _never_warm(reading, made)
         steps = list(scheduler_steps(reading, name, made, partial(is_, made)))
         if made.loops and any(step.loops == made.loops for step in steps):
@@ -230,6 +227,14 @@ def scheduler_settings(reading: Training, machine: ScriptMachine) -> Iterator[Ma
                 yield Match(made.span, f"{name} is made anew in every iteration: it never decays")
         if _is_plateau(made):
             yield from _waits_for(reading, made, steps)
+
+
+def _grows(made: Call, gamma: Value | None) -> Iterator[Match]:
+    """A factor of 2 and more; one a little above 1 may look for the highest rate."""
+    decays = made.method in ("StepLR", "MultiStepLR", "ExponentialLR")
+    factor = gamma.literal if gamma is not None else None
+    if decays and isinstance(factor, int | float) and factor >= 2:
+        yield Match(made.span, f"gamma={factor:g} makes the rate grow at each decay")
 
 
 def _never_warm(reading: Training, made: Call) -> Iterator[Match]:

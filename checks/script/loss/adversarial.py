@@ -198,8 +198,8 @@ RULES = (
             "generator before its own step",
             "D(fake.detach()), or samples that were detached before, in the step of the generator",
         ),
-        fix="loss_d takes D(fake.detach()); loss_g = criterion(D(fake), ones), with samples that are "
-        "not detached, behind the zero_grad() of its optimizer.",
+        fix="loss_d takes D(fake.detach()); loss_g = criterion(D(fake), ones), with samples that "
+        "are not detached, behind the zero_grad() of its optimizer.",
         sources=("torch-dcgan",),
         needs=("backward",),
     ),

@@ -66,9 +66,9 @@ def _one_view_twice(reading: Training) -> Iterator[Match]:
     for value, span, _ in reading.expressions:
         for part in flatten([value]):
             repeated = part.name == "Mult" and len(part.items) == 2 and part.items[0].kind == "list"
-            if repeated and isinstance(part.items[1].literal, int):
-                if len(part.items[0].items) == 1 and _is_augmented(reading, part.items[0].items[0]):
-                    yield Match(span, message)
+            once = part.items[0].items if repeated else ()
+            if len(once) == 1 and _is_augmented(reading, once[0]) and part.items[1].literal:
+                yield Match(span, message)
     for one, other in itertools.pairwise(reading.script.assignments):
         same = one.span == other.span and one.value == other.value
         if same and one.target != other.target and _is_augmented(reading, one.value):
@@ -212,7 +212,8 @@ RULES = (
             "-cosine_similarity(p, z) of one trained network without detach(), twice",
             "logits of two embeddings that torch.distributed.all_gather copied, neither put back",
         ),
-        fix="Call the transform once for each view; fill the diagonal with -inf; use logits.t() for the other direction; pass z.detach(); "
+        fix="Call the transform once for each view; fill the "
+        "diagonal with -inf; use logits.t() for the other direction; pass z.detach(); "
         "put the local tensor back at gathered[rank], or use torch.distributed.nn.all_gather.",
         sources=("simsiam",),
         needs=("cross_entropy", "CrossEntropyLoss", "normalize", *COSINES),

@@ -151,12 +151,9 @@ def axes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             continue
         given = call.args[0].items if len(call.args) == 1 else call.args
         order = [_axis(reading, value, source.name) for value in given]
-        if len(order) > 2 and None not in order and order != sorted(order, key=str):
-            if sorted(map(str, order)) == [str(each) for each in range(len(order))]:
-                yield Match(
-                    call.span,
-                    f"{call.method}() keeps the order of the numbers: it does not exchange axes",
-                )
+        if len(order) > 2 and order != [*range(len(order))] and set(order) == {*range(len(order))}:
+            message = f"{call.method}() keeps the order of the numbers: it does not exchange axes"
+            yield Match(call.span, message)
 
 
 def _axis(reading: Training, value: Value, name: str) -> int | None:

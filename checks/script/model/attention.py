@@ -115,25 +115,23 @@ def time_first(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         )
         if moved or not reading.function(call.scope).owner:
             continue
-        yield from _pooled_at_once(reading, call)
-        if not call.targets:
-            continue
-        name, place = call.targets[0], reading.numbers[id(call)]
-        for n in scope:
-            pool = reading.calls[n]
-            axis = pool.keywords.get("dim") or (pool.args[0] if pool.args else None)
-            last = axis is not None and axis.literal in (1, -2)
-            if (
-                n > place
-                and pool.method in ("mean", "max", "sum")
-                and pool.receiver == name
-                and last
-            ):
-                yield Match(pool.span, f"{call.name} has the time first: axis 1 is the batch")
-        for value, span, where in reading.expressions:
-            parts = flatten([value]) if where == call.scope else ()
-            if any(_is_first_place(part, name) for part in parts):
-                yield Match(span, f"{call.name} has the time first: [:, 0] is the first sample")
+        yield from _pooled_at_once(reading, call) if not call.targets else _pooled(reading, call)
+
+
+def _pooled(reading: Training, call: Call) -> Iterator[Match]:
+    """What holds the result of the layers is pooled, or one place of it is taken."""
+    scope = reading.scope_calls(call.scope)
+    name, place = call.targets[0], reading.numbers[id(call)]
+    for n in scope:
+        pool = reading.calls[n]
+        axis = pool.keywords.get("dim") or (pool.args[0] if pool.args else None)
+        last = axis is not None and axis.literal in (1, -2)
+        if n > place and pool.method in ("mean", "max", "sum") and pool.receiver == name and last:
+            yield Match(pool.span, f"{call.name} has the time first: axis 1 is the batch")
+    for value, span, where in reading.expressions:
+        parts = flatten([value]) if where == call.scope else ()
+        if any(_is_first_place(part, name) for part in parts):
+            yield Match(span, f"{call.name} has the time first: [:, 0] is the first sample")
 
 
 def _is_first_place(part: Value, name: str) -> bool:

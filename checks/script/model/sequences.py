@@ -57,9 +57,9 @@ def _same_slice(reading: Training) -> Iterator[Match]:
 
 def _whole_target(reading: Training) -> Iterator[Match]:
     """model(src, tgt), and the loss compares the output with all of tgt."""
-    made = any(reading.calls[n].name == "torch.nn.Transformer" or "Decoder" in reading.calls[n].method
-               for n in reading.methods("Transformer", "TransformerDecoder"))  # fmt: skip
-    if not made or reading.mentions("shift", "bos", "sos", "start_token", "roll", "prepend"):
+    made = reading.methods("Transformer", "TransformerDecoder")
+    decodes = any(reading.calls[n].name.startswith("torch.nn.") for n in made)
+    if not decodes or reading.mentions("shift", "bos", "sos", "start_token", "roll", "prepend"):
         return
     for number, kind in loss_calls(reading):
         loss = reading.calls[number]
