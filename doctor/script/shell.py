@@ -31,7 +31,9 @@ COMMAND = re.compile(
     r"^[ \t]*(?:export[ \t]+|local[ \t]+)?(\w+)=(?:\"([^\"]{1,4000})\"|'([^']{1,4000})')[ \t]*$",
     re.MULTILINE,
 )
-OPTION = re.compile(r"^\s*--?[a-zA-Z][\w.-]*")
+PATTERN = re.compile(r"^\s*(?:[^\s()'\"|]+\s*\|\s*)*[^\s()'\"|]+\)(?=\s|$)")
+"""One of `case`: --verbose|-v) verbose=1 ;;"""
+OPTION = re.compile(rf"(?!{PATTERN.pattern})^\s*--?[a-zA-Z][\w.-]*")
 
 
 def read_shell(path: str, data: bytes) -> Script | None:
@@ -136,21 +138,23 @@ def _within_brackets(lines: list[str]) -> list[bool]:
             document = here[1]
         else:
             quoted, opened = _quoted(line, quoted)
-            depth += opened
+            depth = max(depth + opened, 0)  # a pattern of case closes what nothing opened
         found.append(depth > 0 or bool(quoted) or bool(document))
     return found
 
 
 def _quoted(line: str, quoted: str) -> tuple[str, int]:
     """The quote that is open behind a line, and how many brackets it opens."""
-    opened = 0
+    opened, before = 0, " "
+    line = line if quoted else PATTERN.sub("", line)
     for sign in re.sub(r"\\.", "", line):
         if sign in "'\"" and quoted in ("", sign):
             quoted = "" if quoted else sign
-        elif not quoted and sign == "#":
+        elif not quoted and sign == "#" and before.isspace():
             break
         elif not quoted:
             opened += (sign == "(") - (sign == ")")
+        before = sign
     return quoted, opened
 
 

@@ -78,6 +78,8 @@ def test_what_a_shell_script_gets_wrong(code: str, severity: str, text: str) -> 
         job(command="for s in 1 2; do\n  python train.py --seed $s &\ndone\nwait"),
         "export CUDA_VISIBLE_DEVICES=4,5,6,7\naccelerate launch --num_processes 4 train.py\n",
         "OPTS=\"\n  --lr 1e-4\n  --epochs 3\n\"\npython train.py $OPTS\n",
+        'case "$1" in\n  --local) A=1 ;;\n  --verbose|-v) B=1 ;;\n  --lr) C=1 ;;\nesac\n'
+        'ARGS=(\n  --lr 1e-4\n  --epochs 3\n)\npython train.py "${ARGS[@]}"\n',
         "cat > run.txt <<EOF\npython train.py\n  --lr 1\nEOF\npython train.py\n",
         "MASTER_PORT=29500\ntorchrun --master_port $MASTER_PORT train.py\n",
         "echo nothing is started\n",

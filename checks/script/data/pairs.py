@@ -29,6 +29,8 @@ def paired_unsorted(reading: Training, machine: ScriptMachine) -> Iterator[Match
         if one != other and {one, other} <= lists.keys() and {one, other} & unsorted:
             first = one if one in unsorted else other
             second = other if first == one else one
+            if second[1] in lists[first].value.names:
+                continue  # one list of files for each of the other
             message = f"{first[1]} and {second[1]} are paired by place, and {first[1]} is unsorted"
             yield Match(lists[first].span, message)
             return

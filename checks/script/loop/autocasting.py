@@ -23,7 +23,8 @@ def fp16_without_scaler(reading: Training, machine: ScriptMachine) -> Iterator[M
         reading.calls[n].scope
         for n in reading.backwards
         if reading.calls[n].method == "backward" and not reading.is_evaluation(reading.calls[n])
-    }
+        and not _may_scale(reading, reading.calls[n])
+    }  # fmt: skip
     if not scopes:
         return
     for number in amp.autocasts(reading):
@@ -37,6 +38,13 @@ def fp16_without_scaler(reading: Training, machine: ScriptMachine) -> Iterator[M
         elif "fp16" in dtypes or UNDECIDED in dtypes:
             reason = "the dtype or the device of autocast is decided elsewhere"
             yield Match(call.span, message, undecided=reason)
+
+
+def _may_scale(reading: Training, backward: Call) -> bool:
+    """optimizer.backward(loss), engine.backward(loss): an object of another file does it."""
+    return bool(backward.args and backward.receiver) and (
+        reading.loss_name(backward) != backward.receiver
+    )
 
 
 def _around_training(reading: Training, call: Call, number: int, scopes: set[int]) -> bool:

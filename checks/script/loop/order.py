@@ -87,6 +87,8 @@ def _eval_in_loops(reading: Training) -> Iterator[Match]:
         reached = calls_reached(reading, reading.by_loop[loop])
         if reading.backward_numbers.isdisjoint(reached):
             continue
+        if not any(reading.calls[n].method == "step" for n in reached):
+            continue  # a loop over held-out data calls what has a backward() for training
         if not any(reading.calls[n].method == "train" for n in reached):
             yield from _first_eval(reading, reached)
 

@@ -101,7 +101,7 @@ def best_never_changes(reading: Training, machine: ScriptMachine) -> Iterator[Ma
             yield Match(update.span, f"{update.target} starts where no {new} is better", "fail")
         elif wrong is False and better == sign == -1 and set(starts) == {0}:
             yield Match(update.span, f"{update.target} starts at 0, and no {new} is below it")
-        elif better and better == -sign and start in (0, -sign):
+        elif better and better == -sign and start in (0, REACHABLE, -sign):
             word = "highest" if sign > 0 else "lowest"
             yield Match(update.span, f"{update.target} keeps the {word} {new}")
 
@@ -176,7 +176,8 @@ def _signs(reading: Training, each: Assignment) -> Iterator[int]:
 
 
 def _starts(reading: Training, update: Assignment) -> list[int | None]:
-    """1 for what is above everything, -1 for below, 0 for 0; None for another."""
+    """1 for what is above everything, -1 for below, 0 for 0, or REACHABLE or RESTORED; None where
+    it is not known."""
     key = reading.key(update.target, update.scope)
     found = [each.value for each in reading.assigned.get(key, ()) if each is not update]
     if not found and update.target.endswith("]"):  # an entry of a dictionary
@@ -186,8 +187,8 @@ def _starts(reading: Training, update: Assignment) -> list[int | None]:
     return [_start(reading, value) for value in found]
 
 
-RESTORED = 2
-"""A start that is read of a checkpoint."""
+RESTORED, REACHABLE = 2, 3
+"""A start that is read of a checkpoint, and a number that scores and losses may have."""
 
 
 def _start(reading: Training, value: Value) -> int | None:
@@ -195,7 +196,9 @@ def _start(reading: Training, value: Value) -> int | None:
     if value.kind == "item" and "best" in value.name:
         return RESTORED
     if isinstance(number, int | float) and not isinstance(number, bool):
-        return (number >= 999) - (number <= -999) if number else 0
+        if 0 < abs(number) < 999:
+            return REACHABLE
+        return (number > 0) - (number < 0)
     if value.kind == "name" and value.name.rpartition(".")[2] in INFINITE:
         return 1
     if value.kind == "call":
