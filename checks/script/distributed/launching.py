@@ -189,7 +189,7 @@ def jobs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for setting in lines:
         kind, _, name = setting.key.partition(".")
         if kind == "piped":
-            message = "$? is that of tee: a training that fails counts as done"
+            message = "$? is that of tee: what fails counts as done"
             yield Match(setting.span, message, "warn")
         elif kind == "late":
             yield Match(

@@ -152,7 +152,7 @@ def padding_averaged(reading: Training) -> Iterator[Match]:
             continue
         made = objects.callee(reading, reading.calls[inner.call])
         if made and all(m is not None and m.name == "torch.nn.Embedding" for m in made):
-            yield Match(call.span, "padding counts in the mean: short texts are near 0")
+            yield Match(call.span, "padding counts in the mean, the more the shorter a text is")
 
 
 def padding_counted(reading: Training) -> Iterator[Match]:

@@ -27,7 +27,8 @@ def _left_on(reading: Training) -> Iterator[Match]:
     """fast_dev_run=True, overfit_batches=10 beside a result that is kept."""
     for n in reading.methods("Trainer") if reading.methods(*KEEPS) else ():
         call = reading.calls[n]
-        if not call.name.startswith(PACKAGES):
+        tested = "test" in f"{reading.script.path} {reading.function(call.scope).name}".casefold()
+        if not call.name.startswith(PACKAGES) or tested:
             continue
         for name in ("fast_dev_run", "overfit_batches"):
             value = call.keywords.get(name)
