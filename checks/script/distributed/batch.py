@@ -82,5 +82,10 @@ def in_srun(launch: Launch) -> bool:
     return re.search(r"\b(?:srun|mpirun|mpiexec)\b", launch.prefix) is not None
 
 
+def in_background(launch: Launch) -> bool:
+    """The script goes on while it runs."""
+    return re.search(r"[^&>]&\s*$", launch.text) is not None
+
+
 def place(launch: Launch) -> Span:
     return Span(launch.line, 1, launch.line, 2)
