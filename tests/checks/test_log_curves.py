@@ -44,9 +44,15 @@ GOOD = (
     curve("reward", [0.1 + step / 200 for step in range(120)], "rl.log"),
     curve("reward_spread", [0.3] * 120, "rl.log"),
     curve("eval_loss", [1.0 - step / 50 for step in range(20)]),
+    curve("data_time", [0.01] * 30),
+    curve("iteration_time", [0.5] * 30),
 )
 RISING = [0.9 + n / 40 for n in range(50)]
 BAD = {
+    "waits-for-data": (
+        (curve("data_time", [0.4] * 30), curve("iteration_time", [0.5] * 30)),
+        Status.WARN,
+    ),
     "loss-zero-gradnorm-nan": (
         (loss([2.0, 0.0, 0.0]), curve("grad_norm", [1.0, NAN, NAN])),
         Status.FAIL,
