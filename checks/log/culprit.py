@@ -62,7 +62,7 @@ def _elsewhere(events: list[LogEvent]) -> Culprit | None:
     (usual, alike), (_, others), *_ = Counter(reports.values()).most_common()
     ranks = sorted(rank for rank, own in reports.items() if own != usual)
     if alike == others or len(ranks) > max(1, FEW * len(reports)):
-        return _parted(reports, numbers.pop(), usual)
+        return _parted(reports, numbers.pop() or 0, usual)
     op, numel = reports[ranks[0]]
     return Culprit(
         tuple(ranks),

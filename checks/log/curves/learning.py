@@ -20,8 +20,9 @@ from doctor.checks.log.curves.rewards import OF_POLICY, is_of_policy
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Verdict, fail, note, ok, skip, warn
 
-ENOUGH = 5
-"""Equal values that are no accident. Our own number."""
+ENOUGH, LONG = 5, 40
+"""Equal values that are no accident, and values at the level of guessing among ten classes or more
+(ln 10 is above 2; a discriminator at ln 2 is none) that no start of a run explains. Our own."""
 CLASSES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 100, 1000, 32_000, 50_257, 128_256, 151_936)
 """Numbers of classes, and of tokens in common vocabularies."""
 GUESSED = 0.003
@@ -56,16 +57,35 @@ def _progress(log: Log, loss: Curve) -> Verdict:
         return skip(OF_POLICY)
     if len(values) >= ENOUGH and len(set(values)) == 1:
         return replace(_standing(log, loss, values[0]), places=(place_at(loss, places[0]),))
+    if len(values) >= ENOUGH and (still := _without_gradients(log, loss, values)):
+        return still
     if few := too_few(loss):
         return few
     if not series.is_flat(values):
         return ok(f"the loss went from {values[0]:.4g} to {values[-1]:.4g}")
-    level = _chance(median(values)) or _chance(values[0])
+    guesses = _chance(median(values))
+    level = guesses or _chance(values[0])
     hint, fix = _of_rate(log, loss)
-    return note(
+    is_long = len(values) >= LONG and fix != STILL_WARMS_UP
+    make = warn if guesses and guesses == _chance(values[0]) and is_long and values[0] > 2 else note
+    return make(
         f"the loss hardly changes: {values[0]:.4g} at first, {values[-1]:.4g} at last"
         f"{level or '; a training at its floor looks the same'}{hint}",
         fix=fix,
+    )
+
+
+def _without_gradients(log: Log, loss: Curve, values: list[float]) -> Verdict | None:
+    """A loss that varies with the batches, while the gradient norm is 0 and nothing improves."""
+    norm = partner(log, loss, "grad_norm")
+    norms = values_of(norm) if norm is not None else []
+    third = max(1, len(values) // 3)
+    falls = median(values[-third:]) < (1 - series.FLAT_TOTAL) * median(values[:third])
+    if len(norms) < ENOUGH or any(norms) or falls or not any(values):
+        return None
+    return warn(
+        f"the gradient norm is 0 at all {len(norms):,} logged steps, and the loss goes from "
+        f"{values[0]:.4g} to {values[-1]:.4g}: nothing is trained"
     )
 
 
@@ -143,11 +163,13 @@ def _generalization(log: Log, held_out: Curve) -> Verdict:
         return skip(f"{len(values)} evaluations; fewer than {EVALUATIONS} are not judged")
     best = values.index(min(values))
     final, at = median(values[-AFTER:]), places[best]
-    risen = len(values) - best > AFTER and values[best] > 0 and final > RISEN * values[best]
+    never = best == 0 and _trained_on(log, held_out, held_out.steps[at], HALVED)
+    risen = final > (values[best] if never else RISEN * values[best]) > 0
+    risen = risen and len(values) - best > AFTER
     if not risen or not _trained_on(log, held_out, held_out.steps[at]):
         return ok(f"the loss of the evaluation ends at {final:.4g}, best {values[best]:.4g}")
-    never = best == 0 and _trained_on(log, held_out, held_out.steps[at], HALVED)
-    make = warn if never or final > FAR_RISEN * values[best] else note
+    certain = never and (final > RISEN * values[best] or _chance(values[best]))
+    make = warn if certain or final > FAR_RISEN * values[best] else note
     verdict = make(
         f"the loss of the evaluation was {values[best]:.4g} at {step_at(held_out, at)} and ends at "
         f"{final:.4g}, while that of the training fell"

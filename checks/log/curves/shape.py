@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from doctor._util.median import median
@@ -163,8 +164,9 @@ def _rate(log: Log, rate: Curve) -> Verdict:
         return replace(
             note(f"the learning rate is 0 at {step_at(rate, zero)}, {again}"), places=found
         )
-    is_rounded = _decays(values, zero) and len(values) - zero <= ROUNDED * len(values)
-    return (warn if is_rounded else fail)(
+    if len(values) - zero <= ROUNDED * len(values) and _decays(values, zero) and _is_short(values):
+        return ok("the learning rate is printed as 0 near the schedule's end: too few digits")
+    return fail(
         f"the learning rate is 0 from {step_at(rate, zero)} on, for {len(values) - zero:,} more "
         "logged steps",
         places=(place_at(rate, zero),),
@@ -179,6 +181,12 @@ def _improves(loss: Curve | None) -> bool:
 def _ends(values: list[float], zero: int) -> bool:
     """Whether a schedule decays to zero here, and the run ends with it."""
     return _decays(values, zero) and len(values) - zero <= max(2, len(values) // 20)
+
+
+def _is_short(values: list[float]) -> bool:
+    """Whether all values are multiples of one decimal, so that smaller ones are printed as 0."""
+    digit = 10.0 ** round(math.log10(min(value for value in values if value)))
+    return all(abs(value / digit - round(value / digit)) < 1e-6 for value in values)
 
 
 def _decays(values: list[float], zero: int) -> bool:

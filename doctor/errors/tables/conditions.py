@@ -140,6 +140,24 @@ ROWS = (
         explains=("division-by-zero", "dataset-empty", "data-ends", "index-of-list"),
     ),
     Cause(
+        id="optimizer-not-restored",
+        messages=(
+            r"optimizer (?:state )?(?:was |is )?not (?:found|loaded|restored|in the checkpoint)|"
+            r"(?:fresh|new) optimizer\b|[Nn]o optimizer state|(?:without|not loading|skipping) "
+            r"(?:the )?optimizer|unable to load optimizer|optimizer\.pt (?:not found|is missing)|"
+            r"no_load_optim\s?\.{2,60} True",
+        ),
+        examples=("optimizer state not found in the checkpoint, starting with a fresh optimizer",),
+        why="The run continued from a checkpoint without the state of its optimizer: the moments "
+        "begin at 0 while the learning rate is in the middle of its schedule, so that the first "
+        "steps are far too large.",
+        fix="Save and load optimizer, schedule, scaler and the position in the data with the "
+        "weights (save_only_model=False, resume_from_checkpoint). Where the state is lost, start "
+        "with a warm-up of some hundred steps from the last checkpoint.",
+        role="condition",
+        explains=DIVERGED,
+    ),
+    Cause(
         id="host-memory-nearly-full",
         messages=(
             r"CPU Virtual Memory: {1,4}used = [\d.]{1,12} GB, percent = (?:8[5-9]|9\d|100)\b",

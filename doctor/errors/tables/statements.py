@@ -28,7 +28,8 @@ ROWS = (
             rf"requires? {GENERATION}|only supports? {GENERATION}",
             rf"supported only on {GENERATION}|only supported on (?:CUDA devices with compute|"
             rf"{GENERATION})",
-            r"(?:GPU|device) does ?n[o']t support (?:bf16|bfloat16|fp8|float8|fp16|TF32|FP4)",
+            r"not supported in this architecture|(?:GPU|device) does ?n[o']t support (?:bf16|"
+            r"bfloat16|fp8|float8|fp16|TF32|FP4)",
         ),
         examples=(
             "TypeError: BFloat16 is not supported on MPS",
@@ -157,6 +158,7 @@ ROWS = (
             r"MisconfigurationException|ConfigValueError|DeepSpeedConfigError|\d{1,4} validation "
             r"errors? for \w|omegaconf\.errors\.|hydra\.errors\.",
             r"yaml\.(?:scanner\.ScannerError|parser\.ParserError|constructor\.ConstructorError)",
+            r"Template \w{1,40} does not exist",
         ),
         examples=(
             "MisconfigurationException: Invalid type provided for checkpoint_callback: Expected "

@@ -10,7 +10,7 @@ _NAMES = sorted({*ALIASES, *STEPS}, key=len, reverse=True)
 EVALUATION = ("val", "valid", "validation", "eval", "test", "dev")
 """A name after one of these words and a space is of an evaluation."""
 OF_EVALUATION = re.compile(
-    rf"(?<![\w/.-])(?:{'|'.join(EVALUATION)}|evaluation)(?![\w/.-])(?!\w* (?:every|interval))".encode()
+    rf"(?<![\w/.-])(?:{'|'.join(EVALUATION)}|evaluation)(?![\w/.-])(?! every)".encode()
 )
 """Such a word before a row's loss, without "train", makes it that of an evaluation."""
 
