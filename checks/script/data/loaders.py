@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
@@ -28,6 +29,8 @@ def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match
         target = target or (hook if hook.endswith(("_loader", "_dataloader")) else "")
         if dropped is not None and dropped.literal is True and is_held_out(target):
             yield Match(call.span, f"{target} drops the samples of its last batch")
+        if _is_inverted(call):
+            yield Match(call.span, "data for training stay in their order: shuffle is inverted")
         loops = [reading.script.loops[n] for n in reading.loops_of(call)]
         labelled = any("_" not in loop.targets for loop in loops)
         if labelled and _is_unshuffled(reading, call) and reading.trains_on(call):
@@ -44,6 +47,27 @@ def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match
     yield from _moved_in_workers(reading)
     yield from _normalized_first(reading)
     yield from _one_generator(reading)
+
+
+NOT_TRAINING = re.compile(r"not\s+(?:\w+\.)?(?:is_?|for_)?train(?:ing)?|"
+                          r"(?:\w+\.)?\w+\s*!=\s*['\"]train(?:ing)?['\"]|"
+                          r"['\"]train(?:ing)?['\"]\s*!=\s*(?:\w+\.)?\w+|"
+                          r"(?:\w+\.)?\w+\s*==\s*['\"](?:val|valid|test|eval)['\"]|"
+                          r"(?:\w+\.)?\w+\s+in\s+[(\[{]\s*['\"](?:val|valid|test|eval)['\"].*")
+FOR_TRAINING = re.compile(r"(?:\w+\.)?(?:is_?|for_)?train(?:ing)?|"
+                          r"(?:\w+\.)?\w+\s*==\s*['\"]train(?:ing)?['\"]")
+
+
+def _is_inverted(call: Call) -> bool:
+    """shuffle=not train, shuffle=split != "train", shuffle=False if train else True."""
+    shuffle = call.keywords.get("shuffle") or (call.args[2] if len(call.args) > 2 else None)
+    if shuffle is None or {"sampler", "batch_sampler"} & call.keywords.keys() or call.unpacked:
+        return False
+    if shuffle.kind == "choice":
+        given = tuple(each.literal for each in shuffle.items)
+        asked = NOT_TRAINING if given == (True, False) else FOR_TRAINING
+        return given in ((True, False), (False, True)) and bool(asked.fullmatch(shuffle.text))
+    return shuffle.kind == "test" and bool(NOT_TRAINING.fullmatch(shuffle.text))
 
 
 def _is_unshuffled(reading: Training, call: Call) -> bool:
@@ -266,7 +290,7 @@ RULES = (
         why="Images in the order of their classes teach the last class of a batch; a dropped last "
         "batch changes the metric; workers that touch CUDA raise.",
         fires=(
-            "a loader over a training set of torchvision without shuffle",
+            "a loader over a training set of torchvision without shuffle; shuffle=not train",
             "drop_last=True of a loader for validation or test",
             "a random generator that a dataset makes in __init__, or the file at its start, and "
             "uses in __getitem__, and workers",
