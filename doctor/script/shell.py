@@ -25,7 +25,8 @@ LONG = {
     "e": "error", "p": "partition", "J": "job-name",
 }  # fmt: skip
 ASSIGNMENT = re.compile(r"^\s*(?P<how>export\s+|declare\s+-x\s+|local\s+|readonly\s+)?"
-                        r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;&|]*)"
+                        r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|\$\([^)]*\)|"
+                        r"\$\{[^}]*\}[^\s;&|]*|[^\s;&|]*)"
                         r"(?P<rest>.*)$")  # fmt: skip
 ARRAY = re.compile(r"^[ \t]*(\w+)=\((.{0,4000}?)\)[ \t]*$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(
