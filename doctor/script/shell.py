@@ -43,7 +43,13 @@ def read_shell(path: str, data: bytes) -> Script | None:
     if len(data) > LIMIT or not LAUNCHERS.search(data.decode("utf-8", "replace")):
         return None
     text = data.decode("utf-8", "replace")
-    settings = [*_directives(text), *_variables(text), *_cut(text), *_waits(text), *piped(text, LAUNCHERS)]
+    settings = [
+        *_directives(text),
+        *_variables(text),
+        *_cut(text),
+        *_waits(text),
+        *piped(text, LAUNCHERS),
+    ]
     known = {
         s.key.partition(".")[2]: str(s.value)
         for s in settings

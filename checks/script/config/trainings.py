@@ -124,8 +124,9 @@ def _ends_early(each: Options, whole: float) -> Iterator[Match]:
     rounds = each.number("eval_steps") or 0
     if rounds > whole:
         message = f"max_steps: {whole:g} overrides num_train_epochs, before the first evaluation"
-        severity = None if each.on("load_best_model_at_end") else "warn"
-        yield Match(each.span("max_steps"), f"{message}, of step {rounds:g}", severity)
+        message += f", of step {rounds:g}"
+        loads = each.on("load_best_model_at_end")
+        yield Match(each.span("max_steps"), message, None if loads else "warn")
 
 
 def _precision(each: Options, kind: str) -> Iterator[Match]:

@@ -127,7 +127,7 @@ def special_tokens_twice(reading: Training, machine: ScriptMachine) -> Iterator[
         if (value := reading.calls[n].keywords.get("tokenize")) is not None
         and value.literal is False
     }
-    columns = _rendered_columns(reading, rendered)
+    columns = _rendered_columns(reading, rendered) if not reading.mentions("add_bos") else {}
     for number, call in enumerate(reading.calls) if rendered else ():
         if not call.args or "add_special_tokens" in call.keywords or call.unpacked:
             continue
@@ -146,9 +146,7 @@ def special_tokens_twice(reading: Training, machine: ScriptMachine) -> Iterator[
                 yield Match(call.span, message, undecided=reason)
 
 
-def _rendered_columns(
-    reading: Training, rendered: set[int]
-) -> dict[str, set[tuple[object, str]]]:
+def _rendered_columns(reading: Training, rendered: set[int]) -> dict[str, set[tuple[object, str]]]:
     """Columns that a function for map() fills with rendered texts only, and by which tokenizer."""
     found: dict[str, set[tuple[object, str]]] = {}
     other: set[str] = set()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.data.samplers import is_inverted
 from doctor.checks.script.loop.order import calls_reached
 from doctor.checks.script.naming import is_held_out
 from doctor.checks.script.rule import Match, Rule
@@ -29,7 +29,7 @@ def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match
         target = target or (hook if hook.endswith(("_loader", "_dataloader")) else "")
         if dropped is not None and dropped.literal is True and is_held_out(target):
             yield Match(call.span, f"{target} drops the samples of its last batch")
-        if _is_inverted(call):
+        if is_inverted(call):
             yield Match(call.span, "data for training stay in their order: shuffle is inverted")
         loops = [reading.script.loops[n] for n in reading.loops_of(call)]
         labelled = any("_" not in loop.targets for loop in loops)
@@ -47,27 +47,6 @@ def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match
     yield from _moved_in_workers(reading)
     yield from _normalized_first(reading)
     yield from _one_generator(reading)
-
-
-NOT_TRAINING = re.compile(r"not\s+(?:\w+\.)?(?:is_?|for_)?train(?:ing)?|"
-                          r"(?:\w+\.)?\w+\s*!=\s*['\"]train(?:ing)?['\"]|"
-                          r"['\"]train(?:ing)?['\"]\s*!=\s*(?:\w+\.)?\w+|"
-                          r"(?:\w+\.)?\w+\s*==\s*['\"](?:val|valid|test|eval)['\"]|"
-                          r"(?:\w+\.)?\w+\s+in\s+[(\[{]\s*['\"](?:val|valid|test|eval)['\"].*")
-FOR_TRAINING = re.compile(r"(?:\w+\.)?(?:is_?|for_)?train(?:ing)?|"
-                          r"(?:\w+\.)?\w+\s*==\s*['\"]train(?:ing)?['\"]")
-
-
-def _is_inverted(call: Call) -> bool:
-    """shuffle=not train, shuffle=split != "train", shuffle=False if train else True."""
-    shuffle = call.keywords.get("shuffle") or (call.args[2] if len(call.args) > 2 else None)
-    if shuffle is None or {"sampler", "batch_sampler"} & call.keywords.keys() or call.unpacked:
-        return False
-    if shuffle.kind == "choice":
-        given = tuple(each.literal for each in shuffle.items)
-        asked = NOT_TRAINING if given == (True, False) else FOR_TRAINING
-        return given in ((True, False), (False, True)) and bool(asked.fullmatch(shuffle.text))
-    return shuffle.kind == "test" and bool(NOT_TRAINING.fullmatch(shuffle.text))
 
 
 def _is_unshuffled(reading: Training, call: Call) -> bool:

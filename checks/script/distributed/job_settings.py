@@ -105,9 +105,7 @@ def _expanded(reading: Training, text: str) -> str:
             held.setdefault(name, set()).add(str(setting.value))
     plain = {name: values.pop() for name, values in held.items() if len(values) == 1}
     for _ in range(4):
-        text = re.sub(
-            r"\$\{?(\w+)\}?", lambda m: plain[m[1]] if m[1] in plain else m[0], text
-        )
+        text = re.sub(r"\$\{?(\w+)\}?", lambda m: plain[m[1]] if m[1] in plain else m[0], text)
     return text
 
 

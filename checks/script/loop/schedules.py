@@ -180,7 +180,7 @@ def _absolute_rates(reading: Training) -> Iterator[Match]:
         made = [reading.calls[n] for n in reading.optimizers if call.args and (
             call.args[0].name in reading.calls[n].targets)]  # fmt: skip
         if not made or any((rate := m.keywords.get("lr")) is None
-                           or evaluate.literals(reading, rate, m) & {1, 1.0}
+                           or evaluate.literals(reading, rate, m) & {1}
                            for m in made):  # fmt: skip
             continue
         own = {m.keywords["lr"].name.rpartition(".")[2] for m in made} - {""}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loss.rebuilt import loss_rebuilt
 from doctor.checks.script.outcomes import UNKNOWN, VIEWS, outcomes
 from doctor.checks.script.rule import Find, Match, Rule
 from doctor.checks.script.training import Training
@@ -191,60 +192,6 @@ def _is_output(reading: Training, value: Value, call: Call) -> bool:
             reading, Value("name", name=inner.receiver), inner
         )
     return reading.key(inner.name, inner.scope) in reading.trained_names
-
-
-REBUILT = ("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.Tensor",
-           "torch.autograd.Variable")  # fmt: skip
-
-
-def loss_rebuilt(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.backwards:
-        call = reading.calls[number]
-        name = reading.loss_name(call)
-        values = objects.last_definition(reading, name, call) if name else []
-        if not name and call.receiver_call >= 0:
-            name, values = "the loss", [Value("call", call=call.receiver_call)]
-        values = [inner for each in values for inner in _returned(reading, each)]
-        if values and all(_starts_graph(reading, each) for each in values):
-            message = f"{name} starts a graph of its own: nothing before it gets gradients"
-            yield Match(call.span, message)
-
-
-def _returned(reading: Training, value: Value) -> list[Value]:
-    """What a function or a module of this file returns as the loss; else the value itself."""
-    part = value.items if value.kind == "item" and len(value.items) == 2 else (value, None)
-    call = reading.calls[part[0].call] if part[0] is not None and part[0].kind == "call" else None
-    if call is None:
-        return [value]
-    made = {m.name if m is not None else "" for m in objects.callee(reading, call)}
-    owner = made.pop() if len(made) == 1 else ""
-    function = (
-        objects.method_of(reading, owner, "forward")
-        if owner in reading.modules
-        else reading.target_function(call)
-    )
-    index = part[1].literal if part[1] is not None else None
-    found = []
-    each = reading.function(function or 0)
-    for returned, (position, arms) in zip(each.returns, each.exits, strict=True):
-        if isinstance(index, int) and returned.kind == "list" and index < len(returned.items):
-            returned = returned.items[index]
-        held = evaluate.definitions(reading, returned.name, function or 0, position, arms)
-        grows = any(a.augmented and a.target == returned.name and a.scope == function
-                    for a in reading.script.assignments)  # fmt: skip
-        found += [returned] if returned.kind != "name" or grows else [a.value for a in held]
-    return found if function is not None else [value]
-
-
-def _starts_graph(reading: Training, value: Value) -> bool:
-    if value.kind != "call":
-        return False
-    made = reading.calls[value.call]
-    wants = made.keywords.get("requires_grad")
-    if made.method == "requires_grad_" and made.receiver_call >= 0:
-        inner = reading.calls[made.receiver_call]
-        return inner.name in REBUILT or inner.method in ("detach", "item")
-    return made.name in REBUILT and wants is not None and wants.literal is True
 
 
 def _table(

@@ -58,9 +58,7 @@ def is_vector(reading: Training, value: Value, scope: int, position: int, depth:
     return inner is not None and is_vector(reading, inner, made.scope, value.call, depth - 1)
 
 
-def _is_vector_named(
-    reading: Training, name: str, scope: int, position: int, depth: int
-) -> bool:
+def _is_vector_named(reading: Training, name: str, scope: int, position: int, depth: int) -> bool:
     if evaluate.is_parameter(reading, scope, name):
         sites = [reading.calls[n] for n in reading.call_sites.get(scope, ())]
         given = [evaluate.argument_of(reading, s, scope, name) for s in sites]

@@ -122,9 +122,7 @@ def _assigned_of(reading: Training, number: int) -> set[str]:
         return set()
     parts = returns[0].items if returns[0].kind == "list" else returns
     places = [n for n, part in enumerate(parts) if part.kind == "call" and part.call == number]
-    return {
-        site.targets[n] for site in sites for n in places if len(site.targets) == len(parts)
-    }
+    return {site.targets[n] for site in sites for n in places if len(site.targets) == len(parts)}
 
 
 def _kept_repeats(reading: Training, prepared: set[str]) -> Iterator[Match]:

@@ -11,7 +11,6 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
-
 NORMED = re.compile(r"(?:wide_)?res(?:net|next)|densenet|mobilenet|efficientnet|regnet|inception|"
                     r"googlenet|shufflenet|mnasnet|vgg\d+_bn")  # fmt: skip
 """Networks of torchvision and timm with batch norms, by their names."""
