@@ -22,32 +22,32 @@ def piped(text: str, launchers: re.Pattern[str]) -> Iterator[Setting]:
     if re.search(r"pipefail|PIPESTATUS", text):
         return
     commands = list(_commands(text))
-    for index, (number, command) in enumerate(commands):
+    for index, (number, end, command) in enumerate(commands):
         tee = TEE.search(command)
         if tee is None or command.lstrip().startswith("#"):
             continue
-        following = next((each for _, each in commands[index + 1 :] if each.strip()), "")
+        following = next((each for *_, each in commands[index + 1 :] if each.strip()), "")
         span = Span(number, 1, number, 2)
         starts = launchers.search(command) is not None
         decides = tee["then"] and not HARMLESS.match(tee["next"])
         if re.search(r"\$\?", following):
-            yield Setting("piped.status", following.strip()[:40], span)
+            yield Setting("piped.status", following.strip()[:40], Span(end, 1, end, 2))
         elif starts and (CONDITION.match(command) or decides):
             yield Setting("piped.condition", command.strip()[:40], span)
         elif starts and STOPS.search(text) and (
-            what := _deleted(command, [each for _, each in commands[index + 1 :]])
+            what := _deleted(command, [each for *_, each in commands[index + 1 :]])
         ):  # fmt: skip
             yield Setting("piped.deleted", what, span)
 
 
-def _commands(text: str) -> Iterator[tuple[int, str]]:
-    """Commands on one line each, with the number of their first line."""
+def _commands(text: str) -> Iterator[tuple[int, int, str]]:
+    """Commands on one line each, with the numbers of their first and last lines."""
     current, first = "", 0
     for number, line in enumerate(text.splitlines(keepends=True), 1):
         first = first if current else number
         current += line
         if not re.search(r"\\\r?\n?$", line):
-            yield first, CONTINUED.sub(" ", current).rstrip("\n")
+            yield first, number, CONTINUED.sub(" ", current).rstrip("\n")
             current = ""
 
 

@@ -216,9 +216,9 @@ def _unchanged(reading: Training, name: str, size: Value, call: Call) -> bool:
         each.receiver == name and each.method.endswith("_") and each.scope == call.scope
         for each in reading.calls
     )
-    return bool(read) and not in_place and not any(
-        read[0].span.order < a.span.order < call.span.order or a.augmented for a in own
-    )  # fmt: skip
+    if not read or in_place or any(a.augmented for a in own):
+        return False
+    return not any(a.span.order > read[0].span.order and a.position <= number for a in own)
 
 
 RULES = (
