@@ -79,15 +79,19 @@ ROWS = (
             r"device kernel image is invalid",
             r"PTX JIT compilation failed",
             r"CUDA_ERROR_INVALID_IMAGE",
+            r"named symbol not found",
         ),
         examples=(
             "CUDA error: device kernel image is invalid",
             "RuntimeError: Triton Error [CUDA]: a PTX JIT compilation failed",
             "cuModuleLoadData: CUDA_ERROR_INVALID_IMAGE (200)",
+            "Error named symbol not found at line 529 in file /src/csrc/ops.cu",
         ),
-        why="The driver cannot load the code that was built for the GPU.",
+        why="The driver cannot load the code that was built for the GPU, or a library has no code "
+        "for this GPU.",
         fix="The GPU's code could not be loaded: reinstall torch, and check that ptxas and the "
-        "build are not newer than the driver (DRV002).",
+        "build are not newer than the driver (DRV002). Where a library's own file is named "
+        "(bitsandbytes ops.cu), install a build of it for this GPU and for torch's CUDA.",
         owner=Owner.ENVIRONMENT,
         sources=("cuda-minor-compatibility",),
         next_check="DRV002",
