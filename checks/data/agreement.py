@@ -266,6 +266,30 @@ MEANINGS: Meanings = {
         "Divide the sound by 32768, or let the feature extractor normalize it.",
         least=0.5,
     ),
+    "code in column": Meaning(
+        "values in column {0} of {fields} are {1}, and all others from about {2} to {3}: a code "
+        "for what is missing, such as -999 before it was scaled",
+        "Read the code as missing (na_values= of pandas.read_csv), fill it in, and add a column "
+        "that marks it, before the columns are scaled.",
+        least=0.005,
+    ),
+    "rows displaced": Meaning(
+        "words that occur once in each of {fields} stand a few rows apart, as after lines were "
+        "dropped from one side",
+        "Join the two sides first (zip, or merge on a key), then drop pairs: lines that are left "
+        "out of one side move all behind them.",
+    ),
+    "positive of another": Meaning(
+        "rows have a {fields} that another query of their batch has, too, where all other rows "
+        "count as negatives",
+        "Shuffle, and draw batches without duplicates (BatchSamplers.NO_DUPLICATES), or mask equal "
+        "positives in the loss.",
+        least=0.1,
+    ),
+    "negative is positive": Meaning(
+        "negatives are items that the same user has as positives",
+        "Draw a negative again while it is in the items of the user.",
+    ),
     "files unpaired": Meaning(
         "files of {fields} stand beside a file of another name, whose partner is elsewhere",
         "Sort both lists, or build one from the names of the other.",

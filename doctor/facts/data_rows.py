@@ -48,7 +48,11 @@ RelationKind = Literal[
     "mask against padding", "stop before answer", "start before answer", "seed in row",
     "map turned", "target broadcast", "column unscaled", "row not finite",
     "entities in text", "label in text", "special predicted", "borders wrong",
-    "label ignored otherwise",
+    "label ignored otherwise", "positive of another", "step changes nothing",
+    "negative is positive", "code in column", "rows displaced", "sound rates mixed",
+    "fitted on eval", "scaled apart", "group in both", "time overlaps", "nearly in train",
+    "weights inverted", "weights of other rows", "parts share nodes",
+    "boxes in a corner", "batch ends a class",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 

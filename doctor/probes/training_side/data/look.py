@@ -20,6 +20,7 @@ from . import (
     files,
     finite_rows,
     held_tokenizer,
+    joined,
     keeper,
     numbering,
     offsets,
@@ -36,8 +37,6 @@ from . import (
 
 HANG_SECONDS = 60.0
 """In which the loader delivers no batch."""
-COMPARED = 3.0
-"""Times --sample-time in which the rows of a split are compared."""
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
@@ -113,13 +112,20 @@ class Look:
             return
         if other is not None:
             note(numbering=observing.attempt(lambda: numbering.of_splits(train, other), None))
-        seconds = COMPARED * float(self.request["seconds"])
+        seconds = float(self.request["seconds"])
         with wire.stage("compare rows"):
             try:
                 written = written_rows.WrittenRows()
-                finite = finite_rows.FiniteRows(train)
-                content = rows.read(train, seconds, written.add if train.by_row else finite.add)
+                finite, pairs = finite_rows.FiniteRows(train), joined.Joined()
+                add = written.add if train.by_row else finite.add
+
+                def each(row: Foreign, number: int) -> None:
+                    add(row, number)
+                    pairs.add(row, number)
+
+                content = rows.read(train, seconds, each)
                 found = written.records(content.complete) + finite.records()
+                found += observing.attempt(pairs.records, [])
                 note(relations=found)
                 broken = observing.attribute(train.items, "broken")
                 note(repeats=rows.repeats(content), broken=named(broken) if broken else None)

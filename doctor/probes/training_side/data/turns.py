@@ -3,7 +3,6 @@ drawn several times, and the draws of each compared."""
 
 from __future__ import annotations
 
-import time
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
@@ -14,7 +13,7 @@ from .documents import host
 from .inputs import image_of
 from .targets import Source, as_batch, size
 
-SAMPLES, DRAWS, SECONDS = 6, 6, 3.0
+SAMPLES, DRAWS = 6, 6
 BOXES = ("boxes", "bbox", "bboxes", "keypoints")
 ALIKE, CLEARLY = 0.9, 0.1
 """Correlation of a draw with the turned one, and how much more than with the draw as it is. Our own
@@ -30,13 +29,12 @@ def of_samples(source: Source) -> Dict[str, Any]:
     count = size(dataset) or 0
     if not hasattr(dataset, "__getitem__") or not count:
         return {}
-    deadline = time.monotonic() + SECONDS
     turned = followed = 0
     for index in range(0, count, -(-count // SAMPLES)):
         draws: List[Drawn] = []
         for _ in range(DRAWS):
             drawn = draw(dataset[index])
-            if drawn is None or time.monotonic() > deadline:
+            if drawn is None:
                 return {"turned": turned, "followed": followed}
             draws.append(drawn)
         for first, other in ((draws[n], draws[n + 1]) for n in range(DRAWS - 1)):
