@@ -35,10 +35,9 @@ def agreed(data: Data) -> Verdict:
 
 
 def _agreed(split: Split) -> Verdict:
-    agreement = split.agreement
+    agreement, related = split.agreement, verdicts(split.relations, MEANINGS)
     if agreement is None:
-        return skip("the batches have no tensors")
-    related = verdicts(split.relations, MEANINGS)
+        return worst(*related) if related else skip("the batches have no tensors")
     found = (
         _beyond(agreement)
         or _targets(agreement)
@@ -274,8 +273,8 @@ MEANINGS: Meanings = {
         least=0.005,
     ),
     "rows displaced": Meaning(
-        "words that occur once in each of {fields} stand a few rows apart, as after lines were "
-        "dropped from one side",
+        "rows have the rare words of {fields}, as numbers and names, some rows apart: one side is "
+        "displaced against the other",
         "Join the two sides first (zip, or merge on a key), then drop pairs: lines that are left "
         "out of one side move all behind them.",
     ),
@@ -289,6 +288,31 @@ MEANINGS: Meanings = {
     "negative is positive": Meaning(
         "negatives are items that the same user has as positives",
         "Draw a negative again while it is in the items of the user.",
+    ),
+    "sound rates mixed": Meaning(
+        "files of sound have another rate than most ({1} Hz beside {0} Hz), and the source "
+        "of TARGET reads no rate",
+        "Read the rate with each file, and resample it to the one that the features expect "
+        "(torchaudio.functional.resample, librosa.load(sr=)).",
+        least=0.01,
+    ),
+    "weights inverted": Meaning(
+        "weights of {fields} grow with their class: {1} for one of {0} rows, {3} for one of {2}",
+        "Divide by the counts: weight = counts.sum() / (len(counts) * counts), in the order of the "
+        "numbers of the classes.",
+        single=True,
+    ),
+    "positive weight inverted": Meaning(
+        "pos_weight is {0}, with {1} rows of class 1 and {2} of class 0",
+        "pos_weight = rows of class 0 / rows of class 1.",
+        single=True,
+    ),
+    "weights of other rows": Meaning(
+        "the weights of the sampler are {0} numbers, as one for each class, and rows of each class "
+        "have several of them: they belong to other rows",
+        "Make the weights from the labels in the order of the dataset that the loader reads: "
+        "class_weights[labels].",
+        single=True,
     ),
     "files unpaired": Meaning(
         "files of {fields} stand beside a file of another name, whose partner is elsewhere",

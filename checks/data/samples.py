@@ -104,6 +104,9 @@ DISTINCT = Check(
 )
 
 
+RARE = 1.5
+"""Batches for one that a permutation would give one class: else most samples are of one class.
+Our own number."""
 SORTED = 0.75
 """Share of batches of one class; where a class ends, a batch has two. Our own number."""
 
@@ -180,6 +183,10 @@ def _order(mixing: Mixing, split: Split) -> Verdict:
         return (
             note(f"{text}; a sampler of its own chooses them") if mixing.own_order else warn(text)
         )
+    if enough and mixing.classes > 1 and mixing.runs == mixing.classes and not mixing.own_order:
+        if mixing.drawn * RARE < mixing.batches:
+            text = f"{mixing.samples:,} samples come in {mixing.runs} stretches of one class each"
+            return warn(f"{text}: the rows are sorted by their class, and nothing shuffles them")
     if mixing.kinds > 1:
         return note(f"batches have {mixing.kinds} different structures")
     return passed(f"{mixing.distinct:,} of {mixing.samples:,} samples are different", split)
@@ -199,6 +206,7 @@ MIXED = Check(
     ),
     warns=(
         "three quarters of 8 or more batches have one class, and all together several",
+        "64 or more samples come in one stretch for each class",
         "at least 1 % of 32 or more samples are empty, or have one value everywhere",
         "32 or more samples have one class",
     ),

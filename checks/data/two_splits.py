@@ -25,6 +25,30 @@ MEANINGS: Meanings = {
         ALIKE,
         single=True,
     ),
+    "scaled apart": Meaning(
+        "columns of {fields} have mean 0 and spread 1 in each split for itself: eval was scaled by "
+        "its own numbers",
+        "Fit the scaler on train alone, and transform eval by it: transform(), not "
+        "fit_transform().",
+        least=0.0,
+    ),
+    "fitted on eval": Meaning(
+        "columns of {fields} have mean 0 and spread 1 in both splits together, and not in train: "
+        "they were scaled before the split",
+        "Split first, then fit the scaler on train alone.",
+        least=0.0,
+    ),
+    "group in both": Meaning(
+        "rows of eval have a {fields} that rows of train have, too",
+        "Split by it (GroupShuffleSplit), so that eval holds none that was trained on.",
+        least=0.2,
+    ),
+    "nearly in train": Meaning(
+        "rows of eval are a {fields} of train that was changed a little, as in case, brightness or "
+        "by a flip",
+        "Split before copies are made or changed, and remove near copies across the splits.",
+        least=0.02,
+    ),
     "windows shared": Meaning(
         "windows of eval lie in windows of train, at other places of the same series",
         "Split the series by time, or by what it belongs to, before windows are cut from it.",

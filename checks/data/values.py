@@ -119,7 +119,10 @@ def bounded(data: Data) -> Verdict:
         return fail(f"{text} of the row, which comes after the one that is predicted")
     if offset.crossing:
         text = f"the loss of {offset.crossing} positions of a second document depends on the first"
-        return warn(f"{text} one in its row, though position_ids mark the border", fix=PACKED)
+        summary = f"{text} one in its row, though position_ids mark the border"
+        if split.labels.prompts:  # documents of a pretraining are often packed like this
+            return warn(summary, fix=PACKED)
+        return note(summary, fix=PACKED)
     packed = "" if offset.crossing is None else ", and of packed documents on their own tokens"
     return ok(f"the loss of {offset.positions} positions depends on earlier tokens alone{packed}")
 
@@ -145,9 +148,10 @@ BOUNDED = Check(
     "generation is noise.",
     passes=("changing a label changes gradients of earlier tokens alone, and of its own document",),
     warns=(
-        "a packed document's loss depends on another one of its row",
+        "the loss of a packed answer depends on another document of its row",
         "lengths divide half of 32 or more rows into documents, and position_ids run on",
     ),
+    notes=("the same of documents that are trained as a whole, which may be meant",),
     fails=("the loss of nearly every position depends on the last token of the row",),
     fix="Make attention causal: is_causal=True, or a mask of torch.triu.",
     owner=Owner.JOB,

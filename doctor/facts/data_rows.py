@@ -51,7 +51,8 @@ RelationKind = Literal[
     "label ignored otherwise", "positive of another", "step changes nothing",
     "negative is positive", "code in column", "rows displaced", "sound rates mixed",
     "fitted on eval", "scaled apart", "group in both", "time overlaps", "nearly in train",
-    "weights inverted", "weights of other rows", "parts share nodes",
+    "weights inverted", "weights of other rows", "positive weight inverted",
+    "parts share nodes",
     "boxes in a corner", "batch ends a class",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
@@ -199,6 +200,8 @@ class Mixing(Section, frozen=True, kw_only=True):
     """Where all samples have one class: whether the loss changes with it; None: not measured."""
     single: int = 0
     """Batches of one class."""
+    runs: int = 0
+    """Stretches of samples of one class, as they come."""
     drawn: float = 0.0
     """The mean number of those where the same samples are permuted."""
     own_order: bool = False

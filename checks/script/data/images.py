@@ -17,6 +17,8 @@ MASKS = {"mask", "masks", "seg", "segmentation", "label", "labels", "lbl", "targ
 SMOOTH = re.compile(r"BILINEAR|BICUBIC|LANCZOS|ANTIALIAS|INTER_(?:LINEAR|CUBIC|AREA)|bilinear|"
                     r"bicubic")  # fmt: skip
 NEAREST = re.compile("nearest", re.IGNORECASE)
+ALSO = re.compile(r"(\w+)(?:\[[^\]]*\])?(?:\.(?:float|unsqueeze|to|type)\([^()]*\))*$")
+"""mask[None, None].float(): the mask in another form."""
 
 
 def read(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -120,6 +122,8 @@ def _subject(call: Call) -> str:
     """What is resized, by its name, where it is named as the result, too."""
     value = call.args[0].name if call.args and call.args[0].kind == "name" else ""
     subject = value or call.receiver
+    if call.args and not value and (same := ALSO.match(render(reading, call.args[0]))):
+        value = same[1]
     if call.name.startswith(("cv2.", "torchvision.", "torch.")):
         subject = value
     return subject if set(words(subject)) & MASKS and "input" not in words(subject) else ""
@@ -133,9 +137,11 @@ def _resized(reading: Training, call: Call) -> Iterator[Match]:
     if not subject or NEAREST.search(text):
         return
     classes = reading.mentions("cross_entropy", "crossentropy", "diceloss", "dice_loss")
+    classes = classes or _is_rounded(reading, subject, call)
     soft = "align_corners" in call.keywords or (
         call.method == "interpolate" and "mode" not in call.keywords
     )
+    soft = soft and not _is_rounded(reading, subject, call)
     if SMOOTH.search(text) and classes and not soft:
         yield Match(call.span, f"{subject} is interpolated: classes are made up at borders")
     elif classes and "interpolation" not in call.keywords and _smooth_by_default(call):
@@ -143,6 +149,14 @@ def _resized(reading: Training, call: Call) -> Iterator[Match]:
             call.span,
             f"{subject} is interpolated bilinearly by default: classes are made up at borders",
         )
+
+
+def _is_rounded(reading: Training, subject: str, call: Call) -> bool:
+    """mask.round().long(): the numbers of classes are brought back after the resizing."""
+    return any(
+        each.method in ("round", "long") and each.scope == call.scope and each.receiver == subject
+        for each in reading.calls
+    )
 
 
 def _smooth_by_default(call: Call) -> bool:

@@ -14,6 +14,8 @@ from .targets import Source, as_batch, size
 
 SAMPLES = 64
 NAMES = ("boxes", "bbox", "bboxes")
+TARGET = {"boxes", "labels", "image_id", "area", "iscrowd"}
+"""The fields of a target as torchvision's references make it."""
 SLACK = 0.02
 """Of the image's size, by which a box may leave it. Our own number."""
 
@@ -79,7 +81,10 @@ def sample_of(sample: Foreign) -> Optional[Tuple[torch.Tensor, torch.Tensor, str
         limit = torch.ones(2)
     form = str(observing.attribute(found, "format", "")).upper()
     last = {name.split(".")[-1] for name in named}
-    return made, limit, "their format" if form.endswith("XYXY") else "", {"boxes", "labels"} <= last
+    stated = "their format" if form.endswith("XYXY") else ""
+    if TARGET <= last and float(limit.max()) > 1:
+        stated = stated or "the form of their target, torchvision's,"
+    return made, limit, stated, {"boxes", "labels"} <= last
 
 
 def leaves(boxes: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:

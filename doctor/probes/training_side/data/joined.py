@@ -1,5 +1,5 @@
-"""Two texts of a row that belong together: whether words that occur once on each side stand in the
-same row, or, for a stretch of rows, a few rows further."""
+"""Two texts of a row that belong together: whether the rare words that they share, as numbers and
+names, stand in the same row, or for a stretch of rows some rows further."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ import os
 import re
 from collections import Counter
 from itertools import combinations
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Set
 
-from ..foreign import Foreign, containers, observing
+from ..foreign import Foreign, containers
 from .relations import relation
 
 MOST_ROWS, MOST_FIELDS, MOST_TEXT = 5_000, 6, 2_000
 WORD = re.compile(r"[^\W_]+")
-NEAR, LEAST_WORDS, RUN = 64, 24, 3
-"""Rows by which one side is displaced at most, words that tell it, and neighbouring words with the
-same displacement: chance gives no such run. Our own numbers."""
+COMMON = 0.05
+"""Share of the rows from which on a word tells nothing. Our own number."""
+NEAR, BLOCK, LEAST, TIMES = 64, 32, 8, 4
+"""Rows by which one side is displaced at most, rows that are displaced alike, those of them that
+share a word there, and times as many as share one in their own row: of 129 places, chance gives
+three or four of 32. Our own numbers."""
 
 
 class Joined:
-    """The words of each text field; `records` has pairs of fields that are displaced."""
+    """The text fields of rows; `records` has the pairs of fields that are displaced."""
 
     def __init__(self) -> None:
         self._fields: Dict[str, List[str]] = {}
@@ -37,41 +40,45 @@ class Joined:
 
     def records(self) -> List[Dict[str, Any]]:
         whole = {n: v for n, v in self._fields.items() if len(v) == self._rows}
-        named = {n: alone(v) for n, v in list(whole.items())[:MOST_FIELDS]}
+        named = {n: words(v) for n, v in list(whole.items())[:MOST_FIELDS]}
         found = []
         for one, other in combinations(named, 2):
-            record = observing.attempt(lambda a=one, b=other: displaced(a, b, named), None)
-            found += [record] if record is not None else []
+            at = displacements(named[one], named[other])
+            moved = [block for block, rows in at.items() if rows]
+            if moved and len(set(at.values())) > 1:  # by one number everywhere, it may be meant
+                rows = [block * BLOCK for block in moved]
+                part, whole = len(moved) * BLOCK, len(at) * BLOCK
+                found.append(relation("rows displaced", part, whole, (one, other), rows))
         return found
 
 
-def alone(texts: List[str]) -> Dict[str, int]:
-    """Words that stand in one row alone, and that row."""
-    rows: Dict[str, int] = {}
-    counts: Counter[str] = Counter()
-    for number, text in enumerate(texts):
-        for word in set(WORD.findall(text.lower())):
-            counts[word] += 1
-            rows[word] = number
-    return {word: row for word, row in rows.items() if counts[word] == 1}
+def words(texts: List[str]) -> List[Set[str]]:
+    """The rare words of each row."""
+    each = [{word for word in WORD.findall(text.lower())} for text in texts]
+    counts = Counter(word for row in each for word in row)
+    most = max(1.0, COMMON * len(each))
+    return [{word for word in row if counts[word] <= most} for row in each]
 
 
-def displaced(one: str, other: str, named: Dict[str, Dict[str, int]]) -> Optional[Dict[str, Any]]:
-    ours, theirs = named[one], named[other]
-    shared = sorted((ours[word], theirs[word] - ours[word]) for word in ours if word in theirs)
-    near = [(row, moved) for row, moved in shared if abs(moved) <= NEAR]
-    if len(near) < LEAST_WORDS or len(near) < 0.5 * len(shared):
-        return None
-    runs = [
-        near[n][0]
-        for n in range(len(near))
-        if near[n][1]
-        and any(
-            all(each[1] == near[n][1] for each in near[at : at + RUN])
-            for at in range(max(0, n - RUN + 1), n + 1)
-            if at + RUN <= len(near)
-        )
-    ]
-    if not runs:
-        return None
-    return relation("rows displaced", len(runs), len(near), (one, other), sorted(set(runs)))
+def displacements(one: List[Set[str]], other: List[Set[str]]) -> Dict[int, int]:
+    """Rows by which the other side of a block of rows is displaced; blocks that do not tell it are
+    left out."""
+    places: Dict[str, List[int]] = {}
+    for row, found in enumerate(other):
+        for word in found:
+            places.setdefault(word, []).append(row)
+    blocks: Dict[int, int] = {}
+    for block in range(len(one) // BLOCK):
+        votes: Counter[int] = Counter()
+        telling = 0
+        for row in range(block * BLOCK, (block + 1) * BLOCK):
+            moves = {at - row for word in one[row] for at in places.get(word, ())}
+            telling += bool(moves)
+            votes.update(move for move in moves if abs(move) <= NEAR)
+        best = max(votes, key=lambda move: (votes[move], -abs(move)), default=0)
+        if votes[best] < max(LEAST, telling / 2):
+            continue
+        if not best or votes[best] >= TIMES * votes[0]:
+            blocks[block] = best
+    return blocks
+

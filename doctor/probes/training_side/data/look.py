@@ -28,10 +28,13 @@ from . import (
     pace,
     reading,
     rows,
+    shared,
+    sounds,
     split_look,
     targets,
     two_splits,
     vocabulary,
+    weighing,
     written_rows,
 )
 
@@ -58,7 +61,9 @@ def main(text: str) -> None:
     request = json.loads(text)
     os.environ.update(OFFLINE)
     keeper.keep()
-    Look(request).run()
+    look = Look(request)
+    look.sounds = sounds.Opened()
+    look.run()
     sys.stdout.flush()
     os._exit(0)  # threads and workers of the user's code do not hold it
 
@@ -74,6 +79,7 @@ class Look:
         self.batches: Dict[str, List[Foreign]] = {}
         """The first ones of each split."""
         self.sending = threading.Lock()
+        self.sounds: Optional[sounds.Opened] = None
 
     def run(self) -> None:
         try:
@@ -153,6 +159,7 @@ class Look:
             lambda: two_splits.windows(train, other),
         )
         each = [observing.attempt(look, None) for look in looks]
+        found += observing.attempt(lambda: shared.of_splits(train, other), [])
         return found + [one for one in each if one is not None]
 
     def _read_vocabulary(self) -> None:
@@ -178,6 +185,8 @@ class Look:
             for batch in look.reading.batches_of(self.request["samples"], self.request["seconds"]):
                 look.add(batch)
         measured = source.name == "train" and self.opened.module is not None
+        if source.name == "train":
+            look.more += self._of_train(source)
         if measured and look.batches:
             assert self.opened.module is not None
             assert self.opened.loss is not None
@@ -186,7 +195,7 @@ class Look:
             look.classes = observing.attempt(
                 lambda: output_classes.beyond(module, loss, look.batches), None
             )
-            look.more = observing.attempt(
+            look.more += observing.attempt(
                 lambda: output_classes.broadcast(module, loss, look.batches[0]), []
             )
             if look.inputs.samples:
@@ -201,6 +210,13 @@ class Look:
             self.split = None
         if measured:
             self._measure(look)
+
+    def _of_train(self, source: targets.Source) -> List[Dict[str, Any]]:
+        """What the target holds beside its batches: weights, and files of sound."""
+        found = observing.attempt(lambda: weighing.of_target(self.opened, source), [])
+        code = code_of(self.request)
+        found += observing.attempt(lambda: sounds.of_source(source, self.sounds, code), [])
+        return found
 
     def _measure(self, look: split_look.SplitLook) -> None:
         """Where the loss reads its labels."""
@@ -226,6 +242,15 @@ class Look:
                     wire.send(note={"split": look.record()})
                     wire.send(answer={"done": True})
                     os._exit(0)
+
+
+def code_of(request: Dict[str, Any]) -> str:
+    """The text of the file of a factory."""
+    try:
+        with open(request.get("file") or "", encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 def note(**fields: Foreign) -> None:
