@@ -289,6 +289,34 @@ MEANINGS: Meanings = {
         "negatives are items that the same user has as positives",
         "Draw a negative again while it is in the items of the user.",
     ),
+    "boxes in a corner": Meaning(
+        "none of {0} boxes reaches beyond {1} of the width and {2} of the height of its image: "
+        "they fit a smaller image",
+        INSIDE,
+        single=True,
+    ),
+    "points not swapped": Meaning(
+        "{0} draws of samples mirror the image and its 17 points, and keep each of these in its "
+        "own place: left is right there",
+        "Exchange left and right points when an image is mirrored: keypoints[[0, 2, 1, 4, 3, ...]].",
+        single=True,
+    ),
+    "parts share nodes": Meaning(
+        "nodes of the second of {fields} are in the first, too",
+        "Divide the nodes once: each is in one of the masks.",
+        least=0.01,
+    ),
+    "edge beyond": Meaning(
+        "edges name nodes beyond the {0} of the graph",
+        "Number the nodes from 0, as the rows of x.",
+        least=0.0,
+    ),
+    "units differ": Meaning(
+        "values in column {0} of {fields} are about {1} times smaller than the others, and spread "
+        "alike: two units",
+        "Bring the column to one unit before it is scaled.",
+        least=0.01,
+    ),
     "sound rates mixed": Meaning(
         "files of sound have another rate than most ({1} Hz beside {0} Hz), and the source "
         "of TARGET reads no rate",

@@ -104,6 +104,8 @@ DISTINCT = Check(
 )
 
 
+MANY = 16
+"""Samples of a class on average, below which a number is one of the sample. Our own number."""
 RARE = 1.5
 """Batches for one that a permutation would give one class: else most samples are of one class.
 Our own number."""
@@ -183,7 +185,8 @@ def _order(mixing: Mixing, split: Split) -> Verdict:
         return (
             note(f"{text}; a sampler of its own chooses them") if mixing.own_order else warn(text)
         )
-    if enough and mixing.classes > 1 and mixing.runs == mixing.classes and not mixing.own_order:
+    one_each = mixing.runs == mixing.classes > 1 and mixing.samples >= MANY * mixing.classes
+    if enough and one_each and not mixing.own_order:
         if mixing.drawn * RARE < mixing.batches:
             text = f"{mixing.samples:,} samples come in {mixing.runs} stretches of one class each"
             return warn(f"{text}: the rows are sorted by their class, and nothing shuffles them")

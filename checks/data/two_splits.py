@@ -26,17 +26,28 @@ MEANINGS: Meanings = {
         single=True,
     ),
     "scaled apart": Meaning(
-        "columns of {fields} have mean 0 and spread 1 in each split for itself: eval was scaled by "
-        "its own numbers",
+        "{0} of {1} columns of {fields} have mean 0 and spread 1, or go from 0 to 1, in each split "
+        "for itself: eval was scaled by its own numbers",
         "Fit the scaler on train alone, and transform eval by it: transform(), not "
         "fit_transform().",
-        least=0.0,
+        single=True,
     ),
     "fitted on eval": Meaning(
-        "columns of {fields} have mean 0 and spread 1 in both splits together, and not in train: "
-        "they were scaled before the split",
+        "{0} of {1} columns of {fields} have mean 0 and spread 1, or go from 0 to 1, in both "
+        "splits together, and not in train: they were scaled before the split",
         "Split first, then fit the scaler on train alone.",
-        least=0.0,
+        single=True,
+    ),
+    "columns reordered": Meaning(
+        "{0} columns of {fields} are distributed in eval like other ones of train: their order "
+        "differs",
+        "Select the columns of both splits by one list of names.",
+        single=True,
+    ),
+    "eval of one class": Meaning(
+        "all {0} rows of eval have one class, of {1} in train",
+        "Shuffle, or divide each class, before the data are split.",
+        single=True,
     ),
     "group in both": Meaning(
         "rows of eval have a {fields} that rows of train have, too",
@@ -44,8 +55,8 @@ MEANINGS: Meanings = {
         least=0.2,
     ),
     "nearly in train": Meaning(
-        "rows of eval are a {fields} of train that was changed a little, as in case, brightness or "
-        "by a flip",
+        "rows of eval have a near copy in train, whose {fields} differs in case, brightness or by "
+        "a flip alone",
         "Split before copies are made or changed, and remove near copies across the splits.",
         least=0.02,
     ),

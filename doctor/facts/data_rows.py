@@ -50,10 +50,11 @@ RelationKind = Literal[
     "entities in text", "label in text", "special predicted", "borders wrong",
     "label ignored otherwise", "positive of another", "step changes nothing",
     "negative is positive", "code in column", "rows displaced", "sound rates mixed",
-    "fitted on eval", "scaled apart", "group in both", "time overlaps", "nearly in train",
+    "fitted on eval", "scaled apart", "group in both", "nearly in train",
     "weights inverted", "weights of other rows", "positive weight inverted",
-    "parts share nodes",
-    "boxes in a corner", "batch ends a class",
+    "columns reordered", "eval of one class", "units differ", "edge beyond",
+    "points not swapped", "parts share nodes",
+    "boxes in a corner",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 

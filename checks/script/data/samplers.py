@@ -197,7 +197,15 @@ RULES = (
         ),
         fix="Pass sampler=DistributedSampler(dataset), without a rank of your own, and omit "
         "shuffle.",
-        needs=("DistributedSampler", "shard", "split_dataset_by_node", "DistributedDataParallel", "DDP", "FullyShardedDataParallel", "fully_shard"),
+        needs=(
+            "DistributedSampler",
+            "shard",
+            "split_dataset_by_node",
+            "DistributedDataParallel",
+            "DDP",
+            "FullyShardedDataParallel",
+            "fully_shard",
+        ),
         sources=("torch-distributed-sampler",),
     ),
     Rule(

@@ -9,13 +9,16 @@ import torch
 from ..foreign import Foreign, containers, observing
 from . import rows
 from .documents import host
-from .relations import Relations
+from .relations import Relations, relation
 from .targets import Source, as_batch, size
 
 SAMPLES = 64
 NAMES = ("boxes", "bbox", "bboxes")
 TARGET = {"boxes", "labels", "image_id", "area", "iscrowd"}
 """The fields of a target as torchvision's references make it."""
+LEAST_IMAGES, LEAST_BOXES, CORNER = 24, 64, 0.7
+"""Images and boxes of which one should reach beyond this share of width and height. Our own
+numbers."""
 SLACK = 0.02
 """Of the image's size, by which a box may leave it. Our own number."""
 
@@ -61,6 +64,25 @@ def backgrounds(source: Source, module: Foreign) -> List[Dict[str, Any]]:
             break
         relations.count("background class", bool((labels == 0).any()), index)
     return relations.records()
+
+
+def in_a_corner(source: Source) -> List[Dict[str, Any]]:
+    """Where no box of many images reaches the right or the lower part: they fit a smaller image."""
+    dataset = rows.dataset_of(source)
+    count = size(dataset) or 0
+    if not count or not observing.has(dataset, "__getitem__"):
+        return []
+    reach, boxes, images = torch.zeros(2), 0, 0
+    for index in range(0, count, -(-count // SAMPLES)):
+        found = sample_of(dataset[index])
+        if found is None:
+            return []
+        if len(found[0]):
+            reach = torch.maximum(reach, (found[0].view(-1, 2, 2).amax((0, 1)) / found[1]))
+            boxes, images = boxes + len(found[0]), images + 1
+    if images < LEAST_IMAGES or boxes < LEAST_BOXES or float(reach.max()) > CORNER:
+        return []
+    return [relation("boxes in a corner", 1, 1, (), (), (boxes, *reach.tolist()))]
 
 
 def is_detector(module: Foreign) -> bool:

@@ -3,6 +3,7 @@ code for what is missing, that was scaled like a measurement."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Dict, List
 
 import torch
@@ -22,6 +23,10 @@ distribution lies next to others. Our own number."""
 ENDS = 0.01
 """Share of the others at each end that their range leaves out; a few may lie far, too."""
 LEAST_AGAIN = 3
+FACTORS = (10, 60, 100, 1000, 3600, 1e6)
+GAP, SAME_UNIT, LEAST_OF_UNIT = 0.6, 0.1, 8
+"""Powers of ten that no value lies in, by which two medians may miss a factor, and different values
+of a group. Our own numbers."""
 
 
 class Codes:
@@ -54,8 +59,33 @@ class Codes:
             if len(whole) < LEAST_ROWS or (steps > 1 and whole.shape[-1] < 2):
                 continue
             for column in range(table.shape[1]):
-                found += coded(name, column, table[:, column])
+                values = table[:, column]
+                found += coded(name, column, values) or units(name, column, values)
         return found
+
+
+def units(name: str, column: int, values: torch.Tensor) -> List[Dict[str, Any]]:
+    """A record where a column has two groups of values, one of which is the other one in another
+    unit: a power of ten, or minutes and hours."""
+    values = values[values.isfinite()].double()
+    if not len(values) or not bool((values > 0).all()):
+        return []
+    logs = values.log10().sort().values
+    gaps = logs[1:] - logs[:-1]
+    at = int(gaps.argmax()) + 1
+    groups = (logs[:at], logs[at:])
+    if float(gaps.max()) < GAP or min(map(len, groups)) < LEAST_OF_UNIT:
+        return []
+    if any(len(torch.unique(each)) < LEAST_OF_UNIT for each in groups):
+        return []
+    factor = float(groups[1].median() - groups[0].median())
+    spreads = [float(each.std()) for each in groups]
+    if max(spreads) > 2 * min(spreads) or max(spreads) > GAP / 2:
+        return []
+    if not any(abs(factor - math.log10(each)) < SAME_UNIT for each in FACTORS):
+        return []
+    fewer = min(map(len, groups))
+    return [relation("units differ", fewer, len(values), (name,), (), (column, 10**factor))]
 
 
 def coded(name: str, column: int, values: torch.Tensor) -> List[Dict[str, Any]]:

@@ -18,7 +18,9 @@ from .views import LABELS
 
 MOST_PAIRS, MOST_BATCHES = 100_000, 2_000
 """Pairs of a user and an item, and batches, that are read."""
-USERS = re.compile(r"(user|users|customer|member|reader|visitor|session|query|u)(_?(id|ids|idx|no))?")
+USERS = re.compile(
+    r"(user|users|customer|member|reader|visitor|session|query|u)(_?(id|ids|idx|no))?"
+)
 ITEMS = re.compile(r"(item|items|movie|product|track|song|article|book|news|i)(_?(id|ids|idx|no))?")
 GOOD = re.compile(r"(pos|positive|positives)(_?(item|items|movie|product|i))?(_?(id|ids|idx))?")
 BAD = re.compile(r"(neg|negative|negatives)(_?(item|items|movie|product|i|j))?s?(_?(id|ids|idx))?")

@@ -81,4 +81,3 @@ def displacements(one: List[Set[str]], other: List[Set[str]]) -> Dict[int, int]:
         if not best or votes[best] >= TIMES * votes[0]:
             blocks[block] = best
     return blocks
-

@@ -117,7 +117,9 @@ class Budget:
         if self.values is not None and row is not None:
             self.values -= row.values
         empty = self.values is not None and self.values < 0
-        return number + 1 >= self.rows or empty or (not number % 64 and time.monotonic() > self._end)
+        return (
+            number + 1 >= self.rows or empty or (not number % 64 and time.monotonic() > self._end)
+        )
 
 
 def is_table(dataset: Foreign) -> bool:

@@ -30,8 +30,12 @@ SIDE, LEAST_IMAGES, MOST_IMAGES = 32, 16, 1024
 SAME_DETAIL, BETWEEN_OTHERS = 0.95, 0.6
 """Correlation of the details of two images that are one photograph, and below which nearly all
 pairs of different images of the data must be. Our own numbers."""
-EXACT, LEAST_COLUMNS = 1e-4, 2
-"""How far the mean of a scaled column may be from 0, and columns that tell. Our own numbers."""
+EXACT, LEAST_COLUMNS, MOSTLY = 1e-4, 2, 0.5
+"""How far the mean of a scaled column may be from 0, columns that tell, and the share of the measured
+ones that are scaled. Our own numbers."""
+LIKE, UNLIKE = 4.0, 12.0
+"""Differences of two means, in errors of it, that chance gives, and that it never does. Our own
+numbers."""
 
 
 def of_splits(train: Source, other: Source) -> List[Dict[str, Any]]:
@@ -127,20 +131,35 @@ def images(ours: List[Foreign], theirs: List[Foreign]) -> Optional[Dict[str, Any
     best = torch.stack([
         (two.flip(axes) if axes else two).flatten(1) @ one.flatten(1).T for axes in ((), (-1,), (-2,))
     ]).max(0).values.max(1).values  # fmt: skip
-    found = [n for n, each in enumerate(best.tolist()) if SAME_DETAIL <= each < 1 - 1e-6]
+    equal = {each.numpy().tobytes() for each in map(grey_of, sampled(ours)) if each is not None}
+    found = [
+        n
+        for n, (each, row) in enumerate(zip(best.tolist(), map(grey_of, sampled(theirs))))
+        if each >= SAME_DETAIL and row is not None and row.numpy().tobytes() not in equal
+    ]
     return relation("nearly in train", len(found), len(two), ("image",), found) if found else None
+
+
+def sampled(each: List[Foreign]) -> List[Foreign]:
+    return each[:: -(-len(each) // MOST_IMAGES) or 1]
+
+
+def grey_of(row: Foreign) -> Optional[torch.Tensor]:
+    """The brightness of a row's image; None where it has none, or a small one."""
+    image = image_of(as_batch(row))
+    if image is None:
+        return None
+    value = host(image[1]).float()[0]
+    grey = value.mean(0 if value.shape[0] in (1, 3, 4) else -1)
+    return grey if min(grey.shape) >= SIDE // 2 else None
 
 
 def details(each: List[Foreign]) -> Optional[torch.Tensor]:
     """The fine structure of images, of mean 0 and length 1."""
     found = []
-    for row in each[:: -(-len(each) // MOST_IMAGES) or 1]:
-        image = image_of(as_batch(row))
-        if image is None:
-            return None
-        value = host(image[1]).float()[0]
-        grey = value.mean(0 if value.shape[0] in (1, 3, 4) else -1)
-        if min(grey.shape) < SIDE // 2:
+    for row in sampled(each):
+        grey = grey_of(row)
+        if grey is None:
             return None
         small = torch.nn.functional.adaptive_avg_pool2d(grey[None, None], SIDE)
         fine = (small - torch.nn.functional.avg_pool2d(small, 3, 1, 1))[0, 0, 1:-1, 1:-1]
@@ -164,25 +183,56 @@ def whole(source: Source, each: List[Foreign]) -> Optional[Tuple[str, torch.Tens
 def scaled(
     ours: Optional[Tuple[str, torch.Tensor]], theirs: Optional[Tuple[str, torch.Tensor]]
 ) -> Optional[Dict[str, Any]]:
-    """Whether the columns have mean 0 and spread 1 in each split for itself, or in both together."""
+    """Whether the columns were scaled in each split for itself, or in both together; or stand in
+    another order."""
     if ours is None or theirs is None or ours[0] != theirs[0]:
         return None
-    one, two = ours[1], theirs[1]
+    name, one, two = ours[0], ours[1], theirs[1]
     if one.shape[1] != two.shape[1]:
         return None
-    alone = [standard(each) for each in (one, two)]
-    together = standard(torch.cat([one, two]))
-    apart = alone[0] & alone[1]
-    joint = together & ~alone[0] & ~alone[1]
-    for kind, columns in (("scaled apart", apart), ("fitted on eval", joint)):
-        count = int(columns.sum())
-        if count >= LEAST_COLUMNS:
-            return relation(kind, count, one.shape[1], (ours[0],))
-    return None
+    for form in (standard, filled):
+        alone = [form(each) for each in (one, two)]
+        together = form(torch.cat([one, two]))
+        each_for_itself, joint = alone[0] & alone[1], together & ~alone[0] & ~alone[1]
+        kinds = (
+            ("scaled apart", each_for_itself, each_for_itself),
+            ("fitted on eval", joint, together),
+        )
+        for kind, columns, scaled_columns in kinds:
+            count, whole_count = int(columns.sum()), int(scaled_columns.sum())
+            if count >= LEAST_COLUMNS and whole_count > MOSTLY * int(measured(one).sum()):
+                return relation(kind, 1, 1, (name,), (), (count, one.shape[1]))
+    moved = reordered(one, two)
+    return relation("columns reordered", 1, 1, (name,), (), (moved,)) if moved else None
+
+
+def measured(values: torch.Tensor) -> torch.Tensor:
+    """Which columns have more values than classes do."""
+    return torch.tensor([len(torch.unique(values[:, n])) > 8 for n in range(values.shape[1])])
 
 
 def standard(values: torch.Tensor) -> torch.Tensor:
-    """The columns whose mean is 0 and whose spread is 1 but for rounding, and that measure."""
-    measured = torch.tensor([len(torch.unique(values[:, n])) > 8 for n in range(values.shape[1])])
+    """The columns whose mean is 0 and whose spread is 1 but for rounding."""
     spread = (values.std(0) - 1).abs() < 1.0 / len(values) + EXACT  # by n or by n - 1
-    return measured & (values.mean(0).abs() < EXACT) & spread
+    return measured(values) & (values.mean(0).abs() < EXACT) & spread
+
+
+def filled(values: torch.Tensor) -> torch.Tensor:
+    """The columns that go from 0 to 1, where one row alone has each end."""
+    low, high = values.min(0).values, values.max(0).values
+    once = ((values == low).sum(0) == 1) & ((values == high).sum(0) == 1)
+    return measured(values) & once & (low.abs() < EXACT**2) & ((high - 1).abs() < EXACT)
+
+
+def reordered(one: torch.Tensor, two: torch.Tensor) -> int:
+    """Columns of eval that are distributed like another one of train, and not like their own."""
+    error = (one.var(0)[:, None] / len(one) + two.var(0)[None] / len(two)).sqrt().clamp(min=1e-12)
+    apart = (one.mean(0)[:, None] - two.mean(0)[None]).abs() / error
+    spreads = (one.std(0)[:, None] / two.std(0)[None].clamp(min=1e-12)).log().abs()
+    like = (apart < LIKE) & (spreads < 0.2)
+    own = like.diagonal()
+    unlike = (apart.diagonal() > UNLIKE) | (spreads.diagonal() > 0.7)
+    moved = [n for n in range(two.shape[1]) if bool(unlike[n]) and int(like[:, n].sum()) == 1]
+    origins = {int(like[:, n].float().argmax()) for n in moved}
+    settled = bool(own[[n for n in range(len(own)) if n not in moved]].all())
+    return len(moved) if len(moved) > 1 and origins == set(moved) and settled else 0

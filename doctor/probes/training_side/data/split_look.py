@@ -12,6 +12,7 @@ from . import (
     codes,
     documents,
     given,
+    graphs,
     inputs,
     interactions,
     label_maps,
@@ -158,6 +159,9 @@ class SplitLook:
         looks += [lambda: row_seeds.of_source(self.source)] if self.source.name == "train" else []
         looks += [lambda: paired_files.of_source(self.source)]
         looks += [lambda: boxes.backgrounds(self.source, self.module)]
+        looks += [lambda: boxes.in_a_corner(self.source)]
+        looks += [lambda: graphs.of_batches(self.batches)]
+        looks += [lambda: turns.points(self.source)] if self.source.name == "train" else []
         counted = record["labels"] or {}
         if self.documents and counted.get("unlabelled") == counted.get("documents"):
             each = self.documents

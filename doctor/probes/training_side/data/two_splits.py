@@ -20,6 +20,8 @@ from .views import LABELS
 MOST_BATCHES = 16
 LEAST = 16
 """Rows of a split whose values are compared."""
+LEAST_OF_ONE = 32
+"""Rows of eval that are of one class by no chance. Our own number."""
 FACTOR = 10.0
 """Between the spreads, or the means in spreads, of two splits. Our own number."""
 DEPTH, READINGS = 4, 4
@@ -108,6 +110,10 @@ def columns_apart(ours: List[torch.Tensor], theirs: List[torch.Tensor]) -> bool:
 
 def of_classes(train: Counter[str], other: Counter[str]) -> Optional[Dict[str, Any]]:
     """Rows of eval whose class no row of train has; both were read to their end."""
+    if len(other) == 1 < len(train) and sum(other.values()) >= LEAST_OF_ONE:
+        if set(other) <= set(train):
+            numbers = (sum(other.values()), len(train))
+            return relation("eval of one class", 1, 1, (), (), numbers)
     absent = [each for each in other if each not in train]
     if not train or not absent:
         return None

@@ -40,9 +40,7 @@ def of_target(opened: Opened, source: Source) -> List[Dict[str, Any]]:
     return found
 
 
-def of_sampler(
-    source: Source, classes: torch.Tensor, counts: torch.Tensor
-) -> List[Dict[str, Any]]:
+def of_sampler(source: Source, classes: torch.Tensor, counts: torch.Tensor) -> List[Dict[str, Any]]:
     sampler = observing.attribute(source.items, "sampler")
     value = observing.attribute(sampler, "weights")
     if not isinstance(value, torch.Tensor) or len(value) != len(classes) or not len(counts):
@@ -70,7 +68,8 @@ def inverted(weight: torch.Tensor, counts: torch.Tensor) -> bool:
     kept.sort()
     if len(kept) < 2 or kept[-1][0] < TIMES * kept[0][0] or kept[-1][1] < TIMES * kept[0][1]:
         return False
-    return all(a[1] <= b[1] * 1.001 for a, b in zip(kept, kept[1:]) if b[0] > a[0])
+    steps = ((kept[n], kept[n + 1]) for n in range(len(kept) - 1))
+    return all(a[1] <= b[1] * 1.001 for a, b in steps if b[0] > a[0])
 
 
 def ends(weight: torch.Tensor, counts: torch.Tensor) -> Tuple[float, ...]:
@@ -90,6 +89,8 @@ def classes_of(source: Source) -> Optional[torch.Tensor]:
     if found is None:
         found = read_classes(dataset, count or 0)
     made = observing.attempt(lambda: torch.as_tensor(found), None)
+    if made is not None and made.dim() == 2 and made.shape[1] == 1:
+        made = made[:, 0]
     if made is None or made.dim() != 1 or len(made) != count:
         return None
     if made.is_floating_point() and not bool((made == made.round()).all()):
