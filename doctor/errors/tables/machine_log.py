@@ -123,21 +123,6 @@ ROWS = (
         sources=("nvml-errors",),
     ),
     Cause(
-        id="vgpu-unlicensed",
-        messages=(r"License Status {1,40}: Unlicensed", r"Failed to acquire(?:/renew)? license"),
-        examples=(
-            "License Status                    : Unlicensed",
-            "nvidia-gridd: Failed to acquire/renew license from license server",
-        ),
-        why="A vGPU without a license works for some minutes, then its driver throttles it and "
-        "refuses CUDA.",
-        fix="Give the guest its license: the token in /etc/nvidia/ClientConfigToken (or "
-        "ServerAddress and FeatureType in gridd.conf), a license server that it reaches, and "
-        "nvidia-gridd running; then nvidia-smi -q says Licensed. Rented: return the machine.",
-        owner=Owner.MACHINE,
-        commands=("nvidia-smi -q | grep -A2 -i licens", "sudo systemctl restart nvidia-gridd"),
-    ),
-    Cause(
         id="mig-without-instances",
         messages=(r"No MIG devices found", r"No (?:GPU|compute) instances found: Not Found"),
         examples=(
@@ -269,9 +254,11 @@ ROWS = (
         messages=(
             r"nvidia-imex\S{0,10}: Failed with result|nvidia-imex\.service could not be found",
             r"MNNVL .{0,60}not supported on some system component",
+            r"cannot access '?/dev/nvidia-caps-imex-channels",
         ),
         examples=(
             "nvidia-imex.service: Failed with result 'exit-code'.",
+            "ls: cannot access '/dev/nvidia-caps-imex-channels': No such file or directory",
             "NCCL WARN MNNVL (cliqueSize 8) is available but not supported on some system "
             "component",
         ),
