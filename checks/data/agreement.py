@@ -298,7 +298,7 @@ MEANINGS: Meanings = {
     "points not swapped": Meaning(
         "{0} draws of samples mirror the image and its 17 points, and keep each of these in its "
         "own place: left is right there",
-        "Exchange left and right points when an image is mirrored: keypoints[[0, 2, 1, 4, 3, ...]].",
+        "Exchange left and right points of a mirrored image: keypoints[[0, 2, 1, 4, 3, ...]].",
         single=True,
     ),
     "parts share nodes": Meaning(

@@ -186,10 +186,10 @@ def _order(mixing: Mixing, split: Split) -> Verdict:
             note(f"{text}; a sampler of its own chooses them") if mixing.own_order else warn(text)
         )
     one_each = mixing.runs == mixing.classes > 1 and mixing.samples >= MANY * mixing.classes
-    if enough and one_each and not mixing.own_order:
-        if mixing.drawn * RARE < mixing.batches:
-            text = f"{mixing.samples:,} samples come in {mixing.runs} stretches of one class each"
-            return warn(f"{text}: the rows are sorted by their class, and nothing shuffles them")
+    mostly = mixing.drawn * RARE >= mixing.batches
+    if enough and one_each and not mixing.own_order and not mostly:
+        text = f"{mixing.samples:,} samples come in {mixing.runs} stretches of one class each"
+        return warn(f"{text}: the rows are sorted by their class, and nothing shuffles them")
     if mixing.kinds > 1:
         return note(f"batches have {mixing.kinds} different structures")
     return passed(f"{mixing.distinct:,} of {mixing.samples:,} samples are different", split)

@@ -6,7 +6,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checks.data.relations import Meaning, Meanings, verdicts
 from doctor.checks.data.seen import NOTHING, each_split, observed, passed
-from doctor.facts.data import Data, Split
+from doctor.facts.data import Data, Labels, Offset, Split
 from doctor.facts.data_rows import Inputs
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.combine import worst
@@ -105,9 +105,10 @@ def bounded(data: Data) -> Verdict:
     if split.labels is None or split.labels.objective != "next token":
         return skip("no label is a token of its row")
     joined = verdicts(split.relations, MEANINGS)
-    if joined:
-        return worst(*joined)
-    offset = data.offset
+    return worst(*joined) if joined else _bounded(data.offset, split.labels)
+
+
+def _bounded(offset: Offset | Unknown | None, labels: Labels) -> Verdict:
     if offset is None:
         return skip("the target has no model")
     if isinstance(offset, Unknown):
@@ -120,9 +121,8 @@ def bounded(data: Data) -> Verdict:
     if offset.crossing:
         text = f"the loss of {offset.crossing} positions of a second document depends on the first"
         summary = f"{text} one in its row, though position_ids mark the border"
-        if split.labels.prompts:  # documents of a pretraining are often packed like this
-            return warn(summary, fix=PACKED)
-        return note(summary, fix=PACKED)
+        # documents of a pretraining are often packed like this
+        return (warn if labels.prompts else note)(summary, fix=PACKED)
     packed = "" if offset.crossing is None else ", and of packed documents on their own tokens"
     return ok(f"the loss of {offset.positions} positions depends on earlier tokens alone{packed}")
 

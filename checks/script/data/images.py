@@ -118,7 +118,7 @@ def masks_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield from _scaled(reading, call)
 
 
-def _subject(call: Call) -> str:
+def _subject(reading: Training, call: Call) -> str:
     """What is resized, by its name, where it is named as the result, too."""
     value = call.args[0].name if call.args and call.args[0].kind == "name" else ""
     subject = value or call.receiver
@@ -130,7 +130,7 @@ def _subject(call: Call) -> str:
 
 
 def _resized(reading: Training, call: Call) -> Iterator[Match]:
-    subject = _subject(call)
+    subject = _subject(reading, call)
     own = [render(reading, v) for v in (*call.args[1:], *call.keywords.values())]
     own += [render(reading, v) for v in call.args[:1] if call.receiver == subject]
     text = ",".join(own)
@@ -168,7 +168,7 @@ def _smooth_by_default(call: Call) -> bool:
 
 def _scaled(reading: Training, call: Call) -> Iterator[Match]:
     """ToTensor divides by 255: classes 1 and 2 become 0.004 and 0.008, and 0 as long."""
-    subject = _subject(call) if call.args else ""
+    subject = _subject(reading, call) if call.args else ""
     if not subject or not reading.mentions("cross_entropy", "crossentropy"):
         return
     line = (call.span.cell, call.span.line)

@@ -104,7 +104,7 @@ def sample_of(sample: Foreign) -> Optional[Tuple[torch.Tensor, torch.Tensor, str
     form = str(observing.attribute(found, "format", "")).upper()
     last = {name.split(".")[-1] for name in named}
     stated = "their format" if form.endswith("XYXY") else ""
-    if TARGET <= last and float(limit.max()) > 1:
+    if last >= TARGET and float(limit.max()) > 1:
         stated = stated or "the form of their target, torchvision's,"
     return made, limit, stated, {"boxes", "labels"} <= last
 

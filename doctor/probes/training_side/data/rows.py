@@ -22,8 +22,8 @@ NUMBERS = ("id", "idx", "index", "uuid", "guid", "row_id", "_id", "length", "att
 MOST_ROWS = 1_000_000
 """Rows of a split that are remembered: some 150 MB."""
 ROWS_A_SECOND, VALUES_A_SECOND = 2_000, 40_000_000
-"""What --sample-time stands for where the user's code makes each row: counts, so that a slow machine
-compares the same rows. Our own numbers."""
+"""What --sample-time stands for where the user's code makes each row: counts, so that a slow
+machine compares the same rows. Our own numbers."""
 PATIENCE = 4.0
 """Times that time, after which reading ends in any case."""
 MOST_LEFT_OUT = 512

@@ -18,21 +18,22 @@ from .targets import Source, as_batch, size
 
 MOST_ROWS = 4096
 """Rows of each split that are read here, from all over it."""
-GROUPS = re.compile(r"(?:patient|subject|person|participant|animal|case|slide|scene|video|recording|"
+GROUPS = re.compile(r"(?:patient|subject|person|participant|animal|case|slide|scene|video|"
+                    r"recording|"
                     r"clip|sequence|session|volume|study)(?:_?(?:id|ids|idx|no|num|name|key|number))?",
                     re.IGNORECASE)  # fmt: skip
 """Names of what several rows come from, and new data do not."""
 SEVERAL, LEAST_ROWS = 1.5, 32
-"""Rows of a group in train on average, below which a number is one of the row; rows of eval. Our own
-numbers."""
+"""Rows of a group in train on average, below which a number is one of the row; rows of eval. Our
+own numbers."""
 WORDS, LEAST_WORDS = re.compile(r"[^\W_]+"), 6
 SIDE, LEAST_IMAGES, MOST_IMAGES = 32, 16, 1024
 SAME_DETAIL, BETWEEN_OTHERS = 0.95, 0.6
 """Correlation of the details of two images that are one photograph, and below which nearly all
 pairs of different images of the data must be. Our own numbers."""
 EXACT, LEAST_COLUMNS, MOSTLY = 1e-4, 2, 0.5
-"""How far the mean of a scaled column may be from 0, columns that tell, and the share of the measured
-ones that are scaled. Our own numbers."""
+"""How far the mean of a scaled column may be from 0, columns that tell, and the share of the
+measured ones that are scaled. Our own numbers."""
 LIKE, UNLIKE = 4.0, 12.0
 """Differences of two means, in errors of it, that chance gives, and that it never does. Our own
 numbers."""
@@ -88,7 +89,7 @@ def plain(value: Foreign) -> Any:
 
 
 def texts(ours: List[Foreign], theirs: List[Foreign]) -> Optional[Dict[str, Any]]:
-    """Texts that differ from one of train in case, punctuation and space alone, and are not equal."""
+    """Texts that differ from one of train, but in case, punctuation and space alone."""
     known: Dict[bytes, Set[str]] = {}
     for text in map(text_of, ours):
         for key in keys_of(text):
@@ -129,7 +130,8 @@ def images(ours: List[Foreign], theirs: List[Foreign]) -> Optional[Dict[str, Any
     if float((spread > BETWEEN_OTHERS).float().mean()) > 0.01:
         return None
     best = torch.stack([
-        (two.flip(axes) if axes else two).flatten(1) @ one.flatten(1).T for axes in ((), (-1,), (-2,))
+        (two.flip(axes) if axes else two).flatten(1) @ one.flatten(1).T
+        for axes in ((), (-1,), (-2,))
     ]).max(0).values.max(1).values  # fmt: skip
     equal = {each.numpy().tobytes() for each in map(grey_of, sampled(ours)) if each is not None}
     found = [

@@ -1,4 +1,5 @@
-"""Files of sound that reading opens: their rates, and whether the source of the target asks for one.
+"""Files of sound that reading opens: their rates, and whether the source of the target asks for
+one.
 
 Headers of RIFF (wav) and FLAC are read here; other formats are left alone.
 """
@@ -21,7 +22,7 @@ MOST_FILES, LEAST_FILES = 512, 16
 """Files whose headers are read, and below which nothing is said."""
 ENDS = (".wav", ".flac")
 RATE = re.compile(r"(?i)resampl|framerate|samplerate|librosa\.load|cast_column|sampling_rate=|"
-                  r"\borig_(sr|freq)|\bsr\b *(!=|==)|decimate|resample_poly|AudioDecoder")  # fmt: skip
+                  r"\borig_(sr|freq)|\bsr\b *(!=|==)|decimate|AudioDecoder")  # fmt: skip
 """Words of a source that reads the rate of a file, or changes it."""
 
 

@@ -60,7 +60,7 @@ def points(source: Source) -> List[Dict[str, Any]]:
     turned = kept = 0
     for index in range(0, count, -(-count // SAMPLES)):
         draws = [drawn_points(dataset[index]) for _ in range(DRAWS)]
-        for one, other in zip(draws, draws[1:]):
+        for one, other in ((draws[n], draws[n + 1]) for n in range(DRAWS - 1)):
             if one is None or other is None:
                 return []
             if flip_between(one[0], other[0]) == (-1,) and not torch.equal(one[1], other[1]):

@@ -27,8 +27,8 @@ FACTOR = 10.0
 DEPTH, READINGS = 4, 4
 WINDOWS, EVAL_WINDOWS, MOST_STEPS = 4096, 256, 400_000
 RUN, COVERED, PLACES = 3, 0.9, 4
-"""Windows of each split and steps of all of them that are read; values in a row that tell a place of a series, the share of a window's that train has, and the
-places of one run that are kept."""
+"""Windows of each split and steps of all of them that are read; values in a row that tell a place
+of a series, the share of a window's that train has, and the places of one run that are kept."""
 
 Values = Dict[str, List[torch.Tensor]]
 
@@ -110,10 +110,10 @@ def columns_apart(ours: List[torch.Tensor], theirs: List[torch.Tensor]) -> bool:
 
 def of_classes(train: Counter[str], other: Counter[str]) -> Optional[Dict[str, Any]]:
     """Rows of eval whose class no row of train has; both were read to their end."""
-    if len(other) == 1 < len(train) and sum(other.values()) >= LEAST_OF_ONE:
-        if set(other) <= set(train):
-            numbers = (sum(other.values()), len(train))
-            return relation("eval of one class", 1, 1, (), (), numbers)
+    known = set(other) <= set(train)
+    if known and len(other) == 1 < len(train) and sum(other.values()) >= LEAST_OF_ONE:
+        numbers = (sum(other.values()), len(train))
+        return relation("eval of one class", 1, 1, (), (), numbers)
     absent = [each for each in other if each not in train]
     if not train or not absent:
         return None
@@ -181,7 +181,7 @@ def random_eval(train: Source, other: Source) -> Optional[Dict[str, Any]]:
 def windows(train: Source, other: Source) -> Optional[Dict[str, Any]]:
     """Windows of eval whose values lie in windows of train, at other places: of one series."""
     places: Dict[bytes, Set[int]] = {}
-    for number, window in enumerate(series_of(train, WINDOWS)):
+    for window in series_of(train, WINDOWS):
         for at, run in runs_of(window):
             known = places.setdefault(run, set())
             if len(known) < PLACES:
