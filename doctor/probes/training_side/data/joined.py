@@ -47,8 +47,8 @@ class Joined:
             moved = [block for block, rows in at.items() if rows]
             if moved and len(set(at.values())) > 1:  # by one number everywhere, it may be meant
                 rows = [block * BLOCK for block in moved]
-                part, whole = len(moved) * BLOCK, len(at) * BLOCK
-                found.append(relation("rows displaced", part, whole, (one, other), rows))
+                part, told = len(moved) * BLOCK, len(at) * BLOCK
+                found.append(relation("rows displaced", part, told, (one, other), rows))
         return found
 
 
