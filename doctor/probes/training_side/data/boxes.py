@@ -75,8 +75,8 @@ def in_a_corner(source: Source) -> List[Dict[str, Any]]:
     reach, boxes, images = torch.zeros(2), 0, 0
     for index in range(0, count, -(-count // SAMPLES)):
         found = sample_of(dataset[index])
-        if found is None:
-            return []
+        if found is None or bool((found[0][:, 2:] <= found[0][:, :2]).any()):
+            return []  # no corners
         if len(found[0]):
             reach = torch.maximum(reach, (found[0].view(-1, 2, 2).amax((0, 1)) / found[1]))
             boxes, images = boxes + len(found[0]), images + 1
