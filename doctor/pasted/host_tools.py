@@ -26,6 +26,8 @@ REFUSED = re.compile(
     r"No space left on device|Errno 28\b|ENOSPC|file write failed|PytorchStreamWriter failed|"
     r"disk (?:is )?full"
 )
+FILLED = 85
+"""Percent of /dev/shm. Our own number: NCCL's and workers' segments take some GiB of hundreds."""
 SIZES = {"": 1 / 1024**2, "K": 1 / 1024**2, "M": 1 / 1024, "G": 1.0, "T": 1024.0, "P": 1024.0**2}
 """GiB by the unit of df and free; without one, KiB."""
 LONGEST_TABLE = 80
@@ -147,6 +149,14 @@ def _full(lines: Sequence[str]) -> Iterator[Reported]:
             yield Reported(cause="system-disk-full", line=text)
 
 
+def _shm_filled(lines: Sequence[str]) -> Iterator[Reported]:
+    rows = filter(None, (DF_ROW.match(line.strip()) for line in lines))
+    row = next((each for each in rows if each[5] == "/dev/shm"), None)  # noqa: S108
+    if row and int(row[4]) >= FILLED and _gib(row[2]) >= 1:
+        text = f"files in /dev/shm take {row[4]} % of {row[2]}"
+        yield Reported(cause="shm-filled", line=text)
+
+
 def _not_granted(lines: Sequence[str]) -> Iterator[Reported]:
     """A job of Slurm that got no GPU, as scontrol says, on a machine that shows none."""
     of_job = False
@@ -251,6 +261,7 @@ def _two_pythons(lines: Sequence[str]) -> Iterator[Reported]:
 READERS = (
     _held,
     _full,
+    _shm_filled,
     _not_granted,
     _servers,
     _killed,

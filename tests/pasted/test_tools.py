@@ -79,6 +79,12 @@ SHARED = "Windows 11\nShared GPU memory {}/31.9 GB\n"
         (TABLE + "pid 6's current affinity list: 3,5-6\n", "few-cores", "3 usable CPU cores"),
         (TABLE + OOM.format(other=69.6, own=8.9) + PS, "gpu-held-by-others", "of jk, left over"),
         (TABLE + FULL + ROOT, "disk-full", "/data has 9.0T free"),
+        (TABLE + DF + "tmpfs 252G 228G 24G 91% /dev/shm\n", "shm-filled", "91 % of 252G"),
+        (TABLE + "ls: cannot access '/dev/nvidia-caps-imex-channels': No such file or directory\n"
+         "NCCL failure 'unhandled cuda error (run with NCCL_DEBUG=INFO for details)'\n",
+         "imex-not-ready", "imex-channels"),
+        (TABLE + "    License Status                    : Unlicensed (Restricted)\n",
+         "vgpu-unlicensed", "Unlicensed"),
         (TABLE + ROOT, "system-disk-full", "/data has 9.0T free"),
         (TABLE + "$ cat /sys/fs/cgroup/cpu.max\n100000 100000\nnr_periods 200\nnr_throttled 190\n",
          "few-cores", "holds it back in 95% of its periods"),
@@ -132,6 +138,9 @@ def test_what_a_tool_shows_is_named(text: str, cause: str, words: str) -> None:
         TABLE + "$ nproc\n32\n",
         TABLE + "Our suggested max number of worker in current system is 8, which is smaller\n",
         TABLE + "$ cat /sys/fs/cgroup/cpu.max\nmax 100000\n",
+        TABLE + DF + "tmpfs 252G 28G 224G 12% /dev/shm\n",
+        TABLE + "4m Warning FailedScheduling pod/w-0 0/12 nodes are available: 12 Insufficient "
+        "nvidia.com/gpu.\n2m Normal Scheduled pod/w-0 Successfully assigned ml/w-0 to gpu-5\n",
         TABLE + "$ cat /sys/fs/cgroup/cpu.max\n3200000 100000\n",
         TABLE + "JobId=7\n   AllocTRES=cpu=8,gres/gpu=2\nNodeName=n1\n   AllocTRES=cpu=8\n",
         TABLE + FREE + "Mem:  503Gi 112Gi 4Gi 1Gi 387Gi 386Gi\n",

@@ -54,6 +54,35 @@ ROWS = (
         next_check="DSK001",
     ),
     Cause(
+        id="vgpu-unlicensed",
+        messages=(r"License Status {1,40}: Unlicensed", r"Failed to acquire(?:/renew)? license"),
+        examples=(
+            "License Status                    : Unlicensed",
+            "nvidia-gridd: Failed to acquire/renew license from license server",
+        ),
+        why="A vGPU without a license works for some minutes, then its driver throttles it and "
+        "refuses CUDA.",
+        fix="Give the guest its license: the token in /etc/nvidia/ClientConfigToken (or "
+        "ServerAddress and FeatureType in gridd.conf), a license server that it reaches, and "
+        "nvidia-gridd running; then nvidia-smi -q says Licensed. Rented: return the machine.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("nvidia-smi -q | grep -A2 -i licens", "sudo systemctl restart nvidia-gridd"),
+    ),
+    Cause(
+        id="shm-filled",
+        messages=(r"files in /dev/shm take \d{1,3} % of",),
+        examples=("files in /dev/shm take 91 % of 252G",),
+        why="Files in /dev/shm are memory. Workers and NCCL create theirs there, and those of runs "
+        "that were killed stay.",
+        fix="Delete the files that no process has open (torch_*, psm_*, nccl-*, sem.*): fuser "
+        "/dev/shm/* names the others.",
+        owner=Owner.ENVIRONMENT,
+        commands=("ls -lS /dev/shm | head", "fuser -v /dev/shm/*"),
+        role="warning",
+        next_check="MEM003",
+    ),
+    Cause(
         id="few-cores",
         messages=(r"\d{1,4} usable CPU cores? for \d{1,4} GPU",),
         examples=("1 usable CPU core for 4 GPUs (nproc)",),
