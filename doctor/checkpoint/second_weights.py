@@ -29,11 +29,10 @@ def compare_second(current: TensorCollector, stage: Stage) -> SecondWeights | No
         names = [name for name in directory.names() if SECOND.fullmatch(name)]
     except CheckpointError:
         return None
-    tensors = []
-    for name in names:
-        found = TensorCollector()
-        scan(str(directory.path / name), stage, found.collect)
-        tensors += found.tensors
+    found = [TensorCollector() for _ in names]
+    for name, collector in zip(names, found, strict=True):
+        scan(str(directory.path / name), stage, collector.collect)
+    tensors = [tensor for collector in found for tensor in collector.tensors]
     if not tensors:
         return None
     models = (Model(directory, NameIndex(each)) for each in (current.tensors, tensors))
