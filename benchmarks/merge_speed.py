@@ -5,10 +5,14 @@ python benchmarks/merge_speed.py [--gigabytes 0.8] [--rank 16] [--directory DIRE
 Each measurement is a process of its own; processor seconds are printed beside the wall clock, since
 a busy machine stretches only the second. `cat` reads the same files.
 
-Last figures, 0.4 GB, rank 16, on two cores under load (2026-11), in seconds of processor time: cat
-0.07 to 0.10, equal 0.09 to 0.11 (0.7 to 0.9 of cat), samples of a merge 0.17 to 0.23, every row
-of it 2.0 to 2.2 (6.5 to 9.7 before most blocks were compared by what is left alone). 0.7 of
-cat is far for the last: the product of rank 16 alone takes several times as long as cat.
+"products" is the time of the adapters' matrix products alone, left @ right for every weight, which
+ranks above 16 are compared with.
+
+Figures on two cores under a load of 8 to 35 (2026-11), in seconds of processor time, at rank 16 and
+3.2 GB: cat 0.55 to 1.7, equal 0.75 to 2.4 (0.7 to 0.8 of cat, less at the highest load), merge 1.7
+to 4.0 (0.3 to 0.4 of cat; 0.06 when the products were formed). Of a merge, 45 % is the read, 25 %
+the two projections of each word and a shift, 10 % the rows that are measured. The machine was never
+quiet enough to compare wall clocks, or two threads with one.
 """
 
 from __future__ import annotations
@@ -109,6 +113,25 @@ def measure(name: str, request: dict[str, object], threads: int) -> None:
     )
 
 
+def products(rank: int, gigabytes: float) -> None:
+    """Of float32 factors, in blocks of rows that stay in the cache, by one thread."""
+    code = f"""
+import os
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+import numpy, time
+left = numpy.ones(({WIDTH}, {rank}), "f4"); right = numpy.ones(({rank}, {WIDTH}), "f4")
+out = numpy.empty((64, {WIDTH}), "f4")
+began, used = time.perf_counter(), time.process_time()
+for _ in range({max(1, round(gigabytes * 1e9 / (2 * WIDTH * WIDTH)))}):
+    for row in range(0, {WIDTH}, 64):
+        numpy.matmul(left[row : row + 64], right, out=out)
+print(time.perf_counter() - began, time.process_time() - used)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    wall, used = map(float, done.stdout.split())
+    print(f"{'products':<32} 1 thread   {wall:6.2f} s  {used:6.2f} s of processor")
+
+
 def cat(*files: Path) -> None:
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(["cat", *map(str, files)], stdout=subprocess.DEVNULL, check=True)
@@ -135,9 +158,9 @@ def main() -> None:
         equal = {"path": str(root / "merged"), "equals": str(root / "copy")}
         files = [root / name / "model.safetensors" for name in ("base", "merged")]
         cat(*files)
+        products(options.rank, options.gigabytes)
         for threads in range(1, min(2, os.cpu_count() or 1) + 1):
-            measure("merge, samples", merge, threads)
-            measure("merge, every row (--deep)", merge | {"deep": True}, threads)
+            measure("merge", merge, threads)
             measure("equal", equal, threads)
         cat(*files)
     finally:

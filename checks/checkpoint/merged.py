@@ -8,30 +8,16 @@ from statistics import median
 
 from doctor._util.records import Unknown
 from doctor._util.units import listed, shown
-from doctor.checkpoint.records import AdapterUse, Checkpoint, Merge, MergedWeight
+from doctor.checkpoint.records import AdapterUse, Checkpoint, Merge
+from doctor.checks.checkpoint.merge_outcome import NEAR, Outcome, outcome
 from doctor.checks.checkpoint.merge_scale import mistake_fix, scale_reason
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
-
-FEWEST = 30
-"""Elements that the update must change in the stored dtype, to say anything. Our own number."""
-
-ROUNDINGS = 2.0
-"""Times the bound of the roundings that a residual may have. Our own number."""
-
-NEAR = 0.05
-"""How far from 1 the median of the scales may lie. Our own number."""
 
 LOST, SOME_LOST = 0.5, 0.1
 """Shares of the update lost to rounding: from the first on a warning. Our own numbers."""
 
-EXPLAINED = 0.8
-"""Share of the movement that a scale must explain to be named. Our own number."""
-
 NOT_QUANTIZED = re.compile(r"norm|embed|wte|lm_head|bias")
 """Names of tensors that bitsandbytes leaves as they are."""
-
-Outcome = str
-"""merged, undecided, absent, scaled, other, quantized, nonfinite"""
 
 
 def merge_adds_up(checkpoint: Checkpoint) -> Verdict:
@@ -48,25 +34,6 @@ def merge_adds_up(checkpoint: Checkpoint) -> Verdict:
         return _nothing_compared(merge)
     outcomes = {weight.name: outcome(weight) for weight in merge.weights}
     return _wrong(merge, outcomes) or _right(merge, outcomes)
-
-
-def outcome(weight: MergedWeight) -> Outcome:
-    """What one weight shows, by itself."""
-    if weight.nonfinite:
-        return "nonfinite"
-    if weight.expected < FEWEST:
-        return "undecided" if weight.changed < FEWEST else "other"
-    if weight.changed <= weight.expected * 0.02:
-        return "absent"
-    scale = 1.0 if weight.scale is None else weight.scale
-    if weight.residual <= ROUNDINGS * weight.bound and abs(scale - 1) <= 3 * NEAR:
-        return "merged"
-    if weight.quantized:
-        return "quantized"
-    if weight.scale is not None and weight.explained >= EXPLAINED:
-        near = abs(scale - 1) <= NEAR and weight.explained >= 0.98
-        return "merged" if near else "scaled"
-    return "other"
 
 
 def _nothing_compared(merge: Merge) -> Verdict:
@@ -112,6 +79,7 @@ def _wrong(merge: Merge, outcomes: dict[str, Outcome]) -> Verdict | None:
         return _other(merge, outcomes, f"{counts['other']:,} {of}")
     return (
         _in_part(merge, outcomes, counts, of)
+        or _rows(merge, outcomes)
         or _wrong_median(merge, outcomes, decided)
         or _replaced(merge)
     )
@@ -132,6 +100,17 @@ def _in_part(
             text = f"{text}: alpha_pattern or rank_pattern of the adapter was left out"
         return fail(text, fix=AGAIN_FIX)
     return None
+
+
+def _rows(merge: Merge, outcomes: dict[str, Outcome]) -> Verdict | None:
+    """Where a weight is right but for some rows."""
+    weights = [weight for weight in merge.weights if outcomes[weight.name] == "rows"]
+    if not weights:
+        return None
+    first = max(weights, key=lambda weight: weight.rows_off)
+    text = f"{len(weights):,} weights are base + adapters but for some rows"
+    text = f"{text}: {shown(first.name, 120)} in {first.rows_off:,}, row {first.first_off} first"
+    return fail(text, fix=AGAIN_FIX)
 
 
 def _wrong_median(merge: Merge, outcomes: dict[str, Outcome], decided: int) -> Verdict | None:
@@ -202,9 +181,11 @@ def _another_base(merge: Merge) -> str:
 
 def _quantized(merge: Merge) -> str:
     """The quantization of the base that explains what differs, "" where none does."""
-    changed = merge.untouched.changed if merge.untouched else ()
-    if any(NOT_QUANTIZED.search(name) for name in changed):
+    rest = merge.untouched
+    if rest is not None and any(NOT_QUANTIZED.search(name) for name in rest.changed):
         return ""
+    if rest is not None and rest.quantized:
+        return rest.quantized
     return next((weight.quantized for weight in merge.weights if weight.quantized), "")
 
 
@@ -238,6 +219,9 @@ def _right(merge: Merge, outcomes: dict[str, Outcome]) -> Verdict:
         text = f"{text}; {counts['undecided']:,} have updates below the rounding"
     if counts["quantized"]:
         kind = next(w.quantized for w in merge.weights if w.quantized)
+        if again := sum(w.requantized for w in merge.weights):
+            text = f"{again:,} weights are base + adapters, both rounded to {kind}"
+            return warn(f"{text}: merged into a quantized base", fix=QUANTIZED_FIX)
         return note(f"{text}; the base was quantized to {kind} before the merge")
     if lost >= LOST:
         return warn(f"{text}; {kept}", fix=LOST_FIX)
@@ -299,15 +283,19 @@ ADDS_UP = Check(
         "a tenth of the update is lost to rounding",
         "the base was quantized before the merge",
     ),
-    warns=("half of the update is lost to the rounding of the stored dtype",),
+    warns=(
+        "half of the update is lost to the rounding of the stored dtype",
+        "the adapters were merged into a quantized base, which rounded the sum again",
+    ),
     fails=(
-        "the adapters are not in the model, or only in some of its weights",
+        "the adapters are not in the model, or only in some of its weights or rows",
         "the weights moved by another multiple of the update",
         "the weights moved in another direction, too: another base or a further change",
         "a tensor that an adapter brings whole is not in the model",
     ),
     fix=AGAIN_FIX,
-    limits="that rows which were not read are merged alike; --deep reads all of them.",
+    limits="that all rows of a DoRA merge are alike: rows spread over each weight are read, with "
+    "--deep all of them.",
     owner=Owner.JOB,
     judge=merge_adds_up,
     required="checkpoint",

@@ -120,6 +120,7 @@ def _finite(values: Values) -> Verdict:
         (_layers_apart(values), APART_FIX),
         (_average(values), AVERAGE_FIX),
         (_zeros(values), ZEROS_FIX),
+        (_second(values), SECOND_FIX),
     ):
         if text:
             return warn(f"{summary}; {text}", fix=fix, seconds=values.seconds)
@@ -155,6 +156,15 @@ def _layers_apart(values: Values) -> str:
             times = f"{largest.rms / middle:.3g} times as large as those of most layers"
             return f"the weights of {kind} in layer {largest.layer} are {times}"
     return ""
+
+
+def _second(values: Values) -> str:
+    """What weights of another format hold in the same directory."""
+    second = values.second
+    if second is None or not second.differing:
+        return ""
+    text = f"{shown(second.file)} beside them holds other values in {second.differing:,} of"
+    return f"{text} {second.compared:,} tensors, such as {shown(second.first, 120)}"
 
 
 def _average(values: Values) -> str:
@@ -262,6 +272,11 @@ ZEROS_FIX = (
     "a file of the right checksum, they were never trained or are initialized so on purpose."
 )
 
+SECOND_FIX = (
+    "transformers and peft load the safetensors, programs that open pytorch_model.bin the other "
+    "values. Delete what is stale, or save the model again into an empty directory."
+)
+
 ROWS_FIX = (
     "Compare the embedding with that of the base model. Where tokens were added, let "
     "resize_token_embeddings initialize their rows (mean_resizing=True) and train them: a row of "
@@ -296,6 +311,7 @@ FINITE = Check(
         "a stretch of zeros begins or ends inside a matrix, apart from rows of embeddings",
         "a quarter of an embedding's rows or more are zeros",
         "a matrix is all zeros that is not known to be initialized so (LoRA's B)",
+        "pytorch_model.bin beside safetensors holds other values",
     ),
     fails=(
         "a tensor that is not a mask holds a NaN or an infinity",

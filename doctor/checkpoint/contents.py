@@ -144,12 +144,13 @@ def _values(
     progress: ProgressThrottle,
 ) -> Values | Unknown:
     from doctor.checkpoint.analysis.deep import scan_values
+    from doctor.checkpoint.second_weights import compare_second
 
     def report(done: int, total: int) -> None:
         progress("read every value", done, total, "bytes")
 
     with stage("read every value"):
-        return scan_values(
+        values = scan_values(
             directory,
             current.tensors,
             progress=report,
@@ -157,6 +158,9 @@ def _values(
             moments=current.moments,
             share=share,
         )
+        if share[0] or isinstance(values, Unknown):
+            return values
+        return msgspec.structs.replace(values, second=compare_second(current, stage))
 
 
 def _movement(

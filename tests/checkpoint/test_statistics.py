@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,39 @@ def test_a_flipped_bit_in_a_record(tmp_path: Path) -> None:
     verdict = FINITE(checkpoint=deep(path))
     assert verdict.status is Status.FAIL
     assert "CRC-32" in verdict.summary
+
+
+def test_a_flipped_bit_in_a_scheduler_beside_the_weights(tmp_path: Path) -> None:
+    folder = save(tmp_path / "m", **plain_model().state_dict())
+    torch.save({"base_lrs": torch.ones(500)}, folder / "scheduler.pt")
+    assert FINITE(checkpoint=deep(folder)).status is Status.PASS
+    data = bytearray((folder / "scheduler.pt").read_bytes())
+    data[data.find(torch.ones(9).numpy().tobytes()) + 8] ^= 1
+    (folder / "scheduler.pt").write_bytes(data)
+    verdict = FINITE(checkpoint=deep(folder))
+    assert verdict.status is Status.FAIL
+    assert "scheduler.pt: not the CRC-32" in verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda weight: weight, ""),
+        (torch.Tensor.bfloat16, ""),
+        (lambda weight: weight * 1.01, "pytorch_model.bin beside them holds other values in 1 of"),
+        (lambda weight: weight[:5], "pytorch_model.bin beside them holds other values in 1 of"),
+    ],
+)
+def test_stale_weights_beside_safetensors(
+    tmp_path: Path, change: Callable[[torch.Tensor], torch.Tensor], words: str
+) -> None:
+    state = plain_model().state_dict()
+    folder = save(tmp_path / "m", **state)
+    name = next(name for name, weight in state.items() if weight.ndim > 1)
+    torch.save(state | {name: change(state[name])}, folder / "pytorch_model.bin")
+    verdict = FINITE(checkpoint=deep(folder))
+    assert verdict.status is (Status.WARN if words else Status.PASS)
+    assert words in verdict.summary
 
 
 def plain_bytes(path: Path) -> bytes:

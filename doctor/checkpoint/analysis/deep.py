@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import re
 import time
@@ -26,7 +27,9 @@ from doctor.checkpoint.analysis.value_shares import (
     WHOLE,
     of_share,
 )
+from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Directory, LocalDirectory
+from doctor.checkpoint.layouts.file_names import NOT_WEIGHTS
 from doctor.checkpoint.records import Large, NonFinite, Outlier, Values
 from doctor.checkpoint.tensors import Tensor
 
@@ -91,7 +94,7 @@ def scan_values(
         negative=tuple(tensor.name[:500] for tensor in work.negative)[:MOST_OUTLIERS],
         outliers=tuple(_outliers(work.largest, magnitudes.rest)),
         layers=magnitudes.table(),
-        damaged_records=tuple(damaged_records(directory, _files(every, spans, share))),
+        damaged_records=tuple(damaged_records(directory, _zips(directory, every, spans, share))),
         differing=tuple(shown(file) for file, differs in differing.items() if differs)[:MOST],
         constant=tuple(matrices.constant),
         copies=tuple(matrices.copies),
@@ -165,6 +168,17 @@ def _outliers(
                 largest=value,
                 rest=rest.get(tensor, MOMENT),
             )
+
+
+def _zips(
+    directory: Directory, tensors: Iterable[Tensor], spans: list[Span], share: tuple[int, int]
+) -> set[str]:
+    """The same, and with the first share the states that lie beside them."""
+    files = set(_files(tensors, spans, share))
+    with contextlib.suppress(CheckpointError):
+        if not share[0]:
+            files |= {name for name in directory.names() if NOT_WEIGHTS.fullmatch(name)}
+    return files
 
 
 def _files(tensors: Iterable[Tensor], spans: list[Span], share: tuple[int, int]) -> list[str]:

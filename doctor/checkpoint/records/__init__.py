@@ -39,6 +39,7 @@ from doctor.checkpoint.records.values import (
     Movement,
     NonFinite,
     Outlier,
+    SecondWeights,
     TensorChange,
     UnchangedRole,
     Values,
@@ -51,6 +52,6 @@ __all__ = [
     "Equality", "Files", "Fit", "History", "Incomparable", "Kind", "Large", "LayerChange",
     "LayerUpdate", "LayerValues", "Loading", "LoraFit", "Merge", "MergedWeight", "ModelConfig",
     "Movement", "NonFinite", "Norm", "NormEvidence", "Optimizer", "Outlier", "Plan", "Problem",
-    "ProblemKind", "Quantization", "Replaced", "Role", "Share", "Sibling", "Size",
+    "ProblemKind", "Quantization", "Replaced", "Role", "SecondWeights", "Share", "Sibling", "Size",
     "TensorChange", "Tokenizer", "Training", "UnchangedRole", "Untouched", "Values", "ZeroRange",
 ]  # fmt: skip

@@ -51,7 +51,7 @@ class MergedWeight(Section, frozen=True, kw_only=True):
     layer: str
     kind: Kind
     elements: int
-    """That were measured: where all rows are read, others may be left out that are alike."""
+    """That were measured; all others are alike, or `sampled` says that they were not read."""
     base: float
     """Of the base's values."""
     update: float
@@ -82,9 +82,20 @@ class MergedWeight(Section, frozen=True, kw_only=True):
     """The dtype that the merged values were rounded to, also where they are stored wider."""
     quantized: str = ""
     """The kind of quantization of the base that explains what is left: nf4, int8."""
+    requantized: bool = False
+    """The sum was rounded to it again."""
     instead: str = ""
     """What was added in place of the update, where a known mistake explains it."""
     nonfinite: int = 0
+    rows: int = 0
+    """That were measured."""
+    rows_off: int = 0
+    """Of these, rows of which three times more is left than roundings leave, and than half the
+    update."""
+    first_off: int | None = None
+    """The number of the first of them."""
+    residual_of_others: float = 0.0
+    """The part of `residual` that is in the other rows."""
 
 
 class Replaced(Section, frozen=True, kw_only=True):
@@ -113,6 +124,8 @@ class Untouched(Section, frozen=True, kw_only=True):
     changed: tuple[str, ...] = ()
     """Tensors with other values; the first twenty."""
     changed_count: int = 0
+    quantized: str = ""
+    """The kind of quantization that explains all of the first twenty."""
     reshaped: tuple[str, ...] = ()
     """Tensors of other shapes; the first twenty."""
     added: tuple[str, ...] = ()
@@ -183,5 +196,5 @@ class Merge(Section, frozen=True, kw_only=True):
     bytes: int = 0
     """Bytes read, of both."""
     sampled: bool = True
-    """Rows spread over each weight were compared, not all."""
+    """Of weights that DoRA changes, rows spread over each were compared, not all."""
     seconds: float = 0.0

@@ -131,6 +131,19 @@ class Average(Section, frozen=True, kw_only=True):
     zero: int
 
 
+class SecondWeights(Section, frozen=True, kw_only=True):
+    """Weights in pytorch_model.bin or adapter_model.bin, beside safetensors."""
+
+    file: str
+    """The first of them."""
+    compared: int = 0
+    """Tensors that both have."""
+    differing: int = 0
+    """Of these, after casts."""
+    first: str = ""
+    """The name of the first that differs."""
+
+
 class Values(Section, frozen=True, kw_only=True):
     """The result of reading every stored value."""
 
@@ -174,6 +187,8 @@ class Values(Section, frozen=True, kw_only=True):
     """Of `tensors`, those of other state_dicts in the files (ema, discriminator)."""
     moments: int = 0
     """Of `tensors`, those of the optimizer's state."""
+    second: SecondWeights | None = None
+    """None: there are none, or they could not be read."""
     problems: tuple[Problem, ...] = ()
     """Files that could not be read to their end, or were changed while they were read."""
     threads: int = 1

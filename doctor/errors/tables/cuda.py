@@ -233,8 +233,8 @@ ROWS = (
                 "of the job matters.",
                 "Stop what uses this GPU, then reset it (sudo nvidia-smi -i N --gpu-reset) or "
                 "reboot: since Ampere that replaces the row, and until then the error can come "
-                "back. If it does afterwards, or a row cannot be remapped: rented, return the "
-                "machine; your own, replace the GPU.",
+                "back. If it does afterwards, or a row cannot be remapped, return a rented "
+                "machine; on your own machine, replace the GPU.",
                 ("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", *KERNEL_LOG),
             ),
             Wording(
@@ -243,8 +243,8 @@ ROWS = (
                 "A link between two GPUs, or to their switch, failed: either end or the board may "
                 "be at fault.",
                 "Reset all GPUs of the machine together, or reboot, once nothing uses them. If it "
-                "comes back: rented, return the machine; your own, read the counters of the links "
-                "(nvidia-smi nvlink -e), then replace the board or the bridge. "
+                "comes back, return a rented machine; on your own machine, read the counters of "
+                "the links (nvidia-smi nvlink -e), then replace the board or the bridge. "
                 "NCCL_P2P_DISABLE=1 avoids the link until then, slowly.",
                 ("nvidia-smi nvlink -s; nvidia-smi nvlink -e", *KERNEL_LOG),
             ),

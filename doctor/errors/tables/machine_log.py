@@ -178,8 +178,8 @@ ROWS = (
         examples=("WARNING: infoROM is corrupted at gpu 0000:18:00.0",),
         why="The GPU's own memory of its identity and error counts cannot be read: its health is "
         "not known.",
-        fix="Power-cycle the machine. If the warning stays: rented, return the machine; your own, "
-        "ask the board's maker, who can write the infoROM or replaces the GPU.",
+        fix="Power-cycle the machine. If the warning stays, return a rented machine; on your own "
+        "machine, ask the board's maker, who can write the infoROM or replaces the GPU.",
         owner=Owner.MACHINE,
         commands=("nvidia-smi -q | grep -A5 -i inforom",),
         sources=("nvml-errors",),
@@ -289,7 +289,8 @@ ROWS = (
         examples=("NVLink 5 of GPU 0: 991,823 errors since the last reset",),
         why="An NVLink lost data and sent it again: copies become slow, and it may go down.",
         fix="Reset all GPUs together, or reboot, run the job and look again. If the count of the "
-        "same link rises: rented, return the machine; your own, reseat or replace the board.",
+        "same link rises, return a rented machine; on your own machine, reseat or replace the "
+        "board.",
         owner=Owner.MACHINE,
         role="warning",
         commands=("nvidia-smi nvlink -e",),
@@ -300,8 +301,8 @@ ROWS = (
         messages=(r"(?:TOTAL_)?UNCORRECTABLE_COUNT: [1-9]",),
         examples=("TOTAL_UNCORRECTABLE_COUNT: 7",),
         why="The AMD GPU's memory had errors that could not be corrected.",
-        fix="Reset the GPU or reboot, so that the bad page is retired. If the count rises again: "
-        "rented, return the machine; your own, replace the GPU.",
+        fix="Reset the GPU or reboot, so that the bad page is retired. If the count rises again, "
+        "return a rented machine; on your own machine, replace the GPU.",
         owner=Owner.MACHINE,
         commands=("amd-smi metric --ecc", "amd-smi bad-pages"),
     ),

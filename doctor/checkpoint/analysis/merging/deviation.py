@@ -12,7 +12,7 @@ from typing import Any
 
 from doctor.checkpoint.analysis.arithmetic import rounded, spacing
 from doctor.checkpoint.analysis.merging.products import Update
-from doctor.checkpoint.analysis.merging.quantized import kind_of_quantization
+from doctor.checkpoint.analysis.merging.quantized import kind_of_both, kind_of_quantization
 
 KEPT = 20_000
 """Elements of a weight that are kept to estimate the scale from updates near a rounding."""
@@ -23,6 +23,11 @@ thousands of elements, and a product that it lacks is several times their roundi
 
 ENOUGH = 200
 """Elements with updates well above the rounding, from which a scale is estimated directly."""
+
+
+OFF, OFF_OF_UPDATE = 3, 0.5
+"""Times the bound of a row's roundings, and of its update, from which it is off. Our own numbers:
+PEFT's merges leave less than the bound, and a row that was left out lacks all of its update."""
 
 
 @dataclass(slots=True)
@@ -52,12 +57,20 @@ class Sums:
     expected: int = 0
     """Elements that the update changes once it is rounded."""
     nonfinite: int = 0
+    rows: int = 0
+    rows_off: int = 0
+    """Of these, rows of which by themselves more is left than roundings leave."""
+    first_off: int | None = None
+    residual_of_others: float = 0.0
+    """Of the rows that are not off."""
     grid: str = ""
     """The dtype that the merged values were rounded to."""
     wide: bool = False
     """The sum was made from the base as it is stored, and rounded once."""
     quantized: str = ""
     """The kind of quantization of the base that explains the rest of the first block."""
+    requantized: str = ""
+    """The same where the sum was rounded to it again."""
     near: list[tuple[Any, Any, Any]] = field(default_factory=list)
     """(base, update, merged) of elements whose update is near the rounding."""
     near_count: int = 0
@@ -108,19 +121,34 @@ def _add(sums: Sums, base: Any, merged: Any, updates: Sequence[Update], rows: An
     bound = _bound(grid, expected, merged, deltas, updates)
     if not sums.elements and _squares(merged - expected) > 9 * _squares(bound):
         sums.quantized = kind_of_quantization(base, whole, merged)
+        sums.requantized = "" if sums.quantized else kind_of_both(base, whole, merged)
     sums.elements += merged.size
     sums.base += _squares(start)
     sums.update += _squares(whole)
     sums.moved += _squares(moved)
-    sums.residual += _squares(merged - expected)
+    _add_rows(sums, merged - expected, bound, whole, rows)
     sums.mismatch += _squares(merged - result)
-    sums.bound += _squares(bound)
     sums.kept += _dot(whole, result - start)
     sums.changed += int(numpy.count_nonzero(merged != start))
     sums.expected += int(numpy.count_nonzero(result != start))
     _measure_scale(sums, origin, whole, merged, bound)
     if len(deltas) > 1:
         _measure_each(sums, deltas, moved)
+
+
+def _add_rows(sums: Sums, rest: Any, bound: Any, whole: Any, rows: Any) -> None:
+    """What is left, and what roundings may leave, with the rows that have more of the first."""
+    sums.rows += len(rows)
+    left, most = _squares_of_rows(rest), _squares_of_rows(bound)
+    sums.residual += float(left.sum(dtype="f8"))
+    sums.bound += float(most.sum(dtype="f8"))
+    far = (left > OFF**2 * most) & (left > OFF_OF_UPDATE**2 * _squares_of_rows(whole))
+    sums.residual_of_others += float(left[~far].sum(dtype="f8"))
+    off = rows[far]
+    if off.size:
+        first = int(off.min())
+        sums.first_off = first if sums.first_off is None else min(first, sums.first_off)
+        sums.rows_off += int(off.size)
 
 
 def _sum(origin: Any, updates: Sequence[Update], rows: Any) -> tuple[Any, list[Any]]:
@@ -195,6 +223,12 @@ def _dot(one: Any, other: Any) -> float:
     import numpy
 
     return float(numpy.einsum("ij,ij->i", one, other).sum(dtype="f8"))
+
+
+def _squares_of_rows(values: Any) -> Any:
+    import numpy
+
+    return numpy.einsum("ij,ij->i", values, values)
 
 
 def scale(sums: Sums) -> tuple[float | None, float]:

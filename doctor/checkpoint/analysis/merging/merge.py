@@ -13,7 +13,7 @@ import msgspec
 
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.arithmetic import narrower
-from doctor.checkpoint.analysis.merging import deviation, mistakes
+from doctor.checkpoint.analysis.merging import deviation, mistakes, projection
 from doctor.checkpoint.analysis.merging.adapter import Adapter
 from doctor.checkpoint.analysis.merging.layers import layers
 from doctor.checkpoint.analysis.merging.names import Model
@@ -25,10 +25,12 @@ from doctor.checkpoint.analysis.merging.products import (
 )
 from doctor.checkpoint.analysis.merging.rows import (
     Matrix,
+    Sides,
     blocks,
     matrix_of,
     numbers,
     read_rows,
+    split,
 )
 from doctor.checkpoint.analysis.merging.targets import Target, find_targets
 from doctor.checkpoint.analysis.merging.untouched import compare_replaced, compare_untouched
@@ -41,7 +43,7 @@ from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.records.merge import AdapterUse, Merge, MergedWeight
 from doctor.checkpoint.tensors import Tensor
 
-SAMPLE = 1 << 17
+SAMPLE = 1 << 16
 """Elements of each weight that are compared, unless all are."""
 
 MEASURED = 8
@@ -184,18 +186,41 @@ def _compare(
     if before.columns != after.columns or (before.rows != after.rows and not _grows(target)):
         text = f"its shape is {list(target.merged.shape)}, the base's {list(target.base.shape)}"
         raise CheckpointError("note", text)
+    sides = Sides(base_files, before, files, after, rows)
     sums, read = deviation.Sums(), _column_norms(updates, base_files, before)
-    for number, ranges in enumerate(blocks(rows, before.columns, None if every else SAMPLE)):
-        one = read_rows(base_files, before, ranges)
-        other = read_rows(files, after, ranges)
-        read += one.size + other.size
+    if projection.is_possible(updates):
+        _measure_and_project(sides, updates, sums)
+    else:
+        _measure(sides, updates, sums, every)
+    return _record(target, updates, sums), read * 2 + sides.read
+
+
+def _measure(
+    sides: Sides, updates: Sequence[Update], sums: deviation.Sums, every: bool = False
+) -> list[int]:
+    """Rows spread over the weight; with `every`, what is left of all others, too."""
+    looked: list[int] = []
+    for number, ranges in enumerate(blocks(sides.rows, sides.columns, None if every else SAMPLE)):
+        one, other = sides.at(ranges)
         if not sums.elements:
-            sums.grid = narrower(after.dtype, other)
+            sums.grid = narrower(sides.merged.dtype, other)
         at = numbers(ranges)
         measured = not (every and number % MEASURED)
         if measured or not deviation.is_alike(sums, one, other, updates, at):
             deviation.add(sums, one, other, updates, at)
-    return _record(target, updates, sums), read * 2
+            looked.extend(at.tolist())
+    return looked
+
+
+def _measure_and_project(sides: Sides, updates: Sequence[Update], sums: deviation.Sums) -> None:
+    """Rows spread over the weight, and those of all whose projection is not alike."""
+    looked = _measure(sides, updates, sums)
+    if len(looked) == sides.rows:
+        return
+    residual, base = (each / sums.elements * sides.columns for each in (sums.residual, sums.base))
+    off = projection.unlike(projection.project(sides, updates), looked, residual, base)
+    for ranges in split(off, sides.columns):
+        deviation.add(sums, *sides.at(ranges), updates, numbers(ranges))
 
 
 def _column_norms(updates: Sequence[Update], files: OpenFiles, base: Matrix) -> int:
@@ -245,8 +270,13 @@ def _record(target: Target, updates: Sequence[Update], sums: deviation.Sums) -> 
         factors=tuple(_finite(each) or 0.0 for each in deviation.factors(sums)),
         adapters=tuple(update.adapter for update in updates),
         grid=sums.grid,
-        quantized=sums.quantized,
+        quantized=sums.quantized or sums.requantized,
+        requantized=bool(sums.requantized),
         nonfinite=sums.nonfinite,
+        rows=sums.rows,
+        rows_off=sums.rows_off,
+        first_off=sums.first_off,
+        residual_of_others=root(sums.residual_of_others),
     )
 
 

@@ -55,13 +55,28 @@ scales of blocks are quantized too, which leaves a hundredth."""
 
 def kind_of_quantization(base: Any, change: Any, merged: Any) -> str:
     """The kind after which base + change is what was merged, "" for none."""
-    import numpy
+    return _kind(base, change, merged, again=False)
 
-    before = float(numpy.square(merged - base - change, dtype="f8").sum())
+
+def kind_of_both(base: Any, change: Any, merged: Any) -> str:
+    """The kind that base, and then base + change were rounded to, "" for none."""
+    return _kind(base, change, merged, again=True)
+
+
+def _kind(base: Any, change: Any, merged: Any, *, again: bool) -> str:
+    before = _squares(merged - base - change)
     for kind, expand in KINDS.items():
         expanded = expand(base)
-        if expanded is not None:
-            after = float(numpy.square(merged - expanded - change, dtype="f8").sum())
-            if after <= EXPLAINED * before:
-                return kind
+        if expanded is None:
+            continue
+        result = expanded + change
+        after = _squares(merged - (expand(result) if again else result))
+        if after <= EXPLAINED * before:
+            return kind
     return ""
+
+
+def _squares(values: Any) -> float:
+    import numpy
+
+    return float(numpy.square(values, dtype="f8").sum())

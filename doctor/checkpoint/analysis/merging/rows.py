@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from doctor.checkpoint.io.gather import fill
 from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.tensors import Tensor
 
-BLOCK = 1 << 15
+BLOCK = 1 << 14
 """Elements that are compared at a time: few enough for a dozen arrays of them in a core's cache."""
 
 Range = tuple[int, int]
@@ -40,6 +40,16 @@ class Matrix:
         return self.tensors[0].name
 
     @property
+    def row_size(self) -> int:
+        """Bytes."""
+        return self.columns * BITS[self.dtype] // 8
+
+    @property
+    def parts(self) -> list[tuple[str, int, int]]:
+        """File, begin and end of the bytes."""
+        return [part for tensor in self.tensors for part in tensor.ranges]
+
+    @property
     def readable(self) -> bool:
         """Whether its rows can be read as numbers: floats of one dtype in C order."""
         return all(
@@ -57,16 +67,43 @@ def matrix_of(tensor: Tensor) -> Matrix:
 
 def read_rows(files: OpenFiles, matrix: Matrix, ranges: Sequence[Range]) -> Any:
     """The rows of all ranges below each other, float32. Raises CheckpointError."""
-    width = BITS[matrix.dtype] // 8
     count = sum(end - begin for begin, end in ranges)
-    data = bytearray(count * matrix.columns * width)
-    parts = [part for tensor in matrix.tensors for part in tensor.ranges]
-    view, done = memoryview(data), 0
+    data = bytearray(count * matrix.row_size)
+    parts, view, done = matrix.parts, memoryview(data), 0
     for begin, end in ranges:
-        size = (end - begin) * matrix.columns * width
-        fill(files, parts, view[done : done + size], begin * matrix.columns * width)
+        size = (end - begin) * matrix.row_size
+        fill(files, parts, view[done : done + size], begin * matrix.row_size)
         done += size
     return decode(matrix.dtype, data).reshape(count, matrix.columns)
+
+
+@dataclass(slots=True)
+class Sides:
+    """The rows that a base and a merged weight both have."""
+
+    base_files: OpenFiles
+    base: Matrix
+    files: OpenFiles
+    merged: Matrix
+    rows: int
+    read: int = 0
+    """Bytes."""
+
+    @property
+    def columns(self) -> int:
+        return self.base.columns
+
+    def at(self, ranges: Sequence[Range]) -> tuple[Any, Any]:
+        """Rows of the base and of the merged weight, float32. Raises CheckpointError."""
+        self.count(ranges)
+        base = read_rows(self.base_files, self.base, ranges)
+        return base, read_rows(self.files, self.merged, ranges)
+
+    def count(self, ranges: Sequence[Range]) -> None:
+        """Note that the rows are read."""
+        rows = sum(end - begin for begin, end in ranges)
+        bits = BITS[self.base.dtype] + BITS[self.merged.dtype]
+        self.read += rows * self.columns * bits // 8
 
 
 def blocks(rows: int, columns: int, most: int | None) -> Iterator[list[Range]]:
@@ -76,12 +113,19 @@ def blocks(rows: int, columns: int, most: int | None) -> Iterator[list[Range]]:
     """
     each = max(1, BLOCK // max(columns, 1))
     if most is None or rows * columns <= most:
-        yield from ([(at, min(at + each, rows))] for at in range(0, rows, each))
+        yield from split([(0, rows)], columns)
         return
     count = max(2, min(rows, most // max(columns, 1)))
     single = [round(number * (rows - 1) / (count - 1)) for number in range(count)]
     for at in range(0, count, each):
         yield [(row, row + 1) for row in single[at : at + each]]
+
+
+def split(ranges: Iterable[Range], columns: int) -> Iterator[list[Range]]:
+    """The rows of all ranges in blocks of at most about BLOCK elements."""
+    each = max(1, BLOCK // max(columns, 1))
+    for begin, end in ranges:
+        yield from ([(at, min(at + each, end))] for at in range(begin, end, each))
 
 
 def numbers(ranges: Sequence[Range]) -> Any:

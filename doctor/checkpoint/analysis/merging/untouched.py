@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.arithmetic import rounded
 from doctor.checkpoint.analysis.equality import Difference, compare_tensors
 from doctor.checkpoint.analysis.merging.adapter import Adapter
 from doctor.checkpoint.analysis.merging.names import Model, pairs
+from doctor.checkpoint.analysis.merging.quantized import kind_of_quantization
 from doctor.checkpoint.analysis.merging.rows import blocks, matrix_of, numbers, read_rows
 from doctor.checkpoint.analysis.tensor_names import part_of
+from doctor.checkpoint.analysis.workers import Progress, work
 from doctor.checkpoint.computed import is_computed
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.open_files import OpenFiles
@@ -21,8 +23,6 @@ from doctor.checkpoint.tensors import Tensor
 MOST = 20
 
 SAME = ("equal", "cast")
-
-Progress = Callable[[int, int], None]
 
 
 def compare_untouched(
@@ -34,19 +34,23 @@ def compare_untouched(
     named: dict[str, list[str]] = {"padded": [], "changed": [], "reshaped": []}
     matched = [pair for pair in pairs(merged.index, base.index) if pair[1].name not in touched]
     matched.sort(key=lambda pair: pair[1].ranges[0])
-    read = 0
-    with OpenFiles(merged.directory) as files, OpenFiles(base.directory) as base_files:
-        for done, (name, now, before) in enumerate(matched):
-            result = _compare(files, now, base_files, before)
-            read += result.read
-            outcome = _padded(result, files, now, base_files, before)
-            outcomes[outcome] += 1
-            if outcome == "cast":
-                casts[shown(result.reason, 40)] = None
-            if outcome in named:
-                named[outcome].append(_described(name, result, now, before))
-            if progress is not None:
-                progress(done + 1, len(matched))
+    results: dict[str, tuple[str, Difference]] = {}
+
+    def look(pair: tuple[str, Tensor, Tensor], opened: Sequence[OpenFiles]) -> None:
+        name, now, before = pair
+        result = _compare(opened[0], now, opened[1], before)
+        results[name] = _padded(result, opened[0], now, opened[1], before), result
+
+    work(matched, (merged.directory, base.directory), look, None, progress)
+    for name, now, before in matched:
+        outcome, result = results[name]
+        outcomes[outcome] += 1
+        if outcome == "cast":
+            casts[shown(result.reason, 40)] = None
+        if outcome in named:
+            named[outcome].append(_described(name, result, now, before))
+    read = sum(result.read for _, result in results.values())
+    off = [pair for pair in matched if results[pair[0]][0] == "changed"]
     added, removed = _alone(merged, base, {*touched})
     return (
         Untouched(
@@ -57,6 +61,7 @@ def compare_untouched(
             padded=tuple(named["padded"][:MOST]),
             changed=tuple(named["changed"][:MOST]),
             changed_count=len(named["changed"]),
+            quantized=_quantized(merged, base, off),
             reshaped=tuple(named["reshaped"][:MOST]),
             added=tuple(shown(name, 200) for name in added[:MOST]),
             added_count=len(added),
@@ -67,6 +72,23 @@ def compare_untouched(
         ),
         read,
     )
+
+
+def _quantized(merged: Model, base: Model, off: Sequence[tuple[str, Tensor, Tensor]]) -> str:
+    """The kind of quantization that made the first tensors that differ, "" where none did."""
+    kinds = set()
+    with OpenFiles(merged.directory) as files, OpenFiles(base.directory) as base_files:
+        for _, now, before in off[:MOST]:
+            after, origin = matrix_of(now), matrix_of(before)
+            if not (after.readable and origin.readable and len(now.shape) > 1):
+                return ""
+            ranges = next(blocks(after.rows, after.columns, None))
+            try:
+                rows = read_rows(base_files, origin, ranges), read_rows(files, after, ranges)
+            except CheckpointError:
+                return ""
+            kinds.add(kind_of_quantization(rows[0], 0, rows[1]))
+    return kinds.pop() if len(kinds) == 1 else ""
 
 
 def _alone(merged: Model, base: Model, touched: set[str]) -> tuple[list[str], list[str]]:
