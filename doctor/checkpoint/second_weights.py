@@ -13,6 +13,7 @@ from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.records import SecondWeights
 from doctor.checkpoint.scan import scan
+from doctor.checkpoint.tensors import Tensor
 
 SECOND = re.compile(r"(?:pytorch_model(?:-\d{5}-of-\d{5})?|adapter_model)\.bin")
 """transformers and peft load them only where no safetensors are there."""
@@ -29,7 +30,7 @@ def compare_second(current: TensorCollector, stage: Stage) -> SecondWeights | No
         names = [name for name in directory.names() if SECOND.fullmatch(name)]
     except CheckpointError:
         return None
-    tensors = []
+    tensors: list[Tensor] = []
     for name in names:
         found = TensorCollector()
         scan(str(directory.path / name), stage, found.collect)
