@@ -1,8 +1,9 @@
 """Makes facts files of many nodes with planted faults, compares them, and measures it.
 
-    python benchmarks/compare.py DIRECTORY [--nodes 10000] [--keep]
+    python benchmarks/compare.py DIRECTORY [--nodes 10000] [--noise normal|heavy|cloud] [--keep]
 
-The files are those of a recorded machine with names, UUIDs, times and noisy rates of their own.
+The files are those of two recorded machines, an H100 and, of every third node, an H200, with names,
+UUIDs, times and noisy rates of their own. Noise as in `stragglers.py`.
 Planted: other drivers, a lower power limit, a GPU with a failed row remap, slow nodes, half of a
 rack without InfiniBand, a node twice, a missing node, a torn file. Each must be named.
 """
@@ -11,11 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
+import re
 import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +33,11 @@ from doctor.fleet.compare import compare
 from doctor.fleet.summary import check, summarize
 
 ROOT = Path(__file__).resolve().parent.parent
-MACHINE = ROOT / "tests/machines/captured/h100_torch2.11.json"
-UUID = b"GPU-00000000-0000-4000-8000-000000000000"
+RECORDED = (
+    ROOT / "tests/machines/captured/h100_torch2.11.json",
+    ROOT / "tests/machines/h200_torch2.11.json",
+)
+UUID = re.compile(rb"GPU-0{8}-0000-4000-8000-0*")
 replace = msgspec.structs.replace
 
 
@@ -44,18 +51,38 @@ def planted(nodes: int) -> dict[str, list[int]]:
     }  # fmt: skip
 
 
-def write_files(folder: Path, nodes: int) -> dict[str, list[int]]:
+def machines() -> list[Facts]:
+    """The recorded machines, the one of most nodes first."""
+    return [decode(path.read_bytes()) for path in RECORDED]
+
+
+def disturb(noise: str, dice: random.Random) -> Callable[[], float]:
+    """What each rate of one measurement of one node is multiplied with."""
+    neighbour = dice.uniform(0.1, 0.5) if noise == "cloud" and dice.random() < 0.02 else 0.0
+
+    def factor() -> float:
+        heavy = noise == "heavy"
+        tail = math.sqrt(3 / sum(dice.gauss(0, 1) ** 2 for _ in range(3))) if heavy else 1.0
+        return math.exp(0.01 * dice.gauss(0, 1) * tail - neighbour)
+
+    return factor
+
+
+def write_files(folder: Path, nodes: int, noise: str) -> dict[str, list[int]]:
     """The files of all nodes; the planted faults."""
     folder.mkdir(parents=True, exist_ok=True)
-    base = decode(MACHINE.read_bytes())
+    bases = machines()
     faults = planted(nodes)
+    struck = {number for numbers in faults.values() for number in numbers}
     dice = random.Random(1)
     for number in range(nodes):
         name = f"gpu-{number:05}"
         if number in faults["missing"]:
             continue
-        data = encode(node(base, number, name, nodes, faults, dice))
-        data = data.replace(UUID, b"GPU-%08d-0000-4000-8000-000000000000" % number)
+        rest = number % 3 == 0 and number not in struck
+        base = bases[1] if rest else bases[0]
+        data = encode(node(base, number, name, nodes, faults, dice, disturb(noise, dice)))
+        data = UUID.sub(b"GPU-%08d-0000-4000-8000-000000000000" % number, data)
         if number in faults["torn"]:
             data = data[: len(data) // 2]
         (folder / f"{name}.json").write_bytes(data)
@@ -67,7 +94,13 @@ def write_files(folder: Path, nodes: int) -> dict[str, list[int]]:
 
 
 def node(
-    base: Facts, number: int, name: str, nodes: int, faults: dict[str, list[int]], dice: Any
+    base: Facts,
+    number: int,
+    name: str,
+    nodes: int,
+    faults: dict[str, list[int]],
+    dice: Any,
+    factor: Callable[[], float],
 ) -> Facts:
     host, driver = base.host, base.driver
     assert isinstance(host, Host)
@@ -81,12 +114,11 @@ def node(
     host = replace(host, name=name, hcas=hcas, limits={"nofile": 1048576})
     if number in faults["driver"]:
         driver = replace(driver, version="570.86.10")  # type: ignore[type-var]
-    limit = 500_000 if number in faults["power"] else 700_000
     gpus = tuple(
         replace(
             gpu,
-            power_limit=limit,
-            power_limit_default=limit,
+            power_limit=500_000 if number in faults["power"] else gpu.power_limit,
+            power_limit_default=500_000 if number in faults["power"] else gpu.power_limit_default,
             remap_failed=number in faults["remap"],
         )
         for gpu in base.gpus
@@ -95,10 +127,10 @@ def node(
     load = tuple(
         replace(
             each,
-            matmul={k: v * dice.gauss(1, 0.01) / slow for k, v in each.matmul.items()},
-            copy=(each.copy or 0) * dice.gauss(1, 0.01),
-            to_device=(each.to_device or 0) * dice.gauss(1, 0.01),
-            from_device=(each.from_device or 0) * dice.gauss(1, 0.01),
+            matmul={k: v * factor() / slow for k, v in each.matmul.items()},
+            copy=(each.copy or 0) * factor(),
+            to_device=(each.to_device or 0) * factor(),
+            from_device=(each.from_device or 0) * factor(),
         )
         for each in base.load
     )
@@ -179,12 +211,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--nodes", type=int, default=10_000)
+    parser.add_argument("--noise", choices=("normal", "heavy", "cloud"), default="normal")
     parser.add_argument("--keep", action="store_true", help="use the files that are there")
     arguments = parser.parse_args()
     if arguments.keep:
         faults = planted(arguments.nodes)
     else:
-        faults = write_files(arguments.directory, arguments.nodes)
+        faults = write_files(arguments.directory, arguments.nodes, arguments.noise)
     page = arguments.directory.parent / "fleet.html"
     names = f"gpu-[00000-{arguments.nodes - 1:05}]"
     command = [
@@ -192,8 +225,12 @@ def main() -> None:
         "--format", "json", "--output", f"html={page}", "-q",
     ]  # fmt: skip
     seconds, memory, output = measure(command)
-    for fault, hits in named(json.loads(output), faults).items():
+    report = json.loads(output)
+    for fault, hits in named(report, faults).items():
         print(f"{fault:>8}: {hits} named")
+    slowed = {f"gpu-{number:05}" for number in faults["slow"]}
+    others = {each["node"] for each in report["fleet"]["slow"] if each.get("certain")} - slowed
+    print(f"others that a single measurement calls slow: {len(others)}, {arguments.noise} noise")
     print(f"{arguments.nodes} nodes in {seconds:.1f} s on {processors()} processors, {memory:.0f} "
           f"MiB in the largest process, HTML {page.stat().st_size / 1e6:.2f} MB")  # fmt: skip
     in_process(arguments.directory)

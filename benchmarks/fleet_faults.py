@@ -1,564 +1,75 @@
 """Plants faults in fleets of real processes, and says whether each ends in time with a name.
 
 python benchmarks/fleet_faults.py [CASE...]: all cases, or these. Every node is a process on this
-machine. A case passes if every doctor ends within its deadline + 2 s, what must be said
-is said, and no process of the case is left. Cases that need root,
-network namespaces or Slurm are skipped without them; a skip is counted and proves nothing.
+machine. A case passes if every doctor ends within its deadline + 2 s, what must be said is said,
+and no process of the case is left. Cases that need root, network namespaces or Slurm are skipped
+without them; a skip is counted and proves nothing.
+
+On a busy machine a second of a processor takes several: how many is measured beside each case
+("load") and stretches the 2 s. A case that fails there is tried once more with twice the deadline,
+and both results are printed.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import queue
 import shutil
-import signal
-import socket
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests/support")]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks"), str(ROOT / "tests/support")]
 
+from fleet_cases import CASES, MARK, command_of, marked  # noqa: E402
+from fleet_networks import SkipCase  # noqa: E402
 from nodes import EXAMINE, Nodes  # noqa: E402
 
 BEYOND = 2.0
-LEAST_DEADLINE, EXAMINATIONS = 60.0, 5
-"""Seconds, and how often the time of one examination here: a busy machine gets a later deadline."""
+LEAST_DEADLINE, MOST_DEADLINE, EXAMINATIONS = 60.0, 240.0, 6
+"""Seconds, and how often the time of one examination here: a busy machine gets a later deadline, of
+which a quarter is for what the nodes do together."""
 SECRET = "0123456789abcdef"
-MARK = "DOCTOR_FLEET_CASE"
-SLOW_START = """#!/bin/sh
-case "$*" in *torch_stages*) exec "{python}" "{hold}" "$@" ;; esac
-exec "{python}" "$@"
-"""
-HOLD = """
-import importlib.util, sys, time
-sys.argv = sys.argv[1:]
-spec = importlib.util.spec_from_file_location("launch", sys.argv[0])
-launch = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(launch)
-launch.register()
-time.sleep(600)
-"""
-Case = Callable[[Nodes], "list[str]"]
-CASES: dict[str, tuple[Case, str]] = {}
-
-
-class SkipCase(Exception):
-    """Why a case cannot run here."""
-
-
-def case(needs: str = "") -> Callable[[Case], Case]:
-    def add(function: Case) -> Case:
-        CASES[function.__name__] = (function, needs)
-        return function
-
-    return add
-
-
-def expect(condition: bool, what: str) -> list[str]:
-    return [] if condition else [what]
-
-
-def says(nodes: Nodes, rank: int, *words: str) -> list[str]:
-    text = nodes.nodes[rank].stdout + nodes.nodes[rank].stderr
-    return [f"n{rank} does not say {word!r}:\n{text}" for word in words if word not in text]
-
-
-def silent(nodes: Nodes) -> str:
-    return f"joined and did not report within {0.75 * nodes.deadline:g} s: n1"
-
-
-def store(nodes: Nodes):  # type: ignore[no-untyped-def]
-    """A client of the nodes' store, which authenticates nobody."""
-    import datetime
-
-    from torch.distributed import TCPStore
-
-    deadline = time.monotonic() + nodes.deadline
-    while True:
-        with contextlib.suppress(Exception):
-            return TCPStore(
-                "127.0.0.1", nodes.port, None, False, timeout=datetime.timedelta(seconds=5)
-            )
-        if time.monotonic() > deadline:
-            raise TimeoutError("the store was not reached")
-        time.sleep(0.2)
-
-
-def wait_for(nodes: Nodes, round: str, rank: int) -> None:
-    """Until a message of the node is in the store."""
-    client, key = store(nodes), f"doctor//0/{round}/{rank}/0"
-    deadline = time.monotonic() + nodes.deadline
-    while not client.check([key]):
-        if time.monotonic() > deadline:
-            raise TimeoutError(key)
-        time.sleep(0.05)
-
-
-def slow_python(nodes: Nodes) -> str:
-    """An interpreter under which the examination does not end and the store works."""
-    program, hold = nodes.directory / "slow-python", nodes.directory / "hold.py"
-    hold.write_text(HOLD)
-    program.write_text(SLOW_START.format(python=sys.executable, hold=hold))
-    program.chmod(0o755)
-    return str(program)
-
-
-def start_all(nodes: Nodes, *without: int) -> None:
-    for rank in range(nodes.count):
-        if rank not in without:
-            nodes.start(rank)
-
-
-@case()
-def nothing(nodes: Nodes) -> list[str]:
-    start_all(nodes)
-    return expect(set(nodes.codes().values()) == {0}, "healthy nodes fail") + says(
-        nodes, 0, "3 nodes reported; 3 required"
-    )
-
-
-@case()
-def never_joins(nodes: Nodes) -> list[str]:
-    start_all(nodes, 1)
-    nodes.codes()
-    return says(nodes, 0, "missing: n1")
-
-
-@case()
-def killed_before_joining(nodes: Nodes) -> list[str]:
-    start_all(nodes)
-    nodes.nodes[1].process.kill()
-    nodes.codes()
-    return says(nodes, 0, "missing: n1")
-
-
-@case()
-def killed_while_examined(nodes: Nodes) -> list[str]:
-    start_all(nodes, 1)
-    nodes.start(1, "--python", slow_python(nodes))
-    wait_for(nodes, "hello", 1)
-    nodes.nodes[1].process.kill()
-    nodes.codes()
-    return says(nodes, 0, "missing: n1", silent(nodes))
-
-
-@case()
-def killed_after_delivering(nodes: Nodes) -> list[str]:
-    start_all(nodes, 2)
-    wait_for(nodes, "result", 1)
-    nodes.nodes[1].process.kill()
-    nodes.codes()
-    return says(nodes, 0, "missing: n2", "2 nodes reported")
-
-
-@case()
-def node_is_stopped(nodes: Nodes) -> list[str]:
-    start_all(nodes, 1)
-    stopped = nodes.start(1, "--python", slow_python(nodes))
-    wait_for(nodes, "hello", 1)
-    stopped.process.send_signal(signal.SIGSTOP)
-    nodes.nodes[0].wait()
-    nodes.nodes[2].wait()
-    stopped.process.send_signal(signal.SIGCONT)
-    stopped.wait()
-    return says(nodes, 0, silent(nodes))
-
-
-@case()
-def store_is_stopped(nodes: Nodes) -> list[str]:
-    for rank in range(nodes.count):
-        nodes.start(rank, "--python", slow_python(nodes))
-    wait_for(nodes, "hello", 1)
-    server = next(pid for pid in marked(nodes) if b"store_server" in command_of(pid))
-    os.kill(server, signal.SIGSTOP)
-    nodes.codes()
-    return says(nodes, 0, "FLT016") + says(nodes, 1, "node 0 (127.0.0.1")
-
-
-@case()
-def examination_hangs_on_the_first_node(nodes: Nodes) -> list[str]:
-    start_all(nodes, 0)
-    nodes.start(0, "--python", slow_python(nodes))
-    nodes.codes()
-    return says(nodes, 0, "2 nodes reported; 3 required", "did not end before the deadline")
-
-
-@case()
-def another_key(nodes: Nodes) -> list[str]:
-    start_all(nodes, 1)
-    nodes.start(1, env={"DOCTOR_FLEET_SECRET": "another key of 16"})
-    nodes.codes()
-    return says(nodes, 0, "missing: n1", "node 1: it is sealed with another key") + says(
-        nodes, 1, "another key"
-    )
-
-
-@case()
-def no_key_on_one_node(nodes: Nodes) -> list[str]:
-    start_all(nodes, 1)
-    nodes.start(1, env={"DOCTOR_FLEET_SECRET": ""})
-    nodes.codes()
-    return says(nodes, 0, "missing: n1", "node 1: it is sealed with another key")
-
-
-@case()
-def no_key_at_all(nodes: Nodes) -> list[str]:
-    nodes.secret = ""
-    start_all(nodes)
-    nodes.codes()
-    return says(nodes, 0, "note FLT017", "3 nodes reported; 3 required")
-
-
-@case()
-def replayed_message(nodes: Nodes) -> list[str]:
-    """A store that lives on, as torchrun's agent has one, with the messages of an earlier run."""
-    import datetime
-
-    from torch.distributed import TCPStore
-
-    server = TCPStore("127.0.0.1", 0, None, True, timeout=datetime.timedelta(seconds=5))
-    nodes.port = server.port
-    agent = {
-        "TORCHELASTIC_RUN_ID": "job",
-        "TORCHELASTIC_USE_AGENT_STORE": "True",
-        "GROUP_WORLD_SIZE": "3",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(server.port),
-    }
-    nodes.address = ()
-    for rank in range(3):
-        nodes.start(rank, env={**agent, "GROUP_RANK": str(rank)})
-    first = nodes.codes()
-    for rank in (0, 2):
-        nodes.start(rank, env={**agent, "GROUP_RANK": str(rank)})
-    nodes.nodes[0].wait()
-    nodes.nodes[2].wait()
-    return expect(set(first.values()) == {0}, f"the first run failed: {first}") + says(
-        nodes, 0, "missing: n1", "node 1: it is sealed with another key, or belongs to another run"
-    )
-
-
-@case()
-def stranger_with_garbage(nodes: Nodes) -> list[str]:
-    start_all(nodes)
-    store(nodes)
-    for data in (b"GET / HTTP/1.1\r\n\r\n", os.urandom(4096), b"\xff" * 100_000):
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", nodes.port)) as s:
-            s.sendall(data)
-    client = store(nodes)
-    for rank in (1, 2):
-        client.set(f"doctor//0/result/{rank}/0", os.urandom(500))
-    codes = nodes.codes()
-    return expect(set(codes.values()) == {0}, f"garbage did harm: {codes}") + says(
-        nodes, 0, "3 nodes reported; 3 required"
-    )
-
-
-@case()
-def growing_value(nodes: Nodes) -> list[str]:
-    start_all(nodes, 1)
-    client = store(nodes)
-    with contextlib.suppress(Exception):
-        for _ in range(60):
-            client.append("doctor//0/hello/1/0", "x" * (7 << 20))
-    nodes.codes()
-    return says(nodes, 0, "missing: n1", "2 nodes reported; 3 required")
-
-
-@case()
-def port_is_taken(nodes: Nodes) -> list[str]:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", nodes.port))
-        taken.listen()
-        start_all(nodes)
-        nodes.codes()
-    return says(nodes, 0, "FAIL FLT016", f"port {nodes.port}", "Address already in use")
-
-
-@case()
-def name_does_not_resolve(nodes: Nodes) -> list[str]:
-    start_all(nodes, 1)
-    nodes.start(1, "--address", "no-such-host.invalid")
-    nodes.codes()
-    return says(nodes, 0, "missing: n1") + says(nodes, 1, "no-such-host.invalid", "gaierror")
-
-
-@case("root")
-def dead_dns(nodes: Nodes) -> list[str]:
-    """A name server that answers nothing: 192.0.2.1 is for documentation."""
-    resolver = nodes.directory / "resolv.conf"
-    resolver.write_text("nameserver 192.0.2.1\n")
-    start_all(nodes, 1)
-    nodes.wrapper = (
-        *("unshare", "--mount", "sh", "-c"),
-        f'mount --bind {resolver} /etc/resolv.conf && exec "$@"',
-        "sh",
-    )
-    nodes.start(1, "--address", "first.example.org")
-    nodes.codes()
-    return says(nodes, 0, "missing: n1") + says(nodes, 1, "first.example.org")
-
-
-@case()
-def few_open_files(nodes: Nodes) -> list[str]:
-    start_all(nodes, 0)
-    nodes.wrapper = ("sh", "-c", 'ulimit -n 64 && exec "$@"', "sh")
-    nodes.start(0)
-    nodes.codes()
-    return says(nodes, 0, "FAIL FLT016", "64 open files allowed; 67 required")
-
-
-@case()
-def first_node_dies(nodes: Nodes) -> list[str]:
-    start_all(nodes)
-    wait_for(nodes, "hello", 1)
-    nodes.nodes[0].process.kill()
-    codes = nodes.codes()
-    named = f"node 0 (127.0.0.1 port {nodes.port})"
-    return expect((codes[1], codes[2]) == (3, 3), f"{codes}") + says(nodes, 1, named)
-
-
-@case()
-def node_twice(nodes: Nodes) -> list[str]:
-    start_all(nodes, 1)
-    nodes.start(1, env={"NODE_NAME": "n2"})
-    nodes.codes()
-    return says(nodes, 0, "missing: n1", "3 nodes reported")
-
-
-@case()
-def two_tasks_per_node(nodes: Nodes) -> list[str]:
-    nodes.start(0, env={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"})
-    return expect(nodes.codes() == {0: 2}, "no usage error") + says(nodes, 0, "ppr:1:node")
-
-
-@case("root")
-def no_route(nodes: Nodes) -> list[str]:
-    """A node in a network of its own, whose packets reach nobody."""
-    start_all(nodes, 1)
-    nodes.wrapper = ("unshare", "--net", "sh", "-c", 'ip link set lo up; exec "$@"', "sh")
-    nodes.start(1)
-    nodes.codes()
-    return says(nodes, 0, "missing: n1") + says(nodes, 1, f"port {nodes.port}", "was not reached")
-
-
-@contextlib.contextmanager
-def namespace(*rules: str) -> Iterator[tuple[str, ...]]:
-    """A network namespace that reaches this machine as 10.77.0.1; the words that run in it."""
-    number = f"{os.getpid() % 100_000}{len(NAMESPACES)}"
-    NAMESPACES.append(number)
-    name, here, there = f"doctor{number}", f"da{number}", f"db{number}"
-    inside = f"ip netns exec {name}"
-    commands = [
-        f"ip netns add {name}",
-        f"ip link add {here} type veth peer name {there}",
-        f"ip link set {there} netns {name}",
-        f"ip addr add 10.77.0.1/24 dev {here}",
-        f"ip link set {here} up",
-        f"{inside} ip addr add 10.77.0.2/24 dev {there}",
-        f"{inside} ip link set {there} up",
-        *(f"{inside} {rule.format(device=there)}" for rule in rules),
-    ]
-    try:
-        for command in commands:
-            done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise SkipCase(f"{command}: {done.stderr.strip()}")
-        yield ("ip", "netns", "exec", name)
-    finally:
-        subprocess.run(["ip", "link", "del", here], capture_output=True, check=False)
-        subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
-
-
-NAMESPACES: list[str] = []
-
-
-@case("root")
-def node_in_a_network_of_its_own(nodes: Nodes) -> list[str]:
-    with namespace() as words:
-        nodes.address = ("--address", "10.77.0.1")
-        start_all(nodes, 1)
-        nodes.wrapper = words
-        nodes.start(1)
-        codes = nodes.codes()
-    return expect(set(codes.values()) == {0}, f"{codes}") + says(nodes, 0, "3 nodes reported", "db")
-
-
-@case("root")
-def blocked_port(nodes: Nodes) -> list[str]:
-    """Packets to the first node are lost without an answer: they go to a MAC that nobody has."""
-    lost = "ip neigh add 10.77.0.1 lladdr 02:00:00:00:00:99 dev {device}"
-    with namespace(lost) as words:
-        nodes.address = ("--address", "10.77.0.1")
-        start_all(nodes, 1)
-        nodes.wrapper = words
-        nodes.start(1)
-        nodes.codes()
-    return says(nodes, 0, "missing: n1") + says(nodes, 1, "10.77.0.1", f"port {nodes.port}")
-
-
-@case()
-def latency(nodes: Nodes) -> list[str]:
-    """0.2 s in each direction between n1 and the first node."""
-    nodes.deadline = 120.0
-    with delayed(nodes.port, 0.2) as port:
-        start_all(nodes, 1)
-        nodes.start(1, "--port", str(port))
-        codes = nodes.codes()
-    return expect(codes[1] == 0, f"{codes}") + says(nodes, 0, "3 nodes reported")
-
-
-@case()
-def reader_of_a_checkpoint_dies(nodes: Nodes) -> list[str]:
-    """A node is killed with its share; the others read it, and the report is complete."""
-    import numpy
-    from safetensors.numpy import save_file
-
-    values = numpy.random.default_rng(0).normal(0, 0.02, (4096, 4096)).astype("float16")
-    values[4000, 4000] = numpy.nan
-    path = nodes.directory / "model.safetensors"
-    save_file({"layers.0.q_proj.weight": values}, path)
-    nodes.command = (sys.executable, "-P", "-m", "doctor", "fleet", "scan", str(path), "--deep")
-    nodes.flags, nodes.deadline = ("--format", "plain", "--no-config"), 360.0
-    start_all(nodes)
-    reader = None
-    while reader is None and nodes.nodes[0].process.poll() is None:
-        found = (pid for pid in marked(nodes) if b'"share": [1, 3]' in command_of(pid))
-        reader = next(found, None)
-    if reader is None:
-        return ["no process read the second share"]
-    nodes.nodes[1].process.kill()
-    os.kill(reader, signal.SIGKILL)
-    nodes.codes()
-    return says(nodes, 0, "layers.0.q_proj.weight")
-
-
-@contextlib.contextmanager
-def delayed(port: int, seconds: float) -> Iterator[int]:
-    """A port that leads to another one, each byte later by so many seconds."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def read(source: socket.socket, late: queue.SimpleQueue[tuple[float, bytes]]) -> None:
-        data = b" "
-        while data:
-            try:
-                data = source.recv(1 << 16)
-            except OSError:
-                data = b""
-            late.put((time.monotonic() + seconds, data))
-
-    def write(target: socket.socket, late: queue.SimpleQueue[tuple[float, bytes]]) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                due, data = late.get()
-                time.sleep(max(0.0, due - time.monotonic()))
-                if not data:
-                    break
-                target.sendall(data)
-            target.shutdown(socket.SHUT_WR)
-
-    def forward(source: socket.socket, target: socket.socket) -> None:
-        late: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
-        threading.Thread(target=read, args=(source, late), daemon=True).start()
-        write(target, late)
-
-    def accept() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                near = listener.accept()[0]
-                try:
-                    far = socket.create_connection(("127.0.0.1", port))
-                except OSError:
-                    near.close()
-                    continue
-                for pair in ((near, far), (far, near)):
-                    threading.Thread(target=forward, args=pair, daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    try:
-        yield int(listener.getsockname()[1])
-    finally:
-        listener.close()
-
-
-@case()
-def other_variables(nodes: Nodes) -> list[str]:
-    start_all(nodes, 1)
-    nodes.start(1, env={"NCCL_IB_DISABLE": "1"})
-    nodes.codes()
-    return says(nodes, 0, "FLT006", "n1 has 1")
-
-
-SKEW = """
-import time
-now = time.time
-time.time = lambda: now() + 2.0
-"""
-
-
-@case()
-def skewed_clock_and_a_node_that_cannot_reduce(nodes: Nodes) -> list[str]:
-    """n1's clock is 2 s ahead; n2 has no interface that gloo may use."""
-    (nodes.directory / "sitecustomize.py").write_text(SKEW)
-    nodes.deadline = 300.0
-    nodes.count = 4
-    nodes.flags = (*EXAMINE, "--collectives")
-    start_all(nodes, 1, 2)
-    nodes.start(1, env={"PYTHONPATH": str(nodes.directory)})
-    nodes.start(2, env={"GLOO_SOCKET_IFNAME": "absent0"})
-    nodes.codes()
-    return says(nodes, 0, "FAIL FLT010", "n1, +2.", "n2 failed with every partner")
-
-
-@case("root")
-def wrong_shared_path(nodes: Nodes) -> list[str]:
-    """n1 has another file system at the path of the output directory."""
-    output = nodes.directory / "output"
-    output.mkdir()
-    nodes.flags = (*EXAMINE, "--output-dir", str(output))
-    start_all(nodes, 1)
-    nodes.wrapper = (
-        *("unshare", "--mount", "sh", "-c"),
-        f'mount -t tmpfs none {output} && exec "$@"',
-        "sh",
-    )
-    nodes.start(1)
-    nodes.codes()
-    return says(nodes, 0, "WARN FLT018", "is not seen on n1")
-
-
-def command_of(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
-def marked(nodes: Nodes) -> list[int]:
-    """Processes of the case, by a variable that all of them inherit."""
-    mark = f"{MARK}={nodes.directory}".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if entry.name.isdigit() and mark in (entry / "environ").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
-    return found
-
-
-def late(nodes: Nodes) -> list[str]:
+WORK, PAUSE = 0.05, 2.0
+"""Seconds of a processor that tell the load, and between two looks."""
+OLD = 180.0
+"""Seconds after which the time of an examination is measured again."""
+BUSY = 1.3
+"""The load from which a failure may be the machine's."""
+
+
+class Machine:
+    """How many seconds a second of a processor takes, measured while a case runs."""
+
+    def __init__(self) -> None:
+        self._looks: list[float] = []
+        self._over = threading.Event()
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def _look(self) -> None:
+        while not self._over.wait(PAUSE):
+            began, spent = time.monotonic(), time.thread_time()
+            while time.thread_time() - spent < WORK:
+                pass
+            self._looks.append((time.monotonic() - began) / (time.thread_time() - spent))
+
+    def load(self) -> float:
+        """The median of the looks."""
+        self._over.set()
+        return max(1.0, statistics.median(self._looks)) if self._looks else 1.0
+
+
+def late(nodes: Nodes, load: float) -> list[str]:
     """Doctors that ended later than they may; a killed one has no say."""
-    bound = nodes.deadline + BEYOND
     return [
-        f"n{rank} took {node.ended - node.started:.1f} s; at most {bound:.1f}"
+        f"n{rank} ended {beyond:.1f} s after its deadline; at most {BEYOND * load:.1f}"
         for rank, node in nodes.nodes.items()
-        if node.ended - node.started > bound and node.process.returncode != -9
+        if (beyond := node.ended - node.started - nodes.deadline) > BEYOND * load
+        and node.process.returncode != -9
     ]
 
 
@@ -576,51 +87,62 @@ def watch(nodes: Nodes) -> None:
 
 
 def deadline() -> float:
-    """Of the nodes of a case, by the time that a doctor alone takes now; whole, and at most 240 s,
-    of which a quarter is for what the nodes do together."""
+    """Of the nodes of a case, by the time that a doctor alone takes now; whole."""
     began = time.monotonic()
     alone = Nodes(1, deadline=600.0, python=sys.executable, flags=EXAMINE)
     alone.run()
     shutil.rmtree(alone.directory, ignore_errors=True)
     took = time.monotonic() - began
-    return float(round(min(240.0, max(LEAST_DEADLINE, EXAMINATIONS * took))))
+    return float(round(min(MOST_DEADLINE, max(LEAST_DEADLINE, EXAMINATIONS * took))))
 
 
-def run(name: str) -> tuple[str, list[str], float]:
-    """ "pass", "FAIL" or "skip", what was wrong, and the seconds of the longest doctor."""
+def run(name: str, seconds: float) -> tuple[str, list[str], str, float]:
+    """ "pass", "FAIL" or "skip", what was wrong, figures, and the load."""
     function, needs = CASES[name]
     if needs == "root" and (os.geteuid() or not shutil.which("unshare")):
-        return "skip", ["it needs root, unshare and ip"], 0.0
-    nodes = Nodes(3, deadline=deadline(), secret=SECRET, python=sys.executable, flags=EXAMINE)
+        return "skip", ["it needs root, unshare and ip"], "", 1.0
+    nodes = Nodes(3, deadline=seconds, secret=SECRET, python=sys.executable, flags=EXAMINE)
     os.environ[MARK] = str(nodes.directory)
     watch(nodes)
+    machine = Machine()
     try:
         wrong = function(nodes)
     except SkipCase as reason:
-        return "skip", [str(reason)], 0.0
+        return "skip", [str(reason)], "", 1.0
     except (TimeoutError, subprocess.TimeoutExpired) as error:
         wrong = [f"{type(error).__name__}: {error}"]
     else:
         time.sleep(0.2)
-        wrong += late(nodes)
+        wrong += late(nodes, machine.load())
         time.sleep(1.0)
         left = marked(nodes)
         wrong += [f"left: {pid} {command_of(pid)[:200]!r}" for pid in left if pid != os.getpid()]
     finally:
+        load = machine.load()
         nodes.over = True
         nodes.end()
     longest = max((n.ended - n.started for n in nodes.nodes.values() if n.ended), default=0.0)
     shutil.rmtree(nodes.directory, ignore_errors=True)
-    return ("FAIL" if wrong else "pass"), wrong, longest
+    figures = f"{longest:.1f} s at most, deadline {nodes.deadline:g} s, load {load:.1f}"
+    return ("FAIL" if wrong else "pass"), wrong, figures, load
 
 
 def main(names: list[str]) -> int:
     counts = {"pass": 0, "FAIL": 0, "skip": 0}
+    again = 0
+    measured = -OLD
     for name in names or CASES:
-        outcome, details, longest = run(name)
+        if time.monotonic() - measured > OLD:
+            seconds, measured = deadline(), time.monotonic()
+        outcome, details, figures, load = run(name, seconds)
+        if outcome == "FAIL" and load >= BUSY:
+            again += 1
+            print(f"once more: {name} ({figures})", *details, sep="\n     ", flush=True)
+            outcome, details, figures, load = run(name, 2 * seconds)
         counts[outcome] += 1
-        print(f"{outcome} {name} ({longest:.1f} s)", *details, sep="\n     ", flush=True)
-    print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
+        print(f"{outcome} {name} ({figures})", *details, sep="\n     ", flush=True)
+    print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()), end="")
+    print(f"; {again} tried twice" if again else "")
     return 1 if counts["FAIL"] else 0
 
 

@@ -1,8 +1,9 @@
 """How often the interval of RHS015 contains the mean of a simulated run of 1,000 further steps.
 
 `python benchmarks/rehearsal_pace.py` prints the share of 400 runs, and half the interval's width,
-per kind of spread and number of timed steps. `--real SECONDS` instead rehearses trainings of
-rehearsal_jobs/plain.py in 40 steps, estimates as many steps as take about so long, and takes them.
+per kind of spread and number of timed steps. `--real SECONDS` instead rehearses the trainings of
+rehearsal_jobs/paced.py, estimates as many steps as take about so long, and runs each training
+without the doctor: its whole duration, with the start, is compared.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -55,46 +57,65 @@ KINDS = {
 }  # fmt: skip
 
 
-JOB = str(Path(__file__).parent / "rehearsal_jobs" / "plain.py")
-SHAPES = ("usual", "momentum", "layer norm", "cosine", "no schedule", "workers", "two groups",
-          "clips", "dropout", "tied")  # fmt: skip
-REHEARSED = 40
-TIMED = re.compile(r"\(([0-9.e-]+) s per step")
+JOB = str(Path(__file__).parent / "rehearsal_jobs" / "paced.py")
+SHAPES = ("usual", "lengths", "images", "augmented", "recurrent", "wide", "accumulates",
+          "recomputed", "evaluates", "workers")  # fmt: skip
+EVERY, TRIED, REHEARSED = 20, 20, 40.0
+"""Steps between saves, steps that tell how long one takes, and seconds of the rehearsal."""
+TOOK = re.compile(r"took ([0-9.]+) s")
 HOURS = re.compile(r"take ([0-9.e-]+) \(([0-9.e-]+) to ([0-9.e-]+)\) h")
+ADDED = re.compile(r"adds ([0-9.e-]+) h")
 
 
-def rehearsed(shape: str, total: int, steps: int = REHEARSED) -> str:
-    """The summary of RHS015 for so many steps in all; the command runs once."""
-    job = f"{sys.executable} {JOB} --out $TMPDIR --kind '{shape}'"
-    line = f"exec {job} --steps {steps} --every {steps}"
+def job(shape: str, steps: int, out: str) -> list[str]:
+    words = ["--out", out, "--kind", shape, "--steps", str(steps), "--every", str(EVERY)]
+    return [sys.executable, JOB, *words]
+
+
+def alone(shape: str, steps: int) -> tuple[float, float]:
+    """Seconds of the training without the doctor, from its start to its end, and of its loop."""
+    with tempfile.TemporaryDirectory() as out:
+        began = time.monotonic()
+        ended = subprocess.run(job(shape, steps, out), capture_output=True, text=True, check=True)
+        seconds = time.monotonic() - began
+    found = TOOK.search(ended.stdout)
+    return seconds, float(found[1]) if found else math.nan
+
+
+def estimated(shape: str, steps: int, total: int) -> str:
+    """The summary of RHS015; the command runs once, as it has no {output}."""
+    words = job(shape, steps, "$TMPDIR")
     with tempfile.TemporaryDirectory() as directory:
         ended = subprocess.run(
             [sys.executable, "-P", "-m", "doctor", "rehearse", "-q", "--no-config", "--format",
-             "json", "--only", "RHS015", "--total-steps", str(total), "--", "sh", "-c", line],
+             "json", "--only", "RHS015", "--total-steps", str(total), "--",
+             "sh", "-c", f"exec {' '.join(words)}"],
             cwd=directory, capture_output=True, text=True, check=False,
         )  # fmt: skip
     return str(json.loads(ended.stdout)["findings"][0]["summary"])
 
 
 def real(seconds: float) -> None:
-    """Estimate against the mean of the steps that are taken, under the same hooks."""
+    """Estimates, each beside the training itself, which runs without the doctor."""
     inside = 0
     for shape in SHAPES:
-        found = TIMED.search(rehearsed(shape, 1000))
-        if found is None:
-            print(f"{shape}: no estimate", flush=True)
+        each = alone(shape, TRIED)[1] / TRIED
+        total = max(200, int(seconds / each))
+        summary = estimated(shape, max(64, int(REHEARSED / each)), total)
+        whole, loop = alone(shape, total)
+        estimate, added = HOURS.search(summary), ADDED.search(summary)
+        if estimate is None:
+            print(f"{shape}: no estimate: {summary}", flush=True)
             continue
-        total = max(200, int(seconds / float(found[1])))
-        estimate = HOURS.search(rehearsed(shape, total))
-        took = TIMED.search(rehearsed(shape, total, total))
-        if estimate is None or took is None:
-            print(f"{shape}: no estimate", flush=True)
-            continue
-        middle, low, high = (3600 * float(text) for text in estimate.groups())
-        actual = total * float(took[1])
-        inside += low <= actual <= high
-        interval = f"{middle:.1f} s ({low:.1f} to {high:.1f})"
-        print(f"{shape}: {total} steps, {interval}; took {actual:.1f} s", flush=True)
+        more = 3600 * float(added[1]) if added else 0.0
+        middle, low, high = (3600 * float(text) + more for text in estimate.groups())
+        inside += low <= whole <= high
+        print(
+            f"{shape}: {total} steps, {middle:.1f} s ({low:.1f} to {high:.1f}), interval "
+            f"{(high - low) / middle:.0%} wide; took {whole:.1f} s, its loop {loop:.1f} s "
+            f"({whole / middle - 1:+.1%}); {summary}",
+            flush=True,
+        )
     print(f"{inside} of {len(SHAPES)} inside")
 
 

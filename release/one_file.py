@@ -31,6 +31,8 @@ COMPILED = "msgspec"
 TYPER = "typer==0.28.0"
 """The newest that needs nothing compiled: 0.29 needs pydantic."""
 NOT_PACKED = ("numpy", COMPILED)
+MEGABYTES = 30
+"""What is copied to a machine within seconds on a slow line."""
 DATE = (2020, 2, 2, 0, 0, 0)
 
 
@@ -114,7 +116,10 @@ def main() -> None:
         folder = Path(scratch) / "files"
         fill(folder)
         write(target, contents(folder))
-    print(f"{target.relative_to(ROOT)}: {target.stat().st_size / 1e6:.1f} MB")
+    size = target.stat().st_size / 1e6
+    print(f"{target.relative_to(ROOT)}: {size:.1f} MB")
+    if size > MEGABYTES:
+        sys.exit(f"more than {MEGABYTES} MB")
 
 
 if __name__ == "__main__":

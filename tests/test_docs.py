@@ -136,6 +136,8 @@ def test_a_recipe_can_be_read_by_its_machine(path: Path) -> None:
         assert json.loads(path.read_text("utf-8"))["plugin"] == "custom"
     elif path.suffix in (".yml", ".yaml"):
         assert all(list(yaml.safe_load_all(path.read_text("utf-8"))))
+    elif path.suffix == ".py":
+        compile(path.read_text("utf-8"), str(path), "exec")
     else:
         assert path.name == "Dockerfile"
 

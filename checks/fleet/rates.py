@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor._util.units import counted
+from doctor._util.units import counted, shown
 from doctor.checks.fleet.words import nodes
 from doctor.facts.fleet import Fleet, Slow, Spread
 from doctor.judge.check import Check, Owner, Verdict, note, ok, skip, unknown, warn
@@ -115,6 +115,8 @@ def fallen(fleet: Fleet) -> Verdict:
 
 
 def known(fleet: Fleet) -> Verdict:
+    if fleet.ledger_problem:
+        return unknown(f"the ledger could not be asked: {shown(fleet.ledger_problem, 200)}")
     if fleet.known is None:
         return skip("no --ledger was named")
     failed = [each for each in fleet.known if each.codes]

@@ -39,7 +39,7 @@ def _judge(topic: Topic) -> Callable[..., Verdict]:
 
 def _nothing(topic: Topic) -> Verdict:
     if topic == "files":
-        return skip("no node was examined with --checkpoint or --output-dir")
+        return skip("no node was examined with --checkpoint, --data or --output-dir")
     if topic == "variables":
         return ok("no node sets any of the variables that are recorded")
     return unknown(f"not recorded in the facts of two nodes: {topic}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor._util.units import gib
 from doctor.checks.gpu.counters import CORRECTED, faults, summarize, unread_during
+from doctor.checks.gpu.each_gpu import Named, of_each
 from doctor.checks.gpu.remedies import MEMORY, remedy
 from doctor.checks.gpu.visible import VISIBLE
 from doctor.facts.load import Watched
@@ -13,7 +14,6 @@ from doctor.facts.memory.room import shares_memory
 from doctor.facts.views import UNLISTED, USED_BYTES, JobGpu, JobGpus
 from doctor.hardware.xids import BROKEN, XIDS
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
-from doctor.judge.combine import worst
 
 USED_SHARE = 0.3
 """Above it another training runs there: the limit of DLRover's node check."""
@@ -32,18 +32,20 @@ SETTINGS = {0x2: "a setting of the application clocks", 0x10: "sync boost", 0x10
 def free(job_gpus: JobGpus, host: Host | Unknown) -> Verdict:
     if not job_gpus.gpus:
         return unknown("no GPU of the job is visible")
-    return worst(
-        *(
-            _host_free(gpu, host) if not gpu.slice and shares_memory(gpu) else _free(gpu)
-            for gpu in job_gpus.gpus
-        ),
-        partly_shown=job_gpus.partly_shown,
+    found = (
+        _host_free(host) if not gpu.slice and shares_memory(gpu) else _free(gpu)
+        for gpu in job_gpus.gpus
     )
+    return of_each(zip(_named(job_gpus), found, strict=True), partly_shown=job_gpus.partly_shown)
 
 
-def _host_free(gpu: JobGpu, host: Host | Unknown) -> Verdict:
+def _named(job_gpus: JobGpus) -> list[Named]:
+    return [(gpu.index, gpu.name) for gpu in job_gpus.gpus]
+
+
+def _host_free(host: Host | Unknown) -> Verdict:
     """The same for a GPU without memory of its own."""
-    shared = f"{gpu.label} shares the host's memory"
+    shared = "it shares the host's memory"
     if isinstance(host, Unknown) or not host.memory_total or host.memory_available is None:
         return skip(f"{shared}, and MemAvailable was not read")
     share = 1 - host.memory_available / host.memory_total
@@ -58,19 +60,16 @@ def _free(gpu: JobGpu) -> Verdict:
     used, total = gpu.memory_used, gpu.memory_total
     if used is None:
         if gpu.nvml and gpu.nvml.lacks("memory_used"):
-            return skip(f"{gpu.label}: NVML does not report the memory in use on this GPU")
+            return skip("NVML does not report the memory in use on this GPU")
         reason = gpu.nvml.unread.get("memory_used", "") if gpu.nvml else "NVML has no record of it"
-        return unknown(f"{gpu.label}: memory in use could not be read: {reason}".rstrip(": "))
+        return unknown(f"memory in use could not be read: {reason}".rstrip(": "))
     share = used / total if total else 0.0
     of_total = f" of {gib(total)} ({share:.0%})" if total else ""
     reserve = gpu.nvml and "memory_reserved" in gpu.nvml.unread
     note = " (including the driver's reserve)" if reserve else ""
     if gpu.nvml and gpu.nvml.held:
         note += f", beside {gib(gpu.nvml.held)} of this process"
-    summary = (
-        f"{gpu.label}: {gib(used)}{of_total} used before torch{note}; "
-        f"at most {gib(USED_BYTES)} expected"
-    )
+    summary = f"{gib(used)}{of_total} used before torch{note}; at most {gib(USED_BYTES)} expected"
     if used <= USED_BYTES:
         return ok(summary)
     if gpu.other_processes:
@@ -134,22 +133,22 @@ def memory_healthy(
         return unknown("no GPU of the job is visible")
     runs = {gpu.uuid: gpu for gpu in watched} if isinstance(watched, tuple) else {}
     logged = (host.kernel_events if isinstance(host, Host) else None) or ()
-    verdicts = (_healthy(gpu.label, gpu.nvml, runs, logged) for gpu in job_gpus.gpus)
-    return worst(*verdicts, partly_shown=job_gpus.partly_shown)
+    found = (_healthy(gpu.nvml, runs, logged) for gpu in job_gpus.gpus)
+    return of_each(zip(_named(job_gpus), found, strict=True), partly_shown=job_gpus.partly_shown)
 
 
 def _healthy(
-    label: str, gpu: Gpu | None, watched: dict[str, Watched], logged: tuple[KernelEvent, ...]
+    gpu: Gpu | None, watched: dict[str, Watched], logged: tuple[KernelEvent, ...]
 ) -> Verdict:
     if gpu is None:
-        return unknown(f"{label}: NVML has no record of it")
+        return unknown("NVML has no record of it")
     run = watched.get(gpu.uuid)
-    identity = f"{label}, {gpu.uuid or 'UUID unknown'}"
+    identity = gpu.uuid or "UUID unknown"
     own = [event for event in logged if event.address and event.address == gpu.address]
     found = faults(gpu, run, own)
     if broken := [fault for fault in found if fault.broken]:
         texts = ", ".join(fault.text for fault in broken)
-        return fail(f"{identity}: {texts}; none is allowed", fix=remedy(broken[0]))
+        return fail(f"{texts} ({identity}); none is allowed", fix=remedy(broken[0]))
     unread = _unread(gpu)
     during = unread_during(gpu, run) if run else []
     note = f"; not readable: {', '.join(unread + during)}" if unread + during else ""
@@ -157,13 +156,13 @@ def _healthy(
         reset = f"sudo nvidia-smi -i {gpu.uuid} --gpu-reset"
         texts = ", ".join(fault.text for fault in found)
         commands = (reset,) if any(fault.remap for fault in found) else ()
-        return warn(f"{identity}: {texts}; none expected{note}", *commands, fix=remedy(found[0]))
+        return warn(f"{texts} ({identity}); none expected{note}", *commands, fix=remedy(found[0]))
     if all(getattr(gpu, field) is None for field in (*_COUNTERS, *_PENDING)):
         if all(_missing(gpu, field) for field in _COUNTERS):
-            return skip(f"{identity} has no counters of memory errors{summarize(run)}")
-        return unknown(f"{identity}: nothing could be read: {', '.join(unread)}")
+            return skip(f"no counters of memory errors{summarize(run)}")
+        return unknown(f"nothing could be read: {', '.join(unread)}")
     read = ", ".join(name for field, name in _COUNTERS.items() if getattr(gpu, field) is not None)
-    return ok(f"{identity}: no errors reported ({read or 'page retirement'}){summarize(run)}{note}")
+    return ok(f"no errors reported ({read or 'page retirement'}){summarize(run)}{note}")
 
 
 _COUNTERS = {
@@ -243,36 +242,36 @@ MEMORY_HEALTHY = Check(
 
 def not_slowed(watched: tuple[Watched, ...], job_gpus: JobGpus | Unknown) -> Verdict:
     gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
-    labels = {gpu.nvml.uuid: gpu.label for gpu in gpus if gpu.nvml}
-    sampled = [gpu for gpu in watched if gpu.uuid in labels or not labels]
-    missing = [labels[uuid] for uuid in labels.keys() - {gpu.uuid for gpu in sampled}]
-    verdicts = [_not_slowed(labels.get(gpu.uuid, gpu.uuid), gpu) for gpu in sampled]
-    verdicts += [unknown(f"{label}: its clocks were not sampled") for label in missing]
-    if not verdicts:
+    named: dict[str, Named] = {gpu.nvml.uuid: (gpu.index, gpu.name) for gpu in gpus if gpu.nvml}
+    sampled = [gpu for gpu in watched if gpu.uuid in named or not named]
+    missing = [uuid for uuid in named if uuid not in {gpu.uuid for gpu in sampled}]
+    found = [(named.get(gpu.uuid, (None, gpu.uuid)), _not_slowed(gpu)) for gpu in sampled]
+    found += [(named[uuid], unknown("its clocks were not sampled")) for uuid in missing]
+    if not found:
         return unknown("no GPU's clocks were sampled")
     partly_shown = isinstance(job_gpus, JobGpus) and job_gpus.partly_shown
-    return worst(*verdicts, partly_shown=partly_shown)
+    return of_each(found, partly_shown=partly_shown)
 
 
-def _not_slowed(label: str, gpu: Watched) -> Verdict:
+def _not_slowed(gpu: Watched) -> Verdict:
     slowdowns = [name for bit, name in SLOWDOWNS.items() if gpu.mask & bit]
     peak = f" at up to {gpu.temperature} C" if gpu.temperature is not None else ""
     if slowdowns:
         fix = COOLING if gpu.mask & HEAT else POWER if gpu.mask & BRAKE else ""
         return warn(
-            f"{label}: {', '.join(slowdowns)} in {gpu.samples} samples{peak}; none expected",
+            f"{', '.join(slowdowns)} in {gpu.samples} samples{peak}; none expected",
             fix=fix,
         )
     settings = [name for bit, name in SETTINGS.items() if gpu.mask & bit]
     if settings:
         at = f" at up to {gpu.clock} MHz" if gpu.clock else ""
-        return note(f"{label}: {' and '.join(settings)} limits the clock{at}", fix=RESET_CLOCKS)
+        return note(f"{' and '.join(settings)} limits the clock{at}", fix=RESET_CLOCKS)
     if gpu.samples == 0:
         reason = gpu.unread.get("samples", "")
         if reason.startswith("Not Supported"):
-            return skip(f"{label}: NVML does not report why its clocks change")
-        return unknown(f"{label}: NVML returned no sample of its clocks: {reason}".rstrip(": "))
-    return ok(f"{label}: no slowdown in {gpu.samples} samples{peak}")
+            return skip("NVML does not report why its clocks change")
+        return unknown(f"NVML returned no sample of its clocks: {reason}".rstrip(": "))
+    return ok(f"no slowdown in {gpu.samples} samples{peak}")
 
 
 COOLING = (

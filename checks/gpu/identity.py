@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from doctor._util.records import Unknown
 from doctor._util.units import GIB, dotted
+from doctor.checks.gpu.each_gpu import of_each
 from doctor.checks.gpu.remedies import RETURN
 from doctor.facts.machine import Gpu, Host
 from doctor.facts.views import JobGpu, JobGpus
@@ -14,7 +15,6 @@ from doctor.hardware.find import family_of, find, is_vgpu, owners_of
 from doctor.hardware.product import Known
 from doctor.hardware.vendors import ON_CUDA
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
-from doctor.judge.combine import worst
 
 LEAST_MEMORY, MOST_MEMORY = 0.86, 1.02
 """What a driver reports of the size that a GPU is sold with. GB of a data sheet may be decimal,
@@ -35,24 +35,26 @@ def as_named(job_gpus: JobGpus, host: Host | Unknown) -> Verdict:
     if not job_gpus.gpus:
         return unknown("no GPU of the job is visible")
     env = host.env if isinstance(host, Host) else {}
-    return worst(*(_as_named(gpu, overridden=OVERRIDE in env) for gpu in job_gpus.gpus))
+    return of_each(
+        ((gpu.index, gpu.name), _as_named(gpu, overridden=OVERRIDE in env)) for gpu in job_gpus.gpus
+    )
 
 
 def _as_named(gpu: JobGpu, *, overridden: bool) -> Verdict:
     name = gpu.nvml.name if gpu.nvml and gpu.nvml.name else gpu.name
     if gpu.capability is None and gpu.memory_total is None:
-        return unknown(f"{gpu.label}: neither its capability nor its memory could be read")
+        return unknown("neither its capability nor its memory could be read")
     if is_vgpu(name):
-        return skip(f"{gpu.label} is a virtual GPU, a part of the one that it is named after")
+        return skip("a virtual GPU, a part of the one that it is named after")
     known = find(name)
     if known is None and (gpu.memory_total is None or not name or name.endswith("...")):
-        return skip(f"{gpu.label}: of its name only a part is known")
+        return skip("of its name only a part is known")
     found = list(_differences(gpu, name, known, overridden))
     if not found:
         if known is None:
-            return note(f"{gpu.label}: its name is not in the table of hardware", fix=ADD)
-        return ok(f"{gpu.label}: {_summary(gpu, known)}")
-    return _verdict(f"{gpu.label}: {'; '.join(each.text for each in found)}", found)
+            return note("its name is not in the table of hardware", fix=ADD)
+        return ok(_summary(gpu, known))
+    return _verdict("; ".join(each.text for each in found), found)
 
 
 def _verdict(summary: str, found: list[Difference]) -> Verdict:

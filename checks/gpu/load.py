@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor.checks.gpu.device import SLOWDOWNS
+from doctor.checks.gpu.each_gpu import of_each
 from doctor.checks.gpu.link import (
     LEAST_FROM_HOST,
     LINK_SHARE,
@@ -89,8 +90,8 @@ def _lanes(
     for gpu, each in linked:
         same = [other.link[1] for peer, other in linked if peer.name == gpu.name and other.link]
         if text := missing_lanes(gpu.name, each, max(same)):
-            missing.append(warn(f"{gpu.label}: {text}", fix=FEWER_LANES))
-    return worst(*missing) if missing else unknown(reason)
+            missing.append(((gpu.index, gpu.name), warn(text, fix=FEWER_LANES)))
+    return of_each(missing) if missing else unknown(reason)
 
 
 def label(load: Load) -> str:

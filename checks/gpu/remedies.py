@@ -7,13 +7,14 @@ from doctor.hardware.xids import BY_NUMBER
 from doctor.judge.known_errors import FABRIC
 
 RETURN = "Rented: return the machine and report the GPU's UUID. "
+AGAIN = "If it comes back, return a rented machine and report the GPU's UUID; on your own machine, "
 LOST = (
     f"The GPU does not answer on the PCI bus, and no reset from a job brings it back. {RETURN}"
     "Your own: power-cycle the machine, then check its seat, its power cables and the slot."
 )
 MEMORY = (
     "Reset the GPU, or reboot, once nothing uses it: since Ampere a reset remaps the row of an "
-    f"uncorrected error. If the error comes back: {RETURN}Your own: replace the GPU."
+    f"uncorrected error. {AGAIN}replace the GPU."
 )
 SPENT = (
     "The GPU must be replaced: no reset repairs this. Rented: return the machine and report the "
@@ -21,22 +22,21 @@ SPENT = (
 )
 CONTAINED = (
     "Only the process that met the error ends: start the job again, and reset the GPU once nothing "
-    f"uses it, so that the row is remapped. If it comes back: {RETURN}Your own: replace the GPU."
+    f"uses it, so that the row is remapped. {AGAIN}replace the GPU."
 )
 RESET = (
-    "Reset the GPU, or reboot, once nothing uses it, and run the doctor again. If it comes back: "
-    f"{RETURN}Your own: update driver and firmware, then replace the GPU."
+    "Reset the GPU, or reboot, once nothing uses it, and run the doctor again. "
+    f"{AGAIN}update driver and firmware, then replace the GPU."
 )
 LINK = (
     "Reset all GPUs of the machine together, or reboot, once nothing uses them: the link's other "
-    f"end may be at fault. If it comes back: {RETURN}Your own: read the link's counters with "
-    "`nvidia-smi nvlink -e`, then replace the board or the cable."
+    f"end may be at fault. {AGAIN}read the link's counters with `nvidia-smi nvlink -e`, then "
+    "replace the board or the cable."
 )
 CABLES = f"Connect the board's auxiliary power, and check its seat. {RETURN}"
 REQUEST = (
-    "Do what the driver requests ({}), once nothing uses the GPU. If it comes back: "
-    f"{RETURN}Your own: update driver and firmware, check power, seat and heat, then replace the "
-    "GPU."
+    "Do what the driver requests ({}), once nothing uses the GPU. "
+    f"{AGAIN}update driver and firmware, check power, seat and heat, then replace the GPU."
 )
 DRAIN = (
     "Reset the GPU when convenient, after draining the node: the row or page is then replaced, and "

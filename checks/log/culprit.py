@@ -21,6 +21,9 @@ ALONE = (
     "ranks take part (DistributedSampler), or raise the limit (init_process_group(timeout=...), "
     "ddp_timeout of the Trainer)."
 )
+PARTED = 4
+"""Ranks from which on two groups are no accident: one of two or three is named as elsewhere or
+behind. Our own number."""
 NAMED = 8
 """Ranks that a sentence lists."""
 
@@ -59,7 +62,7 @@ def _elsewhere(events: list[LogEvent]) -> Culprit | None:
     (usual, alike), (_, others), *_ = Counter(reports.values()).most_common()
     ranks = sorted(rank for rank, own in reports.items() if own != usual)
     if alike == others or len(ranks) > max(1, FEW * len(reports)):
-        return None
+        return _parted(reports, numbers.pop() or 0, usual)
     op, numel = reports[ranks[0]]
     return Culprit(
         tuple(ranks),
@@ -70,6 +73,27 @@ def _elsewhere(events: list[LogEvent]) -> Culprit | None:
         "give all ranks the same number of batches (drop_last, DistributedSampler, shards of one "
         "size, the Join context of DDP). Else a branch that depends on the rank or the data. A "
         "longer timeout does not help.",
+    )
+
+
+def _parted(
+    reports: dict[int, tuple[str, int]], number: int, usual: tuple[str, int]
+) -> Culprit | None:
+    """Two groups of ranks, each in a collective of its own, of which neither is the exception."""
+    if len(reports) < PARTED or len(set(reports.values())) != 2:
+        return None
+    alike = sorted(rank for rank, own in reports.items() if own == usual)
+    others = sorted(set(reports) - set(alike))
+    op, numel = reports[others[0]]
+    return Culprit(
+        tuple(others),
+        f"{_ranks(alike, '')} and {_ranks(others, '')} parted: collective {number:,} is {usual[0]} "
+        f"of {usual[1]:,} elements there, and {op} of {numel:,} here",
+        "The ranks took different branches. Most often each decided alone what comes next, by its "
+        "own loss or metric (to save the best model, to stop early, to skip a step), its own clock "
+        "or its own number of batches. Reduce the value over all ranks first (all_reduce, "
+        "broadcast from rank 0) so that they decide alike, and let every rank enter the save or "
+        "the evaluation of sharded weights. A longer timeout does not help.",
     )
 
 

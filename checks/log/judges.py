@@ -56,6 +56,8 @@ def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> V
         return ok(f"{class_of(story.first).code} {story.first.name} at {where(story.first)}")
     if failing := _failing(log, flight_recorder):
         return ok(f"no error in {read}; {failing.code} {failing.slug} fails")
+    if warned := _warned(log):
+        return ok(f"no error in {read}; {warned.code} {warned.slug} warns")
     if named := next((each for each in log.events if each.name in BY_ID_OF_NO_CLASS), None):
         return _named_only(named, read)
     summaries = [event for event in story.others if class_of(event).role == "summary"]
@@ -104,6 +106,11 @@ def _failing(log: Log, recorder: FlightRecorder | Unknown | None) -> Check | Non
     return next((c for c in curves.CHECKS if c.judge(log).status is Status.FAIL), None)
 
 
+def _warned(log: Log) -> Check | None:
+    """The check of a curve that warns of a run that no error ended."""
+    return next((c for c in curves.CHECKS if c.judge(log).status is Status.WARN), None)
+
+
 def _extent(log: Log) -> str:
     files = f"{len(log.files):,} files" if len(log.files) > 1 else "the log"
     return f"{files} ({log.lines:,} lines)"
@@ -117,7 +124,10 @@ FIRST_CAUSE = Check(
     "a launcher's summary. The first failure, by time or position and over all ranks, is the "
     "one to "
     "fix.",
-    passes=("an event of a known class begins the failure", "no event does, but a curve fails"),
+    passes=(
+        "an event of a known class begins the failure",
+        "no event does, but a curve fails or warns",
+    ),
     warns=(),
     fails=("never: the class of the first cause fails instead",),
     fix="Give the logs of all ranks, from their beginning.",

@@ -242,7 +242,7 @@ def is_flat(values: Sequence[float]) -> bool:
         return False
     head = median(values[: max(3, len(values) // 10)])
     drift = abs(_slope(tail)) * len(tail)
-    return drift < FLAT_SPAN * middle and head - middle < FLAT_TOTAL * head
+    return drift < FLAT_SPAN * middle and abs(head - middle) < FLAT_TOTAL * head
 
 
 def _slope(values: list[float]) -> float:

@@ -6,6 +6,7 @@ from doctor.checks.rehearsal import (
     accessing,
     agreeing,
     confinement,
+    evaluating,
     pace,
     resumed_state,
     resuming,
@@ -18,6 +19,7 @@ from doctor.checks.rehearsal import (
 CHECKS = (
     *confinement.CHECKS,
     *running.CHECKS,
+    *evaluating.CHECKS,
     *agreeing.CHECKS,
     *saving.CHECKS,
     *stopping.CHECKS,

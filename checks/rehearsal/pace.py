@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from doctor.checks.rehearsal.parts import unobserved
-from doctor.facts.rehearsal import Rehearsal, RehearsedRank, RehearsedRun
+from doctor.facts.rehearsal import Rehearsal
+from doctor.facts.rehearsal_runs import RehearsedRank, RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, note, skip, unknown
 
+LEAST_SHARE = 0.01
+"""Of the time, from which on waiting is mentioned. Our own number."""
 FIRST = 2
 """Steps that are left out: they build caches, buckets and the optimizer's state. Our own number."""
 LEAST = 10
@@ -22,6 +25,11 @@ STUDENT = 2.262
 
 MOST_ALIKE = 0.9
 """Largest correlation of a step with the one before it that is reckoned with. Our own number."""
+DRIFT = 0.1
+"""Share by which hours may differ from minutes, whatever the spread of the steps: temperature,
+neighbours, the doctor's own hooks. Our own number."""
+WIDE = 0.25
+"""Of the mean: an interval wider than that says little about the cost. Our own number."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,19 @@ class Pace:
 
     def interval(self, total: int) -> tuple[float, float]:
         """Seconds per step between which the mean of `total` further steps lies in about 95 of 100
-        cases, if they vary as these do. Steps that resemble those before them count for fewer."""
+        cases, if they vary as these do and drift little."""
+        half = math.hypot(self.spread(total), DRIFT * self.mean)
+        return max(min(self.steps) * (1 - DRIFT), self.mean - half), self.mean + half
+
+    def enough(self, total: int) -> int:
+        """Timed steps that would make the interval no wider than `WIDE`; 0 if it is not."""
+        allowed = self.mean * math.sqrt((WIDE / 2) ** 2 - DRIFT**2)
+        excess = self.spread(total) / allowed
+        return math.ceil(len(self.steps) * excess**2) if excess > 1 else 0
+
+    def spread(self, total: int) -> float:
+        """Half of the interval by the steps' spread alone. Steps that resemble those before them
+        count for fewer."""
         count = len(self.steps)
         apart = [each - self.mean for each in self.steps]
         squares = sum(each * each for each in apart)
@@ -49,8 +69,7 @@ class Pace:
         alike = products / squares + 1 / count if squares else 0.0
         alike = min(max(alike, 0.0), MOST_ALIKE)
         variance = squares / (count - 1) * (1 + alike) / (1 - alike)
-        half = STUDENT * math.sqrt(variance * (1 / count + 1 / total))
-        return max(min(self.steps), self.mean - half), self.mean + half
+        return STUDENT * math.sqrt(variance * (1 / count + 1 / total))
 
 
 def measured(run: RehearsedRun) -> Pace:
@@ -74,8 +93,7 @@ def _of_rank(rank: RehearsedRank, occasions: set[int]) -> Pace:
 
 
 def estimates(rehearsal: Rehearsal) -> Verdict:
-    total = rehearsal.total_steps
-    if total is None:
+    if rehearsal.total_steps is None and rehearsal.total_tokens is None:
         return skip("--total-steps was not given")
     run = rehearsal.run("run")
     if reason := unobserved(run):
@@ -83,6 +101,19 @@ def estimates(rehearsal: Rehearsal) -> Verdict:
     assert run is not None
     if run.code:
         return unknown("the run failed: see RHS003")
+    return _estimate(rehearsal, run)
+
+
+def _estimate(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
+    """Of a run that ended well."""
+    tokens = _tokens_per_step(rehearsal, run)
+    total = rehearsal.total_steps or 0
+    if not total and not tokens:
+        return unknown(
+            "the first batch has no tensor of whole numbers, samples x length, by which tokens "
+            "could be counted: give --total-steps"
+        )
+    total = total or math.ceil((rehearsal.total_tokens or 0) / tokens)
     pace = measured(run)
     count = len(pace.steps)
     if count < LEAST:
@@ -97,7 +128,27 @@ def estimates(rehearsal: Rehearsal) -> Verdict:
         cost = _between([each * rehearsal.price for each in hours])
         parts.append(f"cost {cost} at {rehearsal.price:g} per hour")
     timed = f"{pace.mean:.3g} s per step, of {count} steps"
-    return note(f"{', '.join(parts)} ({timed}); {_occasions(pace, hours[0], total)}")
+    if not rehearsal.total_steps:
+        timed += f", each of {tokens:,} tokens as the first"
+    if more := pace.enough(total):
+        timed += f"; about {more + FIRST} would make the interval at most {WIDE:.0%} wide"
+    return note(f"{', '.join(parts)} ({timed}){_waiting(run)}; {_occasions(pace, hours[0], total)}")
+
+
+def _tokens_per_step(rehearsal: Rehearsal, run: RehearsedRun) -> int:
+    """Of all ranks with a first batch of their own; 0 where they cannot be counted."""
+    first = run.ranks[0]
+    copies = rehearsal.agreement.distinct if rehearsal.agreement is not None else 1
+    return (first.tokens or 0) * max(1, first.passes) * max(1, copies)
+
+
+def _waiting(run: RehearsedRun) -> str:
+    """The share of waiting for batches, of the rank that waits most."""
+    shares = [
+        rank.waited / sum(rank.seconds) for rank in run.ranks if rank.waited and sum(rank.seconds)
+    ]
+    share = min(1.0, max(shares, default=0.0))
+    return f"; waiting for batches takes {share:.0%} of it" if share >= LEAST_SHARE else ""
 
 
 def _occasions(pace: Pace, hours: float, total: int) -> str:
@@ -128,8 +179,8 @@ ESTIMATES = Check(
     "time, is better known before it is paid for.",
     passes=("the steps allow an estimate, which is a note",),
     notes=(
-        "--total-steps was given: hours, and money with --price, with an interval from the spread "
-        "of the steps",
+        "--total-steps or --total-tokens was given: hours, and money with --price, with an "
+        "interval from the spread of the steps; what waiting for batches takes of it",
     ),
     fix="Nothing, if that is acceptable. Else save and evaluate less often, or speed up the step.",
     owner=Owner.JOB,

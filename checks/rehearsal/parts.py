@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from doctor._util.units import shown
-from doctor.facts.rehearsal import Rehearsal, RehearsedRun, StageName
+from doctor.facts.rehearsal import Rehearsal, StageName
+from doctor.facts.rehearsal_runs import RehearsedRun
 from doctor.judge.check import Verdict, skip, unknown
 
 

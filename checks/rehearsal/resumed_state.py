@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from doctor._util.units import shown
 from doctor.checks.rehearsal.parts import not_tried, some, unobserved
-from doctor.facts.rehearsal import Lost, Rehearsal, Resumed
+from doctor.facts.rehearsal import Rehearsal
+from doctor.facts.rehearsal_resume import Lost, Resumed
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 RATE_SHARE = 0.1
@@ -45,7 +46,7 @@ def weights(rehearsal: Rehearsal) -> Verdict:
 
 
 WORDS = {
-    "weights": "weights", "buffers": "buffers", "average": "weights of other modules",
+    "weights": "weights", "buffers": "buffers", "average": "weights of averages and other modules",
     "dtype": "tensors", "shape": "tensors",
 }  # fmt: skip
 
@@ -110,7 +111,8 @@ WEIGHTS = Check(
     "state (averages, discriminators); register buffers with persistent=True.",
     owner=Owner.JOB,
     judge=weights,
-    limits="that tensors outside of nn.Module are restored.",
+    limits="that tensors outside of nn.Module are restored, but for those of a class or variable "
+    "whose name says that they are an average.",
     sources=("torch-load-module",),
 )
 
@@ -120,6 +122,13 @@ def optimizer(rehearsal: Rehearsal) -> Verdict:
 
 
 def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
+    if not lost and found.pending:
+        return note(
+            f"optimizer and scaler are as after step {found.saved_step}; the save came after "
+            f"{found.pending} further backward passes, whose gradients no checkpoint holds",
+            fix="Save right after a step of the optimizer: count steps and not batches where "
+            "gradients are accumulated, and only set a flag in a signal's handler.",
+        )
     if not lost:
         return ok(f"optimizer and scaler are as after step {found.saved_step}")
     return fail(f"after step {found.saved_step}: {'; '.join(map(_held, lost))}")
@@ -149,6 +158,7 @@ OPTIMIZER = Check(
     "loss that looks like bad data. State is matched by position, so other groups get other "
     "parameters' moments.",
     passes=("state, groups, options and loss scale are as they were at the save",),
+    notes=("the save lies between backward passes and their step",),
     fails=("one of them differs",),
     fix="Save optimizer.state_dict() and scaler.state_dict(), load them after the optimizer has "
     "its groups and before the first step, and create parameters and groups in one order.",

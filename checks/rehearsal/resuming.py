@@ -8,7 +8,9 @@ from doctor._util.units import shown
 from doctor.checks.rehearsal.parts import not_tried
 from doctor.checks.rehearsal.resumed_state import resumed
 from doctor.checks.rehearsal.saving import FINISH_FIX, temporary
-from doctor.facts.rehearsal import OnDisk, Rehearsal, RehearsedRun, Resumed
+from doctor.facts.rehearsal import Rehearsal
+from doctor.facts.rehearsal_resume import Resumed
+from doctor.facts.rehearsal_runs import OnDisk, RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, warn
 
 NOT_RESUMED = (
@@ -45,6 +47,11 @@ def resumes(rehearsal: Rehearsal) -> Verdict:
     if found.from_start:
         stopped = rehearsal.run("stop")
         return _from_start(found, stopped.checkpoints if stopped else ())
+    return _goes_on(found)
+
+
+def _goes_on(found: Resumed) -> Verdict:
+    """Of a state that was restored."""
     repeated = found.expected_steps is not None and found.steps - found.expected_steps
     if repeated and found.saved_step and repeated >= found.saved_step:
         return fail(
@@ -52,10 +59,25 @@ def resumes(rehearsal: Rehearsal) -> Verdict:
             f"{found.steps} steps were taken, {found.expected_steps} were left",
             fix="Save the step and start the loop there.",
         )
+    if found.passed_over:
+        return fail(
+            f"resumes from {shown(found.taken, 200)}, although {shown(found.passed_over, 200)} is "
+            "newer and whole: as texts the older name comes last",
+            fix="Sort by the number, key=lambda name: int(name.rpartition('-')[2]), or write it "
+            "with leading zeros (step-00010).",
+        )
     behind = found.newest_step - found.saved_step
     if behind > 0:
         return note(
             f"resumes from step {found.saved_step}, although step {found.newest_step} was saved"
+        )
+    if found.best:
+        return note(
+            f"goes on after step {found.saved_step}, and writes {shown(found.best, 200)} after "
+            f"step {found.best_at}, which the run without a stop does not",
+            fix="Save the best result so far with the step, and load it: one that begins at "
+            "infinity lets the first evaluation after each resume overwrite the best model. "
+            "Nothing, if the data has another order after a resume and the result was better.",
         )
     return ok(f"goes on after step {found.saved_step}")
 
@@ -118,6 +140,7 @@ RESUMES = Check(
     notes=(
         "it begins anew, no flag asks for a resume, and it opened no checkpoint in {output}",
         "it resumes from an older save than the newest",
+        "its first evaluation writes the best model, where the whole run does not",
     ),
     warns=(
         "it begins anew, and the checkpoints hold weights alone although the optimizer has a state",
@@ -126,6 +149,7 @@ RESUMES = Check(
         "it begins with fresh weights, although it opened a checkpoint in {output}, a flag or a "
         "setting of the program asks for a resume, or --resume-command was given",
         "the steps are counted from 0 again",
+        "it resumes from an older checkpoint, whose name sorts behind the newest one's as a text",
         "the continued run ends with an error",
     ),
     fix="Load the newest whole checkpoint before the first step, and the step with it.",

@@ -1,17 +1,17 @@
-"""Stages 1 and 4: it runs, it fits, it evaluates."""
+"""Stage 1: it runs, and fits."""
 
 from __future__ import annotations
 
-import itertools
 import re
 
 from doctor._util.median import median
 from doctor._util.records import Unknown
 from doctor._util.units import gib, shown
 from doctor.checks.guard.ending import with_causes
-from doctor.checks.rehearsal.parts import not_tried, some, unobserved
+from doctor.checks.rehearsal.parts import some, unobserved
 from doctor.facts.guard import Guarded, GuardError
-from doctor.facts.rehearsal import Evaluated, Rehearsal, RehearsedRank, RehearsedRun, Waiting
+from doctor.facts.rehearsal import Rehearsal
+from doctor.facts.rehearsal_runs import RehearsedRank, RehearsedRun, Waiting
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 ERROR = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)): (.*)")
@@ -30,17 +30,13 @@ TOGETHER = (
     "a collective in it (all_reduce, gather, barrier, a forward pass of DistributedDataParallel) "
     "waits for all ranks."
 )
+UNUSED = "finished reduction in the prior iteration"
+"""In the error of DistributedDataParallel about parameters that a loss does not use."""
 MOST_RANKS = 4
 """That are named."""
-GROWTH_CALLS = 8
-"""Calls of a model in an evaluation from which growth is read. Our own number."""
-RISING = 0.7
-"""Share of the calls after which more is in use than before. Our own number."""
-GROWTH_BYTES = 64 * 2**20
-"""Growth below this in one evaluation is noise of the allocator. Our own number."""
 
 
-def _cut(run: RehearsedRun) -> str:
+def cut_short(run: RehearsedRun) -> str:
     return {"deadline": "ended at --budget", "interrupted": "interrupted"}.get(run.cut, "")
 
 
@@ -54,9 +50,9 @@ def runs(rehearsal: Rehearsal, guard: Guarded | Unknown | None) -> Verdict:
         observed = guard.error if isinstance(guard, Guarded) else None
         steps = f"after {run.steps} steps" if run.steps else "before its first step"
         if alone := _alone(run):
-            return fail(f"exit code {run.code} {steps}: {alone}{_error(run)}", fix=TOGETHER)
+            return fail(f"exit code {run.code} {steps}: {alone}{raised(run)}", fix=TOGETHER)
         error = observed or _printed_error(run)
-        last = "" if error else _last_line(run)
+        last = _unused(rehearsal, error) if error else _last_line(run)
         return with_causes(f"exit code {run.code} {steps}{last}", error)
     if not run.ranks:
         return fail(
@@ -69,16 +65,31 @@ def runs(rehearsal: Rehearsal, guard: Guarded | Unknown | None) -> Verdict:
     if len(run.ranks) < world:
         return fail(f"{len(run.ranks)} of {world} ranks took steps; all required")
     how = f"; trained {shown(rehearsal.trained, 200)}" if rehearsal.trained else ""
+    if run.left:
+        return note(
+            f"{run.steps} steps{ranks}; processes were left 5 s after the command had ended: "
+            f"{some(run.left, len(run.left))}",
+            fix="Join or end them before the end, or start them as daemons: one that is left holds "
+            "the GPU's memory, and the job's allocation.",
+        )
     return ok(f"{run.steps} steps{ranks}, {_pace(run.ranks)}{how}")
+
+
+def _unused(rehearsal: Rehearsal, error: GuardError) -> str:
+    """The weights that DistributedDataParallel waits for, which it names by numbers."""
+    lacking = rehearsal.agreement.lacking if rehearsal.agreement is not None else ()
+    if not lacking or UNUSED not in error.message:
+        return ""
+    return f", without a gradient: {some(lacking, len(lacking))}"
 
 
 def _cut_off(run: RehearsedRun) -> Verdict:
     """It did not end."""
-    how = f"{_cut(run)} after {run.seconds:.0f} s"
+    how = f"{cut_short(run)} after {run.seconds:.0f} s"
     where = f"; it waits at {_place(run)}" if run.frames or run.waiting else ""
     if (alone := _alone(run)) and _stands_still(run):
         return fail(f"{how}, none of the ranks goes on: {alone}{where}", fix=TOGETHER)
-    if evaluating := _evaluating(run):
+    if evaluating := evaluating_rank(run):
         return unknown(
             f"{how}, in an evaluation that had begun after step {evaluating.evaluating}: a larger "
             f"--budget, or an evaluation of fewer samples, shows whether it goes on{where}"
@@ -133,7 +144,7 @@ def _stands_still(run: RehearsedRun) -> bool:
     return run.still is not None and run.still >= longest and any(w.inside for w in run.waiting)
 
 
-def _evaluating(run: RehearsedRun) -> RehearsedRank | None:
+def evaluating_rank(run: RehearsedRun) -> RehearsedRank | None:
     """A rank in an evaluation, unless all wait in collectives."""
     if run.waiting and all(each.inside for each in run.waiting):
         return None
@@ -182,7 +193,7 @@ def _last_line(run: RehearsedRun) -> str:
     return f": {shown(run.tail[-1], 300)}" if run.tail else ""
 
 
-def _error(run: RehearsedRun) -> str:
+def raised(run: RehearsedRun) -> str:
     error = next((rank.error for rank in run.ranks if rank.error), "")
     return f": {shown(error, 300)}" if error else _last_line(run)
 
@@ -206,6 +217,7 @@ RUNS = Check(
     why="Most jobs that fail do so in their first minutes: an import, an argument, a batch, a rank "
     "that never meets the others.",
     passes=("every rank took steps, and the exit code is 0",),
+    notes=("processes outlive the command",),
     warns=("it took steps, and --budget ended it",),
     fails=(
         "the exit code is not 0",
@@ -252,90 +264,4 @@ FITS = Check(
     limits="that the longest batch of the data fits.",
 )
 
-
-WITHOUT_GRAPHS = (
-    "Run the evaluation under torch.no_grad() or torch.inference_mode(), and add up .item() values."
-)
-
-
-def evaluates(rehearsal: Rehearsal) -> Verdict:
-    run = rehearsal.run("run")
-    dying = next((r for r in run.ranks if r.evaluating is not None), None) if run else None
-    if run is not None and dying is not None and (run.code or run.cut):
-        how = _cut(run) or f"exit code {run.code}{_error(run)}"
-        what = "generate()" if dying.generating else "the evaluation"
-        if not run.code and _evaluating(run):
-            return unknown(f"{what} after step {dying.evaluating} was under way: {how}")
-        return fail(
-            f"{what} after step {dying.evaluating} did not end: {how}",
-            fix="The error of RHS003 is raised by the evaluation, not by the training step: call "
-            "the evaluation once before the first step, so that it fails there."
-            if run.code
-            else None,
-        )
-    if reason := not_tried(rehearsal, "evaluates") or unobserved(run):
-        return reason
-    assert run is not None
-    done = [each for rank in run.ranks for each in rank.evaluations]
-    if not done:
-        return skip("no evaluation ended within the steps")
-    growth = max(done, key=growth_per_sample)
-    first = done[0]
-    summary = f"{first.samples} samples in {first.calls} calls, {first.seconds:.2g} s"
-    generated = sum(each.generated for each in done)
-    summary += f"; generate() was called {generated} times" if generated else ""
-    if growth_per_sample(growth):
-        grown = growth.memory[-1] - growth.memory[1]
-        each = growth_per_sample(growth)
-        return warn(
-            f"memory grows with each sample of an evaluation: {gib(grown)} in {growth.calls} "
-            f"calls, {each / 2**20:.1f} MiB per sample, {gib(int(1000 * each))} for 1,000 samples",
-        )
-    if graphs := max(each.graphs for each in done):
-        return note(
-            f"an evaluation calls the model {graphs} times with gradients enabled: each call "
-            "keeps its activations as long as a result of it is kept",
-            fix=WITHOUT_GRAPHS,
-        )
-    return ok(f"the evaluation ends: {summary}")
-
-
-def growth_per_sample(evaluation: Evaluated) -> float:
-    """Bytes that each sample leaves after the warm-up; 0.0 where that cannot be told.
-
-    Growth is in most calls of both halves: an allocator that takes more once does not count.
-    """
-    memory = evaluation.memory
-    if len(memory) < GROWTH_CALLS:
-        return 0.0
-    steps = [after - before for before, after in itertools.pairwise(memory[1:])]
-    half = len(steps) // 2
-    rising = all(_rises(part) for part in (steps[:half], steps[half:]))
-    grown = memory[-1] - memory[1]
-    if not rising or grown < GROWTH_BYTES or not evaluation.samples:
-        return 0.0
-    return grown / max(1.0, evaluation.samples * (len(memory) - 2) / evaluation.calls)
-
-
-def _rises(steps: list[int]) -> bool:
-    return sum(step > 0 for step in steps) >= RISING * len(steps)
-
-
-EVALUATES = Check(
-    code="RHS005",
-    slug="evaluation-ends",
-    title="The first evaluation ends, and its memory does not grow with each sample",
-    why="The first evaluation often comes hours after the start, with another batch size, longer "
-    "sequences, and predictions that are kept on the GPU until its end.",
-    passes=("the evaluation ended", "memory did not rise from call to call"),
-    warns=("memory rises with each sample: more than 64 MiB in one evaluation",),
-    notes=("the model is called with gradients enabled, and no step follows",),
-    fails=("an evaluation began, and the command ended with an error or did not go on",),
-    fix=f"{WITHOUT_GRAPHS} Move predictions to the CPU as they come "
-    "(transformers: eval_accumulation_steps).",
-    owner=Owner.JOB,
-    judge=evaluates,
-    limits="that the whole split fits: only its first batches were evaluated.",
-)
-
-CHECKS = (RUNS, FITS, EVALUATES)
+CHECKS = (RUNS, FITS)

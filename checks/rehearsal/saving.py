@@ -6,7 +6,8 @@ import re
 
 from doctor._util.units import gib, shown
 from doctor.checks.rehearsal.parts import not_tried, some
-from doctor.facts.rehearsal import OnDisk, Rehearsal, RehearsedRun
+from doctor.facts.rehearsal import Rehearsal
+from doctor.facts.rehearsal_runs import OnDisk, RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 TEMPORARY = re.compile(
@@ -19,6 +20,14 @@ FINISH_FIX = (
     "finished if it is the last."
 )
 
+FIRST_WRITE = (
+    "Remove the old checkpoint when the new one has its name (accelerate removes first: let "
+    "total_limit be at least 2)."
+)
+RANK_0 = (
+    "Save on rank 0 alone (if rank == 0, or accelerator.is_main_process), then barrier(); what "
+    "differs between ranks gets a file of each rank, or torch.distributed.checkpoint."
+)
 IN_PLACE = (
     "Write into a temporary name in the same directory, flush and os.fsync() it, and os.replace() "
     "the old one, so that one whole checkpoint is always there."
@@ -35,7 +44,7 @@ def saves(rehearsal: Rehearsal) -> Verdict:
         return reason
     if run.code and not run.checkpoints:
         return unknown(f"the run ended with exit code {run.code} before a checkpoint was there")
-    return whole(run) or _in_place(run) or _saved(run)
+    return whole(run) or _shared(run) or _emptied(run) or _in_place(run) or _saved(run)
 
 
 def _saved(run: RehearsedRun) -> Verdict:
@@ -60,6 +69,28 @@ def _saved(run: RehearsedRun) -> Verdict:
     return ok(
         f"{shown(last.path, 200)} is whole, {gib(last.bytes)}{first}; the slowest file took "
         f"{seconds:.2g} s"
+    )
+
+
+def _shared(run: RehearsedRun) -> Verdict | None:
+    """The warning where ranks write one file at the same time."""
+    if not run.shared:
+        return None
+    return warn(
+        f"more than one rank writes {some(run.shared, len(run.shared))} after the same step: they "
+        "write over each other, and a reader may find parts of both",
+        fix=RANK_0,
+    )
+
+
+def _emptied(run: RehearsedRun) -> Verdict | None:
+    """The warning where the only checkpoint is removed before the next is there."""
+    if not run.emptied:
+        return None
+    return warn(
+        f"{shown(run.emptied, 200)}, the only checkpoint, is removed after step {run.emptied_at}, "
+        "before the next one is written: a stop between them leaves none",
+        fix=FIRST_WRITE,
     )
 
 
@@ -108,6 +139,8 @@ SAVES = Check(
     warns=(
         "the run has ended, and the newest save still has a temporary name",
         "the only checkpoint is written over in place",
+        "the only checkpoint is removed before the next one is written",
+        "several ranks write one file",
     ),
     fails=("a checkpoint in {output} is damaged or lacks files",),
     fix="Write into a temporary name on the same file system and rename it when it is whole; with "

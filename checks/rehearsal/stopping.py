@@ -5,13 +5,19 @@ from __future__ import annotations
 from doctor._util.units import shown
 from doctor.checks.rehearsal.parts import not_tried, some
 from doctor.checks.rehearsal.saving import whole
-from doctor.facts.rehearsal import Rehearsal, RehearsedRun
+from doctor.facts.rehearsal import Rehearsal
+from doctor.facts.rehearsal_runs import RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, warn
 
 MORE = 2
 """Steps after that of the signal from which on a job that takes all its steps ignores it."""
 
 
+AS_DONE = (
+    "Nothing, if the scheduler starts it again anyway (Slurm's --requeue). One that retries what "
+    "failed, as a Kubernetes Job does, takes it for done: end with sys.exit(128 + signum) after "
+    "the save."
+)
 HANDLER_FIX = (
     "Only set a flag in the handler, and save and leave between two steps: a handler interrupts "
     "the step at any line, so that a lock that the step holds is never released while the handler "
@@ -27,19 +33,38 @@ def stops(rehearsal: Rehearsal) -> Verdict:
         return unknown("there is no record of the run that was stopped")
     after = run.seconds - run.signalled
     if run.cut == "grace":
-        inside = f": its handler is still in {shown(run.handler, 300)}" if run.handler else ""
-        return fail(
-            f"{run.signal} did not end it within --grace {rehearsal.grace:g} s{inside}; a "
-            f"scheduler kills it then{_lost(run)}",
-            fix=HANDLER_FIX if run.handler else None,
-        )
+        return _late(rehearsal, run)
     if run.left:
         return fail(
             f"processes were left 5 s after the command had ended: {some(run.left, len(run.left))}",
             fix="End them in the handler, or start them so that they end with their parent: a "
             "process that is left holds the GPU's memory.",
         )
-    return whole(run) or _went_on(rehearsal, run) or _ended(run, after)
+    first = rehearsal.run("run")
+    planned = first.steps if first is not None else 0
+    return whole(run) or _went_on(rehearsal, run) or _ended(run, after, planned)
+
+
+def _late(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
+    """Of a run that the doctor killed at the end of the grace period."""
+    if _was_leaving(run):
+        return whole(run) or note(
+            f"{run.signal} in the middle of step {_at(run)}: it saved and left its program, and "
+            f"the process was not gone after --grace {rehearsal.grace:g} s",
+            fix="Nothing, where the machine was busy: Python was still unloading. Else look for "
+            "what waits after the end, such as destroying a process group.",
+        )
+    inside = f": its handler is still in {shown(run.handler, 300)}" if run.handler else ""
+    return fail(
+        f"{run.signal} did not end it within --grace {rehearsal.grace:g} s{inside}; a "
+        f"scheduler kills it then{_lost(run)}",
+        fix=HANDLER_FIX if run.handler else None,
+    )
+
+
+def _was_leaving(run: RehearsedRun) -> bool:
+    """Whether it saved after the signal, and all ranks came to the end of their program."""
+    return run.saved_after_signal and bool(run.ranks) and all(rank.ended for rank in run.ranks)
 
 
 def _went_on(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict | None:
@@ -53,13 +78,20 @@ def _went_on(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict | None:
     )
 
 
-def _ended(run: RehearsedRun, after: float) -> Verdict:
+def _ended(run: RehearsedRun, after: float, planned: int) -> Verdict:
+    """`planned`: the steps that it takes without the signal."""
     ended = f"{run.signal} in the middle of step {_at(run)}: ended in {after:.1f} s"
     if run.orphans:
         names = some(run.orphans, len(run.orphans))
         ended += f" without passing it on to {names}, signalled by the doctor then"
     if run.saved_after_signal and run.checkpoints:
-        return ok(f"{ended}, {shown(run.checkpoints[-1].path, 200)} was saved and is whole")
+        saved = f"{ended}, {shown(run.checkpoints[-1].path, 200)} was saved and is whole"
+        if run.code == 0 and run.steps < planned:
+            done = (
+                f"exit code 0 after {run.steps} of {planned} steps, as of a training that is done"
+            )
+            return note(f"{saved}; {done}", fix=AS_DONE)
+        return ok(saved)
     return note(
         f"{ended} without saving{_lost(run)}",
         fix="Nothing, if that is acceptable. Else save in a handler of the signal, and ask the "
@@ -91,7 +123,11 @@ STOPS = Check(
     why="Preemption and time limits send SIGTERM and kill what is left after a grace period, "
     "often 30 s. What is half written then is the newest checkpoint.",
     passes=("it saved, ended within --grace with all its processes, and all files are whole",),
-    notes=("it ended without saving: the steps that are lost are counted",),
+    notes=(
+        "it ended without saving: the steps that are lost are counted",
+        "it saved, and ended with exit code 0 before its last step",
+        "it saved and left its program, and its process was still there after --grace",
+    ),
     warns=("it took all its further steps as if there had been no signal",),
     fails=(
         "it did not end within --grace",

@@ -81,6 +81,7 @@ def _of_parameter(
 ) -> set[str]:
     """What all calls of a function of this file, or of a module's forward, pass."""
     sites = objects.sites(reading, scope)
+    sites = [n for n in sites if not reading.calls[n].unpacked] or sites
     found: set[str] = set()
     for site in sites[:MOST_SITES]:
         call = reading.calls[site]

@@ -15,6 +15,7 @@ from doctor import catalog
 from doctor._util.errors import UserError
 from doctor._util.secrets import hide_secrets
 from doctor._util.units import shown
+from doctor.collect.background import background
 from doctor.facts.fleet import Changed, Fleet, Known, NodeSummary
 from doctor.fleet import ledger
 from doctor.fleet.ledger import Content, Kind, Pseudonyms, Record, Sighting
@@ -99,6 +100,25 @@ def with_ledger(
     return msgspec.structs.replace(fleet, known=known, changed=fleet.changed + changed), tuple(
         notes
     )
+
+
+def with_ledger_within(
+    seconds: float,
+    fleet: Fleet,
+    nodes: Sequence[NodeSummary],
+    directory: Path,
+    *,
+    keep_names: bool = False,
+) -> tuple[Fleet, tuple[str, ...]]:
+    """The same within so many seconds: a mount that hangs, or another key, is a finding."""
+    asked = background(lambda: with_ledger(fleet, nodes, directory, keep_names=keep_names))
+    try:
+        return asked.result(max(0.0, seconds))
+    except UserError as error:
+        problem = str(error)
+    except TimeoutError:
+        problem = f"--ledger {directory} did not answer within {max(0.0, seconds):.0f} s"
+    return msgspec.structs.replace(fleet, ledger_problem=problem), ()
 
 
 def _kept(directory: Path, nodes: Sequence[NodeSummary], names: Pseudonyms) -> list[str]:

@@ -230,9 +230,13 @@ class RehearsalFlags:
         int | None,
         panels.job("Steps of the real job: estimates its hours.", min=1, metavar="NUMBER"),
     ] = None
+    total_tokens: Annotated[
+        int | None,
+        panels.job("Tokens that the real job takes, instead of steps.", min=1, metavar="NUMBER"),
+    ] = None
     price: Annotated[
         float | None,
-        panels.job("Price of the whole machine per hour, with --total-steps.", metavar="NUMBER"),
+        panels.job("Price of the whole machine per hour, for its hours.", metavar="NUMBER"),
     ] = None
     writable: Annotated[
         list[Path] | None,

@@ -140,7 +140,8 @@ def _options(
         keep=flags.get("keep", False),
         checkpoints_kept=flags.get("keep_checkpoints"),
         total_steps=flags.get("total_steps"),
-        price=_price(flags.get("price"), flags.get("total_steps")),
+        total_tokens=flags.get("total_tokens"),
+        price=_price(flags.get("price"), flags.get("total_steps") or flags.get("total_tokens")),
         access=tuple(flags.get("access") or ()),
         progress=progress,
     )
@@ -161,12 +162,14 @@ def _seconds(flag: str, text: str) -> float:
     return float(match[1]) * UNITS[match[2]]
 
 
-def _price(price: float | None, total_steps: int | None) -> float | None:
+def _price(price: float | None, total: int | None) -> float | None:
     """Raises UserError for a price that is not above 0, or is given alone."""
     if price is not None and not (math.isfinite(price) and price > 0):
         raise UserError(f"--price {price:g}: a price per hour above 0 is required")
-    if price is not None and total_steps is None:
-        raise UserError("--price requires --total-steps, the number of steps of the real job")
+    if price is not None and total is None:
+        raise UserError(
+            "--price requires --total-steps or --total-tokens, the length of the real job"
+        )
     return price
 
 

@@ -131,6 +131,7 @@ class Child:
         on_enter: Callable[[str], None] = lambda stage: None,
         on_note: Callable[[dict[str, Any]], None] | None = None,
         extra_seconds: float = 0.0,
+        look: bool = True,
     ) -> Answer:
         """The answer to the oldest open request, or how the child ended without one.
 
@@ -138,6 +139,7 @@ class Child:
         effect. With `on_note`, notes are passed on instead of kept, and each one restarts the
         deadline: a child that reports its progress may take as long as it needs. With
         `extra_seconds`, so does one that computes, as a compiler does, for that much longer.
+        Without `look` it is not asked where it waits, which takes half a second after the deadline.
         """
         started = time.monotonic()
         deadline = started + seconds
@@ -153,7 +155,7 @@ class Child:
                     deadline = extra.deadline
                     continue
                 timed_out = message.how == "timeout"
-                waits = is_uninterruptible(self._process.pid) if timed_out else None
+                waits = is_uninterruptible(self._process.pid) if timed_out and look else None
                 self.kill()
                 ended = with_stage(message, progress.inside, elapsed)
                 return progress.close(ended, busy=extra.busy, uninterruptible=waits)

@@ -264,7 +264,9 @@ class Fleet(Section, frozen=True, kw_only=True):
     metrics: tuple[Metric, ...] = ()
     changed: tuple[Changed, ...] = ()
     known: tuple[Known, ...] | None = None
-    """None: no ledger was named."""
+    """None: no ledger was named, or it could not be asked."""
+    ledger_problem: str = ""
+    """Why the ledger could not be asked, "" if it was or none was named."""
     since: str = ""
     """Two files of one machine: when the first was recorded. The nodes are then two times."""
     drain: Literal["slurm", "kubernetes", ""] = ""

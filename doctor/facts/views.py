@@ -34,10 +34,14 @@ class JobGpu(Section, frozen=True, kw_only=True):
         return (record and record.name) or "name not readable"
 
     @property
+    def index(self) -> int:
+        """Torch's index where it has one."""
+        return self.torch.index if self.torch else self.nvml.index if self.nvml else 0
+
+    @property
     def label(self) -> str:
-        """ "GPU 0 (NVIDIA H200)", by torch's index where it has one."""
-        index = self.torch.index if self.torch else self.nvml.index if self.nvml else 0
-        return f"GPU {index} ({self.name})"
+        """ "GPU 0 (NVIDIA H200)"."""
+        return f"GPU {self.index} ({self.name})"
 
     @property
     def capability(self) -> tuple[int, int] | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from doctor._util.records import Unknown
 from doctor._util.units import GIB, gib
 from doctor.checkpoint.records import Checkpoint
+from doctor.facts.data import Data
 from doctor.facts.facts import Facts
 from doctor.facts.fleet import Topic
 from doctor.facts.machine import Driver, Gpu, Host, Interpreter, Torch
@@ -24,6 +25,8 @@ OWN = frozenset({*NVIDIA.visible, "NVIDIA_VISIBLE_DEVICES", "LD_LIBRARY_PATH"})
 LIBRARIES = {"nvidia-nccl": "NCCL", "nvidia-cudnn": "cuDNN", "nvidia-nvshmem": "NVSHMEM"}
 """Beginnings of distributions that have a name of their own in the report."""
 SHM = "/dev/shm"  # noqa: S108 - a mount, in which nothing is written
+FABRIC = {0: "none", 1: "not started", 2: "in progress", 3: "complete"}
+"""NVML's states."""
 STEP = GIB
 """Sizes of memory are compared in these steps: kernels reserve a little more or less."""
 
@@ -53,7 +56,8 @@ def _hardware(facts: Facts) -> Iterator[Value]:
         yield "hardware", "VBIOS", _of_gpus([gpu.vbios for gpu in gpus])
         yield "hardware", "MIG", _of_gpus([_switch(gpu.mig) for gpu in gpus])
         yield "hardware", "ECC", _of_gpus([_switch(gpu.ecc) for gpu in gpus])
-        yield "hardware", "PCI addresses", digest(" ".join(sorted(gpu.address for gpu in gpus)))
+        yield "hardware", "NVLink fabric", _of_gpus([_fabric(gpu) for gpu in gpus])
+        yield "hardware", "PCI addresses", "\n".join(sorted(gpu.address for gpu in gpus))
     if isinstance(host := facts.host, Host):
         yield "hardware", "processors", None if host.cpus is None else f"{host.cpus}"
         yield "hardware", "memory", None if host.memory_total is None else _rounded(host)
@@ -115,6 +119,8 @@ def _files(facts: Facts) -> Iterator[Value]:
         yield from _checkpoint(checkpoint)
     elif isinstance(checkpoint, Unknown) and facts.job.checkpoint:
         yield "files", facts.job.checkpoint, "could not be read"
+    if isinstance(data := facts.data, Data):
+        yield from _data(data)
     for place in facts.places if isinstance(facts.places, tuple) else ():
         if place.named and place.filesystem is not None:
             yield "files", f"file system of {place.path}", place.filesystem
@@ -129,6 +135,19 @@ def _checkpoint(checkpoint: Checkpoint) -> Iterator[Value]:
         tokenizer = checkpoint.tokenizer
         shape = (tokenizer.files, tokenizer.pad, tokenizer.pad_id, tokenizer.vocabulary)
         yield "files", f"tokenizer of {checkpoint.path}", digest(repr((*shape, tokenizer.largest)))
+
+
+def _data(data: Data) -> Iterator[Value]:
+    """Rows of files and datasets, and the lengths of those that were read to their end. Ranks of a
+    loader have other rows each.
+    """
+    for split in data.splits:
+        if split.kind == "loader":
+            continue
+        name = f"{split.name} of {data.target}"
+        yield "files", f"rows of {name}", None if split.total is None else f"{split.total:,}"
+        if split.ended == "complete" and split.lengths is not None:
+            yield "files", f"lengths in {name}", digest(repr(split.lengths))
 
 
 def classed(facts: Facts) -> str:
@@ -183,6 +202,10 @@ def _watts(gpu: Gpu) -> str | None:
 
 def _switch(on: bool | None) -> str | None:
     return None if on is None else "on" if on else "off"
+
+
+def _fabric(gpu: Gpu) -> str | None:
+    return None if gpu.fabric is None else FABRIC.get(gpu.fabric, f"state {gpu.fabric}")
 
 
 def _rounded(host: Host) -> str:

@@ -6,18 +6,23 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
+from typing import TypeVar
 
 import msgspec
 
+from doctor._util.secrets import hide_secrets
+from doctor._util.text_fields import Change, map_texts
 from doctor.collect.background import background
-from doctor.facts.log import Log, LogFile
+from doctor.facts.fleet import Clock
+from doctor.facts.log import Log, LogEvent, LogFile, RankSeen, RootCause
 from doctor.fleet.messages import Reply
 from doctor.fleet.orders import Orders, opened, order, reply
 from doctor.log.opening import opened_file
-from doctor.log.patterns import LinePattern
-from doctor.log.read import FileResult, join, read_files
+from doctor.log.read import FileResult, join
 
 HEAD = 4096
 """Bytes by which a file is known on another node, with its path and inode."""
@@ -25,6 +30,16 @@ READ_SECONDS = 100_000.0
 """No bound but the deadline of the fleet."""
 
 Identity = tuple[str, int, str]
+Read = Callable[[Sequence[str], Sequence[str]], Sequence[FileResult]]
+"""Reads files: which, among which."""
+Timed = TypeVar("Timed", LogEvent, RootCause, RankSeen)
+HIDING: Change = {
+    "text": hide_secrets,
+    "arguments": tuple,
+    "product": hide_secrets,
+    "identifier": hide_secrets,
+    "node": hide_secrets,
+}
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,26 +102,69 @@ def deal(listings: Mapping[int, Sequence[Listed]]) -> dict[int, list[Listed]]:
     return dealt
 
 
-def read_part(
-    content: msgspec.Raw, own: Sequence[Listed], patterns: Sequence[LinePattern]
-) -> Reply:
-    """Read files that this node listed, whatever else the order names."""
+def read_part(content: msgspec.Raw, own: Sequence[Listed], read: Read) -> Reply:
+    """Read files that this node listed, whatever else the order names; secrets stay here."""
     part = msgspec.json.decode(content, type=Part)
     known = {file.path for file in own}
     paths = [path for path in part.paths if path in known]
-    return reply(LogFiles(results=tuple(read_files(paths, patterns, part.among))))
+    return reply(LogFiles(results=tuple(map(_without_secrets, read(paths, part.among)))))
+
+
+def _without_secrets(result: FileResult) -> FileResult:
+    events, harmless, ranks = (
+        map_texts(part, HIDING) for part in (result.events, result.harmless, result.ranks)
+    )
+    return replace(result, events=events, harmless=harmless, ranks=ranks, text=b"")
+
+
+def local(listings: Mapping[int, Sequence[Listed]]) -> dict[int, set[Identity]]:
+    """Rank -> the files that it alone sees, of nodes other than node 0."""
+    holders = Counter(file.identity for listing in listings.values() for file in listing)
+    found = {
+        rank: {file.identity for file in listing if holders[file.identity] == 1}
+        for rank, listing in listings.items()
+        if rank
+    }
+    return {rank: files for rank, files in found.items() if files}
+
+
+def corrections(clocks: Mapping[int, Clock]) -> dict[int, Clock]:
+    """The clocks that are off by more than the error of their measurement."""
+    return {rank: clock for rank, clock in clocks.items() if abs(clock.offset) > clock.error}
+
+
+def on_first_clock(result: FileResult, ahead: float) -> FileResult:
+    """The same with times of node 0's clock, of a file whose writer's clock is so far ahead."""
+
+    def shifted(each: Timed) -> Timed:
+        times = {
+            name: time - ahead
+            for name in ("time", "last_time")
+            if (time := getattr(each, name, None)) is not None
+        }
+        return msgspec.structs.replace(each, **times)
+
+    return replace(
+        result,
+        events=tuple(map(shifted, result.events)),
+        harmless=tuple(map(shifted, result.harmless)),
+        root_causes=tuple(map(shifted, result.root_causes)),
+        ranks=tuple(map(shifted, result.ranks)),
+    )
 
 
 def read_all(
     orders: Orders,
     labels: Mapping[int, str],
     listings: Mapping[int, Sequence[Listed]],
-    patterns: Sequence[LinePattern],
+    read: Read,
     absent: Mapping[str, str],
+    clocks: Mapping[int, Clock],
 ) -> Log:
     """The log of all nodes: the files that node 0 sees in their order, then those of the others.
 
-    `absent`: nodes that gave no listing, and why.
+    `absent`: nodes that gave no listing, and why. `clocks`: of nodes whose own files are put on the
+    clock of node 0; who wrote a file that several nodes see is not known.
     """
     dealt = deal(listings)
     among = tuple(dict.fromkeys(file.path for rank in sorted(listings) for file in listings[rank]))
@@ -116,7 +174,7 @@ def read_all(
         if files
     }
     given = {rank: order("share", part) for rank, part in parts.items() if rank}
-    own = background(lambda: read_files(parts[0].paths, patterns, among) if 0 in parts else [])
+    own = background(lambda: read(parts[0].paths, among) if 0 in parts else [])
     replies = orders.ask(given, READ_SECONDS)
     found: dict[Identity, FileResult] = {}
     for rank, files in dealt.items():
@@ -127,6 +185,10 @@ def read_all(
                 if number < len(results)
                 else _unread(file, f"{labels[rank]} did not read it in time")
             )
+    for rank, own_files in local(listings).items():
+        if rank in clocks:
+            ahead = clocks[rank].offset
+            found |= {each: on_first_clock(found[each], ahead) for each in own_files}
     seen_first = dict.fromkeys(
         (file.identity, rank) for rank in sorted(listings) for file in listings[rank]
     )
@@ -162,7 +224,7 @@ def _of_node(result: FileResult, node: str) -> FileResult:
     return msgspec.convert(renamed(msgspec.to_builtins(result)), FileResult)
 
 
-def _own(reading: Future[list[FileResult]], deadline: float) -> Sequence[FileResult]:
+def _own(reading: Future[Sequence[FileResult]], deadline: float) -> Sequence[FileResult]:
     try:
         return reading.result(max(0.0, deadline - time.monotonic()))
     except TimeoutError:

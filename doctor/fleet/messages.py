@@ -77,7 +77,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rank 0 to a node: what to do next."""
 
-    do: Literal["clock", "token", "pair", "share", "rates"]
+    do: Literal["clock", "token", "pair", "share", "rates", "values"]
     content: msgspec.Raw = msgspec.Raw(b"null")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -64,10 +64,10 @@ class Orders:
         self._given |= {rank: number + 1 for rank, number in numbers.items()}
         return {rank: replies.get(rank, NO_ANSWER) for rank in orders}
 
-    def clocks(self) -> dict[int, Clock]:
-        """The clocks of the nodes against this one, one node after the other."""
+    def clocks(self, ranks: Iterable[int] | None = None) -> dict[int, Clock]:
+        """The clocks of the nodes, or of these, against this one: one node after the other."""
         found: dict[int, Clock] = {}
-        for rank in self.ranks:
+        for rank in self.ranks if ranks is None else ranks:
             if time.monotonic() > self.deadline:
                 break
             clock = self._clock(rank)

@@ -78,7 +78,8 @@ class Other:
         self._duties = duties or {}
         self._orders = 0
         self.contact = Contact()
-        self._member, self._name, self._deadline = member, name, deadline + GRACE_SECONDS
+        self._member, self._name = member, name
+        self._without_grace = deadline
         self._first = Seal(key, member.job, member.restart)
         self._seal: Seal | None = None
         self._nonce = new_nonce()
@@ -87,6 +88,11 @@ class Other:
         self._stopped = False
         loopback = member.named or member.joins_agent
         self._client = Client(python, member.address, member.port, loopback=loopback)
+
+    @property
+    def _deadline(self) -> float:
+        """A node that rank 0 knows stays a moment longer, to read that the report is printed."""
+        return self._without_grace + (GRACE_SECONDS if self.contact.welcomed else 0.0)
 
     def deliver(self, result: Result) -> None:
         """Hand over what is to be sent; from another thread."""

@@ -77,7 +77,7 @@ class StoreProcess:
         return _checked(answer).answer or {}
 
     def _wait(self, seconds: float) -> Answer:
-        return self._child.wait(max(0.0, seconds))
+        return self._child.wait(max(0.0, seconds), look=False)
 
     @property
     def alive(self) -> bool:

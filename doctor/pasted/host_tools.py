@@ -8,21 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from doctor._util.units import counted
 from doctor.errors.memory_numbers import describe_oom
 from doctor.facts.machine import Reported
+from doctor.facts.views import UNLISTED
+from doctor.pasted.cores import few_cores
 from doctor.pasted.reading import Reading
 from doctor.pasted.torch_messages import PAST
-
-CORES_PER_GPU = 2
-"""As MEM002 requires."""
-CORES = (
-    re.compile(r"current affinity list: ([\d,-]{1,80})$"),
-    re.compile(r"\s*Cpus_allowed_list:\s*([\d,-]{1,80})$"),
-)
-NPROC = re.compile(r".{0,80}[$#>] nproc\s*$")
-SUGGESTED = re.compile(r"suggested max number of worker in current system is (\d{1,4})\b")
-"""The DataLoader counts the cores that it may use."""
 
 DF_HEAD = re.compile(r"\s*Filesystem\b.{0,60}\bUse% Mounted on")
 DF_ROW = re.compile(r"(\S{1,200})\s+(\S{1,8})\s+\S{1,8}\s+(\d\S{0,7})\s+(\d{1,3})%\s+(/\S{0,200})$")
@@ -30,10 +21,13 @@ NEVER_WRITTEN = re.compile(
     r"/dev/loop|squashfs|/snap/|iso9660|/dev/sr\d|efivar|^udev|^devtmpfs|"
     r"\s/(?:boot|run|dev|sys|proc)\b"
 )
+ALWAYS_WRITTEN = ("/", "/tmp", "/var", "/home", "/root")  # noqa: S108
 REFUSED = re.compile(
     r"No space left on device|Errno 28\b|ENOSPC|file write failed|PytorchStreamWriter failed|"
     r"disk (?:is )?full"
 )
+FILLED = 85
+"""Percent of /dev/shm. Our own number: NCCL's and workers' segments take some GiB of hundreds."""
 SIZES = {"": 1 / 1024**2, "K": 1 / 1024**2, "M": 1 / 1024, "G": 1.0, "T": 1024.0, "P": 1024.0**2}
 """GiB by the unit of df and free; without one, KiB."""
 LONGEST_TABLE = 80
@@ -55,6 +49,12 @@ OF_GROUP = re.compile(
 )
 OOM = re.compile(r"CUDA out of memory.{0,120}?GPU (\d{1,3}) has")
 HOLDER = re.compile(r"Process (\d{1,8}) has ([\d.]{1,8}) GiB memory in use")
+OPENED = re.compile(r"\s*/dev/nvidia(\d{1,3}):\s")
+OPENED_BY = re.compile(r"/dev/nvidia\d{1,3}:\s+(\S{1,40})\s+(\d{1,8})\s+[.Fmfe]{4,6}\s")
+HOLDS = re.compile(r"\s+(\S{1,40})\s+(\d{1,8})\s+[.Fmfe]{4,6}\s+\S")
+"""Of `fuser -v`: user, process, access, command."""
+GRANTED_JOB = re.compile(r"\bAllocTRES=(\S{1,120})")
+NO_DEVICE = re.compile(r"No devices were found|No CUDA GPUs are available|no CUDA-capable device")
 PS_HEAD = re.compile(r"\s*PID\s+PPID\s+(?:USER|UID)\b")
 PS_ROW = re.compile(r"\s*(\d{1,8})\s+(\d{1,8})\s+(\S{1,40})\s")
 
@@ -79,7 +79,9 @@ LISTED = re.compile(r"\s*(?:\[conda\] |\[pip3?\] )?(?:py)?torch(?:==|\s+)(\d\.\d
 def add_tools(reading: Reading, lines: Sequence[str]) -> Reading:
     """The reading with what the tools show; their lines come first, as they say most."""
     found = [each for read in READERS for each in read(lines)]
-    found += _cores(lines, len(reading.gpus))
+    found += few_cores(lines, len(reading.gpus))
+    if any(gpu.unread.get("processes") == UNLISTED for gpu in reading.gpus):
+        found += _opened(lines)
     if any(gpu.persistence is False for gpu in reading.gpus):
         found += _start(lines)
     if not found:
@@ -99,6 +101,22 @@ def _held(lines: Sequence[str]) -> Iterator[Reported]:
             return
 
 
+def _opened(lines: Sequence[str]) -> Iterator[Reported]:
+    """Processes that fuser or lsof finds on a GPU of which nvidia-smi lists no process."""
+    found: dict[str, tuple[str, dict[str, None]]] = {}
+    device = ""
+    for line in lines:
+        device = match[1] if (match := OPENED.match(line)) else device
+        row = OPENED_BY.search(line) if match else HOLDS.match(line) if device else None
+        if row is None:
+            device = device if match else ""
+        elif device:
+            found.setdefault(device, (row[1], {}))[1][row[2]] = None
+    for device, (user, pids) in found.items():
+        text = f"Process {', '.join(pids)} of {user} has /dev/nvidia{device} open, and nvidia-smi"
+        yield Reported(cause="gpu-held-by-others", line=f"{text} lists none")
+
+
 def _owner(lines: Sequence[str], pid: str) -> str:
     """Whose process it is, if a list of processes in the text has it."""
     head = next((n for n, line in enumerate(lines) if PS_HEAD.match(line)), None)
@@ -112,46 +130,47 @@ def _owner(lines: Sequence[str], pid: str) -> str:
 
 
 def _full(lines: Sequence[str]) -> Iterator[Reported]:
-    """A file system without room, where the text has an error of a full one."""
+    """A file system without room: that of the system, or one where the text has such an error."""
     head = next((n for n, line in enumerate(lines) if DF_HEAD.match(line)), None)
-    if head is None or not any(map(REFUSED.search, lines)):
+    if head is None:
         return
+    refused = any(map(REFUSED.search, lines))
     table = [each.strip() for each in lines[head + 1 : head + LONGEST_TABLE]]
     rows = [match for each in table
             if (match := DF_ROW.match(each)) and not NEVER_WRITTEN.search(each)]  # fmt: skip
     room = max(rows, key=lambda row: _gib(row[3]), default=None)
     for row in rows:
-        if row[4] == "100" and _gib(row[3]) < 1 and row[5] != "/dev/shm":  # noqa: S108
-            other = f"; {room[5]} has {room[3]} free" if room and room[4] != "100" else ""
+        is_full = row[4] == "100" and _gib(row[3]) < 1 and row[5] != "/dev/shm"  # noqa: S108
+        other = f"; {room[5]} has {room[3]} free" if room and room[4] != "100" else ""
+        if is_full and refused:
             yield Reported(cause="disk-full", line=f"{row[5]} ({row[2]}) is full{other}")
+        elif is_full and row[5] in ALWAYS_WRITTEN:
+            text = f"only {row[3]} of {row[5]} ({row[2]}) are left{other}"
+            yield Reported(cause="system-disk-full", line=text)
+
+
+def _shm_filled(lines: Sequence[str]) -> Iterator[Reported]:
+    rows = filter(None, (DF_ROW.match(line.strip()) for line in lines))
+    row = next((each for each in rows if each[5] == "/dev/shm"), None)  # noqa: S108
+    if row and int(row[4]) >= FILLED and _gib(row[2]) >= 1:
+        text = f"files in /dev/shm take {row[4]} % of {row[2]}"
+        yield Reported(cause="shm-filled", line=text)
+
+
+def _not_granted(lines: Sequence[str]) -> Iterator[Reported]:
+    """A job of Slurm that got no GPU, as scontrol says, on a machine that shows none."""
+    of_job = False
+    for line in lines:
+        of_job = "JobId=" in line or (of_job and not re.search(r"NodeName=|Gres=|CfgTRES=", line))
+        match = GRANTED_JOB.search(line) if of_job else None
+        if match and "gpu" not in match[1] and any(map(NO_DEVICE.search, lines)):
+            yield Reported(cause="job-without-gpus", line=f"the job was granted {match[1]}: no GPU")
+            return
 
 
 def _gib(size: str) -> float:
     match = re.fullmatch(r"([\d.]{1,12})([KMGTP]?)i?B?", size)
     return float(match[1]) * SIZES[match[2]] if match else 0.0
-
-
-def _cores(lines: Sequence[str], gpus: int) -> Iterator[Reported]:
-    """Fewer cores than the GPUs of the job need, as the process itself counts them."""
-    counts = [(_listed(match[1]), "affinity")
-              for line in lines for form in CORES if (match := form.search(line))]  # fmt: skip
-    counts += [(int(match[1]), "DataLoader")
-               for line in lines if (match := SUGGESTED.search(line))]  # fmt: skip
-    counts += [(int(value), "nproc") for line, value in pairwise(map(str.strip, lines))
-               if NPROC.match(line) and value.isdecimal() and len(value) < 6]  # fmt: skip
-    if not counts:
-        return
-    least, name = min(counts)
-    if least < CORES_PER_GPU * max(gpus, 1):
-        cores, job = counted(least, "usable CPU core"), counted(max(gpus, 1), "GPU")
-        text = f"{cores} for {job} ({name})"
-        yield Reported(cause="few-cores", line=text)
-
-
-def _listed(cores: str) -> int:
-    """How many numbers a list as "0-3,8" has."""
-    spans = [part.partition("-") for part in cores.split(",") if part]
-    return sum(int(last or first) - int(first) + 1 for first, _, last in spans if first.isdecimal())
 
 
 def _killed(lines: Sequence[str]) -> Iterator[Reported]:
@@ -239,5 +258,17 @@ def _two_pythons(lines: Sequence[str]) -> Iterator[Reported]:
         yield Reported(cause="pip-of-other-python", line=text)
 
 
-READERS = (_held, _full, _servers, _killed, _spent, _spilled, _waiting, _user_site, _two_pythons)
+READERS = (
+    _held,
+    _full,
+    _shm_filled,
+    _not_granted,
+    _servers,
+    _killed,
+    _spent,
+    _spilled,
+    _waiting,
+    _user_site,
+    _two_pythons,
+)
 """The one that says most comes first."""

@@ -87,6 +87,8 @@ PAST = re.compile(
     re.IGNORECASE,
 )
 """What a person tells of another time or of another thread."""
+SCHEDULED = re.compile(r"Successfully assigned \S{1,120} to |\bScheduled\s+pod/")
+"""The pod waited, and got its node."""
 PCI_ROWS = ("pcie-link-errors", "iommu-blocks-gpu")
 """Rows of lines that the kernel prints of every device."""
 ADDRESS = re.compile(r"\b(?:[\da-f]{4}:)?([\da-f]{2}:[\da-f]{2}\.\d)\b", re.IGNORECASE)
@@ -160,6 +162,8 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
     hits = [(cause, line) for line in dict.fromkeys(line for _, line in lines_of(lines))
             if not CODE.match(line) and not PAST.search(line)
             and (cause := _taken_by_none(line))]  # fmt: skip
+    if any(map(SCHEDULED.search, lines)):
+        hits = [(cause, line) for cause, line in hits if cause.id != "pod-not-scheduled"]
     others = _of_other_devices([line for cause, line in hits if cause.id in PCI_ROWS], lines)
     hits = [(cause, line) for cause, line in hits if line not in others]
     ids = {cause.id for cause, _ in hits}

@@ -9,6 +9,7 @@ from enum import StrEnum
 from textwrap import shorten
 from typing import TYPE_CHECKING, Literal
 
+from doctor._util.units import counted
 from doctor.facts.facts import ORIGIN, Facts
 from doctor.judge.check import Finding, Owner, Status
 from doctor.judge.known_errors import SEVERAL
@@ -91,11 +92,15 @@ class Report:
     @property
     def _blocking(self) -> Finding | None:
         """The first unknown that leaves the run without a verdict."""
+        unknowns = self.with_status(Status.UNKNOWN)
+        return unknowns[0] if self.selected and unknowns else next(iter(self._needed), None)
+
+    @property
+    def _needed(self) -> list[Finding]:
+        """Unknown checks without which a machine is not ready."""
         job, options = self.facts.job, self.facts.options
         unknowns = self.with_status(Status.UNKNOWN)
-        return next(
-            (f for f in unknowns if self.selected or f.check.is_required(job, options)), None
-        )
+        return [each for each in unknowns if each.check.is_required(job, options)]
 
     @property
     def exit_code(self) -> int:
@@ -116,16 +121,29 @@ class Report:
         return self.outcome.upper() + " with warnings" * bool(warned) + " with a note" * noted
 
     @property
+    def _is_pasted(self) -> bool:
+        return self.outcome is Outcome.UNKNOWN and self.facts.origin.startswith(ORIGIN)
+
+    @property
+    def _shown(self) -> tuple[Finding, ...]:
+        return (*self.with_status(Status.PASS), *self.with_status(Status.NOTE))
+
+    @property
+    def _not_shown(self) -> str:
+        """Some of what is needed for a verdict, and how many other checks are unknown."""
+        named = [each.check.slug for each in self._needed[:3]]
+        others = len(self.with_status(Status.UNKNOWN)) - len(named)
+        return ", ".join(named) + f" and {others} more" * bool(others)
+
+    @property
     def _pasted_warning(self) -> tuple[Finding, ...]:
         """What a pasted report warns of, where most of the machine is not in it."""
-        is_pasted = self.outcome is Outcome.UNKNOWN and self.facts.origin.startswith(ORIGIN)
-        return self.with_status(Status.WARN) if is_pasted else ()
+        return self.with_status(Status.WARN) if self._is_pasted else ()
 
     @property
     def _pasted_note(self) -> tuple[Finding, ...]:
         """An error of the program that a pasted report contains, where nothing else is wrong."""
-        is_pasted = self.outcome is Outcome.UNKNOWN and self.facts.origin.startswith(ORIGIN)
-        noted = self.with_status(Status.NOTE) if is_pasted else ()
+        noted = self.with_status(Status.NOTE) if self._is_pasted else ()
         return tuple(each for each in noted if each.check.leads)
 
     @property
@@ -140,6 +158,11 @@ class Report:
                 finding = self._blocking or next(iter(self.with_status(Status.UNKNOWN)), None)
                 if finding is None:
                     return "no check was evaluated: all selected checks were skipped or ignored"
+                if self._is_pasted and not self.selected and (shown := len(self._shown)):
+                    return (
+                        f"no fault in what the report shows ({counted(shown, 'check')}); "
+                        f"not in it: {self._not_shown}"
+                    )
                 check, verdict = finding.check, finding.verdict
                 return f"{check.code} {check.slug}: {verdict.summary}"
             case Outcome.RETURN | Outcome.FIX if self.facts.subject == "fleet":

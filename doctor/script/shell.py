@@ -27,6 +27,10 @@ ASSIGNMENT = re.compile(r"^\s*(?P<how>export\s+|declare\s+-x\s+|local\s+|readonl
                         r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;&|]*)"
                         r"(?P<rest>.*)$")  # fmt: skip
 ARRAY = re.compile(r"^[ \t]*(\w+)=\((.{0,4000}?)\)[ \t]*$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(
+    r"^[ \t]*(?:export[ \t]+|local[ \t]+)?(\w+)=(?:\"([^\"]{1,4000})\"|'([^']{1,4000})')[ \t]*$",
+    re.MULTILINE,
+)
 PATTERN = re.compile(r"^\s*(?:[^\s()'\"|]+\s*\|\s*)*[^\s()'\"|]+\)(?=\s|$)")
 """One of `case`: --verbose|-v) verbose=1 ;;"""
 OPTION = re.compile(rf"(?!{PATTERN.pattern})^\s*--?[a-zA-Z][\w.-]*")
@@ -37,7 +41,7 @@ def read_shell(path: str, data: bytes) -> Script | None:
     if len(data) > LIMIT or not LAUNCHERS.search(data.decode("utf-8", "replace")):
         return None
     text = data.decode("utf-8", "replace")
-    settings = [*_directives(text), *_variables(text), *_cut(text), *_waits(text)]
+    settings = [*_directives(text), *_variables(text), *_cut(text), *_waits(text), *_piped(text)]
     known = {
         s.key.partition(".")[2]: str(s.value)
         for s in settings
@@ -101,6 +105,19 @@ def _waits(text: str) -> Iterator[Setting]:
         yield Setting("waits", True, Span(1, 1, 1, 2))
 
 
+def _piped(text: str) -> Iterator[Setting]:
+    """piped.status where $? is read behind a pipe to tee, which has its own exit code."""
+    if re.search(r"pipefail|PIPESTATUS", text):
+        return
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        if not re.search(r"\|\s*tee\b[^|]*$", line) or line.lstrip().startswith("#"):
+            continue
+        following = next((each for each in lines[number:] if each.strip()), "")
+        if re.search(r"\$\?", following):
+            yield Setting("piped.status", following.strip()[:40], _line(number, line))
+
+
 def _is_option_or_start(line: str) -> bool:
     return bool(line.strip()) and (
         OPTION.match(line) is not None or LAUNCHERS.search(line) is not None
@@ -144,6 +161,7 @@ def _quoted(line: str, quoted: str) -> tuple[str, int]:
 def _launches(path: str, text: str, known: dict[str, str]) -> Iterator[Launch]:
     """Commands with a launcher, their variables and arrays replaced."""
     arrays = {name: body for name, body in ARRAY.findall(text)}
+    held = _held_commands(text, arrays)
     lines, current, started = text.splitlines(), "", 1
     inside = _within_brackets(lines)
     for number, each in enumerate(text.splitlines(keepends=True), 1):
@@ -151,14 +169,38 @@ def _launches(path: str, text: str, known: dict[str, str]) -> Iterator[Launch]:
         current += each
         if re.search(r"\\\r?\n?$", each):
             continue
-        command, current = current, ""
+        command, current = _with_held(current, held), ""
         stripped = command.lstrip()
         if stripped.startswith("#") or not (match := LAUNCHERS.search(command)):
             continue
-        if ASSIGNMENT.match(command) and not re.search(r"\s(?:torchrun|python|srun)", command):
+        if (name := ASSIGNMENT.match(command)) and (
+            not re.search(r"\s(?:torchrun|python|srun)", command)
+            or (name["name"] in held and re.search(rf"\$\{{?{name['name']}\b", text))
+        ):
             continue
         before = _opened(lines, inside, started)
         yield _launch(path, started, before + command, match, len(before), known, arrays)
+
+
+def _held_commands(text: str, arrays: dict[str, str]) -> dict[str, str]:
+    """Variables that hold a launcher: LAUNCH="torchrun --nnodes=2", or an array."""
+    found = {name: one or two for name, one, two in COMMAND.findall(text)}
+    found |= {name: " ".join(body.split()) for name, body in arrays.items()}
+    return {
+        name: CONTINUED.sub(" ", value).replace("\n", " ")
+        for name, value in found.items()
+        if LAUNCHERS.search(f" {value} ")
+    }
+
+
+def _with_held(command: str, held: dict[str, str]) -> str:
+    """A command in which such a variable stands by the text that it holds."""
+    for name, value in held.items():
+        plain = rf"\$(?:{name}\b|\{{{name}(?:\[@\])?\}})"
+        use = re.compile(rf"\"{plain}\"|{plain}")
+        if not re.match(rf"\s*(?:echo|printf|export|local)\b|\s*{name}=", command):
+            command = use.sub(lambda _, value=value: value, command)  # type: ignore[misc]
+    return command
 
 
 def _opened(lines: list[str], inside: list[bool], number: int) -> str:

@@ -411,7 +411,7 @@ def test_memory_errors_are_judged(fields: dict[str, Any], status: Status, text: 
     verdict = healthy(job(nvml(0), nvml(1, **fields)))
     assert verdict.status is status
     assert text in verdict.summary
-    assert "GPU-1" in verdict.summary
+    assert ("GPU-1" in verdict.summary) is (status is not Status.PASS)
     assert MEMORY_HEALTHY.owner is Owner.MACHINE
     assert "UUID" in MEMORY_HEALTHY.fix
 
@@ -638,3 +638,11 @@ def test_clocks_whose_reasons_nvml_does_not_report_are_skipped() -> None:
     assert NOT_SLOWED.judge(watched=(lacking,), job_gpus=job(nvml(0))).status is Status.SKIP
     refused = Watched(uuid="GPU-0", samples=0, mask=0, unread={"samples": "Unknown Error (999)"})
     assert NOT_SLOWED.judge(watched=(refused,), job_gpus=job(nvml(0))).status is Status.UNKNOWN
+
+
+def test_gpus_that_show_the_same_share_a_sentence() -> None:
+    watched = [nvml(0), nvml(1), nvml(2, remap_pending=True), nvml(3)]
+    assert healthy(job(*watched[:2], watched[3])).summary.startswith("GPUs 0-1, 3 (NVIDIA H100): ")
+    verdict = healthy(job(*watched))
+    assert verdict.status is Status.WARN
+    assert verdict.summary.startswith("GPU 2 (NVIDIA H100): row remap pending until")

@@ -36,6 +36,7 @@ def test_a_condition_alone_is_no_problem_and_explains_what_exists(id: str) -> No
     [
         ("answer-template-not-found", NAN),
         ("bridge-chosen", REFUSED),
+        ("no-batch-formed", "ZeroDivisionError: division by zero\n"),
         ("host-memory-nearly-full", "launch.py: exits with return code = -9\n"),
         ("link-went-down", "ncclRemoteError: A call failed possibly due to a network error\n"),
     ],

@@ -236,3 +236,12 @@ def test_a_rank_that_waits_in_another_collective_left_the_common_path() -> None:
     assert "elsewhere" not in alike.verdict.summary
     halves = failure("".join(waits(rank, 9 + rank % 2) for rank in range(4)))
     assert "elsewhere" not in halves.verdict.summary
+
+
+def test_two_groups_that_parted_are_named() -> None:
+    def waits(rank: int, numel: int) -> str:
+        return timeout(rank, 88).replace("NumelIn=1", f"NumelIn={numel}")
+
+    finding = failure("".join(waits(rank, 500 + rank % 2 * 7) for rank in range(4)))
+    assert "ranks 0, 2 and ranks 1, 3 parted" in finding.summary
+    assert "all_reduce" in (finding.fix or "")

@@ -44,9 +44,24 @@ GOOD = (
     curve("reward", [0.1 + step / 200 for step in range(120)], "rl.log"),
     curve("reward_spread", [0.3] * 120, "rl.log"),
     curve("eval_loss", [1.0 - step / 50 for step in range(20)]),
+    curve("discriminator_loss", [1.3] * 30),
+    curve("generator_loss", [0.9] * 30),
+    curve("data_time", [0.01] * 30),
+    curve("iteration_time", [0.5] * 30),
 )
 RISING = [0.9 + n / 40 for n in range(50)]
 BAD = {
+    "discriminator-won": (
+        (
+            curve("discriminator_loss", [1.3] * 10 + [0.001] * 30),
+            curve("generator_loss", [0.9] * 10 + [9.0] * 30),
+        ),
+        Status.WARN,
+    ),
+    "waits-for-data": (
+        (curve("data_time", [0.4] * 30), curve("iteration_time", [0.5] * 30)),
+        Status.WARN,
+    ),
     "loss-zero-gradnorm-nan": (
         (loss([2.0, 0.0, 0.0]), curve("grad_norm", [1.0, NAN, NAN])),
         Status.FAIL,
@@ -128,6 +143,51 @@ def test_noise_alone_is_no_spike(seed: int) -> None:
 )
 def test_what_is_normal_and_what_is_not(curves: tuple[Curve, ...], slugs: set[str]) -> None:
     assert set(problems(with_curves(*curves))) == slugs
+
+
+ONE_DIGIT = [round(2e-5 * (1 - n / 120), 6) for n in range(120)]
+
+
+@pytest.mark.parametrize(
+    ("curves", "slugs"),
+    [
+        ((curve("learning_rate", ONE_DIGIT),), set()),  # below the printed digits
+        ((curve("learning_rate", [1e-4, 0.0, 1e-4] * 20),), set()),  # restarts: a note
+        ((curve("discriminator_loss", [0.7] * 30), curve("generator_loss", [1.5] * 30)), set()),
+        ((curve("discriminator_loss", [0.001] * 30),), set()),  # no generator beside it
+        ((curve("data_time", [9.0] * 30), curve("iteration_time", [0.5] * 30)), set()),  # no pair
+        ((curve("data_time", [0.2] * 30), curve("step_time", [0.5] * 30)), set()),  # a note
+        ((curve("data_time", [0.4] * 30),), set()),
+        ((loss([10.82] * 79 + [10.83]), curve("learning_rate", [1e-2] * 80)), {"loss-plateau"}),
+        ((loss([0.693] * 79 + [0.694]),), set()),  # ln 2: a discriminator
+        ((loss([1.9, 1.95] * 20), curve("grad_norm", [0.0] * 40)), {"loss-plateau"}),
+        ((loss(falling(60)), curve("grad_norm", [0.0] * 60)), set()),  # it learns: not reported
+    ],
+)
+def test_what_is_beside_a_curve(curves: tuple[Curve, ...], slugs: set[str]) -> None:
+    assert set(problems(with_curves(*curves))) == slugs
+
+
+def test_an_evaluation_that_never_improves_is_not_called_overfitting_alone() -> None:
+    rising = curve("eval_loss", [4.0 + n / 10 for n in range(20)])
+    finding = findings(with_curves(loss([4.0 * 0.8**n for n in range(20)]), rising))
+    assert finding["evaluation-rises"].status is Status.WARN
+    assert "class_to_idx" in (finding["evaluation-rises"].fix or "")
+    assert finding["first-cause"].status is Status.PASS
+
+
+def test_a_warm_up_that_does_not_end_is_told() -> None:
+    rates = curve("learning_rate", [n * 1e-7 for n in range(1, 31)])
+    finding = findings(with_curves(loss([2.303] * 29 + [2.302]), rates))["loss-plateau"]
+    assert finding.status is Status.NOTE
+    assert "scheduler.step()" in (finding.fix or "")
+
+
+def test_what_changed_while_the_rewards_fell_is_told() -> None:
+    reward = [0.2 + n / 100 for n in range(30)] + [max(0.01, 0.5 - n / 20) for n in range(20)]
+    beside = curve("policy_entropy", [1.0] * 30 + [0.01] * 20)
+    finding = findings(with_curves(curve("reward", reward), beside))["rewards-alike"]
+    assert (finding.status, "entropy" in finding.summary) == (Status.WARN, True)
 
 
 @pytest.mark.parametrize(("norm", "learns"), [(0.0, False), (0.02, True)])

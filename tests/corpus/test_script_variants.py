@@ -17,6 +17,7 @@ TABLE = tomllib.loads(Path(__file__).with_name("script_variants.toml").read_text
 SPELLINGS = [
     *TABLE["spelling"],
     *tomllib.loads(Path(__file__).with_name("script_formulas.toml").read_text())["spelling"],
+    *tomllib.loads(Path(__file__).with_name("script_families.toml").read_text())["spelling"],
 ]
 CODE = {each["name"]: each["code"] for each in TABLE["training"]}
 

@@ -5,6 +5,7 @@ All nodes are on this machine. `benchmarks/fleet_faults.py` has the rest of the 
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -39,15 +40,20 @@ time.time = lambda: now() + 2.0
 
 
 def test_nodes_meet_and_the_first_one_prints_the_report(tmp_path: Path) -> None:
-    """They also compare clocks, of which n1's is 2 s ahead, see a directory and reduce in pairs."""
-    output, code = tmp_path / "output", tmp_path / "code"
-    output.mkdir()
-    code.mkdir()
+    """They also compare clocks, of which n1's is 2 s ahead, see a directory and reduce in pairs.
+
+    n1 has a package of its own, which is fetched from it, and node 0 keeps them in a ledger.
+    """
+    output, code, ledger = tmp_path / "output", tmp_path / "code", tmp_path / "ledger"
+    for directory in (output, code, ledger, code / "own_package-1.5.dist-info"):
+        directory.mkdir()
     (code / "sitecustomize.py").write_text(SKEW)
-    flags = (*EXAMINE, "--collectives", "--output-dir", str(output))
+    (code / "own_package-1.5.dist-info/METADATA").write_text("Name: own-package\nVersion: 1.5\n")
+    flags = (*EXAMINE, "--collectives", "--output-dir", str(output), "--ledger", str(ledger))
     with fleet(3, flags=flags, secret="0123456789abcdef") as each:
-        each.start(0)
-        each.start(1, env={"PYTHONPATH": str(code)})
+        each.start(0, env={"DOCTOR_LEDGER_KEY_FILE": str(tmp_path / "key")})
+        path = os.pathsep.join([str(code), os.environ.get("PYTHONPATH", "")])
+        each.start(1, env={"PYTHONPATH": path})
         each.start(2)
         assert each.codes() == {0: 1, 1: 0, 2: 0}, each.nodes[0].stdout
         report = each.nodes[0].stdout
@@ -56,9 +62,11 @@ def test_nodes_meet_and_the_first_one_prints_the_report(tmp_path: Path) -> None:
         passed = re.findall(r"pass (FLT0\d\d)", report)
         assert {"FLT001", "FLT015", "FLT016", "FLT017", "FLT018", "FLT019"} <= set(passed), report
         assert report.count("FAIL") == 1
-        lines = [each.nodes[rank].stdout for rank in (1, 2)]
-        assert lines == [f"n{rank}: READY: all checks passed\n" for rank in (1, 2)]
+        assert "+own-package==1.5" in report, report
+        for rank in (1, 2):
+            assert re.fullmatch(rf"n{rank}: READY: .*\n", each.nodes[rank].stdout)
     assert list(output.iterdir()) == []
+    assert len(list(ledger.glob("*.doctor.json"))) == 1
 
 
 def test_a_fleet_of_one_says_what_run_says() -> None:

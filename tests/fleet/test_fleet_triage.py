@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -9,7 +10,10 @@ import command
 import nodes
 import pytest
 
-from doctor.fleet.logs import Listed, deal
+from doctor.facts.fleet import Clock
+from doctor.facts.log import LogEvent, LogFile
+from doctor.fleet.logs import Listed, corrections, deal, local, on_first_clock
+from doctor.log.read import FileResult
 
 ERROR = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total"
 
@@ -31,6 +35,25 @@ def test_each_shared_file_is_read_once_and_local_ones_where_they_are() -> None:
 def test_files_of_one_name_on_two_nodes_are_two_files() -> None:
     dealt = deal({0: [file("/tmp/log", 5, inode=1)], 1: [file("/tmp/log", 5, inode=2)]})
     assert [len(files) for files in dealt.values()] == [1, 1]
+
+
+def test_a_clock_counts_where_it_is_off_by_more_than_its_error() -> None:
+    clocks = {1: Clock(offset=-2.0, error=0.1), 2: Clock(offset=0.01, error=0.02)}
+    assert list(corrections(clocks)) == [1]
+
+
+def test_times_of_a_node_whose_clock_is_ahead_are_earlier() -> None:
+    event = LogEvent("out-of-memory", "/local", 3, time=100.0, last_time=101.0)
+    result = FileResult(LogFile(path="/local", kind="text"), events=(event, LogEvent("x", "/l", 4)))
+    first, second = on_first_clock(result, 2.0).events
+    assert (first.time, first.last_time, second.time) == (98.0, 99.0, None)
+
+
+def test_files_that_one_node_alone_sees_are_its_own() -> None:
+    shared, own = file("/shared", 5), file("/local", 5)
+    assert local({0: [shared, file("/first", 1)], 1: [shared, own], 2: [shared]}) == {
+        1: {own.identity}
+    }
 
 
 def logs(directory: Path) -> Path:
@@ -86,5 +109,39 @@ def test_a_local_log_is_read_on_its_node_and_one_without_is_named(tmp_path: Path
         assert f"n1:{local}" in report
         assert "n2:" in report
         assert "No such file" in report
+    finally:
+        fleet.end()
+
+
+SKEW = """
+import time
+now = time.time
+time.time = lambda: now() + 60.0
+"""
+
+
+@pytest.mark.slow
+def test_the_first_cause_is_that_of_the_measured_clocks(tmp_path: Path) -> None:
+    """n1 writes 10:00:30 with a clock that is a minute ahead: its failure is the first one.
+
+    What it sends is without its token.
+    """
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "sitecustomize.py").write_text(SKEW)
+    early, late = tmp_path / "early.log", tmp_path / "late.log"
+    late.write_text(f"[rank0] 2026-10-02 10:00:10,000 ERROR {ERROR}\n")
+    hidden = "hf_" + "a1B2" * 9
+    early.write_text(f"[rank1] 2026-10-02 10:00:30,000 ERROR {ERROR} token={hidden}\n")
+    fleet = nodes.Nodes(2, flags=("--format", "plain"), command=(*nodes.DOCTOR, "fleet", "triage"))
+    path = os.pathsep.join([str(code), os.environ.get("PYTHONPATH", "")])
+    try:
+        fleet.start(0, str(late))
+        fleet.start(1, str(early), env={"PYTHONPATH": path})
+        fleet.codes()
+        report = fleet.nodes[0].stdout
+        assert re.search(r"logs of n1 alone are those of node 0: its clock is (59|60|61)\.", report)
+        assert re.search(r"09:59:(29|30|31)", report), report
+        assert hidden not in report
     finally:
         fleet.end()

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -15,12 +16,14 @@ import pytest
 from every_command import validated
 from node_summaries import summary
 
+from doctor import catalog
 from doctor._util.errors import UserError
 from doctor.cli import ledger as commands
 from doctor.facts.fleet import NodeProblem, NodeSummary
 from doctor.fleet import ledger
-from doctor.fleet.compare import compare
+from doctor.fleet.compare import compare, fleet_facts
 from doctor.fleet.ledger import Pseudonyms, Record, Sighting
+from doctor.judge.engine import examine
 
 FAILED = (NodeProblem(code="GPU003", status="fail"),)
 
@@ -170,6 +173,26 @@ def test_a_directory_that_cannot_be_written_is_a_note(directory: Path) -> None:
     directory.chmod(0o500)
     (note,) = seen(directory, node(1, 2))
     assert "not written" in note
+
+
+def test_a_ledger_that_cannot_be_asked_leaves_a_live_fleet_unknown(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = [node(1, 2), node(2, 2)]
+
+    def asked(where: Path, seconds: float = 60.0) -> tuple[str, str]:
+        fleet, _ = commands.with_ledger_within(seconds, compare(nodes), nodes, where)
+        judged = next(each for each in examine(catalog.lookup("FLT014"), fleet_facts(fleet)))
+        return str(judged.status), judged.verdict.summary
+
+    assert asked(directory)[0] == "pass"
+    assert asked(directory / "absent")[0] == "unknown"
+    release = threading.Event()
+    monkeypatch.setattr(commands, "with_ledger", lambda *_, **__: release.wait(60))
+    status, summary_ = asked(directory, seconds=0.1)
+    release.set()
+    assert status == "unknown"
+    assert "did not answer" in summary_
 
 
 def test_a_directory_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:

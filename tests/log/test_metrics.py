@@ -56,6 +56,15 @@ def curve(log: Log, name: str) -> Curve:
         ("{'eval_loss': 2.5, 'eval_runtime': 1.0}", {"eval_loss": 2.5}),
         ("{'train_runtime': 5.0, 'train_loss': 0.5}", {}),
         ("weight loss: about 3 kg", {}),
+        ("Epoch 3 test | loss 2.3 acc 10.5% lr 1e-4", {"eval_loss": 2.3, "learning_rate": 1e-4}),
+        ("train loss 5.72 top1 3.25 | val loss 5.4", {"loss": 5.72, "eval_loss": 5.4}),
+        ("Params: local_loss: True lr: 0.0005", {}),  # settings
+        (
+            "Train: 0 Loss: 6.9 (6.8) Time: 3.1s, 330/s LR: 1e-4 Data: 2.6 (2.5)",
+            {"loss": 6.9, "learning_rate": 1e-4, "iteration_time": 3.1, "data_time": 2.6},
+        ),
+        ("iter 3 loss 2.5, time 0.31", {"loss": 2.5}),  # a time alone may be anything
+        ("[3/25] Loss_D: 0.7 Loss_G: 1.9", {"discriminator_loss": 0.7, "generator_loss": 1.9}),
     ],
 )
 def test_metrics_of_a_line(line: str, expected: dict[str, object]) -> None:

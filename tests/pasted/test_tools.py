@@ -79,6 +79,18 @@ SHARED = "Windows 11\nShared GPU memory {}/31.9 GB\n"
         (TABLE + "pid 6's current affinity list: 3,5-6\n", "few-cores", "3 usable CPU cores"),
         (TABLE + OOM.format(other=69.6, own=8.9) + PS, "gpu-held-by-others", "of jk, left over"),
         (TABLE + FULL + ROOT, "disk-full", "/data has 9.0T free"),
+        (TABLE + DF + "tmpfs 252G 228G 24G 91% /dev/shm\n", "shm-filled", "91 % of 252G"),
+        (TABLE + "ls: cannot access '/dev/nvidia-caps-imex-channels': No such file or directory\n"
+         "NCCL failure 'unhandled cuda error (run with NCCL_DEBUG=INFO for details)'\n",
+         "imex-not-ready", "imex-channels"),
+        (TABLE + "    License Status                    : Unlicensed (Restricted)\n",
+         "vgpu-unlicensed", "Unlicensed"),
+        (TABLE + ROOT, "system-disk-full", "/data has 9.0T free"),
+        (TABLE + "$ cat /sys/fs/cgroup/cpu.max\n100000 100000\nnr_periods 200\nnr_throttled 190\n",
+         "few-cores", "holds it back in 95% of its periods"),
+        (TABLE + '"limits": { "cpu": "1500m", "nvidia.com/gpu": "2" }\n', "few-cores", "2 usable"),
+        ("No devices were found\nJobId=7 JobName=t\n   AllocTRES=cpu=8,mem=64G,node=1\n",
+         "job-without-gpus", "cpu=8,mem=64G,node=1: no GPU"),
         (TABLE + KILLED, "host-memory-killed", "python was killed at the memory limit"),
         (TABLE + FREE + "Mem:  62Gi 61Gi 310Mi 0.2Gi 0.7Gi 420Mi\n", "host-memory-spent", "0.4 of"),
         (PORTS + PORT.format(n=1, rate=100), "infiniband-port-slow", "mlx5_1: 100 Gb/s"),
@@ -125,7 +137,12 @@ def test_what_a_tool_shows_is_named(text: str, cause: str, words: str) -> None:
     [
         TABLE + "$ nproc\n32\n",
         TABLE + "Our suggested max number of worker in current system is 8, which is smaller\n",
-        TABLE + ROOT,  # nothing was refused
+        TABLE + "$ cat /sys/fs/cgroup/cpu.max\nmax 100000\n",
+        TABLE + DF + "tmpfs 252G 28G 224G 12% /dev/shm\n",
+        TABLE + "4m Warning FailedScheduling pod/w-0 0/12 nodes are available: 12 Insufficient "
+        "nvidia.com/gpu.\n2m Normal Scheduled pod/w-0 Successfully assigned ml/w-0 to gpu-5\n",
+        TABLE + "$ cat /sys/fs/cgroup/cpu.max\n3200000 100000\n",
+        TABLE + "JobId=7\n   AllocTRES=cpu=8,gres/gpu=2\nNodeName=n1\n   AllocTRES=cpu=8\n",
         TABLE + FREE + "Mem:  503Gi 112Gi 4Gi 1Gi 387Gi 386Gi\n",
         TABLE + "State: Running\n  Reason: Completed\n",
         PORTS,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from doctor._util.errors import UserError
-from doctor.collect.rehearsal import access as asking
+from doctor.collect.rehearsal import bucket, servers
 from doctor.collect.rehearsal.access import access, check_targets
 
 SECRET = "Zq7" * 11
@@ -179,7 +179,7 @@ def test_a_token_that_cannot_be_read_is_none(path: str, server: Server) -> None:
 
 def test_a_server_that_drips_does_not_hold_the_rehearsal(monkeypatch: Any) -> None:
     """Each byte comes within the time of one read, and the head never ends."""
-    monkeypatch.setattr(asking, "SECONDS", 0.5)
+    monkeypatch.setattr(servers, "SECONDS", 0.5)
     stop = threading.Event()
 
     def drip(listening: socket.socket) -> None:
@@ -199,8 +199,8 @@ def test_a_server_that_drips_does_not_hold_the_rehearsal(monkeypatch: Any) -> No
 
 
 def test_a_bucket_with_dots_is_in_the_path() -> None:
-    assert asking._bucket_address("a.b", {}) == "https://s3.us-east-1.amazonaws.com/a.b"
-    assert asking._bucket_address("ab", {}) == "https://ab.s3.us-east-1.amazonaws.com"
+    assert bucket._bucket_address("a.b", {}) == "https://s3.us-east-1.amazonaws.com/a.b"
+    assert bucket._bucket_address("ab", {}) == "https://ab.s3.us-east-1.amazonaws.com"
 
 
 @pytest.mark.parametrize("target", ["s3://bucket", "wandb", "mlflow"])

@@ -47,8 +47,26 @@ def test_a_healthy_job_runs_saves_stops_and_continues(tmp_path: Path) -> None:
     found = statuses(report)
     assert code == 0
     assert found["RHS015"] == "note"
-    assert {found[f"RHS{n:03}"] for n in (3, 5, 6, 7, 8, 9, 10, 11, 12)} == {"pass"}
+    assert (found["RHS008"], found["RHS011"]) == ("note", "note")  # it saves in the handler, code 0
+    assert {found[f"RHS{n:03}"] for n in (3, 5, 6, 7, 9, 10, 12)} == {"pass"}
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "code", "text"),
+    [
+        ("as text", "RHS009", "ckpt-12.pt is newer and whole"),
+        ("removes first", "RHS006", "is removed after step 6"),
+    ],
+)
+def test_a_keeper_of_checkpoints_is_named(fault: str, code: str, text: str, tmp_path: Path) -> None:
+    words = "--", sys.executable, str(JOBS / "keeper.py"), "--out", "{output}", "--fault", fault
+    report, _ = rehearse(*words, cwd=tmp_path)
+    problems = {f["code"]: f["summary"] for f in report["findings"] if f["status"] != "pass"}
+    problems = {c: s for c, s in problems.items() if statuses(report)[c] in ("fail", "warn")}
+    assert list(problems) == [code]
+    assert text in problems[code]
 
 
 @pytest.mark.slow
@@ -255,7 +273,7 @@ def test_no_secret_of_the_environment_is_left_in_a_file(ending: str, tmp_path: P
         (("--", "srun", "python", "train.py"), "rehearse -- python train.py"),
         (("--budget", "soon", "--", "true"), "--budget soon"),
         (("--grace", "0", "--", "true"), "--grace 0"),
-        (("--price", "2", "--", "true"), "--total-steps"),
+        (("--price", "2", "--", "true"), "--total-tokens"),
         (("--price", "nan", "--total-steps", "9", "--", "true"), "--price nan"),
         (("--resume-command", "'", "--", "true"), "--resume-command"),
     ],

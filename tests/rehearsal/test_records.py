@@ -13,10 +13,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from doctor.collect.rehearsal import agreement, hanging, records, resume, runs, sample_order
+from doctor.collect.rehearsal import (
+    agreement,
+    continuing,
+    differences,
+    events,
+    hanging,
+    observation,
+    observed_run,
+    records,
+    resume,
+    runs,
+    sample_order,
+)
 from doctor.collect.rehearsal.places import Workplace
 from doctor.collect.rehearsal.resume_rates import rates_apart
 from doctor.collect.rehearsal.tail import Tail
+from doctor.facts.rehearsal_resume import Resumed
+from doctor.facts.rehearsal_runs import OnDisk, RehearsedRank, RehearsedRun, SavedFile
 
 PROCESS = '{"kind": "process", "rank": 0, "world": 1, "pid": 7, "moment": 1.0}\n'
 
@@ -24,13 +38,13 @@ PROCESS = '{"kind": "process", "rank": 0, "world": 1, "pid": 7, "moment": 1.0}\n
 @pytest.mark.parametrize("kind", ["pipe", "link"])
 def test_what_is_no_regular_file_is_not_read(kind: str, tmp_path: Path) -> None:
     (tmp_path / "real").write_text(PROCESS)
-    for name in ("observed0-7.jsonl", records.EVENTS, "calls"):
+    for name in ("observed0-7.jsonl", events.EVENTS, "calls"):
         if kind == "pipe":
             os.mkfifo(tmp_path / name)
         else:
             (tmp_path / name).symlink_to(tmp_path / "real")
-    assert records.read_processes(tmp_path) == []
-    assert records.read_attempts(tmp_path, "run", "calls") == []
+    assert observation.read_processes(tmp_path) == []
+    assert events.read_attempts(tmp_path, "run", "calls") == []
     assert Tail(tmp_path).step() == 0
 
 
@@ -71,19 +85,19 @@ def snapshot(when: str, **hashes: int) -> records.Snapshot:
 
 def test_lost_buffers_are_told_apart_by_what_is_saved() -> None:
     saved, now = snapshot("save", kept=1, cache=1), snapshot("start", kept=2, cache=2)
-    lost = resume._lost(saved, now, None, 0)
+    lost = differences.differences(saved, now, None, 0)
     assert [(each.names, each.persistent) for each in lost] == [
         (("kept",), True), (("cache",), False),
     ]  # fmt: skip
 
 
-def observed(*found: object) -> records.Observed:
-    process = records._Process(rank=0, world=1, pid=7, moment=1.0)
-    return records.Observed([process, *found])
+def observed(*found: object) -> observation.Observed:
+    process = records.Process(rank=0, world=1, pid=7, moment=1.0)
+    return observation.Observed([process, *found])
 
 
-def steps(*rates: float) -> list[records._Step]:
-    return [records._Step(s=n, moment=n, t=0.1, rates=[rate]) for n, rate in enumerate(rates, 1)]
+def steps(*rates: float) -> list[records.Step]:
+    return [records.Step(s=n, moment=n, t=0.1, rates=[rate]) for n, rate in enumerate(rates, 1)]
 
 
 @pytest.mark.parametrize(
@@ -107,20 +121,20 @@ def test_weights_under_other_names_are_lost() -> None:
     saved, now = snapshot("save"), snapshot("start")
     renamed = msgspec.structs.replace(now, weights={"v": ["float32", [1], 6]})
     more = msgspec.structs.replace(now, weights={**now.weights, **renamed.weights})
-    assert [each.names for each in resume._renamed(saved, renamed, 0)] == [("w",)]
-    assert resume._renamed(saved, more, 0) == []
+    assert [each.names for each in differences.other_names(saved, renamed, 0)] == [("w",)]
+    assert differences.other_names(saved, more, 0) == []
 
 
 def test_a_rank_may_take_over_the_buffers_of_rank_0() -> None:
     own, shared = snapshot("save", kept=1), snapshot("save", kept=2)
     for value, lost in ((1, False), (2, False), (3, True)):
         now = snapshot("start", kept=value)
-        found = resume._lost(resume._with_shared(own, shared, now), now, None, 1)
+        found = differences.differences(resume._with_shared(own, shared, now), now, None, 1)
         assert bool(found) is lost
 
 
-def on_rank(rank: int, *found: object, pid: int = 7) -> records.Observed:
-    return records.Observed([records._Process(rank=rank, world=2, pid=pid, moment=1.0), *found])
+def on_rank(rank: int, *found: object, pid: int = 7) -> observation.Observed:
+    return observation.Observed([records.Process(rank=rank, world=2, pid=pid, moment=1.0), *found])
 
 
 def held(part: str, value: int) -> records.Snapshot:
@@ -146,7 +160,7 @@ def test_weights_are_compared_where_ranks_hold_the_same_part(
 
 
 def test_epochs_of_ranks() -> None:
-    def rank(number: int, batches: int | None, *ends: int) -> records.Observed:
+    def rank(number: int, batches: int | None, *ends: int) -> observation.Observed:
         epochs = [records.Epoch(s=end) for end in ends]
         return on_rank(number, records.Loader(batches, "BatchSampler"), *steps(*[0.1] * 9), *epochs)
 
@@ -158,7 +172,7 @@ def test_epochs_of_ranks() -> None:
     assert not agreement.compare([rank(0, 5, 5), rank(1, 4)], cut=False).went_on
 
 
-def taking(*samples: int) -> list[records.Observed]:
+def taking(*samples: int) -> list[observation.Observed]:
     """One rank, a sample a step."""
     return [on_rank(0, *[records.Taken(s=n, samples=[x]) for n, x in enumerate(samples, 1)])]
 
@@ -207,14 +221,14 @@ def test_a_rank_waits_where_its_own_code_is(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def rank(number: int, weight: int, gradient: int, **fields: Any) -> records.Observed:
+def rank(number: int, weight: int, gradient: int, **fields: Any) -> observation.Observed:
     """With one weight, and its gradient at the first step."""
     start = msgspec.structs.replace(
         snapshot("start"), s=0, weights={"w": ["float32", [1], weight]}, **fields
     )
     found = records.Gradients({"w": ["float32", [1], gradient]})
-    process = records._Process(rank=number, world=2, pid=7 + number, moment=1.0)
-    return records.Observed([process, start, found])
+    process = records.Process(rank=number, world=2, pid=7 + number, moment=1.0)
+    return observation.Observed([process, start, found])
 
 
 @pytest.mark.parametrize(
@@ -258,7 +272,7 @@ def test_what_another_thread_saves_is_a_copy_of_an_earlier_state(weight: int, kn
 
 
 def test_a_handler_that_waits_is_named(tmp_path: Path) -> None:
-    ended = observed(records._Paused(s=6, handlers={"SIGTERM": "on_term"}))
+    ended = observed(records.Paused(s=6, handlers={"SIGTERM": "on_term"}))
     frames = 'Current thread 0x1 (most recent call first):\n  File "/a/t.py", line 44 in save\n'
     path = tmp_path / "frames-7.txt"
     path.write_text(frames + '  File "/a/t.py", line 90 in on_term\n')
@@ -269,12 +283,124 @@ def test_a_handler_that_waits_is_named(tmp_path: Path) -> None:
 
 
 def test_files_that_were_written_over(tmp_path: Path) -> None:
-    events = [
+    found = [
         {"kind": "rewrite", "what": "open", "path": "/o/a/last.pt"},
         {"kind": "rewrite", "what": "torch.save", "path": "/o/a/last.pt"},
         {"kind": "read", "what": "open", "path": "/o/b.pt"},
     ]
-    lines = "\n".join(json.dumps(each) for each in events)
-    (tmp_path / records.EVENTS).write_text(lines, encoding="utf-8")
-    assert records.read_overwritten(tmp_path, Path("/o")) == ("a/last.pt",)
-    assert records.read_attempts(tmp_path, "run", "calls") == []
+    lines = "\n".join(json.dumps(each) for each in found)
+    (tmp_path / events.EVENTS).write_text(lines, encoding="utf-8")
+    assert events.read_overwritten(tmp_path, Path("/o")) == ("a/last.pt",)
+    assert events.read_attempts(tmp_path, "run", "calls") == []
+
+
+def disk(*paths: str) -> list[OnDisk]:
+    return [OnDisk(path=path, bytes=9) for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("paths", "opened", "behind"),
+    [
+        (("c-9", "c-10"), "c-9/m.pt", ("c-9", "c-10")),
+        (("c-9", "c-10"), "", ("c-9", "c-10")),  # Rust opened it
+        (("c-9", "c-10"), "best.pt", ("", "")),
+        (("c-09", "c-10"), "c-09/m.pt", ("", "")),  # not by its name
+        (("c-9", "d-10"), "c-9/m.pt", ("", "")),
+        (("e1-s9.pt", "e1-s10.pt"), "e1-s9.pt", ("e1-s9.pt", "e1-s10.pt")),
+    ],
+)
+def test_names_that_are_sorted_as_texts(paths: Any, opened: str, behind: Any) -> None:
+    found = Resumed(saved_step=9, newest_step=10, opened=opened)
+    assert continuing.sorted_as_text(disk(*paths), found) == behind
+    torn = [msgspec.structs.replace(each, torn=("cut off",)) for each in disk(*paths)]
+    assert continuing.sorted_as_text(torn, found) == ("", "")
+    newest = msgspec.structs.replace(found, saved_step=10)
+    assert continuing.sorted_as_text(disk(*paths), newest) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("saves", "steps", "stop"),
+    [((4, 8), 12, 6), ((3, 6, 9, 12), 16, 14), ((5, 10), 12, 7), ((), 9, 5), ((), 1, 0)],
+)
+def test_the_stop_is_after_a_save_with_more_digits(saves: Any, steps: int, stop: int) -> None:
+    ranks = (RehearsedRank(rank=0, world=1, steps=steps),)
+    saved = tuple(SavedFile(step=step, what="torch.save") for step in saves)
+    run = RehearsedRun(name="run", seconds=1.0, ranks=ranks, saved=saved)
+    assert continuing.stop_step(run) == stop
+
+
+def saves(*found: tuple[int, str]) -> list[observation.Observed]:
+    """One rank: step and path of each save, and an evaluation at the step of each."""
+    process = records.Process(rank=0, world=1, pid=7, moment=1.0)
+    made: list[object] = [records.Saved(s, "torch.save", path, 0.1) for s, path in found]
+    evaluated = [records.Evaluated(s, 0.1, 2, 8, []) for s, _ in found]
+    return [observation.Observed([process, *made, *evaluated])]
+
+
+@pytest.mark.parametrize(
+    ("whole", "continued", "found"),
+    [
+        (((4, "/o/best.pt"), (12, "/o/best.pt")), ((4, "/o/best.pt"),), ("best.pt", 8)),
+        (((4, "/o/best.pt"), (8, "/o/best.pt")), ((4, "/o/best.pt"),), ("", 0)),
+        (((4, "/o/best.pt"),), ((4, "/o/last.pt"), (8, "/o/best.pt")), ("", 0)),  # a later one
+        (((4, "/o/best.pt"),), ((4, "/o/bestiary.pt"),), ("", 0)),
+    ],
+)
+def test_the_best_result_is_forgotten(whole: Any, continued: Any, found: Any) -> None:
+    stopped = saves((4, "/o/best.pt"))
+    assert continuing.best_again(saves(*whole), stopped, saves(*continued), 4) == found
+    assert continuing.best_again(saves(*whole), saves(), saves(*continued), 4) == ("", 0)
+
+
+def test_files_that_several_ranks_write() -> None:
+    def on(number: int, *paths: str, what: str = "torch.save") -> observation.Observed:
+        return on_rank(number, *[records.Saved(4, what, path, 0.1) for path in paths])
+
+    both = [on(0, "/o/last.pt", "/o/rng_0.pth"), on(1, "/o/last.pt", "/o/rng_1.pth")]
+    assert observed_run.written_by_several(both, Path("/o")) == ("last.pt",)
+    assert observed_run.written_by_several(both, Path("/p")) == ()
+    parts = [on(rank, "/o/dcp", what="torch.distributed.checkpoint.save") for rank in (0, 1)]
+    assert observed_run.written_by_several(parts, Path("/o")) == ()
+
+
+@pytest.mark.parametrize(
+    ("moment", "save", "found"),
+    [
+        (2500, 2, (2, "last.pt")),
+        (500, 2, (0, "")),  # before the first step
+        (9500, 9, (0, "")),  # no step follows
+        (2500, 1, (0, "")),  # nothing is saved any more
+    ],
+)
+def test_the_only_checkpoint_is_removed(moment: int, save: int, found: Any, tmp_path: Path) -> None:
+    event = {"kind": "emptied", "what": "os.remove", "path": "/o/last.pt", "moment": moment}
+    (tmp_path / events.EVENTS).write_text(json.dumps(event), encoding="utf-8")
+    saved = records.Saved(save, "torch.save", "/o/next.pt", 0.1)
+    process = observed(*steps(*[0.1] * 9), saved)
+    assert events.read_emptied(tmp_path, [process], Path("/o")) == found
+
+
+@pytest.mark.parametrize(("now", "lost"), [(7, 0), (6, 1)])
+def test_a_rank_that_saves_nothing_is_compared_at_the_save_of_rank_0(now: int, lost: int) -> None:
+    """Rank 1 holds a part of its own, and recorded it after the step of the save."""
+
+    def part(when: str, value: int, place: str) -> records.Snapshot:
+        weights = {"w": ["float32", [1], value, place]}
+        return msgspec.structs.replace(snapshot(when), weights=weights)
+
+    stopped = [
+        on_rank(0, part("step", 5, "0:0"), part("save", 5, "0:0")),
+        on_rank(1, part("step", 7, "0:1")),
+    ]
+    continued = [on_rank(0, part("start", 5, "0:0")), on_rank(1, part("start", now, "0:1"))]
+    found = resume.compare(
+        [observed()], stopped, continued, looked=True, request="", opened="last.pt"
+    )
+    assert found is not None
+    assert [each.rank for each in found.lost] == [1] * lost
+    other = on_rank(0, part("step", 4, "0:0"), part("save", 5, "0:0"))  # changed before the save
+    found = resume.compare(
+        [observed()], [other, stopped[1]], continued, looked=True, request="", opened="last.pt"
+    )
+    assert found is not None
+    assert not found.lost

@@ -12,7 +12,7 @@ from doctor.collect.rehearsal.resume_request import (
     requesting_flag,
     requesting_setting,
 )
-from doctor.facts.rehearsal import OnDisk
+from doctor.facts.rehearsal_runs import OnDisk
 
 REQUESTS = {
     "python train.py --out {output} --resume": "--resume",

@@ -37,9 +37,11 @@ class Node:
     out: Path
     err: Path
     ended: float = 0.0
+    patience: float = OUT_OF_REACH
+    """Seconds after which it hangs, for whoever waits."""
 
-    def wait(self, seconds: float = OUT_OF_REACH) -> int:
-        code = self.process.wait(seconds)
+    def wait(self) -> int:
+        code = self.process.wait(self.patience)
         self.ended = self.ended or time.monotonic()
         return code
 
@@ -95,7 +97,9 @@ class Nodes:
             process = subprocess.Popen(
                 words, env=variables, stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL
             )
-        node = self.nodes[rank] = Node(process, time.monotonic(), out, err)
+        patience = max(OUT_OF_REACH, 3 * self.deadline)
+        node = Node(process, time.monotonic(), out, err, patience=patience)
+        self.nodes[rank] = node
         return node
 
     def run(self, *ranks: int) -> dict[int, int]:

@@ -24,16 +24,9 @@ from doctor.cli.lint.run import LintOptions, run_lint
 from doctor.cli.read import to_facts
 from doctor.facts.facts import Facts, without_machine
 from doctor.facts.guard import GuardAlarm, GuardCounts, Guarded, GuardedProcess
-from doctor.facts.rehearsal import (
-    Lost,
-    OnDisk,
-    Rehearsal,
-    RehearsedRank,
-    RehearsedRun,
-    RehearsedStage,
-    Resumed,
-    SavedFile,
-)  # fmt: skip
+from doctor.facts.rehearsal import Rehearsal, RehearsedStage
+from doctor.facts.rehearsal_resume import Lost, Resumed
+from doctor.facts.rehearsal_runs import OnDisk, RehearsedRank, RehearsedRun, SavedFile
 from doctor.fleet.compare import compare, fleet_facts
 from doctor.fleet.expected import Expected
 from doctor.job.job import Job

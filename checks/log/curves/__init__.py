@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from doctor.checks.log.conditions import explained
-from doctor.checks.log.curves import learning, nonfinite, rewards, shape
+from doctor.checks.log.curves import adversaries, learning, nonfinite, pace, rewards, shape
 from doctor.facts.log import Log
 from doctor.judge.check import Check, Owner, Verdict
 
@@ -21,6 +21,41 @@ def _check(code: str, slug: str, judge: Callable[[Log], Verdict], **fields: obje
 
 
 def _checks() -> Iterator[Check]:
+    yield _check(
+        "LOG088",
+        "discriminator-won",
+        adversaries.balanced,
+        title="The discriminator has not won",
+        why="A discriminator that tells every sample apart has a loss near 0 and passes no "
+        "gradient on: the generator's loss grows and its pictures stay noise or become all alike. "
+        "Losses that hover are the healthy state.",
+        passes=("the discriminator's loss keeps a level", "the generator's loss did not double"),
+        warns=("its loss fell to less than a tenth and near 0 while the generator's doubled",),
+        fix="Lower the discriminator's learning rate or the number of its steps, smooth its labels "
+        "(0.9 for real), add noise, spectral norm or a gradient penalty (R1), or augment both "
+        "sides (DiffAugment, ADA) where data are few; go back to a checkpoint before it won. Check that "
+        "real and generated pictures are normalized alike.",
+        sources=("torch-dcgan",),
+        limits="that what is generated is good.",
+    )
+    yield _check(
+        "LOG089",
+        "waits-for-data",
+        pace.data_arrives,
+        title="Steps do not wait for their data",
+        why="Where a log names the time that a step waits for its batch beside the time of the "
+        "whole step, their ratio is the share in which the GPU has nothing to do. A faster GPU "
+        "does not help.",
+        passes=("a step waits for less than 30 % of its time",),
+        notes=("it waits for 30 to 50 %",),
+        warns=("it waits for half of its time or longer",),
+        fix="Give each GPU 8 to 16 loader workers (num_workers, within the job's cores) with "
+        "persistent_workers and prefetch_factor=4, put the data on a local disk or into large "
+        "files (WebDataset, LMDB, Arrow) in place of small ones on a network file system, and "
+        "store it decoded or resized.",
+        sources=("torch-tuning-loading",),
+        limits="that the GPU is busy while it computes.",
+    )
     yield _check(
         "LOG090",
         "loss-zero-gradnorm-nan",
@@ -117,7 +152,11 @@ def _checks() -> Iterator[Check]:
             "it hardly changed: a note, since a training at its floor looks the same, and a "
             "discriminator at the level of guessing",
         ),
-        warns=("all logged values are equal, or loss and gradient norm are 0",),
+        warns=(
+            "all logged values are equal, or loss and gradient norm are 0",
+            "the gradient norm is 0 at every step and the loss does not fall",
+            "it stays at the level of guessing among ten classes or more",
+        ),
         fails=("all logged values are equal and above 0, and the gradient norm is 0",),
         fix="Check that parameters require gradients and change (SMK007, CKP007), that labels are "
         "not all -100, and that the learning rate is high enough.",
@@ -134,7 +173,8 @@ def _checks() -> Iterator[Check]:
         "elsewhere trains nothing: a scheduler that was built for fewer steps than the run has, or "
         "that steps once per rank or micro-batch.",
         passes=("it is zero only at the start of a warm-up or at the end",),
-        fails=("it is zero in between, or always",),
+        notes=("it is zero in between and rises again",),
+        fails=("it stays at zero, or is always zero",),
         fix="Build the scheduler for the number of optimizer steps of the whole run, on all ranks "
         "together.",
         sources=("cbl-root",),
@@ -143,7 +183,7 @@ def _checks() -> Iterator[Check]:
     yield _check(
         "LOG097",
         "throughput-falling",
-        shape.throughput_holds,
+        pace.throughput_holds,
         title="The throughput holds",
         why="A throughput that falls over the run has a reason outside the model: GPUs that lower "
         "their clock, a DataLoader that runs out of prefetched or cached data, memory that grows.",
@@ -165,7 +205,7 @@ def _checks() -> Iterator[Check]:
         "nothing is learned.",
         passes=("the rewards differ, and end near their highest level",),
         notes=("they end far below it, in fewer than 100 values",),
-        warns=("they end far below it",),
+        warns=("they end far below it, or most of what was gained is lost",),
         fails=("they do not differ, or their mean is one value, at ten or more logged steps",),
         fix=rewards.ALIKE,
         sources=("trl-3452",),
@@ -177,10 +217,16 @@ def _checks() -> Iterator[Check]:
         learning.generalizes,
         title="The loss of the evaluation does not rise while the training goes on",
         why="From the evaluation with the lowest loss on, the model learns its training data by "
-        "heart: what is saved last is worse than what was there before.",
+        "heart: what is saved last is worse than what was there before. Where already the first "
+        "evaluation is the best one of a training from scratch, its data or labels are of another "
+        "kind than those of the training.",
         passes=("the loss of the evaluation ends at most a quarter above its lowest value",),
         notes=("it ends higher, and the loss of the training fell meanwhile",),
-        warns=("it ends half above it or higher, and the loss of the training fell meanwhile",),
+        warns=(
+            "it ends half above it or higher, and the loss of the training fell meanwhile",
+            "it is never below its first value and ends a quarter above it, or is at the level of "
+            "guessing, while the loss of the training fell to less than half",
+        ),
         fix="Take the checkpoint of the best evaluation (load_best_model_at_end, or early "
         "stopping); "
         "train fewer epochs, on more or more varied data, or with regularization.",

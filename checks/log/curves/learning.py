@@ -20,12 +20,22 @@ from doctor.checks.log.curves.rewards import OF_POLICY, is_of_policy
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Verdict, fail, note, ok, skip, warn
 
-ENOUGH = 5
-"""Equal values that are no accident. Our own number."""
+ENOUGH, LONG = 5, 40
+"""Equal values that are no accident, and values at the level of guessing among ten classes or more
+(ln 10 is above 2; a discriminator at ln 2 is none) that no start of a run explains. Our own."""
 CLASSES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 100, 1000, 32_000, 50_257, 128_256, 151_936)
 """Numbers of classes, and of tokens in common vocabularies."""
 GUESSED = 0.003
 """Distance of a level from that of guessing, as a share of it. Our own number."""
+RISEN_RATE, TINY_RATE, HIGH_RATE = 5.0, 1e-7, 5e-3
+"""Of a learning rate: by what it rises in a warm-up, and the levels below and above which a loss
+that stands still needs no other reason. Our own numbers."""
+TOO_HIGH = "high for Adam and for transformers, which then fall to the level of guessing"
+STILL_WARMS_UP = (
+    "Count the warm-up in what the scheduler is stepped by: a warm-up of 10,000 steps whose "
+    "scheduler.step() runs once per epoch lasts 10,000 epochs. Call it after every optimizer step, "
+    "or give the warm-up in epochs; 1 to 5 % of the run is usual."
+)
 EQUAL_REWARDS = (
     "With GRPO all completions of a prompt get the same reward, so that their advantages are 0: "
     "look at completions/clipped_ratio (near 1: every answer is cut off, raise "
@@ -47,14 +57,56 @@ def _progress(log: Log, loss: Curve) -> Verdict:
         return skip(OF_POLICY)
     if len(values) >= ENOUGH and len(set(values)) == 1:
         return replace(_standing(log, loss, values[0]), places=(place_at(loss, places[0]),))
+    if len(values) >= ENOUGH and (still := _without_gradients(log, loss, values)):
+        return still
     if few := too_few(loss):
         return few
     if not series.is_flat(values):
         return ok(f"the loss went from {values[0]:.4g} to {values[-1]:.4g}")
-    return note(
+    guesses = _chance(median(values))
+    level = guesses or _chance(values[0])
+    hint, fix = _of_rate(log, loss)
+    is_long = len(values) >= LONG and fix != STILL_WARMS_UP
+    make = warn if guesses and guesses == _chance(values[0]) and is_long and values[0] > 2 else note
+    return make(
         f"the loss hardly changes: {values[0]:.4g} at first, {values[-1]:.4g} at last"
-        f"{_chance(median(values)) or '; a training at its floor looks the same'}"
+        f"{level or '; a training at its floor looks the same'}{hint}",
+        fix=fix,
     )
+
+
+def _without_gradients(log: Log, loss: Curve, values: list[float]) -> Verdict | None:
+    """A loss that varies with the batches, while the gradient norm is 0 and nothing improves."""
+    norm = partner(log, loss, "grad_norm")
+    norms = values_of(norm) if norm is not None else []
+    third = max(1, len(values) // 3)
+    falls = median(values[-third:]) < (1 - series.FLAT_TOTAL) * median(values[:third])
+    if len(norms) < ENOUGH or any(norms) or falls or not any(values):
+        return None
+    return warn(
+        f"the gradient norm is 0 at all {len(norms):,} logged steps, and the loss goes from "
+        f"{values[0]:.4g} to {values[-1]:.4g}: nothing is trained"
+    )
+
+
+def _of_rate(log: Log, loss: Curve) -> tuple[str, str | None]:
+    """What the learning rate says of a loss that stands still, and what to do about it."""
+    rate = partner(log, loss, "learning_rate")
+    rates = finite_of(rate)[0] if rate else []
+    if len(rates) < series.FEWEST:
+        return "", None
+    first, last, highest = rates[0], rates[-1], max(rates)
+    if last == highest >= RISEN_RATE * first and rates == sorted(rates):
+        return (
+            f"; the learning rate still rises, from {first:.3g} to {last:.3g}: the warm-up does "
+            "not end within the log",
+            STILL_WARMS_UP,
+        )
+    if highest < TINY_RATE:
+        return f"; the learning rate is {highest:.3g} at most: too low to learn anything", None
+    if highest >= HIGH_RATE:
+        return f"; the learning rate is up to {highest:g}: {TOO_HIGH}", None
+    return "", None
 
 
 def _standing(log: Log, loss: Curve, value: float) -> Verdict:
@@ -88,6 +140,17 @@ EVALUATIONS, AFTER = 6, 3
 RISEN, FAR_RISEN, TRAINED = 1.25, 1.5, 0.9
 """The last level of the evaluation by its best one, for a note and for a warning (other measures
 may still improve), and that of the training since then."""
+HALVED = 0.5
+"""Of the training's loss, beside an evaluation that never improved. Our own number."""
+NEVER_BETTER = (
+    "If the training began from scratch or with a new head, look for evaluation data that are "
+    "prepared in another way: classes numbered in another order (compare class_to_idx of both "
+    "sets; a missing folder shifts all that follow), other normalization, tokenizer or template, "
+    "shuffled labels, a model that is not in eval() mode. Check that the metric is at the level of "
+    "guessing, and evaluate the training data with the same code. If it began from pretrained "
+    "weights and the metric is good, it is overfitting: a lower learning rate, fewer epochs, more "
+    "data."
+)
 
 
 def generalizes(log: Log) -> Verdict:
@@ -100,23 +163,28 @@ def _generalization(log: Log, held_out: Curve) -> Verdict:
         return skip(f"{len(values)} evaluations; fewer than {EVALUATIONS} are not judged")
     best = values.index(min(values))
     final, at = median(values[-AFTER:]), places[best]
-    risen = len(values) - best > AFTER and values[best] > 0 and final > RISEN * values[best]
+    never = best == 0 and _trained_on(log, held_out, held_out.steps[at], HALVED)
+    risen = final > (values[best] if never else RISEN * values[best]) > 0
+    risen = risen and len(values) - best > AFTER
     if not risen or not _trained_on(log, held_out, held_out.steps[at]):
         return ok(f"the loss of the evaluation ends at {final:.4g}, best {values[best]:.4g}")
-    make = warn if final > FAR_RISEN * values[best] else note
+    certain = never and (final > RISEN * values[best] or _chance(values[best]))
+    make = warn if certain or final > FAR_RISEN * values[best] else note
     verdict = make(
         f"the loss of the evaluation was {values[best]:.4g} at {step_at(held_out, at)} and ends at "
         f"{final:.4g}, while that of the training fell"
+        + ("; it was never below its first value" if never else ""),
+        fix=NEVER_BETTER if never else None,
     )
     return replace(verdict, places=(place_at(held_out, at, "the best evaluation"),))
 
 
-def _trained_on(log: Log, held_out: Curve, since: int) -> bool:
-    """Whether the loss of the training went on falling."""
+def _trained_on(log: Log, held_out: Curve, since: int, share: float = TRAINED) -> bool:
+    """Whether the loss of the training went on falling, below this share."""
     loss = partner(log, held_out, "loss")
     pairs = list(zip(loss.steps, values_of(loss), strict=True)) if loss else []
     before = [value for step, value in pairs if step <= since and math.isfinite(value)]
     after = [value for step, value in pairs if step > since and math.isfinite(value)]
     if not before or not after:
         return False
-    return median(after[-AFTER:]) < TRAINED * median(before[-AFTER:])
+    return median(after[-AFTER:]) < share * median(before[-AFTER:])

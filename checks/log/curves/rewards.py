@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from doctor._util.median import median
 from doctor.checks.log import series
 from doctor.checks.log.curves.reading import each_curve, finite_of, partner, place_at, step_at
 from doctor.facts.log import Curve, Log
@@ -10,6 +15,46 @@ from doctor.judge.check import Status, Verdict, fail, note, ok, skip, warn
 OF_POLICY = "the loss of a policy: the rewards show the progress"
 ENOUGH = 10
 """Logged steps without a difference that are no accident. Our own number."""
+GONE = 0.5
+"""Share of what the rewards had gained, below which most is lost. Our own number."""
+BACK = "Go back to a checkpoint near the best reward."
+UNREAD = (
+    "Lower the learning rate, raise the weight of the KL term, clip the gradient norm, and read "
+    "completions of both times: the policy may have found an answer that the reward function "
+    "favours."
+)
+CLIP = "Clip the gradient norm at 1.0 or lower, and lower the learning rate."
+COMPANIONS = {
+    "rollout_gap": (
+        "the difference between the sampler's and the trainer's probabilities",
+        0.0,
+        5.0,
+        "Sampler (vLLM, SGLang) and trainer compute other probabilities for the same tokens: bring "
+        "both to one precision and one release, correct for it (importance sampling, truncated), "
+        "and on an A100 switch vLLM's cascade attention off (disable_cascade_attn).",
+    ),
+    "policy_kl": (
+        "the KL divergence from the reference",
+        0.0,
+        5.0,
+        "The policy leaves its reference: raise the weight of the KL term or lower the learning "
+        "rate.",
+    ),
+    "policy_entropy": (
+        "the entropy",
+        0.2,
+        3.0,
+        "An entropy near 0 explores nothing: raise the temperature, the entropy bonus or the upper "
+        "clip limit; one that grows writes at random: lower the learning rate and the bonus.",
+    ),
+    "answer_length": (
+        "the length of completions",
+        0.2,
+        math.inf,
+        "Completions became short: a reward or a loss that is averaged over tokens favours that.",
+    ),
+}
+"""Curve -> what it is, the changes of its level that are not told, what helps. Our own numbers."""
 ALIKE = (
     "Score a few printed completions by hand with the reward function: most often it looks for "
     "another form of the answer than the prompt asks for (\\boxed{} and ####, tags, case, "
@@ -24,9 +69,11 @@ def rewards_differ(log: Log) -> Verdict:
     if not names & {"reward", "reward_spread"}:
         return skip("the log has no rewards")
     if "reward_spread" not in names:
-        return each_curve(log, "reward", _reward)
+        return each_curve(log, "reward", lambda curve: _reward(log, curve))
     spread = each_curve(log, "reward_spread", _spread)
-    return spread if spread.status is Status.FAIL else each_curve(log, "reward", _reward)
+    if spread.status is Status.FAIL or "reward" not in names:
+        return spread
+    return each_curve(log, "reward", lambda curve: _reward(log, curve))
 
 
 def _spread(spread: Curve) -> Verdict:
@@ -40,7 +87,7 @@ def _spread(spread: Curve) -> Verdict:
     )
 
 
-def _reward(reward: Curve) -> Verdict:
+def _reward(log: Log, reward: Curve) -> Verdict:
     values, places = finite_of(reward)
     if len(values) < ENOUGH:
         return skip(f"{len(values)} rewards; fewer than {ENOUGH} are not judged")
@@ -54,16 +101,35 @@ def _reward(reward: Curve) -> Verdict:
         best, final = (-level for level in lost)
         at = places[values.index(max(values))]
         summary = f"the reward was {best:.4g} near {step_at(reward, at)} and ends at {final:.4g}"
-        make = warn if len(values) >= series.CERTAIN else note
-        return make(
-            summary,
-            fix="Go back to a checkpoint near the best reward; lower the learning rate, raise the "
-            "weight of the KL term, clip the gradient norm, and read completions of both times: "
-            "the policy may have found an answer that the reward function favours.",
+        changes = list(_changes(log, reward))
+        gone = values[0] <= best and final - values[0] < GONE * (best - values[0])
+        make = warn if len(values) >= series.CERTAIN or (gone and changes) else note
+        told = make(
+            "; ".join((summary, *(what for what, _ in changes))),
+            fix=" ".join((BACK, *(fix for _, fix in changes)) if changes else (BACK, UNREAD)),
         )
+        return replace(told, places=(place_at(reward, at, "the best reward"),))
     return ok(f"the reward went from {values[0]:.4g} to {values[-1]:.4g}")
+
+
+def _changes(log: Log, reward: Curve) -> Iterator[tuple[str, str]]:
+    """What else changed while the rewards fell, and what it points to."""
+    norm = partner(log, reward, "grad_norm")
+    norms, places = finite_of(norm) if norm else ([], [])
+    if norm and (at := series.exploded(norms)) is not None:
+        since = step_at(norm, places[at])
+        yield f"the gradient norm rose to {max(norms[at:]):.3g} from {since} on", CLIP
+    for name, (what, low, high, fix) in COMPANIONS.items():
+        curve = partner(log, reward, name)
+        values = finite_of(curve)[0] if curve else []
+        if len(values) < series.FEWEST:
+            continue
+        tenth = max(3, len(values) // 10)
+        early, late = median(values[: 3 * tenth]), median(values[-tenth:])
+        if early > 0 and not low * early <= late <= high * early:
+            yield f"{what} went from {early:.3g} to {late:.3g}", fix
 
 
 def is_of_policy(log: Log, loss: Curve) -> bool:
     """Whether the loss is of a policy: the rewards show the progress."""
-    return partner(log, loss, "reward") is not None
+    return any(partner(log, loss, name) is not None for name in ("reward", "reward_spread"))

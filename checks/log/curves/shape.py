@@ -1,7 +1,8 @@
-"""The shape of a curve: spikes, divergence, a learning rate of zero, throughput."""
+"""The shape of a curve: spikes, divergence, a learning rate of zero."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from doctor._util.median import median
@@ -19,12 +20,13 @@ from doctor.checks.log.curves.rewards import OF_POLICY, is_of_policy
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Status, Verdict, fail, note, ok, skip, warn
 
+ROUNDED = 0.2
+"""Share of a run in which a rate near its end may be printed as 0: with six digits, 2e-5 on a
+cosine is below 5e-7 for its last tenth. Our own number."""
 DECAYED = 0.2
 """Of the highest learning rate: below it a schedule is near its end. Our own number."""
 ENOUGH = 5
 """Equal values that are no accident. Our own number."""
-SLOWER = 0.7
-"""Share of the early throughput below which it is reported. Our own number."""
 
 
 BELOW_ZERO = "it has values below 0, as the loss of a policy: its shape shows nothing"
@@ -57,10 +59,10 @@ def _spikes(log: Log, loss: Curve) -> Verdict:
     recovered = all(each.recovered for each in spikes)
     verdict = (fail if severe else note if recovered else warn)(summary)
     found = tuple(place_at(loss, places[each.first]) for each in spikes[:10])
-    return _certain(values, replace(verdict, places=found))
+    return certain(values, replace(verdict, places=found))
 
 
-def _certain(values: list[float], verdict: Verdict) -> Verdict:
+def certain(values: list[float], verdict: Verdict) -> Verdict:
     """The verdict, or a note where the curve is too short for one."""
     if len(values) >= series.CERTAIN:
         return verdict
@@ -101,7 +103,7 @@ def _divergence(log: Log, loss: Curve) -> Verdict:
         f"{_rate_of(log, loss)}",
         places=(place_at(loss, at, "the lowest value"),),
     )
-    return diverged if exploded else _certain(values, diverged)
+    return diverged if exploded else certain(values, diverged)
 
 
 def _explosion(log: Log, loss: Curve) -> str:
@@ -156,6 +158,14 @@ def _rate(log: Log, rate: Curve) -> Verdict:
     zero = next((at for at, value in enumerate(values) if at > first and value == 0.0), None)
     if zero is None or _ends(values, zero):
         return ok("the learning rate is 0 only in the warm-up or at the schedule's end")
+    if any(values[zero:]):
+        again = "and above 0 again later, as in a schedule with restarts or a second run"
+        found = (place_at(rate, zero),)
+        return replace(
+            note(f"the learning rate is 0 at {step_at(rate, zero)}, {again}"), places=found
+        )
+    if len(values) - zero <= ROUNDED * len(values) and _decays(values, zero) and _is_short(values):
+        return ok("the learning rate is printed as 0 near the schedule's end: too few digits")
     return fail(
         f"the learning rate is 0 from {step_at(rate, zero)} on, for {len(values) - zero:,} more "
         "logged steps",
@@ -170,31 +180,14 @@ def _improves(loss: Curve | None) -> bool:
 
 def _ends(values: list[float], zero: int) -> bool:
     """Whether a schedule decays to zero here, and the run ends with it."""
-    decays = zero > 1 and values[zero - 1] < max(values[:zero]) * DECAYED
-    return decays and len(values) - zero <= max(2, len(values) // 20)
+    return _decays(values, zero) and len(values) - zero <= max(2, len(values) // 20)
 
 
-def throughput_holds(log: Log) -> Verdict:
-    name = "throughput" if any(curve.name == "throughput" for curve in log.curves) else "step_time"
-    return each_curve(log, name, lambda curve: _throughput(log, curve))
+def _is_short(values: list[float]) -> bool:
+    """Whether all values are multiples of one decimal, so that smaller ones are printed as 0."""
+    digit = 10.0 ** round(math.log10(min(value for value in values if value)))
+    return all(abs(value / digit - round(value / digit)) < 1e-6 for value in values)
 
 
-def _throughput(log: Log, curve: Curve) -> Verdict:
-    if few := too_few(curve):
-        return few
-    if is_of_policy(log, curve):
-        return skip("completions of other lengths take other times")
-    values, places = finite_of(curve)
-    is_time = curve.name == "step_time"
-    lower = series.fell([1 / value for value in values if value] if is_time else values, SLOWER)
-    if lower is None:
-        return ok("the throughput is as high at the end as at the start")
-    early, late = lower
-    slower = warn(
-        f"the time of a step rose from {1 / early:.4g} to {1 / late:.4g}"
-        if is_time
-        else f"the throughput fell from {early:.4g} to {late:.4g}; at least {SLOWER:.0%} of the "
-        "early value expected",
-        places=(place_at(curve, places[-1]),),
-    )
-    return _certain(values, slower)
+def _decays(values: list[float], zero: int) -> bool:
+    return zero > 1 and values[zero - 1] < max(values[:zero]) * DECAYED

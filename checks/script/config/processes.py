@@ -51,6 +51,13 @@ def of_deepspeed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         yield Match(
             each.span("scheduler.params.warmup_num_steps"), "the warm-up is as long as the run"
         )
+    peak, rate = each.number("scheduler.params.warmup_max_lr"), each.number("optimizer.params.lr")
+    if peak and rate and not 0.5 < peak / rate < 2:
+        yield Match(
+            each.span("scheduler.params.warmup_max_lr"),
+            f"the schedule goes to {peak:g}, the optimizer has {rate:g}: the schedule decides",
+            "warn",
+        )
     saves = "zero_optimization.stage3_gather_16bit_weights_on_model_save"
     if stage == 3 and saves in each.table and each.text(saves) == "false":
         yield Match(

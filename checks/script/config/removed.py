@@ -127,7 +127,11 @@ def deprecated_function(reading: Training, machine: ScriptMachine) -> Iterator[M
 
 
 def _severity(reading: Training, machine: ScriptMachine) -> Severity | None:
-    """A failure where transformers 5 is installed or required, else a note; None below 5."""
+    """A failure where transformers 5 is installed or required, else a note; None below 5.
+
+    evaluation_strategy went within transformers 4, half a year after processing_class came: both
+    in one file are a warning.
+    """
     version = machine.transformers or pinned(reading, "transformers")
     if version is not None and release(version) >= (5,):
         return "fail"
@@ -140,8 +144,10 @@ def arguments_removed(reading: Training, machine: ScriptMachine) -> Iterator[Mat
     severity = _severity(reading, machine)
     if severity is None:
         return
+    recent = any("processing_class" in call.keywords for call in reading.calls)
     for span, message in (*_arguments(reading), *_classes(reading)):
-        yield Match(span, message, severity)
+        gone = severity == "note" and recent and "evaluation_strategy" in message
+        yield Match(span, message, "warn" if gone else severity)
 
 
 def _arguments(reading: Training) -> Iterator[tuple[Span, str]]:

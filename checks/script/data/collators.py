@@ -70,6 +70,10 @@ def collator(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     masked = any("MaskedLM" in reading.calls[n].name for n in reading.loads)
     for number in reading.methods("DataCollatorForLanguageModeling"):
         call = reading.calls[number]
+        asked = evaluate.argument(reading, call, "mlm", 1)
+        off = asked is not None and evaluate.truth(reading, asked, call) is False
+        if masked and not causal and off and call.name.startswith("transformers."):
+            yield Match(call.span, "mlm=False masks nothing: the masked model copies its input")
         if not call.name.startswith("transformers.") or not causal or masked or call.unpacked:
             continue
         mlm = evaluate.argument(reading, call, "mlm", 1)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
+from doctor.facts.script import Span
 from doctor.facts.script_machine import ScriptMachine
 
 MODELS = re.compile(r"torchvision\.models\.detection\.\w+")
@@ -75,6 +76,9 @@ def _from_zero(reading: Training) -> Iterator[Match]:
         for each in reading.script.assignments
         if (found := NUMBERED.fullmatch(render(reading, each.value)))
     }
+    for span, name in _numbered_from_zero(reading):
+        yield Match(span, f"{name} begins at 0, which is the background")
+        return
     for each in reading.script.assignments:
         text = render(reading, each.value) if each.target.endswith("labels") else ""
         for table, source in tables.items():
@@ -85,6 +89,37 @@ def _from_zero(reading: Training) -> Iterator[Match]:
                 message = f"{names[0]} is class 0, which is the background"
                 yield Match(each.span, message)
                 return
+
+
+def _numbered_from_zero(reading: Training) -> Iterator[tuple[Span, str]]:
+    """labels.append(int(c)) of a row of YOLO, and CLASSES.index(name)."""
+    rows = {
+        a.target for a in reading.script.assignments
+        if a.value.kind == "item" and ".split(" in render(reading, a.value)
+        and re.search(r"\[0\]$", render(reading, a.value))
+    }  # fmt: skip
+    yolo = reading.mentions("yolo", "x_center", "xc") or reading.mentions("cx", "bw")
+    values = [
+        (c.args[0], c.span)
+        for n in reading.methods("append")
+        if (c := reading.calls[n]).receiver.endswith(("labels", "classes")) and c.args
+    ]
+    values += [(a.value, a.span) for a in reading.script.assignments
+               if a.target.endswith("labels")]  # fmt: skip
+    for value, span in values:
+        text = render(reading, value)
+        number = re.search(r"(?:^|\(|<)int\((?:float\()?(\w+)", text)
+        if yolo and number and number[1] in rows and "+" not in text:
+            yield span, f"{number[1]} of a row of YOLO"
+        listed = re.search(r"(?:^|<)([A-Z_]{3,})\.index\(", text)
+        names = _names(reading, listed[1]) if listed and "+" not in text else []
+        if listed and names and not any(n in ("background", "bg", "") for n in names):
+            yield span, f"{listed[1]}.index()"
+
+
+def _names(reading: Training, listed: str) -> list[str]:
+    lists = reading.assigned.get((0, listed), ())
+    return [str(v.literal).casefold().strip("_") for a in lists for v in a.value.items]
 
 
 def _flipped_alone(reading: Training) -> Iterator[Match]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script import evaluate
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainers.contradictions import metric_functions
 from doctor.checks.script.training import Training
+from doctor.facts.script import Assignment, Value
 from doctor.facts.script_machine import ScriptMachine
 
 LEFT_OUT = re.compile(r"-100|ignore|mask|>=0|>-1|!=PAD|pad", re.IGNORECASE)
@@ -46,7 +48,64 @@ def counted(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             )
 
 
+ALIGNS = ("word_ids", "word_to_token", "token_to_word", "words()", "offset", "overflow", "subword",
+          "align", "encoding", "wordpiece", "word_piece")  # fmt: skip
+"""Names of what tells which word a token is of."""
+
+
+def words_and_tokens(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """Labels of words beside tokens of is_split_into_words, and nothing that aligns them."""
+    yield from _of_characters(reading)
+    if reading.mentions(*ALIGNS) or not any(
+        "TokenClassification" in reading.calls[n].name for n in reading.loads
+    ):
+        return
+    for call in reading.calls:
+        split = call.keywords.get("is_split_into_words")
+        if split is None or split.literal is not True or not call.scope:
+            continue
+        for each in reading.script.assignments:
+            if each.scope == call.scope and each.target.endswith("[labels]"):
+                yield Match(
+                    each.span, "labels are those of the words, and tokens are parts of them"
+                )
+
+
+def _of_characters(reading: Training) -> Iterator[Match]:
+    """answer_start counts characters, start_positions tokens."""
+    if reading.mentions(*ALIGNS, "char_to_token", "answers_char", "sequence_ids"):
+        return
+    for each in reading.script.assignments:
+        if not each.target.endswith("[start_positions]"):
+            continue
+        if any("answer_start" in render(reading, value) for value in _sources(reading, each)):
+            yield Match(each.span, "answer_start counts characters: the model takes tokens")
+
+
+def _sources(reading: Training, each: Assignment) -> list[Value]:
+    """The value, and what its name holds, where both count alike."""
+    made = evaluate.definitions(reading, each.value.name, each.scope, each.position, each.arms)
+    return [each.value, *(a.value for a in made if each.value.kind == "name")]
+
+
 RULES = (
+    Rule(
+        code="SCR382",
+        slug="words-and-tokens",
+        title="Labels of words and characters are put on their tokens",
+        severity="fail",
+        find=words_and_tokens,
+        why="A tokenizer cuts words in parts: from the first word of two tokens on, labels in the "
+        "order of the words stand at the wrong tokens, in training and in evaluation alike.",
+        fires=(
+            "labels beside is_split_into_words=True, for a token classifier, and no word_ids()",
+            "start_positions of answer_start, without char_to_token() or offsets",
+        ),
+        fix="Label the first token of each word by encoding.word_ids(), and -100 the others; find "
+        "the tokens of an answer by char_to_token().",
+        sources=("transformers-token-classification",),
+        needs=("is_split_into_words", "answer_start", "load_dataset"),
+    ),
     Rule(
         code="SCR358",
         slug="ignored-labels-counted",

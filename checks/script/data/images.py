@@ -57,7 +57,7 @@ def _not_normalized(reading: Training) -> Iterator[Match]:
     """Normalize() among the transforms of training, and not among those of evaluation."""
     composed = [reading.calls[n] for n in reading.methods("Compose")]
     named = [(c, c.targets[0]) for c in composed if len(c.targets) == 1 and c.args]
-    trained = {name: c for c, name in named if is_training(name)}
+    trained = _for_training(named)
     if len(trained) != 1 or reading.calls_where(lambda name: name.endswith("_normalize")):
         return
     (training,) = trained.values()
@@ -72,6 +72,14 @@ def _not_normalized(reading: Training) -> Iterator[Match]:
                     yield Match(call.span, f"{name} has no {word}, which images for training get")
                 break
     yield from _other_statistics(reading, training, named)
+
+
+def _for_training(named: list[tuple[Call, str]]) -> dict[str, Call]:
+    """Transforms that are called so; of two, the one that is not for evaluation."""
+    found = {name: call for call, name in named if is_training(name)}
+    if found or len(named) != 2:
+        return found
+    return {name: call for call, name in named if not is_held_out(name)}
 
 
 def _other_statistics(

@@ -29,19 +29,25 @@ PADDING = re.compile("pad_token_id|mask")
 
 
 def padding_in_labels(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    if reading.mentions(*MASKS) or not any(_pads(call) for call in reading.calls):
+    if reading.mentions(*MASKS) or not any(_pads(c) or _fills(c) for c in reading.calls):
         return
-    if any(PADDING.search(f"{c.left.name} {c.right.name}") for c in reading.script.comparisons):
+    if _leaves_out(reading):
         return
-    if any(part.literal == -100 for v, _, _ in reading.expressions for part in flatten([v])):
-        return
-    for call in reading.calls:
+    for call in reading.calls if any(map(_pads, reading.calls)) else ():
         labels, ids = call.keywords.get("labels"), call.keywords.get("input_ids")
         if labels is not None and labels == ids and labels.kind in ("name", "item") and labels.name:
             yield Match(call.span, f"labels are {labels.name}: padding is learned")
     for span, labels, scope, position, base in _labels(reading):
         if _is_padded(reading, labels, scope, position, base):
             yield Match(span, "labels are input_ids that a tokenizer padded: padding is learned")
+
+
+def _leaves_out(reading: Training) -> bool:
+    """Something is compared with padding, or is -100."""
+    compared = reading.script.comparisons
+    return any(PADDING.search(f"{c.left.name} {c.right.name}") for c in compared) or any(
+        part.literal == -100 for v, _, _ in reading.expressions for part in flatten([v])
+    )
 
 
 def _labels(reading: Training) -> Iterator[tuple[Span, Value, int, int, str]]:
@@ -65,6 +71,18 @@ def _pads(call: Call) -> bool:
     )  # fmt: skip
 
 
+def _fills(call: Call) -> bool:
+    """torch.full(size, pad_id), and pad_sequence(rows, padding_value=pad_id) of token ids."""
+    if call.name == "torch.full":
+        given = [*call.args[1:2], *(v for k, v in call.keywords.items() if k == "fill_value")]
+    elif call.method == "pad_sequence":
+        given = [*call.args[2:3], *(v for k, v in call.keywords.items() if k == "padding_value")]
+    else:
+        return False
+    names = [name for value in given for name in (value.name, *value.names)]
+    return any(re.search(r"pad|eos", name.casefold()) for name in names)
+
+
 def _is_padded(
     reading: Training, value: Value, scope: int, position: int, base: str, depth: int = 6
 ) -> bool:
@@ -73,6 +91,8 @@ def _is_padded(
         call = reading.calls[value.call]
         plain = call.name.startswith(("torch.", "copy.", "list")) and call.args
         inner = call.args[0] if plain else objects.operand(call)
+        if _fills(call):
+            return reading.mentions("causallm", "gpt2lmhead", "llamafor")
         known = call.method in VIEWS and inner is not None and inner != value
         return known and _is_padded(reading, inner or value, scope, position, base, depth - 1)
     owner = value.name.removesuffix("[input_ids]").removesuffix(".input_ids")
@@ -126,6 +146,7 @@ RULES = (
         fires=(
             "batch['labels'] = batch['input_ids'] beside padding=True or 'max_length'",
             "the same in a dictionary that is returned, and for targets that are padded",
+            "labels that are a copy of ids in torch.full(size, pad_id), or of pad_sequence()",
         ),
         fix="Set labels to -100 where attention_mask is 0, or use DataCollatorForLanguageModeling.",
         sources=("transformers-causal-loss",),

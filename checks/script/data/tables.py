@@ -20,6 +20,7 @@ TIMES = re.compile(r"^(?:\w*_)?(?:time|timestamp|date|datetime|day|hour|ts)$", r
 
 def features(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """y = df["price"], and X is all of df."""
+    yield from _centered(reading)
     for each in reading.script.assignments:
         target = re.match(r"(\w+)\[(\w+)\]$", each.value.name) or _column(reading, each)
         if target is None or each.target.casefold() not in ("y", "target", "targets", "labels"):
@@ -55,6 +56,23 @@ def _removed(reading: Training, table: str, column: str, each: Assignment) -> bo
     )
     named = reading.assigned.get(reading.key(table, each.scope), ())
     return drops or len(named) > 1 or any(f"del {table}" in t for t in texts)
+
+
+def _centered(reading: Training) -> Iterator[Match]:
+    """rolling(center=True) beside a target of later rows."""
+    ahead = any(
+        (v.kind == "other" and v.name == "USub")
+        or (isinstance(v.literal, int) and not isinstance(v.literal, bool) and v.literal < 0)
+        for n in reading.methods("shift")
+        for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+    )  # fmt: skip
+    for n in reading.methods("rolling") if ahead else ():
+        call = reading.calls[n]
+        center = call.keywords.get("center")
+        if center is not None and center.literal is True:
+            yield Match(
+                call.span, "a centered window holds later rows, which are to be predicted", "warn"
+            )
 
 
 def rows_together(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -130,6 +148,25 @@ def _grouped(reading: Training, rows: set[str]) -> str:
         for table, column in re.findall(r"(\w+)\['(\w+)'\]", text):
             if table in rows and GROUPS.search(column):
                 return str(column)
+    return _of_one_row(reading, rows)
+
+
+def _of_one_row(reading: Training, rows: set[str]) -> str:
+    """row.patient_id of `row = self.df.iloc[i]`, where one table of the file is split."""
+    tables = {c.receiver for c in reading.calls if c.method in ("read_csv", "read_parquet")}
+    made = {t for c in reading.calls for t in c.targets if c.method in ("read_csv", "read_parquet")}
+    if not tables or not made or not made <= rows or len(made) != 1:
+        return ""
+    taken = {
+        a.target
+        for a in reading.script.assignments
+        if re.search(r"\.i?loc\[", render(reading, a.value))
+    }
+    for value, _, _ in reading.expressions:
+        for name in (value.name, *value.names):
+            owner, _, column = name.rpartition(".")
+            if owner in taken and GROUPS.search(column):
+                return column
     return ""
 
 
@@ -156,8 +193,11 @@ RULES = (
         find=features,
         why="The network copies the target from its input: the result is perfect, and useless "
         "where the target is not known.",
-        fires=("y = df['price'] and X = df.values, and the column is never dropped",),
-        fix="X = df.drop(columns='price').",
+        fires=(
+            "y = df['price'] and X = df.values, and the column is never dropped",
+            "rolling(center=True) beside shift(-1) (a warning)",
+        ),
+        fix="X = df.drop(columns='price'); windows that end at the row.",
         sources=("sklearn-pitfalls",),
         needs=("pandas",),
     ),

@@ -97,10 +97,27 @@ def heads(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                              a.target.casefold())
             and all(isinstance(v.literal, str) for v in a.value.items)
         ]  # fmt: skip
+        counts += _of_known_sets(reading)
         if plain and counts:
             yield Match(
                 call.span, f"the head has 2 classes by default, {counts[0][0]} has {counts[0][1]}"
             )
+
+
+CLASSES = {
+    "ag_news": 4, "dbpedia_14": 14, "yelp_review_full": 5, "amazon_reviews_multi": 5, "emotion": 6,
+    "banking77": 77, "trec": 6, "snli": 3, "multi_nli": 3, "financial_phrasebank": 3, "anli": 3,
+    "20_newsgroups": 20, "clinc_oos": 151, "food101": 101, "cifar10": 10, "cifar100": 100,
+    "beans": 3, "conll2003": 9, "wnut_17": 13, "mnist": 10,
+}  # fmt: skip
+"""Datasets of the Hub by their names, and how many classes they have."""
+
+
+def _of_known_sets(reading: Training) -> list[tuple[str, int]]:
+    """The one dataset that is loaded, where its number of classes is known."""
+    calls = [reading.calls[n] for n in reading.methods("load_dataset")]
+    names = {str(c.args[0].literal).rpartition("/")[2] for c in calls if c.args}
+    return [(name, CLASSES[name]) for name in names if len(names) == 1 and name in CLASSES]
 
 
 def texts(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -141,6 +158,9 @@ def _holds_answer(reading: Training, call: Call) -> bool:
     value: Value | None = call.args[0] if call.args else None
     found = evaluate.options(reading, value, call) if value is not None else []
     for option in found:
+        column = option.name.rpartition("[")[2].removesuffix("]")
+        if option.kind == "item" and column in ("messages", "conversation", "conversations"):
+            return bool(reading.trainers)
         last = option.items[-1] if option.kind == "list" and option.items else None
         if last is not None and "'assistant'" in render(reading, last):
             return True

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from doctor.checks.script.distributed import collectives, launching, ranks_apart, sharding, wrapped
+from doctor.checks.script.distributed import (
+    collectives,
+    job_settings,
+    launching,
+    ranks_apart,
+    sharding,
+    wrapped,
+)
 from doctor.checks.script.rule import Rule
 
 RULES: tuple[Rule, ...] = (
     *collectives.RULES,
+    *job_settings.RULES,
     *launching.RULES,
     *ranks_apart.RULES,
     *sharding.RULES,

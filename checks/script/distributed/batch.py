@@ -41,6 +41,9 @@ def gpus(reading: Training) -> int | None:
         setting = known.get(f"sbatch.{name}")
         if setting is not None and (found := re.fullmatch(pattern, str(setting.value))):
             return int(found[1])
+    each, tasks = directive(reading, "gpus-per-task"), directive(reading, "ntasks-per-node")
+    if each and tasks:
+        return each * tasks
     total, count = directive(reading, "gpus"), nodes(reading) or 1
     return total // count if total and total % count == 0 else None
 
@@ -77,6 +80,11 @@ def tasks_per_node(reading: Training, launch: Launch) -> int | None:
 
 def in_srun(launch: Launch) -> bool:
     return re.search(r"\b(?:srun|mpirun|mpiexec)\b", launch.prefix) is not None
+
+
+def in_background(launch: Launch) -> bool:
+    """The script goes on while it runs."""
+    return re.search(r"[^&>]&\s*$", launch.text) is not None
 
 
 def place(launch: Launch) -> Span:

@@ -12,13 +12,9 @@ from doctor.facts.script import Launch
 from doctor.facts.script_machine import ScriptMachine
 
 HERE = re.compile(r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::\d+)?$")
+OWN_NAME = re.compile(r"\$\(hostname\b|\$\{?HOSTNAME\b|`hostname\b")
 ADDRESSES = ("master_addr", "rdzv_endpoint", "main_process_ip")
 RANKS = ("node_rank", "machine_rank")
-LISTED = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "NCCL_DEBUG",
-          "NCCL_SOCKET_IFNAME", "NCCL_P2P_DISABLE", "NCCL_IB_DISABLE", "HF_HOME", "WANDB_PROJECT",
-          "TOKENIZERS_PARALLELISM", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "WORLD_SIZE",
-          "WANDB_MODE", "HF_HUB_OFFLINE", "TRANSFORMERS_CACHE", "CUDA_DEVICE_ORDER")  # fmt: skip
-"""Variables that only programs read: without export they reach none."""
 
 
 def commands_cut(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -51,8 +47,34 @@ def meeting(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(variable.span, "each node waits for itself: MASTER_ADDR is this node")
         elif "standalone" in launch.launcher:
             yield Match(batch.place(launch), "--standalone on several nodes: each trains alone")
+        elif OWN_NAME.match(address) and batch.in_srun(launch) and _is_quoted(launch, address):
+            yield Match(
+                batch.place(launch), f"each node waits for itself: it replaces {address} by its own"
+            )
         yield from _ranks(reading, launch)
         yield from _started_once(reading, launch)
+    yield from _one_port(reading)
+
+
+def _is_quoted(launch: Launch, text: str) -> bool:
+    """It stands in single quotes, or behind a backslash: the shell of each node replaces it."""
+    before = launch.text.split(text.strip("\"'"), 1)[0]
+    return before.count("'") % 2 == 1 or before.endswith("\\")
+
+
+def _one_port(reading: Training) -> Iterator[Match]:
+    """Two launchers that run at once on one machine and wait at the same port."""
+    seen: dict[str, Launch] = {}
+    for launch in reading.script.launches:
+        several = launch.program in ("torchrun", "accelerate", "deepspeed")
+        if not several or not batch.in_background(launch) or "standalone" in launch.launcher:
+            continue
+        if batch.in_srun(launch) or re.search(r"\b(?:ssh|docker|for|while)\b", launch.text):
+            continue
+        port = batch.flag(launch, "master_port", "main_process_port", "rdzv_endpoint") or ""
+        if port in seen and not re.search(r"\$|:0$", port) and (port != "0"):
+            yield Match(batch.place(launch), f"two trainings wait at one port: {port or 29500}")
+        seen[port] = launch
 
 
 def _nodes_of(reading: Training, launch: Launch) -> bool:
@@ -155,63 +177,6 @@ def _of_nodes(reading: Training, launch: Launch) -> Iterator[Match]:
         yield Match(batch.place(launch), "num_processes is for all nodes together, not for one")
 
 
-def jobs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    """Directives that are not read, variables that reach no program, jobs that end at once."""
-    texts = [launch.text for launch in reading.script.launches]
-    lines = reading.script.settings
-    for setting in lines:
-        kind, _, name = setting.key.partition(".")
-        if kind == "late":
-            yield Match(
-                setting.span, f"--{name} stands behind the first command: sbatch ignores it"
-            )
-        elif kind == "sbatch" and re.search(r"\$\{?\w", str(setting.value)):
-            yield Match(setting.span, f"sbatch replaces no variables: --{name} is taken as it is")
-        elif (
-            kind == "set"
-            and name in LISTED
-            and not any(f"${name}" in t or f"${{{name}" in t for t in texts)
-        ):
-            exported = any(s.key == f"export.{name}" for s in lines)
-            if not exported:
-                yield Match(setting.span, f"{name} is not exported: no program sees it")
-    yield from _allocator(reading)
-    if any(s.key.startswith("sbatch.") for s in lines) and reading.script.launches:
-        last = reading.script.launches[-1]
-        if (
-            re.search(r"[^&>]&\s*$", last.text)
-            and not reading.mentions("wait")
-            and not _waits(reading)
-        ):
-            yield Match(batch.place(last), "the job ends at once: nothing waits for the background")
-
-
-def _waits(reading: Training) -> bool:
-    return any(setting.key == "waits" for setting in reading.script.settings)
-
-
-def _allocator(reading: Training) -> Iterator[Match]:
-    """PYTORCH_CUDA_ALLOC_CONF takes name:value."""
-    for setting in reading.script.settings:
-        name, value = setting.key.rpartition(".")[2], str(setting.value)
-        if name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF") and "=" in value:
-            yield Match(setting.span, f"{name} has name:value, not name=value: torch raises")
-
-
-def debugging(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    slow = {
-        "CUDA_LAUNCH_BLOCKING": ("1", "each kernel waits for the one before it"),
-        "TORCH_DISTRIBUTED_DEBUG": ("DETAIL", "each collective is compared across ranks"),
-        "NCCL_P2P_DISABLE": ("1", "GPUs exchange data through the host"),
-        "NCCL_IB_DISABLE": ("1", "nodes exchange data over Ethernet"),
-        "TORCH_USE_CUDA_DSA": ("1", "kernels test for errors"),
-    }
-    for setting in reading.script.settings:
-        kind, _, name = setting.key.partition(".")
-        if kind == "export" and name in slow and str(setting.value) == slow[name][0]:
-            yield Match(setting.span, f"{name}={setting.value}: {slow[name][1]}")
-
-
 RULES = (
     Rule(
         code="SCR359",
@@ -244,6 +209,7 @@ RULES = (
             "MASTER_ADDR=localhost, or --standalone, in a job of several nodes",
             "--node_rank as a number, or $SLURM_NODEID that the batch script replaces, under srun",
             "torchrun in a batch script of several nodes without srun",
+            "two launchers in the background with one port",
         ),
         fix="MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1); "
         "srun bash -c 'torchrun --node_rank=$SLURM_NODEID ...'.",
@@ -269,39 +235,6 @@ RULES = (
         ),
         fix="One task per node with torchrun; one task per device with Lightning.",
         sources=("torch-elastic-run", "lightning-slurm"),
-        kinds=batch.KIND,
-        training=False,
-    ),
-    Rule(
-        code="SCR362",
-        slug="job-settings-lost",
-        title="Directives and variables of a job take effect",
-        severity="fail",
-        find=jobs,
-        why="sbatch reads directives above the first command, as plain text. A variable that is "
-        "not exported stays in the shell.",
-        fires=(
-            "#SBATCH behind a command, or with a $VARIABLE",
-            "CUDA_VISIBLE_DEVICES=0,1 on a line of its own, without export",
-            "PYTORCH_CUDA_ALLOC_CONF with = in place of :",
-        ),
-        fix="Move directives to the top; write export before the variable.",
-        sources=("slurm-sbatch",),
-        kinds=batch.KIND,
-        training=False,
-    ),
-    Rule(
-        code="SCR363",
-        slug="debug-variable-left-on",
-        title="Variables for debugging are off",
-        severity="warn",
-        find=debugging,
-        why="CUDA_LAUNCH_BLOCKING=1 and the like are for the search for an error: each step takes "
-        "longer, some many times.",
-        fires=("export CUDA_LAUNCH_BLOCKING=1, TORCH_DISTRIBUTED_DEBUG=DETAIL, NCCL_P2P_DISABLE=1, "
-               "NCCL_IB_DISABLE=1",),
-        fix="Remove the line once the error is found.",
-        sources=("torch-cuda-env",),
         kinds=batch.KIND,
         training=False,
     ),

@@ -71,15 +71,36 @@ def _metered(reading: Training, backward: Call, name: str) -> Iterator[Match]:
             continue
         function = reading.function(functions[0])
         names = [p.name for p in function.parameters if p.name not in ("self", "cls")]
-        sums = any(
-            each.scope == functions[0] and each.augmented and each.target.startswith("self.")
-            and names and names[0] in (each.value.name, *each.value.names) and not each.value.calls
-            for each in reading.script.assignments
-        )  # fmt: skip
+        sums = bool(names) and _sums_up(reading, functions[0], names[0])
         changed = any(a.scope == functions[0] and a.target == names[0]
                       for a in reading.script.assignments) if names else True  # fmt: skip
         if sums and not changed and _same_loss(reading, backward, name, n):
             yield Match(call.span, f"{call.name}({name}) adds losses with their graphs")
+
+
+def _sums_up(reading: Training, function: int, name: str) -> bool:
+    """self.total += value * n, self.total = self.total + value, or self.values.append(value)."""
+    for each in reading.script.assignments:
+        if each.scope != function or not each.target.startswith("self."):
+            continue
+        parts = (each.value.name, *each.value.names)
+        grows = each.augmented or each.target in parts
+        if grows and name in parts and not each.value.calls:
+            return True
+    return any(
+        call.scope == function
+        and call.receiver.startswith("self.")
+        and len(call.args) == 1
+        and call.args[0].name == name
+        and not _is_bounded(reading, call)
+        for call in (reading.calls[n] for n in reading.methods("append"))
+    )
+
+
+def _is_bounded(reading: Training, call: Call) -> bool:
+    """It is appended to a deque(maxlen=...)."""
+    results = reading.assigned.get(reading.key(call.receiver, call.scope), ())
+    return any("deque" in reading.calls[n].name for each in results for n in each.value.calls)
 
 
 def _is_short(reading: Training, call: Call) -> bool:

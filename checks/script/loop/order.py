@@ -13,6 +13,8 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
+DRAWS = {"next", "sample", "randint", "choice", "get_batch", "randperm", "batch", "next_batch"}
+"""Calls that bring another batch into a loop that counts."""
 MOST_FUNCTIONS = 20
 """Functions of the file that a loop is followed into. Our own number."""
 
@@ -174,12 +176,28 @@ def _trains_later(reading: Training, call: Call, number: int) -> bool:
         scope = reading.calls[backward].scope
         if not reading.calls[backward].loops:
             continue
+        if not _reads_batches(reading, reading.calls[backward]):
+            continue
         if scope == call.scope and backward > number:
             return True
         sites = reading.call_sites.get(scope, ())
         if any(n > number and reading.calls[n].scope == call.scope for n in sites):
             return True
     return False
+
+
+def _reads_batches(reading: Training, backward: Call) -> bool:
+    """The loops around it read data: steps on one batch alone, as to memorise it, may be meant."""
+    loops = [reading.script.loops[n] for n in backward.loops]
+    counted = [
+        loop
+        for loop in loops
+        if loop.kind == "while"
+        or (loop.iterable is not None and loop.iterable.kind == "call"
+            and reading.calls[loop.iterable.call].method in ("range", "trange", "count"))
+    ]  # fmt: skip
+    inside = {reading.calls[n].method for n in reading.by_loop[backward.loops[-1]]}
+    return len(counted) < len(loops) or bool(inside & DRAWS)
 
 
 def calls_reached(reading: Training, inside: list[int]) -> list[int]:

@@ -35,6 +35,23 @@ def clip_without_unscale(reading: Training, machine: ScriptMachine) -> Iterator[
                 continue
             message = f"gradients are clipped before {scaler}.unscale_(optimizer)"
             yield Match(reading.calls[clip].span, message)
+    yield from _clip_past_accelerate(reading)
+
+
+def _clip_past_accelerate(reading: Training) -> Iterator[Match]:
+    """clip_grad_norm_() of torch beside Accelerator(mixed_precision="fp16"), which scales."""
+    made = [reading.calls[n] for n in reading.methods("Accelerator")]
+    fp16 = [c for c in made if (v := c.keywords.get("mixed_precision")) is not None
+            and v.literal == "fp16"]  # fmt: skip
+    if not fp16 or len(made) != 1 or reading.mentions("unscale_gradients"):
+        return
+    for n in reading.methods(*amp.CLIPS):
+        call = reading.calls[n]
+        inside = [reading.calls[m] for m in reading.by_loop.get(call.loops[-1], ())] if (
+            call.loops) else []  # fmt: skip
+        own = any(c.method == "backward" and c.receiver in fp16[0].targets for c in inside)
+        if amp.is_clip(call) and call.receiver not in fp16[0].targets and own:
+            yield Match(call.span, "gradients are clipped as accelerate scaled them, for fp16")
 
 
 def update_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:

@@ -8,7 +8,12 @@ from operator import is_
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.loop.lightning_schedules import stepped_per_epoch
-from doctor.checks.script.loop.schedules import scheduler_steps, schedulers, takes_epoch
+from doctor.checks.script.loop.schedules import (
+    returned_schedulers,
+    scheduler_steps,
+    schedulers,
+    takes_epoch,
+)
 from doctor.checks.script.loop.zeroed import stepped
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -33,14 +38,14 @@ GO_ON = ("CosineAnnealingLR", "LinearLR")
 def wrong_unit(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from stepped_per_epoch(reading)
     yield from _in_micro_batches(reading)
-    for number, name in schedulers(reading):
+    for number, name, home in _with_homes(reading):
         made = reading.calls[number]
         length = _length(reading, made)
         if length is None:
             continue
-        for step in scheduler_steps(reading, name, made, partial(is_, made)):
+        for step in scheduler_steps(reading, name, made, partial(is_, made), home):
             applied = _applied(reading, step)
-            if step.loops and _in_epochs_of_caller(reading, made, step, length):
+            if step.loops and _in_epochs_of_caller(reading, made, step, length, home):
                 yield Match(step.span, f"{name} is as long as the epochs, and steps in every batch")
                 break
             if step.args or step.keywords or not step.loops or applied is None:
@@ -48,6 +53,13 @@ def wrong_unit(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             if message := _mismatch(reading, made, step, applied, length):
                 yield Match(step.span, f"{name} {message}")
                 break
+
+
+def _with_homes(reading: Training) -> Iterator[tuple[int, str, int]]:
+    """Schedulers with their name and the scope that has it."""
+    for number, name in schedulers(reading):
+        yield number, name, reading.calls[number].scope
+    yield from returned_schedulers(reading)
 
 
 def _in_micro_batches(reading: Training) -> Iterator[Match]:
@@ -69,10 +81,12 @@ def _in_micro_batches(reading: Training) -> Iterator[Match]:
                 yield Match(step.span, f"{name} steps in every batch that one step sums up")
 
 
-def _in_epochs_of_caller(reading: Training, made: Call, step: Call, length: list[Value]) -> bool:
+def _in_epochs_of_caller(
+    reading: Training, made: Call, step: Call, length: list[Value], home: int
+) -> bool:
     """The step is in the loop of a function that the loop over epochs calls."""
     sites = [reading.calls[n] for n in reading.call_sites.get(step.scope, ())]
-    if len(sites) != 1 or made.scope != sites[0].scope or step.args or made.loops:
+    if len(sites) != 1 or home != sites[0].scope or step.args or made.loops:
         return False
     if made.method == "StepLR":
         return False

@@ -26,6 +26,29 @@ def schedulers(reading: Training) -> Iterator[tuple[int, str]]:
             yield number, call.targets[0]
 
 
+def returned_schedulers(reading: Training) -> Iterator[tuple[int, str, int]]:
+    """Schedulers that a function of this file returns: the call, its name there, and where."""
+    for function, sites in reading.call_sites.items():
+        returns = reading.function(function).returns
+        if len(returns) != 1 or len(sites) != 1:
+            continue
+        site = reading.calls[sites[0]]
+        parts = returns[0].items if returns[0].kind == "list" else (returns[0],)
+        for part, target in zip(parts, site.targets, strict=False):
+            number = _made_in(reading, part, function)
+            if number >= 0 and len(parts) == len(site.targets):
+                yield number, target, site.scope
+
+
+def _made_in(reading: Training, value: Value, function: int) -> int:
+    """The call of a scheduler that a returned value is, -1 for anything else."""
+    if value.kind == "name":
+        found = reading.assigned.get(reading.key(value.name, function), ())
+        value = found[0].value if len(found) == 1 and found[0].scope == function else value
+    known = value.kind == "call" and is_scheduler_call(reading.calls[value.call])
+    return value.call if known else -1
+
+
 def is_scheduler_call(call: Call) -> bool:
     name = call.name
     return name.startswith("torch.optim.lr_scheduler.") or (
@@ -35,10 +58,13 @@ def is_scheduler_call(call: Call) -> bool:
 
 
 def scheduler_steps(
-    reading: Training, name: str, made: Call, agrees: Callable[[Call], bool]
+    reading: Training, name: str, made: Call, agrees: Callable[[Call], bool], home: int = -1
 ) -> Iterator[Call]:
-    """Steps of the scheduler, where all that the name may hold there agrees."""
-    held = reading.names_of(name, made.scope)
+    """Steps of the scheduler, where all that the name may hold there agrees.
+
+    `home` is the scope of the name, where another function made it.
+    """
+    held = reading.names_of(name, made.scope if home < 0 else home)
     for number in reading.methods("step"):
         step = reading.calls[number]
         if reading.key(step.receiver, step.scope) not in held:
@@ -192,6 +218,8 @@ def scheduler_settings(reading: Training, machine: ScriptMachine) -> Iterator[Ma
         gamma = evaluate.argument(reading, made, "gamma")
         if gamma is not None and gamma.kind == "literal" and gamma.literal == 0:
             yield Match(made.span, f"gamma=0 sets the rate to 0 at the first decay of {name}")
+        yield from _grows(made, gamma)
+        yield from _never_warm(reading, made)
         steps = list(scheduler_steps(reading, name, made, partial(is_, made)))
         if made.loops and any(step.loops == made.loops for step in steps):
             optimizers = {n for n in reading.optimizers if reading.calls[n].loops == made.loops}
@@ -199,6 +227,28 @@ def scheduler_settings(reading: Training, machine: ScriptMachine) -> Iterator[Ma
                 yield Match(made.span, f"{name} is made anew in every iteration: it never decays")
         if _is_plateau(made):
             yield from _waits_for(reading, made, steps)
+
+
+def _grows(made: Call, gamma: Value | None) -> Iterator[Match]:
+    """A factor of 2 and more; one a little above 1 may look for the highest rate."""
+    decays = made.method in ("StepLR", "MultiStepLR", "ExponentialLR")
+    factor = gamma.literal if gamma is not None else None
+    if decays and isinstance(factor, int | float) and factor >= 2:
+        yield Match(made.span, f"gamma={factor:g} makes the rate grow at each decay")
+
+
+def _never_warm(reading: Training, made: Call) -> Iterator[Match]:
+    """A warm-up that is as long as the schedule."""
+    if not made.name.startswith("transformers."):
+        return
+    counts = []
+    for key, position in (("num_warmup_steps", 1), ("num_training_steps", 2)):
+        value = evaluate.argument(reading, made, key, position)
+        found = evaluate.literals(reading, value, made) if value is not None else set()
+        counts.append(found.pop() if len(found) == 1 else None)
+    warm, total = counts
+    if isinstance(warm, int) and isinstance(total, int) and 0 < total <= warm:
+        yield Match(made.span, f"the warm-up of {warm} steps is as long as the run of {total}")
 
 
 def _waits_for(reading: Training, made: Call, steps: list[Call]) -> Iterator[Match]:

@@ -37,6 +37,7 @@ def zeroed_before_step(reading: Training, machine: ScriptMachine) -> Iterator[Ma
     zeros = reading.methods("zero_grad")
     for number, name, before in steps_in_loops(reading) if zeros else ():
         call = reading.calls[number]
+        yield from _between_losses(reading, number, name, before)
         for zero in zeros:
             each = reading.calls[zero]
             if not before or not before[-1] < zero < number or each.loops != call.loops:
@@ -45,6 +46,37 @@ def zeroed_before_step(reading: Training, machine: ScriptMachine) -> Iterator[Ma
                 continue
             if not _refilled(reading, zero, number):
                 yield Match(each.span, f"{each.receiver}.zero_grad() between backward() and step()")
+
+
+def _between_losses(
+    reading: Training, number: int, name: str, before: list[int]
+) -> Iterator[Match]:
+    """Two losses of one step, and the gradients of the first are zeroed before the second."""
+    step = reading.calls[number]
+    if len(before) < 2 or any(
+        before[-2] < n < number and reading.calls[n].method == "step" for n in range(number)
+    ):
+        return
+    first, second = (reading.calls[n] for n in before[-2:])
+    if not first.loops == second.loops == step.loops or not first.arms == second.arms == step.arms:
+        return
+    for zero in reading.methods("zero_grad"):
+        each = reading.calls[zero]
+        same = each.loops == step.loops and each.arms == step.arms
+        if before[-2] < zero < before[-1] and same and zeroes(reading, each, name, step):
+            read = any(
+                ".grad" in a.target or ".grad" in " ".join((a.value.name, *a.value.names))
+                for a in reading.script.assignments
+                if before[-2] < a.position <= zero
+            ) or any(
+                ".grad" in f"{reading.calls[n].name} {reading.calls[n].receiver}"
+                or reading.target_function(reading.calls[n]) is not None
+                for n in range(before[-2] + 1, zero)
+            )
+            if not read:
+                yield Match(
+                    each.span, f"{each.receiver}.zero_grad() takes the gradients of the loss before"
+                )
 
 
 def _refilled(reading: Training, zero: int, step: int) -> bool:

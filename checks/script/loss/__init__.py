@@ -23,6 +23,7 @@ from doctor.checks.script.loss import (
     roles,
     shapes,
     temperature,
+    written_out,
 )
 from doctor.checks.script.rule import Rule
 
@@ -47,4 +48,5 @@ RULES: tuple[Rule, ...] = (
     *roles.RULES,
     *shapes.RULES,
     *temperature.RULES,
+    *written_out.RULES,
 )

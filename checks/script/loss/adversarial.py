@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.lineage import PARAMETERS
+from doctor.checks.script.loss.graphs import is_without_graph
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -27,6 +28,7 @@ def two_players(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if loss is None or stepped is None:
             continue
         yield from _of_generator(reading, call, loss, held[stepped], held)
+        yield from _left_in_generator(reading, call, number, held, stepped)
 
 
 def _held(reading: Training) -> dict[str, str]:
@@ -83,6 +85,63 @@ def _of_generator(
             )
 
 
+def _left_in_generator(
+    reading: Training, call: Call, number: int, held: dict[str, str], stepped: str
+) -> Iterator[Match]:
+    """D(G(z)) in the discriminator's loss, whose gradient G keeps until its own step."""
+    if "inputs" in call.keywords or reading.mentions("requires_grad", "requires_grad_", "toggle"):
+        return
+    judged = [c for c in _judgements(reading, call) if c.name == held[stepped] and c.args]
+    for optimizer, network in held.items() if len(held) == 2 else ():
+        samples = [c for c in judged if _is_sample(reading, c, network)]
+        later = [
+            n for n in reading.backwards
+            if n > number and (c := reading.calls[n]).scope == call.scope and c.loops == call.loops
+            and _steps_after(reading, c, n, held) == optimizer
+        ]  # fmt: skip
+        if optimizer == stepped or not samples or not later:
+            continue
+        cleared = any(
+            number < n < later[0] and reading.calls[n].receiver in (optimizer, network)
+            for n in reading.methods("zero_grad")
+        )
+        if not cleared:
+            message = f"{network} keeps the gradient of this loss and adds it to its own"
+            yield Match(samples[0].span, f"{message}: its samples are not detached")
+
+
+def _judgements(reading: Training, call: Call) -> Iterator[Call]:
+    """Calls that a loss is made of, through names."""
+    name = reading.loss_name(call)
+    waiting, depth = ([Value("name", name=name)] if name else []), 12
+    while waiting and depth:
+        value, depth = waiting.pop(), depth - 1
+        names = [value.name] if value.kind == "name" else [*value.names]
+        for n in (value.call, *value.calls):
+            if n >= 0:
+                yield reading.calls[n]
+        for each in dict.fromkeys(names):
+            found = objects.last_definition(reading, each, call)
+            waiting += found if len(found) == 1 else []
+
+
+def _is_sample(reading: Training, judged: Call, network: str) -> bool:
+    """The argument is what the other network returned, with its graph."""
+    value = judged.args[0]
+    if value.kind == "call":
+        return reading.calls[value.call].name == network
+    name, cut = _sample(reading, judged)
+    if not name or cut:
+        return False
+    for each in evaluate.definitions(
+        reading, name, judged.scope, reading.numbers[id(judged)], judged.arms
+    ):
+        made = reading.calls[each.value.call] if each.value.kind == "call" else None
+        if made is None or made.name != network or is_without_graph(reading, made):
+            return False
+    return _made_by(reading, name, judged, network)
+
+
 def _sample(reading: Training, judged: Call) -> tuple[str, bool]:
     """What the other network judges, and whether it is cut off."""
     value = judged.args[0]
@@ -135,10 +194,13 @@ RULES = (
         "discriminator to the samples. Detached samples carry none.",
         fires=(
             "criterion(D(fake), zeros) in the step of the generator",
+            "D(fake) without detach() in the step of the discriminator, and no zero_grad() of the "
+            "generator before its own step",
             "D(fake.detach()), or samples that were detached before, in the step of the generator",
         ),
-        fix="loss_g = criterion(D(fake), ones), with samples that are not detached.",
+        fix="loss_d takes D(fake.detach()); loss_g = criterion(D(fake), ones), with samples that "
+        "are not detached, behind the zero_grad() of its optimizer.",
         sources=("torch-dcgan",),
-        needs=("detach", "zeros", "zeros_like", "full"),
+        needs=("backward",),
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -30,10 +31,14 @@ MASKS = (
     "tril",
     "off_diag",
 )
+TWO_VIEWS = ("simclr", "contrast", "info_nce", "infonce", "byol", "moco", "simsiam", "barlow",
+             "vicreg", "nt_xent", "ntxent", "views", "view1", "view_1")  # fmt: skip
+AUGMENTS = re.compile(r"(?:^|[._])(?:aug\w*|transforms?|tfm?s?|trans|t|train_transform|view\w*)$")
 COSINES = ("cosine_similarity", "CosineSimilarity")
 
 
 def compared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _one_view_twice(reading)
     if not reading.mentions("cross", "cosine", "similar"):
         return
     for number, function in enumerate(reading.script.functions):
@@ -48,8 +53,32 @@ def compared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                 yield Match(span, "each sample is compared with itself: the diagonal is not masked")
                 break
         yield from _same_term_twice(texts)
+    yield from _along_batch(reading)
     yield from _both_branches(reading)
     yield from _gathered_both(reading)
+
+
+def _one_view_twice(reading: Training) -> Iterator[Match]:
+    """[augment(image)] * 2: the transform is drawn once, and both views are equal."""
+    if not reading.mentions(*TWO_VIEWS):
+        return
+    message = "the transform is drawn once: both views are the same tensor"
+    for value, span, _ in reading.expressions:
+        for part in flatten([value]):
+            repeated = part.name == "Mult" and len(part.items) == 2 and part.items[0].kind == "list"
+            once = part.items[0].items if repeated else ()
+            if len(once) == 1 and _is_augmented(reading, once[0]) and part.items[1].literal:
+                yield Match(span, message)
+    for one, other in itertools.pairwise(reading.script.assignments):
+        same = one.span == other.span and one.value == other.value
+        if same and one.target != other.target and _is_augmented(reading, one.value):
+            yield Match(one.span, message)
+
+
+def _is_augmented(reading: Training, value: Value) -> bool:
+    """A call of what is called an augmentation, of one argument."""
+    call = reading.calls[value.call] if value.kind == "call" else None
+    return call is not None and len(call.args) == 1 and AUGMENTS.search(call.name) is not None
 
 
 def _same_term_twice(texts: list[tuple[str, Span]]) -> Iterator[Match]:
@@ -85,6 +114,19 @@ def _both_branches(reading: Training) -> Iterator[Match]:
                 backward.span,
                 f"{targets[0]} carries gradients: without detach() all outputs become equal",
             )
+
+
+def _along_batch(reading: Training) -> Iterator[Match]:
+    """normalize(z, dim=0) of embeddings whose products are compared by cross-entropy."""
+    for n in reading.methods("normalize"):
+        call = reading.calls[n]
+        axis = call.keywords.get("dim") or (call.args[2] if len(call.args) > 2 else None)
+        if call.name != "torch.nn.functional.normalize" or axis is None or axis.literal != 0:
+            continue
+        own = [t for t, _, scope in reading.cached(formulas) if scope == call.scope]
+        products = any(re.search(r"@\w+\.(?:t\(\)|T\b|mT\b)|@\w+\.transpose\(", t) for t in own)
+        if products and any("cross_entropy(" in t for t in own):
+            yield Match(call.span, "embeddings are normalized along the batch, not each by itself")
 
 
 def _is_negative_cosine(reading: Training, name: str) -> bool:
@@ -165,13 +207,15 @@ RULES = (
         "both branches let all outputs become equal. What all_gather() fills has no gradient.",
         fires=(
             "cross_entropy of z @ z.T whose diagonal nothing masks",
+            "[augment(image)] * 2, or one augmented image by two names, for two views",
             "two equal terms where the second should have the transposed logits",
             "-cosine_similarity(p, z) of one trained network without detach(), twice",
             "logits of two embeddings that torch.distributed.all_gather copied, neither put back",
         ),
-        fix="Fill the diagonal with -inf; use logits.t() for the other direction; pass z.detach(); "
+        fix="Call the transform once for each view; fill the "
+        "diagonal with -inf; use logits.t() for the other direction; pass z.detach(); "
         "put the local tensor back at gathered[rank], or use torch.distributed.nn.all_gather.",
         sources=("simsiam",),
-        needs=("cross_entropy", "CrossEntropyLoss", *COSINES),
+        needs=("cross_entropy", "CrossEntropyLoss", "normalize", *COSINES),
     ),
 )

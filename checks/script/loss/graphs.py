@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, gradients, objects
@@ -41,6 +42,9 @@ def forward_without_grad(reading: Training, machine: ScriptMachine) -> Iterator[
             yield Match(call.span, f"{name} was computed under no_grad: it has no graph")
 
 
+PENALTIES = re.compile(r"penalt|(?:^|_)gp(?:_|$)|lipschitz|(?:^|_)r1(?:_|$)")
+
+
 def _constant_penalty(reading: Training) -> Iterator[Match]:
     """A norm of autograd.grad() without create_graph is a part of the loss."""
     for n in reading.methods("grad"):
@@ -60,6 +64,11 @@ def _constant_penalty(reading: Training) -> Iterator[Match]:
             and targets & {c.receiver, *_roots(reading, c)}
             for c in (reading.calls[m] for m in reading.scope_calls(call.scope))
         )
+        named = PENALTIES.search(reading.function(call.scope).name.casefold())
+        sites = reading.call_sites.get(call.scope, ()) if normed and named else ()
+        if any(not is_without_graph(reading, reading.calls[m]) for m in sites):
+            yield Match(call.span, "without create_graph=True this penalty is a constant")
+            continue
         losses = (m for m in reading.backwards if m > n and reading.calls[m].scope == call.scope)
         for m in losses if normed else ():
             backward = reading.calls[m]
@@ -194,7 +203,10 @@ def _carried(reading: Training, call: Call, name: str) -> bool:
     starts = [each for each in results if loop not in each.loops and each.scope == call.scope]
     number = reading.numbers[id(call)]
     makes_state = [
-        each for each in starts if each.value.literal is None and each.value.kind == "call"
+        each
+        for each in starts
+        if each.value.kind == "call"
+        or (each.value.kind == "literal" and each.value.literal is None)
     ]
     cut = any(
         reading.calls[n].receiver == name or name in [v.name for v in reading.calls[n].args]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.naming import words
+from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -23,6 +24,7 @@ LOGS = {"logp", "logps", "log", "logprob", "logprobs"}
 
 def preferred(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """-logsigmoid(rejected - chosen), of DPO and of reward models."""
+    yield from _named_the_other(reading)
     for number in reading.methods("logsigmoid", "sigmoid"):
         call = reading.calls[number]
         value = objects.operand(call) if not call.args else call.args[0]
@@ -40,6 +42,20 @@ def preferred(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(
                 call.span, "the rejected answer is preferred: chosen minus rejected is to grow"
             )
+
+
+def _named_the_other(reading: Training) -> Iterator[Match]:
+    """{"chosen": row["rejected_answer"], "rejected": row["chosen_answer"]}."""
+    for value, span, _ in reading.expressions:
+        for part in flatten([value]):
+            if part.kind != "dict" or not {"chosen", "rejected"} <= set(part.keys):
+                continue
+            pairs = dict(zip(part.keys, part.items, strict=False))
+            texts = [render(reading, pairs[key]).casefold() for key in ("chosen", "rejected")]
+            if "reject" in texts[0] and "chosen" in texts[1] and "chosen" not in texts[0]:
+                yield Match(
+                    span, "the rejected answer is named chosen, and the chosen one rejected"
+                )
 
 
 def _is(pattern: str, name: str) -> bool:
@@ -134,7 +150,41 @@ def chooses(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                 yield Match(
                     call.span, f"{found[2]} is the share of chosen actions here, not of random ones"
                 )
+            elif found and (rate := _fixed(reading, found[2], call)):
+                yield Match(call.span, f"{found[2]} stays {rate:g}: nearly all actions are random")
+    yield from _state_stays(reading)
     yield from _critic_moved(reading)
+
+
+def _fixed(reading: Training, name: str, call: Call) -> float:
+    """An exploration rate of 0.5 and more that nothing changes, 0 for any other."""
+    if not name.isidentifier():
+        return 0
+    found = reading.assigned.get(reading.key(name, call.scope), ())
+    number = found[0].value.literal if len(found) == 1 else None
+    return number if isinstance(number, float) and 0.5 <= number <= 1 else 0
+
+
+def _state_stays(reading: Training) -> Iterator[Match]:
+    """s2, r, done = env.step(a) in a loop that chooses by s and never sets it."""
+    for n in reading.methods("step"):
+        call = reading.calls[n]
+        if "env" not in call.receiver.casefold() or not call.loops or len(call.targets) < 4:
+            continue
+        following, loop = call.targets[0], call.loops[-1]
+        named = re.fullmatch(r"(?:next_|new_)(\w+)|(\w+?)(?:2|_next|_new|_|p|_prime|1)", following)
+        state = (named[1] or named[2]) if named else ""
+        starts = [a for a in reading.assigned.get(reading.key(state, call.scope), ())
+                  if state and a.scope == call.scope]  # fmt: skip
+        inside = [a for a in starts if loop in a.loops]
+        reset = any(".reset(" in render(reading, a.value) for a in starts)
+        read = any(
+            state in (v.name, *v.names)
+            for m in reading.by_loop.get(loop, ())
+            for v in reading.calls[m].args
+        )
+        if starts and not inside and reset and read:
+            yield Match(call.span, f"{state} is never set to {following}: every step starts there")
 
 
 def _critic_moved(reading: Training) -> Iterator[Match]:
@@ -205,7 +255,7 @@ RULES = (
         fires=("-logsigmoid(rejected - chosen), also of log-ratios",),
         fix="-logsigmoid(beta * ((pi_chosen - ref_chosen) - (pi_rejected - ref_rejected))).",
         sources=("trl-dpo",),
-        needs=("logsigmoid", "sigmoid"),
+        needs=("logsigmoid", "sigmoid", "DPOTrainer", "RewardTrainer", "ORPOTrainer", "CPOTrainer"),
     ),
     Rule(
         code="SCR353",
@@ -238,7 +288,7 @@ RULES = (
         ),
         fix="if random() < epsilon: sample; advantage = (returns - value).detach().",
         sources=("torch-dqn", "torch-ppo"),
-        needs=("action_space", "log_prob", "logp", "randrange"),
+        needs=("action_space", "reset", "log_prob", "logp", "randrange"),
     ),
     Rule(
         code="SCR354",

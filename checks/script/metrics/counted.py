@@ -14,6 +14,13 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Value
 from doctor.facts.script_machine import ScriptMachine
 
+ONE_GRAPH = {
+    "Planetoid", "WebKB", "WikipediaNetwork", "Actor", "WikiCS", "CoraGraphDataset",
+    "CiteseerGraphDataset", "PubmedGraphDataset",
+}  # fmt: skip
+"""Datasets of one graph that come with masks of training, validation and test."""
+OF_TRAINING_NODES = ("train_mask", "train_idx", "train_index", "split_idx", "trn_mask", "idx_train")
+ALL_NODES = re.compile(r"(?:\w+\.)+y|.*\.ndata\['?(?:label|labels|y)'?\]")
 RECURRENT = ("LSTM", "GRU", "RNN")
 
 
@@ -23,13 +30,20 @@ def nodes_held_out(reading: Training) -> Iterator[Match]:
              if n.endswith((".test_mask", ".val_mask"))}  # fmt: skip
     masks |= {n for c in reading.script.comparisons for n in (c.left.name, c.right.name)
               if n.endswith((".test_mask", ".val_mask"))}  # fmt: skip
-    if not masks or reading.mentions("train_mask", "train_idx", "train_index"):
+    if not (masks or _masks_of_name(reading)) or reading.mentions(*OF_TRAINING_NODES):
         return
     for number, _ in loss_calls(reading):
         call = reading.calls[number]
-        texts = [render(reading, v) for v in call.args[:2]]
-        if len(texts) == 2 and re.fullmatch(r"\w+\.y", texts[1]) and "[" not in texts[0]:
+        texts = [render(reading, v) for v in call.args[:1]]
+        texts += [expanded(reading, v, call, 1) for v in call.args[1:2]]
+        if len(texts) == 2 and ALL_NODES.fullmatch(texts[1]) and "[" not in texts[0]:
             yield Match(call.span, "the loss counts all nodes, also those of test_mask")
+
+
+def _masks_of_name(reading: Training) -> bool:
+    """A benchmark with one graph, whose masks the file reads under a name that it composes."""
+    graphs = [reading.calls[n].name for n in reading.methods(*ONE_GRAPH)]
+    return any(name.startswith(("torch_geometric.", "dgl.")) for name in graphs)
 
 
 def encoded_by_target(reading: Training) -> Iterator[Match]:
@@ -119,6 +133,26 @@ def padded_end(reading: Training) -> Iterator[Match]:
                     span,
                     f"{call.targets[0]}[:, -1] is the state behind the padding of short sequences",
                 )
+
+
+def padding_averaged(reading: Training) -> Iterator[Match]:
+    """embedding(ids).mean(1) of sequences that pad_sequence made equally long."""
+    if not reading.methods("pad_sequence") or reading.mentions(
+        "mask", "lengths", "lens", "seq_len", "pack_padded", "count", "offsets"
+    ):
+        return
+    for n in reading.methods("mean"):
+        call = reading.calls[n]
+        axis = call.keywords.get("dim") or (call.args[0] if call.args else None)
+        inner = objects.operand(call)
+        if inner is not None and inner.kind == "name":
+            found = objects.last_definition(reading, inner.name, call)
+            inner = found[0] if len(found) == 1 else None
+        if inner is None or inner.kind != "call" or axis is None or axis.literal not in (1, -2):
+            continue
+        made = objects.callee(reading, reading.calls[inner.call])
+        if made and all(m is not None and m.name == "torch.nn.Embedding" for m in made):
+            yield Match(call.span, "padding counts in the mean, the more the shorter a text is")
 
 
 def padding_counted(reading: Training) -> Iterator[Match]:
@@ -223,6 +257,7 @@ def held_out(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def of_sequences(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from padded_end(reading)
+    yield from padding_averaged(reading)
     yield from padding_counted(reading)
 
 
@@ -250,8 +285,8 @@ RULES = (
         fix="loss(out[data.train_mask], data.y[data.train_mask]); encode within the training part; "
         "make the model in the loop.",
         sources=("sklearn-pitfalls",),
-        needs=("test_mask", "val_mask", "groupby", "fit_transform",
-               "train_test_split", "KFold", "StratifiedKFold", "GroupKFold"),
+        needs=("test_mask", "val_mask", *ONE_GRAPH, "groupby", "fit_transform", "train_test_split",
+               "KFold", "StratifiedKFold", "GroupKFold"),
     ),
     Rule(
         code="SCR377",
@@ -263,6 +298,7 @@ RULES = (
         "class for padding is most of the targets.",
         fires=(
             "out[:, -1] of a recurrent layer, and pad_sequence without lengths",
+            "embedding(ids).mean(1), and pad_sequence without lengths or a mask",
             "cross-entropy without ignore_index, and targets that pad_sequence fills with a class",
         ),
         fix="pack_padded_sequence, or out[range(n), lengths - 1]; padding_value=-100 for targets.",

@@ -50,6 +50,8 @@ def _reason(reading: Training, call: Call, number: int) -> str:
         return f"{call.name}() stands alone: it holds within a with block or as a decorator only"
     if call.name in WRAPPERS:
         return f"{call.name}() returns the wrapped model, which nothing uses"
+    if call.method == "merge_and_unload" and reading.imports_from("peft") and call.receiver:
+        return f"{call.name}() returns the merged model, which nothing uses"
     if call.method in MOVES and _is_batch(reading, call):
         return f"{call.receiver}.{call.method}() returns the moved tensor, which nothing uses"
     if call.method in OF_DATA and _is_dataset(reading, call):

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.loss.graphs import under_no_grad
+from doctor.checks.script.metrics.averaging import MEMBERS, moved_too_far, weights_swapped
 from doctor.checks.script.metrics.evaluation import MODE_LAYERS
-from doctor.checks.script.rendering import statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call
@@ -18,7 +18,6 @@ FOLLOWS = re.compile(
     r"(^|_|\.)(ema|target|teacher|momentum|key|shadow|old|averaged?|ref|reference|initial|anchor)"
     r"(_|$|\.)|encoder_k"
 )
-MEMBERS = {"parameters", "state_dict", "named_parameters", "values", "buffers", "items"}
 SAME = {"eval", "train", "to", "cuda", "half", "bfloat16", "requires_grad_", "float"}
 """Methods of a module that return the module itself."""
 CHANGES = {"mul_", "lerp_", "copy_", "add_"}
@@ -120,7 +119,8 @@ def never_follows(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _update_not_called(reading)
     yield from _target_not_synchronized(reading)
     yield from _never_synchronized(reading)
-    yield from _weights_swapped(reading)
+    yield from weights_swapped(reading)
+    yield from moved_too_far(reading)
     yield from _buffers_left(reading)
 
 
@@ -197,31 +197,6 @@ def _never_synchronized(reading: Training) -> Iterator[Match]:
         others = [c for c in reading.calls if c is not made and _touches(reading, c, key)]
         if runs and quiet and not others:
             yield Match(each.span, f"{name} is never set from the network that trains")
-
-
-def _weights_swapped(reading: Training) -> Iterator[Match]:
-    """average = (1 - decay) * average + decay * new: nothing is left of the average."""
-    if not reading.mentions("decay", "momentum", "tau", "beta"):
-        return
-    for text, span, _ in reading.cached(statements):
-        found = re.fullmatch(
-            r"\(\(\(1-(?P<rate>[\w.]+)\)\*(?P<one>[\w.\[\]]+)\)\+\((?P=rate)\*(?P<two>[\w.\[\]]+)\)\)",
-            text,
-        ) or re.fullmatch(
-            r"\(\((?P<rate>[\w.]+)\*(?P<two>[\w.\[\]]+)\)\+\(\(1-(?P=rate)\)\*(?P<one>[\w.\[\]]+)\)\)",
-            text,
-        )
-        if found is None:
-            continue
-        targets = {a.target for a in reading.script.assignments if a.span == span}
-        rate = found["rate"].rpartition(".")[2].casefold()
-        slow = rate in ("decay", "ema_decay", "momentum", "beta", "m", "mu")
-        fast = rate in ("tau", "polyak_tau", "soft_tau")
-        if (slow and found["one"] in targets) or (fast and found["two"] in targets):
-            yield Match(
-                span,
-                "nearly all of the average is replaced in each step: its weights are exchanged",
-            )
 
 
 def _touches(reading: Training, call: Call, key: tuple[object, str]) -> bool:
@@ -305,9 +280,10 @@ RULES = (
         fires=(
             "a method that averages two networks and that nothing calls",
             "target.load_state_dict(model.state_dict()) before the loop and never again",
+            "slow.lerp_(fast, decay), where 1 - decay of the new weights is meant",
             "an average of parameters() alone, of a copy with batch norm that is evaluated",
         ),
-        fix="Call the update after every step, and copy buffers() too.",
+        fix="Call the update after every step, as slow.lerp_(fast, 1 - decay); copy buffers() too.",
         sources=("torch-saving",),
         needs=("parameters", "load_state_dict", "no_grad", "data", "state_dict"),
     ),

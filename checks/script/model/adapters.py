@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
-from doctor.checks.script.lineage import WRAPPERS, lineage_of_value
+from doctor.checks.script.lineage import PARAMETERS, WRAPPERS, lineage_of, lineage_of_value
 from doctor.checks.script.model.parameters import LOOKS
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Trained, Training
-from doctor.facts.script import Call
+from doctor.facts.script import Assignment, Call
 from doctor.facts.script_machine import ScriptMachine
 
 ADAPTS = {"get_peft_model", "add_adapter", "load_adapter", "prepare_model"}
@@ -17,6 +18,7 @@ ADAPTS = {"get_peft_model", "add_adapter", "load_adapter", "prepare_model"}
 
 def nothing_trains(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """Adapters that are frozen, and quantized weights without adapters."""
+    yield from _frozen_with_base(reading)
     if reading.mentions("set_adapter", "unsloth", "fastlanguagemodel") or _switched(reading):
         return
     for number in reading.calls_where(lambda name: name.endswith("Config")):
@@ -91,6 +93,61 @@ def _is_quantized(reading: Training, call: Call) -> bool:
     )  # fmt: skip
 
 
+HEADS = re.compile(r"""['"](?:classifier|score|head|lm_head|pooler|cls|fc|out_proj)\.?['"]""")
+"""Parts of a name that no adapter has."""
+
+
+def _frozen_with_base(reading: Training) -> Iterator[Match]:
+    """All parameters of a PEFT model but its head are frozen: the adapters are among them."""
+    wraps = set(reading.methods("get_peft_model"))
+    tests = [b.test.text for b in reading.script.branches if b.test is not None]
+    tests += [a.value.text for a in reading.script.assignments if a.value.kind == "test"]
+    if not wraps or any(re.search("lora|adapter|modules_to_save|ia3", t.casefold()) for t in tests):
+        return
+    for each in reading.script.assignments:
+        name = _loop_over_parameters(reading, each)
+        if not name or not _leaves_out_adapters(reading, each):
+            continue
+        made = set(lineage_of(reading, name, each.scope, each.position).calls)
+        if made & wraps and "merge_and_unload" not in {reading.calls[n].method for n in made}:
+            yield Match(each.span, f"the adapters of {name} are frozen with the rest of it")
+    for n in reading.methods("requires_grad_"):
+        call = reading.calls[n]
+        name = re.sub(r"\.base_model(?:\.model)?$", "", call.receiver)
+        if name and call.args and call.args[0].literal is False:
+            made = set(lineage_of(reading, name, call.scope, n).calls)
+            if made & wraps and not any(number > n for number in wraps):
+                yield Match(call.span, f"the adapters of {name} are frozen with the rest of it")
+
+
+def _loop_over_parameters(reading: Training, each: Assignment) -> str:
+    """The model of `for name, p in model.named_parameters(): p.requires_grad = ...`."""
+    if not each.target.endswith(".requires_grad") or not each.loops:
+        return ""
+    loop = reading.script.loops[each.loops[-1]]
+    if loop.iterable is None or each.target.removesuffix(".requires_grad") not in loop.targets:
+        return ""
+    calls = [reading.calls[n] for n in loop.iterable.calls]
+    owners = [c.receiver for c in calls if c.method in PARAMETERS]
+    return re.sub(r"\.base_model(?:\.model)?$", "", owners[0]) if len(owners) == 1 else ""
+
+
+def _leaves_out_adapters(reading: Training, each: Assignment) -> bool:
+    """What is assigned is False for an adapter, by the test of its name."""
+    inner = [(reading.script.branches[b].test, arm) for b, arm in each.arms]
+    named = [(t, arm) for t, arm in inner if t is not None and " in " in t.text]
+    if each.value.kind == "test":
+        text = each.value.text
+        return HEADS.search(text) is not None and " not in " not in text and not named
+    if each.value.literal is not False or len(named) > 1:
+        return False
+    if not named:
+        return not inner
+    text, arm = named[0][0].text, named[0][1]
+    excluded = " not in " in text or text.startswith("not ")
+    return HEADS.search(text) is not None and excluded == (arm == 0)
+
+
 def _prepared_late(reading: Training) -> Iterator[Match]:
     """prepare_model_for_kbit_training freezes everything, adapters included."""
     for number in reading.methods("prepare_model_for_kbit_training"):
@@ -118,9 +175,10 @@ RULES = (
             "PeftModel.from_pretrained without is_trainable=True reaches an optimizer or a Trainer",
             "a configuration with inference_mode=True in a script that trains",
             "prepare_model_for_kbit_training on the result of get_peft_model",
+            "requires_grad = False for all parameters of a PEFT model but those of its head",
             "a model loaded in 4 or 8 bits reaches a Trainer without adapters",
         ),
-        fix="Pass is_trainable=True; prepare the model first, then call get_peft_model.",
+        fix="Pass is_trainable=True; prepare and freeze the model first, then call get_peft_model.",
         sources=("chinese-llama-alpaca-2-577", "transformers-26098", "peft-282"),
     ),
 )

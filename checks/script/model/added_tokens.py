@@ -36,7 +36,7 @@ def tokens_without_resize(reading: Training, machine: ScriptMachine) -> Iterator
         if reading.is_flagged(call) and "pad" not in message.casefold():
             reason = "a condition decides whether the vocabulary has them"
             yield Match(call.span, message, undecided=reason)
-        elif any(_is_reserved(token) for token in added):
+        elif all(_is_reserved(token) for token in added):
             reason = "the vocabulary may already contain them"
             yield Match(call.span, message, undecided=reason)
         else:

@@ -41,7 +41,7 @@ def _weights(reading: Training, call: Call) -> Iterator[Match]:
     if not found:
         return
     axis = evaluate.argument(reading, call, "dim", 1 if call.name.startswith("torch.") else 0)
-    if axis is not None and axis.literal in (0, 1) and ".T" not in found[0]:
+    if axis is not None and axis.literal in (0, 1, -2) and ".T" not in found[0]:
         yield Match(call.span, f"attention sums to 1 over axis {axis.literal}, not over the keys")
     own = [render(reading, v) for v, _, scope in reading.expressions if scope == call.scope]
     if not any(SCALED.search(each) for each in (text, *own)):
@@ -113,24 +113,25 @@ def time_first(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             reading.calls[n].method in ("permute", "transpose", "swapaxes", "rearrange")
             for n in scope
         )
-        if moved or not reading.function(call.scope).owner or not call.targets:
+        if moved or not reading.function(call.scope).owner:
             continue
-        name, place = call.targets[0], reading.numbers[id(call)]
-        for n in scope:
-            pool = reading.calls[n]
-            axis = pool.keywords.get("dim") or (pool.args[0] if pool.args else None)
-            last = axis is not None and axis.literal in (1, -2)
-            if (
-                n > place
-                and pool.method in ("mean", "max", "sum")
-                and pool.receiver == name
-                and last
-            ):
-                yield Match(pool.span, f"{call.name} has the time first: axis 1 is the batch")
-        for value, span, where in reading.expressions:
-            parts = flatten([value]) if where == call.scope else ()
-            if any(_is_first_place(part, name) for part in parts):
-                yield Match(span, f"{call.name} has the time first: [:, 0] is the first sample")
+        yield from _pooled_at_once(reading, call) if not call.targets else _pooled(reading, call)
+
+
+def _pooled(reading: Training, call: Call) -> Iterator[Match]:
+    """What holds the result of the layers is pooled, or one place of it is taken."""
+    scope = reading.scope_calls(call.scope)
+    name, place = call.targets[0], reading.numbers[id(call)]
+    for n in scope:
+        pool = reading.calls[n]
+        axis = pool.keywords.get("dim") or (pool.args[0] if pool.args else None)
+        last = axis is not None and axis.literal in (1, -2)
+        if n > place and pool.method in ("mean", "max", "sum") and pool.receiver == name and last:
+            yield Match(pool.span, f"{call.name} has the time first: axis 1 is the batch")
+    for value, span, where in reading.expressions:
+        parts = flatten([value]) if where == call.scope else ()
+        if any(_is_first_place(part, name) for part in parts):
+            yield Match(span, f"{call.name} has the time first: [:, 0] is the first sample")
 
 
 def _is_first_place(part: Value, name: str) -> bool:
@@ -146,6 +147,16 @@ def _is_first_place(part: Value, name: str) -> bool:
         and isinstance(index.items[1].literal, int)
         and all(v.literal is None for v in index.items[0].items)
     )
+
+
+def _pooled_at_once(reading: Training, call: Call) -> Iterator[Match]:
+    """encoder(x).mean(1)."""
+    number = reading.numbers[id(call)]
+    for n in reading.methods("mean", "max", "sum"):
+        pool = reading.calls[n]
+        axis = pool.keywords.get("dim") or (pool.args[0] if pool.args else None)
+        if pool.receiver_call == number and axis is not None and axis.literal in (1, -2):
+            yield Match(pool.span, f"{call.name} has the time first: axis 1 is the batch")
 
 
 def _takes_time_first(reading: Training, made: Call) -> bool:

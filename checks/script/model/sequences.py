@@ -9,6 +9,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.outcomes import VIEWS, outcomes
 from doctor.checks.script.reading import flatten
+from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -25,6 +26,7 @@ PADDING_MASKS = {
 
 def sees_target(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _same_slice(reading)
+    yield from _whole_target(reading)
     yield from _without_mask(reading)
     yield from _masked_late(reading)
 
@@ -51,6 +53,30 @@ def _same_slice(reading: Training) -> Iterator[Match]:
                     loss.span,
                     f"the decoder reads {target.items[0].name} in the places that it is to predict",
                 )
+
+
+def _whole_target(reading: Training) -> Iterator[Match]:
+    """model(src, tgt), and the loss compares the output with all of tgt."""
+    made = reading.methods("Transformer", "TransformerDecoder")
+    decodes = any(reading.calls[n].name.startswith("torch.nn.") for n in made)
+    if not decodes or reading.mentions("shift", "bos", "sos", "start_token", "roll", "prepend"):
+        return
+    for number, kind in loss_calls(reading):
+        loss = reading.calls[number]
+        if kind != "cross_entropy" or len(loss.args) < 2 or not loss.loops:
+            continue
+        found = re.fullmatch(
+            r"(\w+)\.(?:reshape|view|flatten|contiguous\(\)\.view)\((?:-1)?\)",
+            render(reading, loss.args[1]),
+        )
+        for n in reading.by_loop[loss.loops[-1]] if found else ():
+            call = reading.calls[n]
+            key = reading.key(call.name, call.scope)
+            passed = [v.name for v in call.args[1:] if v.kind == "name"]
+            if n < number and key in reading.trained_names and found and found[1] in passed:
+                sets = reading.assigned.get(reading.key(found[1], call.scope), ())
+                if not any("[" in render(reading, a.value) for a in sets):
+                    yield Match(loss.span, f"the decoder reads {found[1]}, which it is to predict")
 
 
 def _base(reading: Training, value: Value, call: Call, depth: int = 4) -> Value | None:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from doctor.checks.script.rule import Rule
-from doctor.checks.script.trainers import accelerating, contradictions, lightning, settings
+from doctor.checks.script.trainers import (
+    accelerating,
+    contradictions,
+    lightning,
+    lightning_runs,
+    settings,
+)
 
 RULES: tuple[Rule, ...] = (
     *accelerating.RULES,
     *lightning.RULES,
+    *lightning_runs.RULES,
     *settings.RULES,
     *contradictions.RULES,
 )

@@ -9,6 +9,11 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import direction
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.trainers.steps_and_inputs import (
+    inputs_removed,
+    reference_trains,
+    steps_agree,
+)
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
@@ -17,6 +22,7 @@ STRATEGIES = ("eval_strategy", "evaluation_strategy")
 
 
 def settings_contradict(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from reference_trains(reading)
     for call in reading.cached(_settings):
         if evaluate.unpacks_unknown(reading, call) or not call.keywords:
             continue
@@ -27,6 +33,8 @@ def settings_contradict(reading: Training, machine: ScriptMachine) -> Iterator[M
         yield from _stopped(reading, call)
         yield from _metric_missing(reading, call)
         yield from _collated(reading, call)
+        yield from steps_agree(reading, call)
+        yield from inputs_removed(reading, call)
 
 
 def _settings(reading: Training) -> list[Call]:
@@ -310,6 +318,8 @@ RULES = (
             "resume_from_checkpoint in the arguments, and trainer.train() without it",
             "set_transform or with_transform without remove_unused_columns=False",
             "compute_metrics decodes, and predict_with_generate is not set",
+            "a warm-up as long as max_steps; an evaluation after more steps",
+            "compute_loss reads a column that the Trainer removes; ref_model is the model itself",
         ),
         fix="Set eval_strategy and save_strategy alike; pass resume_from_checkpoint to train().",
         sources=("transformers-12685", "transformers-31142", "transformers-23325"),

@@ -11,7 +11,7 @@ import typer
 
 from doctor.cli import job_options, options, panels
 from doctor.cli.flag_groups import set_flags
-from doctor.cli.fleet.options import Collectives, FleetFlags
+from doctor.cli.fleet.options import Collectives, FleetFlags, Ledger, Topology
 from doctor.cli.requested_output import requested_output
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ def run(
     config: options.ConfigFlags,
     output: options.OutputFlags,
     collectives: Collectives = None,
+    topology: Topology = None,
+    ledger: Ledger = None,
     save_facts: options.SaveFacts = None,
     shared: options.Shared = False,
 ) -> int:
@@ -41,8 +43,10 @@ def run(
     Node 0 prints the report on all. Exit codes: the node's own, on node 0 the fleet's.
     """
     from doctor import catalog
+    from doctor.cli.fleet.compare import CompareOptions
     from doctor.cli.fleet.node import this_node
     from doctor.cli.fleet.run import meet
+    from doctor.cli.fleet.run_report import Judging
     from doctor.cli.inputs import resolve
     from doctor.cli.run import run
     from doctor.report import delivery
@@ -62,15 +66,13 @@ def run(
     injected = [word for word in config.inject or () if _is_fleets(word)]
     machine = {name: value for name, value in flags.items() if name not in OF_A_MODEL}
     measure = partial(run, {**machine, **selected, "smoke": False}, of_node)
-    return meet(
-        node,
-        examine,
-        measure,
-        output_options,
-        of_fleet,
-        replace(config, inject=injected),
-        output.fail_on,
+    judging = Judging(
+        flags=of_fleet,
+        config=replace(config, inject=injected),
+        fail_on=output.fail_on,
+        options=CompareOptions(topology=topology, ledger=ledger, keep_names=output.redact is False),
     )
+    return meet(node, examine, measure, output_options, judging)
 
 
 def scan(

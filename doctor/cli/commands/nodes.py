@@ -9,17 +9,8 @@ import typer
 
 from doctor.cli import options, panels
 from doctor.cli.flag_groups import set_flags
-from doctor.cli.fleet.options import NodesFrom
+from doctor.cli.fleet.options import Ledger, NodesFrom, Topology
 from doctor.cli.requested_output import requested_output
-
-Ledger = Annotated[
-    Path | None,
-    panels.facts(
-        "A directory of known machines: what failed before is a finding, what fails now is kept.",
-        "--ledger",
-        metavar="DIRECTORY",
-    ),
-]
 
 
 def compare(
@@ -38,14 +29,7 @@ def compare(
         panels.scope("How many nodes there must be.", "--expect-nodes", min=1, metavar="N"),
     ] = None,
     nodes_from: NodesFrom = "",
-    topology: Annotated[
-        Path | None,
-        panels.scope(
-            "Group nodes by Slurm's topology.conf, or by lines such as rack1: gpu-[01-16].",
-            "--topology",
-            metavar="FILE",
-        ),
-    ] = None,
+    topology: Topology = None,
     ledger: Ledger = None,
     save_facts: options.SaveFacts = None,
     shared: options.Shared = False,

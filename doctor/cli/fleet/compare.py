@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import msgspec
 
 from doctor import catalog
 from doctor._util.errors import UserError
@@ -18,10 +17,9 @@ from doctor.cli.judging import judged
 from doctor.cli.ledger import with_ledger
 from doctor.cli.options import ConfigFlags
 from doctor.facts.facts import Facts, decode_unchecked
-from doctor.facts.fleet import Difference, Fleet, NodeSummary, Unread
-from doctor.fleet.attributes import HASHED, values
+from doctor.facts.fleet import Fleet, NodeSummary, Unread
 from doctor.fleet.compare import compare, fleet_facts
-from doctor.fleet.differences import changed_lines
+from doctor.fleet.details import Key, texts_of, wanted, with_details
 from doctor.fleet.expected import Expected, parse_names
 from doctor.fleet.groups import parse_groups
 from doctor.fleet.repeats import changes, merged, named_by_time, two_times
@@ -69,7 +67,7 @@ def compare_files(
     record = Record()
     began = time.monotonic()
     expected = expected_nodes(options)
-    groups = _groups_of(options.topology)
+    groups = groups_of(options.topology)
     files = files_of(paths)
     read = read_nodes(files, progress=progress)
     nodes = [each for each in read if isinstance(each, NodeSummary)]
@@ -78,7 +76,7 @@ def compare_files(
     notes: tuple[str, ...] = ()
     if options.ledger is not None:
         fleet, notes = with_ledger(fleet, nodes, options.ledger, keep_names=options.keep_names)
-    fleet = with_details(fleet, {node.node: path for node, path in _paths(read, files)})
+    fleet = _detailed(fleet, read, files)
     facts = fleet_facts(fleet, time.monotonic() - began, record.close())
     report = judge(facts, flags, config, fail_on)
     return replace(report, notes=report.notes + notes)
@@ -101,45 +99,29 @@ def _compared(
     return compare(nodes, expected or _of_launcher(nodes), unread=unread, groups=groups)
 
 
-def _paths(
-    read: Sequence[NodeSummary | Unread], files: Sequence[NodeFile]
-) -> Iterator[tuple[NodeSummary, str]]:
-    for each, file in zip(read, files, strict=True):
-        if isinstance(each, NodeSummary):
-            yield each, file.path
-
-
-def with_details(fleet: Fleet, paths: Mapping[str, str]) -> Fleet:
+def _detailed(
+    fleet: Fleet, read: Sequence[NodeSummary | Unread], files: Sequence[NodeFile]
+) -> Fleet:
     """The comparison, with what differs in long values: read again from a file of each group."""
-    detailed = tuple(
-        msgspec.structs.replace(each, detail=_detail(fleet, each, paths))
-        if any(group.value.startswith(HASHED) for group in each.groups[:2])
-        else each
-        for each in fleet.differences
-    )
-    return msgspec.structs.replace(fleet, differences=detailed)
+    named = named_by_time if fleet.since else _unchanged
+    paths = {
+        named(each).node: (named(each), file.path)
+        for each, file in zip(read, files, strict=True)
+        if isinstance(each, NodeSummary)
+    }
+    nodes = [node for node, _ in paths.values()]
+    texts: dict[str, dict[Key, str]] = {}
+    for node, keys in wanted(fleet, nodes).items():
+        with contextlib.suppress(OSError, ValueError):  # the file changed since it was read first
+            texts[node] = texts_of(decode_unchecked(read_bytes(paths[node][1])), keys)
+    return with_details(fleet, nodes, texts)
 
 
-def _detail(fleet: Fleet, each: Difference, paths: Mapping[str, str]) -> str:
-    others = {node for group in each.groups[1:] for node in group.nodes}
-    usual = next((line.node for line in fleet.nodes if line.node not in others), "")
-    other = next(iter(each.groups[1].nodes), "")
-    if usual not in paths or other not in paths:
-        return ""
-    try:
-        lists = [_long_value(paths[node], each) for node in (usual, other)]
-    except (OSError, ValueError):
-        return ""  # the file changed since it was read first
-    return changed_lines(*lists)
+def _unchanged(node: NodeSummary) -> NodeSummary:
+    return node
 
 
-def _long_value(path: str, each: Difference) -> str:
-    facts = decode_unchecked(read_bytes(path))
-    found = {(topic, name): text for topic, name, text in values(facts)}
-    return found.get((each.topic, each.name)) or ""
-
-
-def _groups_of(path: Path | None) -> dict[str, str]:
+def groups_of(path: Path | None) -> dict[str, str]:
     """Node -> switch or rack. Raises UserError."""
     if path is None:
         return {}

@@ -37,6 +37,24 @@ NodesFrom = Annotated[
 ]
 
 
+Topology = Annotated[
+    Path | None,
+    panels.scope(
+        "Group nodes by Slurm's topology.conf, or by lines such as rack1: gpu-[01-16].",
+        "--topology",
+        metavar="FILE",
+    ),
+]
+Ledger = Annotated[
+    Path | None,
+    panels.facts(
+        "A directory of known machines: what failed before is a finding, what fails now is kept.",
+        "--ledger",
+        metavar="DIRECTORY",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetFlags:
     """Which node this is, and how it meets the others. None: the launcher says it."""

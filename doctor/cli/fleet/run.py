@@ -5,25 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from doctor._util.errors import UserError
 from doctor._util.units import shown
-from doctor.cli.examination import Record
-from doctor.cli.fleet.compare import judge
+from doctor.cli.fleet.compare import groups_of
 from doctor.cli.fleet.node import UNKNOWN, Node, Talk, label_of, result_deadline
 from doctor.cli.fleet.node_files import problems_of
-from doctor.cli.options import ConfigFlags
+from doctor.cli.fleet.run_report import REPORT_SECONDS, Judging, detailed, fleet_of, report_of
+from doctor.cli.fleet.together import Together
 from doctor.collect.background import background
-from doctor.facts.fleet import Clock, Fleet, NodeSummary, Outcome, Unread
-from doctor.facts.meeting import Absence, Arrival, Meeting, Pair, Shared
+from doctor.facts.fleet import NodeSummary, Outcome
 from doctor.fleet import pairs
 from doctor.fleet import summary as summaries
-from doctor.fleet.compare import compare, fleet_facts
-from doctor.fleet.expected import Expected
+from doctor.fleet.details import tell
 from doctor.fleet.meeting import GRACE_SECONDS, Gathered, RankZero
 from doctor.fleet.messages import Reply, Result
 from doctor.fleet.orders import Orders, opened, order, reply
@@ -31,7 +28,7 @@ from doctor.fleet.other_node import Duty
 from doctor.fleet.repeats import settled
 from doctor.fleet.shared import look_for, share
 from doctor.fleet.summary import rates, summarize
-from doctor.report.report import FailOn, Report
+from doctor.report.report import Report
 
 if TYPE_CHECKING:
     from doctor.report.delivery import OutputOptions
@@ -40,8 +37,6 @@ DELIVERY_SECONDS = 2.0
 """Before rank 0 ends waiting: a node whose examination is not over by then says so."""
 ROUND_SECONDS, PAIRS_SECONDS = 30.0, 20.0
 """For one further measurement, and what is left of the deadline for the pairs of nodes."""
-REPORT_SECONDS = 2.0
-"""Before the deadline: what the nodes do together ends, so that the report can be printed."""
 
 
 def meet(
@@ -49,18 +44,16 @@ def meet(
     examine: Callable[[], Report],
     measure: Callable[[], Report],
     output: OutputOptions,
-    flags: Mapping[str, object],
-    config: ConfigFlags,
-    fail_on: FailOn,
+    judging: Judging,
 ) -> int:
     """Examine this node while it meets the others; print, and return the exit code.
 
-    `measure` examines again what is measured under load.
+    `measure` examines again what is measured under load. Raises UserError.
     """
-    examination = background(examine)
-    if node.member.rank == 0:
-        return _as_rank_zero(node, examination, measure, output, flags, config, fail_on)
-    return _as_other(node, examination, measure)
+    if node.member.rank:
+        return _as_other(node, background(examine), measure)
+    groups = groups_of(judging.options.topology)
+    return _as_rank_zero(node, background(examine), measure, output, judging, groups)
 
 
 def _as_other(node: Node, examination: Future[Report], measure: Callable[[], Report]) -> int:
@@ -90,7 +83,10 @@ def _duties(
     def again(content: msgspec.Raw) -> Reply:
         return reply(_rates(measure))
 
-    return {"token": token, "pair": pair, "rates": again}
+    def values(content: msgspec.Raw) -> Reply:
+        return tell(examination.result().facts, content)
+
+    return {"token": token, "pair": pair, "rates": again, "values": values}
 
 
 def _rates(measure: Callable[[], Report]) -> dict[str, float]:
@@ -128,9 +124,8 @@ def _as_rank_zero(
     examination: Future[Report],
     measure: Callable[[], Report],
     output: OutputOptions,
-    flags: Mapping[str, object],
-    config: ConfigFlags,
-    fail_on: FailOn,
+    judging: Judging,
+    groups: Mapping[str, str],
 ) -> int:
     """Gather the others' results, print the report on all, and let them go."""
     from doctor.report import delivery
@@ -146,15 +141,15 @@ def _as_rank_zero(
         except TimeoutError:
             rank_zero.stop()
             gathered = rank_zero.gathered
-        together, results = Together(), _results(node, own, gathered)
+        together, results, orders = Together(), _results(node, own, gathered), None
         if gathering.done() and gathered.results:
             orders = Orders(rank_zero, node.deadline - REPORT_SECONDS)
             results |= _settled(results, orders, measure)
             together = _together(node, own, gathered, orders)
-        fleet = _fleet(node, results, gathered, together)
-        seconds = time.monotonic() - node.started
-        facts = fleet_facts(fleet, seconds, Record(time.time() - seconds).close())
-        report = judge(facts, flags, config, fail_on)
+        facts = None if isinstance(own, str) else own.facts
+        fleet, nodes = fleet_of(node, results, gathered, together, groups)
+        fleet = detailed(fleet, nodes, orders, facts)
+        report = report_of(node, fleet, nodes, judging)
         code = delivery.deliver(report, output)
         if gathering.done():
             rank_zero.finish(report.headline, node.deadline)
@@ -162,16 +157,6 @@ def _as_rank_zero(
     finally:
         rank_zero.stop()
         rank_zero.end()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Together:
-    """What the nodes did together, by rank."""
-
-    clocks: dict[int, Clock] = field(default_factory=dict)
-    shared: tuple[Shared, ...] | None = None
-    pairs: tuple[Pair, ...] | None = None
-    backend: str = ""
 
 
 def _together(node: Node, own: Report | str, gathered: Gathered, orders: Orders) -> Together:
@@ -228,65 +213,6 @@ def _waited(rates: Future[dict[str, float]], seconds: float) -> dict[str, float]
         return rates.result(max(0.0, seconds))
     except (TimeoutError, UserError):
         return None
-
-
-def _fleet(
-    node: Node,
-    results: Mapping[int, NodeSummary | str],
-    gathered: Gathered,
-    together: Together,
-) -> Fleet:
-    nodes = [
-        msgspec.structs.replace(each, clock=together.clocks.get(rank))
-        for rank, each in results.items()
-        if isinstance(each, NodeSummary)
-    ]
-    unread = [
-        Unread(file=label_of(node, gathered, rank), reason=each)
-        for rank, each in results.items()
-        if isinstance(each, str)
-    ]
-    expected = Expected(count=node.member.nodes, names=node.member.expected)
-    fleet = compare(nodes, expected, unread=unread, live=True)
-    return msgspec.structs.replace(fleet, meeting=meeting_of(node, gathered, together))
-
-
-def meeting_of(node: Node, gathered: Gathered, together: Together) -> Meeting:
-    member = node.member
-    absent = [rank for rank in range(1, member.nodes) if rank not in gathered.results]
-    return Meeting(
-        nodes=member.nodes,
-        launcher=member.launcher,
-        address=member.address,
-        port=member.port,
-        deadline=round(result_deadline(node) - node.started, 1),
-        authenticated=bool(node.key),
-        failed=shown(gathered.failed, 500),
-        open_files=gathered.files,
-        arrivals=tuple(
-            Arrival(
-                node=label_of(node, gathered, rank),
-                rank=rank,
-                source=shown(hello.source, 80),
-                interface=shown(hello.interface, 80),
-                resolving=hello.resolving,
-                connecting=hello.connecting,
-            )
-            for rank, hello in sorted(gathered.hellos.items())
-        ),
-        absences=tuple(
-            Absence(
-                node=label_of(node, gathered, rank),
-                rank=rank,
-                joined=rank in gathered.hellos,
-                reason=shown(gathered.refused.get(rank, ""), 500),
-            )
-            for rank in absent
-        ),
-        shared=together.shared,
-        backend=together.backend,
-        pairs=together.pairs,
-    )
 
 
 def _opened(result: Result) -> NodeSummary | str:

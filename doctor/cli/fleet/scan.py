@@ -15,7 +15,7 @@ from doctor.checkpoint.records import Checkpoint, Values
 from doctor.cli import scan
 from doctor.cli.examination import Record
 from doctor.cli.fleet.node import Node, label_of, stay
-from doctor.cli.fleet.run import Together, meeting_of
+from doctor.cli.fleet.together import Together, meeting_of
 from doctor.cli.judging import judged
 from doctor.cli.options import ConfigFlags
 from doctor.collect.background import background

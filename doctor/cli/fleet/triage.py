@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -14,12 +15,15 @@ from doctor.cli import triage
 from doctor.cli.examination import Record
 from doctor.cli.fleet.node import Node, label_of, result_deadline, stay
 from doctor.cli.options import ConfigFlags
-from doctor.fleet.logs import Listed, listed, read_all, read_part
+from doctor.cli.second_look import MOST_AGAIN, look_again
+from doctor.facts.fleet import Clock
+from doctor.fleet.logs import Listed, corrections, listed, local, read_all, read_part
 from doctor.fleet.meeting import Gathered, RankZero
 from doctor.fleet.messages import Result
 from doctor.fleet.orders import Orders
 from doctor.log.flight_recorder import split_dumps
 from doctor.log.opening import files_of
+from doctor.log.read import FileResult, read_files, unchanged
 from doctor.report.delivery import OutputOptions, deliver
 from doctor.report.report import FailOn, Report
 
@@ -54,9 +58,15 @@ def _listing(paths: Sequence[str]) -> list[Listed] | str:
 def _as_other(node: Node, own: list[Listed] | str) -> int:
     if isinstance(own, str):
         return stay(node, Result(failed=own), {}, own)
-    duties = {"share": lambda content: read_part(content, own, line_patterns())}
+    duties = {"share": lambda content: read_part(content, own, _read)}
     result = Result(content=msgspec.Raw(msgspec.json.encode(own)))
     return stay(node, result, duties, f"{len(own)} log file{'s' * (len(own) != 1)}")
+
+
+def _read(paths: Sequence[str], among: Sequence[str]) -> list[FileResult]:
+    """What files contribute, with the second look that a triage of so many takes."""
+    again = look_again if len(among) <= MOST_AGAIN else unchanged
+    return [again(each) for each in read_files(paths, line_patterns(), among)]
 
 
 def _as_rank_zero(
@@ -100,10 +110,21 @@ def _report(
         for rank in range(node.member.nodes)
         if rank not in listings
     }
-    log = read_all(orders, labels, listings, line_patterns(), absent)
+    clocks = corrections(orders.clocks(local(listings)))
+    log = read_all(orders, labels, listings, _read, absent, clocks)
     facts = triage.facts_of(None, log, time.monotonic() - node.started)
     facts = facts.with_(examination=record.close())
-    return triage.judge(facts, flags, config, fail_on)
+    report = triage.judge(facts, flags, config, fail_on)
+    return replace(report, notes=(*report.notes, *_corrected(clocks, labels)))
+
+
+def _corrected(clocks: Mapping[int, Clock], labels: Mapping[int, str]) -> Iterator[str]:
+    for rank, clock in clocks.items():
+        off, way = abs(clock.offset), "ahead of" if clock.offset > 0 else "behind"
+        yield (
+            f"times in the logs of {labels[rank]} alone are those of node 0: its clock is "
+            f"{off:.3f} s (± {clock.error:.3f} s) {way} that of node 0"
+        )
 
 
 def _opened(result: Result) -> list[Listed] | str:

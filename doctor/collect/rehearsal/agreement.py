@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from doctor.collect.rehearsal.records import (
-    Epoch,
-    Gradients,
-    Joined,
-    Loader,
-    Observed,
-    Snapshot,
-    Tensor,
-)
+from doctor.collect.rehearsal.observation import Observed
+from doctor.collect.rehearsal.records import Epoch, Gradients, Joined, Loader, Snapshot, Tensor
 from doctor.facts.rehearsal import Agreement
 
 NAMED = 3
@@ -50,6 +43,7 @@ def compare(processes: Sequence[Observed], *, cut: bool) -> Agreement:
         names=tuple(name[:300] for name in names[:NAMED]),
         count=len(names),
         averaged=len(_averaged(processes, names)),
+        lacking=_lacking(processes),
         parted=parted,
         whole=whole,
         batches=len(batches),
@@ -59,6 +53,12 @@ def compare(processes: Sequence[Observed], *, cut: bool) -> Agreement:
         went_on=bool(processes) and all(map(_went_on, processes)),
         uneven_end=cut and len(set(ends)) > 1,
     )
+
+
+def _lacking(processes: Sequence[Observed]) -> tuple[str, ...]:
+    """Weights that have no gradient at the first step of a rank."""
+    names = [name[:300] for each in processes for g in each.of(Gradients) for name in g.lacking]
+    return tuple(dict.fromkeys(names))[:NAMED]
 
 
 def _went_on(observed: Observed) -> bool:

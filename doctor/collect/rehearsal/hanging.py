@@ -11,8 +11,8 @@ import msgspec
 
 from doctor._util.regular_file import read_regular
 from doctor._util.secrets import hide_secrets
-from doctor.collect.rehearsal.records import Observed
-from doctor.facts.rehearsal import Waiting
+from doctor.collect.rehearsal.observation import Observed
+from doctor.facts.rehearsal_runs import Waiting
 
 MOST_LOG = 16 * 2**20
 MOST_FRAMES, FRAMES = 30, 8

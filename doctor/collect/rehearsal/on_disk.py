@@ -10,7 +10,7 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.checkpoint.runs import BROKEN
 from doctor.collect.children import Children, read_checkpoint
-from doctor.facts.rehearsal import OnDisk
+from doctor.facts.rehearsal_runs import OnDisk
 
 MOST = 6
 """Checkpoints that are examined, the newest ones."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from doctor.collect.rehearsal.records import Observed, Snapshot
-from doctor.facts.rehearsal import Lost, RehearsedRank
+from doctor.collect.rehearsal.observation import Observed
+from doctor.collect.rehearsal.records import Snapshot
+from doctor.facts.rehearsal_resume import Lost
+from doctor.facts.rehearsal_runs import RehearsedRank
 
 
 def rates_apart(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from doctor.collect.rehearsal.on_disk import is_checkpoint_file
-from doctor.facts.rehearsal import OnDisk
+from doctor.facts.rehearsal_runs import OnDisk
 
 RESUMES = {"resume", "autoresume", "continue", "restart"}
 LOADS = {"load", "init"}

@@ -24,7 +24,8 @@ from doctor.collect.rehearsal import places
 from doctor.collect.rehearsal.launchers import CALLS, write_stubs
 from doctor.collect.rehearsal.supervisor import KILL_SECONDS
 from doctor.collect.rehearsal.tail import Tail
-from doctor.facts.rehearsal import Protection, RunName
+from doctor.facts.rehearsal import Protection
+from doctor.facts.rehearsal_runs import RunName
 
 REHEARSAL = "DOCTOR_REHEARSAL"
 POLL_SECONDS = 0.1
@@ -89,10 +90,12 @@ def run(
     chain: str,
     deadline: float,
     stop_at: int = 0,
+    hashed: tuple[int, ...] = (),
 ) -> Ended:
     """Run the command with {output} of this chain, for at most `deadline` seconds.
 
-    At step `stop_at` the signal is sent. Raises UserError where it cannot be started as asked.
+    At step `stop_at` the signal is sent; after the steps `hashed` all ranks record their state.
+    Raises UserError where it cannot be started as asked.
     """
     workplace = request.workplace
     records = workplace.records(name)
@@ -100,7 +103,7 @@ def run(
     output = workplace.output(chain)
     output.mkdir(exist_ok=True)
     words = [word.replace("{output}", str(output)) for word in command]
-    spec = _spec(request, name, words, output, stop_at)
+    spec = _spec(request, name, words, output, stop_at, hashed)
     process = _supervise(spec)
     try:
         return _Run(request, name, process, records, deadline, stop_at).watch()
@@ -129,7 +132,12 @@ def _supervise(spec: dict[str, Any]) -> subprocess.Popen[bytes]:
 
 
 def _spec(
-    request: Request, name: RunName, command: list[str], output: Path, stop_at: int
+    request: Request,
+    name: RunName,
+    command: list[str],
+    output: Path,
+    stop_at: int,
+    hashed: tuple[int, ...],
 ) -> dict[str, Any]:
     workplace, records = request.workplace, request.workplace.records(name)
     stubs = records / "stubs"
@@ -152,6 +160,7 @@ def _spec(
             {
                 "records": str(records), "output": str(output), "writable": writable,
                 "stop_at": stop_at, "go": str(records / GO),
+                "hashed": hashed,
             }
         ),
     }  # fmt: skip

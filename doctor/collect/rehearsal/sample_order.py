@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from doctor.collect.rehearsal.records import Observed, Taken
-from doctor.facts.rehearsal import SampleOrder
+from doctor.collect.rehearsal.observation import Observed
+from doctor.collect.rehearsal.records import Taken
+from doctor.facts.rehearsal_resume import SampleOrder
 
 COMPARED = 3
 """Steps that show whether an epoch begins anew."""

@@ -19,14 +19,13 @@ from doctor.collect.guard_records import RUN, read_records
 from doctor.collect.rehearsal import (
     access,
     agreement,
-    hanging,
-    on_disk,
+    continuing,
+    events,
+    observation,
+    observed_run,
     places,
-    records,
-    resume,
     resume_request,
     runs,
-    sample_order,
 )
 from doctor.collect.rehearsal.launchers import CALLS, refuse_launchers
 from doctor.collect.rehearsal.places import Workplace, holds_run
@@ -37,22 +36,17 @@ from doctor.facts.rehearsal import (
     Attempt,
     Protection,
     Rehearsal,
-    RehearsedRun,
     RehearsedStage,
-    Resumed,
-    RunName,
     StageName,
 )
+from doctor.facts.rehearsal_resume import Resumed
+from doctor.facts.rehearsal_runs import RehearsedRun, RunName
 
 LEAST_SECONDS = 5.0
 """Below this a further run is not begun. Our own number."""
 ORDER: tuple[StageName, ...] = (
     "runs", "agrees", "saves", "evaluates", "stops", "continues", "pace", "access",
 )  # fmt: skip
-
-
-MOST_OVERWRITTEN = 100
-"""Files that are named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +64,7 @@ class Options:
     keep: bool = False
     checkpoints_kept: int | None = None
     total_steps: int | None = None
+    total_tokens: int | None = None
     price: float | None = None
     progress: Callable[[str], None] = lambda text: None
     access: tuple[str, ...] = ()
@@ -149,14 +144,15 @@ class _Stages:
         self.options.look(self.workplace.records("run"))
         self.note_first(first)
         reason = self.no_second(first)
-        stop_at = stop_step(first)
+        stop_at = continuing.stop_step(first)
         if not reason and not stop_at:
             reason = "the run has too few steps to be stopped between them: at least 2 required"
         if reason:
             self.skip(("stops", "continues"), reason)
             return
         self.announce(first)
-        stopped = self.run("stop", self.command, "stop", stop_at)
+        hashed = continuing.save_steps(first)
+        stopped = self.run("stop", self.command, "stop", stop_at, hashed)
         if stopped.signalled is None:
             self.skip(("stops", "continues"), f"the second run did not reach step {stop_at}")
             return
@@ -176,7 +172,7 @@ class _Stages:
             request = request or resume_request.requesting_flag(command, output)
             continued = self.run("resume", command, "stop")
             self.tried("continues", continued.seconds)
-            self.resumed = self.compare(stopped, request)
+            self.resumed = continuing.compare(self.workplace, stopped, request)
 
     def no_second(self, first: RehearsedRun) -> str:
         """Why no further run is begun, "" if one is."""
@@ -211,67 +207,38 @@ class _Stages:
         )
 
     def run(
-        self, name: RunName, command: Sequence[str], chain: str, stop_at: int = 0
+        self,
+        name: RunName,
+        command: Sequence[str],
+        chain: str,
+        stop_at: int = 0,
+        hashed: tuple[int, ...] = (),
     ) -> RehearsedRun:
         """Run it and read what it left."""
-        ended = runs.run(self.request, name, command, chain, max(1.0, self.left), stop_at)
-        directory, output = self.workplace.records(name), self.workplace.output(chain)
+        ended = runs.run(self.request, name, command, chain, max(1.0, self.left), stop_at, hashed)
+        directory = self.workplace.records(name)
         self.protection = ended.protection
-        for attempt in records.read_attempts(directory, name, CALLS):
+        for attempt in events.read_attempts(directory, name, CALLS):
             if attempt.kind == "write":
-                attempt = self.judged(attempt)
+                there = attempt.exists and holds_run(attempt.path)
+                attempt = msgspec.structs.replace(attempt, holds_run=there)
             self.attempts.append(attempt)
-        processes = records.read_processes(directory)
-        signalled = None if ended.signalled is None else ended.began + ended.signalled
-        saved = next((each.saved() for each in processes if each.saved()), ())
-        failed = bool(ended.cut) or bool(ended.code) or not processes
-        late = ended.cut == "deadline"
-        run = RehearsedRun(
-            name=name,
-            command=hide_in_arguments(tuple(command)),
-            code=ended.code,
-            seconds=ended.seconds,
-            cut=ended.cut,  # type: ignore[arg-type]
-            signalled=ended.signalled,
-            signal=self.options.signal if ended.signalled is not None else "",
-            stopped_at=stop_at if ended.signalled is not None else 0,
-            left=tuple(ended.left),
-            stuck=tuple(ended.stuck),
-            orphans=tuple(ended.orphans),
-            ranks=tuple(each.rank() for each in processes),
-            saved=saved,
-            written=on_disk.written(output),
-            saved_after_signal=signalled is not None and on_disk.changed_since(output, signalled),
-            checkpoints=on_disk.checkpoints(output),
-            overwritten=records.read_overwritten(directory, output)[:MOST_OVERWRITTEN],
-            tail=hanging.last_lines(directory / runs.LOG) if failed else (),
-            refusals=hanging.refusals(directory / runs.LOG),
-            handler=hanging.handler(directory, processes, self.options.signal)
-            if ended.cut == "grace"
-            else "",
-            frames=hanging.frames(directory) if late else (),
-            waiting=hanging.waiting(directory, processes) if late else (),
-            still=hanging.still(processes, ended.began + ended.seconds) if late else None,
-        )
+        run = observed_run.read(
+            directory, self.workplace.output(chain), name, command, ended, stop_at,
+            self.options.signal,
+        )  # fmt: skip
         self.runs.append(run)
         return run
-
-    def judged(self, attempt: Attempt) -> Attempt:
-        """The attempt with whether a run was there."""
-        return Attempt(
-            run=attempt.run, kind=attempt.kind, what=attempt.what, path=attempt.path,
-            exists=attempt.exists, holds_run=attempt.exists and holds_run(attempt.path),
-        )  # fmt: skip
 
     def note_first(self, first: RehearsedRun) -> None:
         """Which stages the first run tried."""
         several = any(rank.world > 1 for rank in first.ranks)
         self.tried("runs", first.seconds)
-        if self.options.total_steps is not None:
+        if self.options.total_steps or self.options.total_tokens:
             self.tried("pace", 0.0)
         if several:
             self.agreement = agreement.compare(
-                records.read_processes(self.workplace.records("run")), cut=bool(first.cut)
+                observation.read_processes(self.workplace.records("run")), cut=bool(first.cut)
             )
             self.tried("agrees", 0.0)
         else:
@@ -307,28 +274,6 @@ class _Stages:
         atomic_write(directory / RUN, data, RUN, private=True, follow=False)
         return read_records(directory)
 
-    def compare(self, interrupted: RehearsedRun, request: str) -> Resumed | None:
-        """The state before the stop with that after the resume."""
-        directories = map(self.workplace.records, ("run", "stop", "resume"))
-        first, stopped, continued = map(records.read_processes, directories)
-        steps = [record.moment for each in continued for record in each.steps]
-        began = min(steps, default=float("inf"))
-        read = records.read_in_output(self.workplace.records("resume"), began)
-        opened = resume_request.opened_checkpoint(
-            [path for call, path in read if call == "open"],
-            interrupted.checkpoints,
-            self.workplace.output("stop"),
-        )
-        asked = [(each.name, each.value) for rank in continued for each in rank.of(records.Asks)]
-        request = request or resume_request.requesting_setting(asked, self.workplace.output("stop"))
-        found = resume.compare(
-            first, stopped, continued, looked=bool(read), request=request, opened=opened
-        )
-        if found is None or found.from_start:
-            return found
-        order = sample_order.compare(first, stopped, continued, found.saved_step)
-        return msgspec.structs.replace(found, order=order)
-
     def facts(self) -> Rehearsal:
         """Everything that is known now."""
         return Rehearsal(
@@ -339,6 +284,7 @@ class _Stages:
             free=self.free,
             keep=self.options.checkpoints_kept,
             total_steps=self.options.total_steps,
+            total_tokens=self.options.total_tokens,
             price=self.options.price,
             runs=tuple(self.runs),
             attempts=tuple(self.attempts),
@@ -348,13 +294,3 @@ class _Stages:
             stages=tuple(self.stages[name] for name in ORDER if name in self.stages),
             seconds=time.monotonic() - self.began,
         )
-
-
-def stop_step(first: RehearsedRun) -> int:
-    """The step in whose middle the second run is stopped: after the first save, with a whole step
-    between them if there is one; in the middle where only the end is saved. 0: too few steps."""
-    steps = first.steps
-    saves = [each.step for each in first.saved if 0 < each.step < steps]
-    if saves:
-        return min(saves[0] + 2, steps)
-    return steps // 2 + 1 if steps > 1 else 0

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from doctor._util.regular_file import read_regular
-from doctor.collect.rehearsal.records import FILE, MOST_BYTES
+from doctor.collect.rehearsal.observation import FILE, MOST_BYTES
 
 SECONDS, HEAD = re.compile(rb'"seconds": ([0-9.]+)'), 300
 """How long a snapshot took, in the first bytes of its line."""

@@ -11,7 +11,7 @@ ROWS = (
         refines=("compile-failed",),
         errors=("OSError", "RuntimeError", "FileNotFoundError"),
         messages=(
-            r"CUDA_HOME environment variable is not set|MissingCUDAException",
+            r"CUDA_HOME (?:environment variable is not set|does not exist)|MissingCUDAException",
             r"nvcc was not found\.|(?:[Ff]ailed to|[Cc]ould not|[Cc]annot) find nvcc|nvcc: "
             r"command not",
             r"No such file or directory: '\S{0,200}/bin/nvcc'",

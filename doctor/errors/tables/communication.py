@@ -98,7 +98,7 @@ ROWS = (
             r"(?P<duplicate>Duplicate GPU detected)",
             r"(?P<version>Mismatched NCCL version|NCCL version mismatch)",
             r"ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclInvalidUsage",
-            r"ncclRemoteError",
+            r"ncclRemoteError|remote process exited or there was a network error",
             r"NCCL error in: |unhandled (?:cuda|system) error",
             r"NCCL WARN (?:Cuda failure(?! 'CUDA driver version)|Bootstrap Root)|"
             r"ncclInvalidArgument|NCCL Error \d",

@@ -125,11 +125,11 @@ ROWS = (
         messages=(
             r"Unknown CUDA arch",
             r"torch\._dynamo\.exc\.(?:BackendCompilerFailed|InternalTorchDynamoError|Unsupported|"
-            r"FailOnRecompileLimitHit)",
+            r"FailOnRecompileLimitHit|TorchRuntimeError)|triton\.compiler\.errors\.\w{1,40}",
             r"torch\._inductor\.exc\.\w{1,60}",
             r"Error building extension '\w{1,100}'|Ninja is required to load C\+\+ extensions",
             r"OutOfResources: out of resource: shared memory|PassManager::run failed",
-            r"CUDA_HOME environment variable is not set|MissingCUDAException",
+            r"CUDA_HOME (?:environment variable is not set|does not exist)|MissingCUDAException",
             r"fatal error: \S{1,200}\.(?:h|hpp|cuh): No such file",
             r"nvcc fatal {1,4}: \w|unsupported (?:GNU|clang|Microsoft Visual Studio) version",
             r"internal compiler error: |Killed signal terminated program|died due to signal 9",

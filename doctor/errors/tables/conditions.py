@@ -117,6 +117,47 @@ ROWS = (
         sources=("torch-distributed-debug",),
     ),
     Cause(
+        id="no-batch-formed",
+        messages=(
+            r"Num examples = 0\b|Total optimization steps = 0\b",
+            r"(?:data_?loader_len|steps_per_epoch|total_num_steps|num_(?:training_|train_)?"
+            r"(?:batches|steps|samples|examples)|(?:train|training)[ _](?:samples|examples|batches|"
+            r"steps)|(?:dataset|dataloader)[ _](?:size|len|length))['\"]?(?: after \w{1,20})?"
+            r"\s?[:=]\s?0(?![.\d])",
+        ),
+        examples=(
+            "***** Running training *****   Num examples = 0",
+            "[INFO] [axolotl.calculate_total_num_steps] data_loader_len: 0",
+        ),
+        why="Not one batch was formed: there are fewer samples or tokens than a batch or a pack "
+        "takes (sample packing, drop_last, the ranks), or a filter removed all of them.",
+        fix="Use more data, or turn sample packing off (also for the evaluation), shorten "
+        "sequence_len, lower the batch size or pass drop_last=False; look at what filters and the "
+        "length limit drop. Delete the prepared data set (last_run_prepared, the datasets cache) "
+        "after the change.",
+        role="condition",
+        passing=True,
+        explains=("division-by-zero", "dataset-empty", "data-ends", "index-of-list"),
+    ),
+    Cause(
+        id="optimizer-not-restored",
+        messages=(
+            r"optimizer (?:state )?(?:was |is )?not (?:found|loaded|restored|in the checkpoint)|"
+            r"(?:fresh|new) optimizer\b|[Nn]o optimizer state|(?:without|not loading|skipping) "
+            r"(?:the )?optimizer|unable to load optimizer|optimizer\.pt (?:not found|is missing)|"
+            r"no_load_optim\s?\.{2,60} True",
+        ),
+        examples=("optimizer state not found in the checkpoint, starting with a fresh optimizer",),
+        why="The run continued from a checkpoint without the state of its optimizer: the moments "
+        "begin at 0 while the learning rate is in the middle of its schedule, so that the first "
+        "steps are far too large.",
+        fix="Save and load optimizer, schedule, scaler and the position in the data with the "
+        "weights (save_only_model=False, resume_from_checkpoint). Where the state is lost, start "
+        "with a warm-up of some hundred steps from the last checkpoint.",
+        role="condition",
+        explains=DIVERGED,
+    ),
+    Cause(
         id="host-memory-nearly-full",
         messages=(
             r"CPU Virtual Memory: {1,4}used = [\d.]{1,12} GB, percent = (?:8[5-9]|9\d|100)\b",
@@ -195,8 +236,13 @@ ROWS = (
         messages=(
             r"Running tokenizer on (?:\w{1,20} )?dataset|Tokenizing (?:\w{1,20} )?dataset|"
             r"Generating (?:train|validation|test) split",
+            r"\b(?:Map|Filter|[A-Z]\w{4,20}ing)\b[^|\n]{0,60}: {1,4}\d{1,2}%\|[^\n]{0,160}"
+            r"\[(?:[1-9]\d:\d\d|\d{1,3}:\d\d:\d\d)<[^\n]{0,40}(?:examples|samples)/s",
         ),
-        examples=("Running tokenizer on dataset:  45%|####5     | 450/1000 [30:00<36:00]",),
+        examples=(
+            "Map:  56%|#####6    | 119600/212000 [29:11<22:30, 66.49 examples/s]",
+            "Running tokenizer on dataset:  45%|####5     | 450/1000 [30:00<36:00]",
+        ),
         why="One rank prepares the data, and the others wait for it in a collective until the "
         "limit.",
         fix="Prepare the data before the training, in a run of its own whose cache the training "

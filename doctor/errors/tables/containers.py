@@ -152,6 +152,15 @@ ROWS = (
         errors=("OSError", "FileNotFoundError"),
         wordings=(
             Wording(
+                r"FileExistsError: \[Errno 17\] File exists",
+                "FileExistsError: [Errno 17] File exists: 'out/run1'",
+                "The path is there already: from an earlier run, or because another rank made it "
+                "between the test and the call.",
+                "Pass exist_ok=True to os.makedirs, make directories on rank 0 alone with a "
+                "barrier after it, or name a new output directory.",
+                ("ls -la out",),
+            ),
+            Wording(
                 r"\[Errno 39\] Directory not empty",
                 "OSError: [Errno 39] Directory not empty: 'out/checkpoint-500'",
                 "An old checkpoint is deleted while another process holds a file of it open "

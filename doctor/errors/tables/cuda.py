@@ -79,15 +79,19 @@ ROWS = (
             r"device kernel image is invalid",
             r"PTX JIT compilation failed",
             r"CUDA_ERROR_INVALID_IMAGE",
+            r"named symbol not found",
         ),
         examples=(
             "CUDA error: device kernel image is invalid",
             "RuntimeError: Triton Error [CUDA]: a PTX JIT compilation failed",
             "cuModuleLoadData: CUDA_ERROR_INVALID_IMAGE (200)",
+            "Error named symbol not found at line 529 in file /src/csrc/ops.cu",
         ),
-        why="The driver cannot load the code that was built for the GPU.",
+        why="The driver cannot load the code that was built for the GPU, or a library has no code "
+        "for this GPU.",
         fix="The GPU's code could not be loaded: reinstall torch, and check that ptxas and the "
-        "build are not newer than the driver (DRV002).",
+        "build are not newer than the driver (DRV002). Where a library's own file is named "
+        "(bitsandbytes ops.cu), install a build of it for this GPU and for torch's CUDA.",
         owner=Owner.ENVIRONMENT,
         sources=("cuda-minor-compatibility",),
         next_check="DRV002",
@@ -229,8 +233,8 @@ ROWS = (
                 "of the job matters.",
                 "Stop what uses this GPU, then reset it (sudo nvidia-smi -i N --gpu-reset) or "
                 "reboot: since Ampere that replaces the row, and until then the error can come "
-                "back. If it does afterwards, or a row cannot be remapped: rented, return the "
-                "machine; your own, replace the GPU.",
+                "back. If it does afterwards, or a row cannot be remapped, return a rented "
+                "machine; on your own machine, replace the GPU.",
                 ("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", *KERNEL_LOG),
             ),
             Wording(
@@ -239,8 +243,8 @@ ROWS = (
                 "A link between two GPUs, or to their switch, failed: either end or the board may "
                 "be at fault.",
                 "Reset all GPUs of the machine together, or reboot, once nothing uses them. If it "
-                "comes back: rented, return the machine; your own, read the counters of the links "
-                "(nvidia-smi nvlink -e), then replace the board or the bridge. "
+                "comes back, return a rented machine; on your own machine, read the counters of "
+                "the links (nvidia-smi nvlink -e), then replace the board or the bridge. "
                 "NCCL_P2P_DISABLE=1 avoids the link until then, slowly.",
                 ("nvidia-smi nvlink -s; nvidia-smi nvlink -e", *KERNEL_LOG),
             ),

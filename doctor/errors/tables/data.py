@@ -14,12 +14,15 @@ ROWS = (
             r"Found no valid file for the classes",
             r"No samples found in dataset|[Cc]annot find valid samples|[Nn]o valid (?:training "
             r")?(?:samples|examples)\b",
+            r"stopped: No training batches|Total length of `?\w{4,20}`? across ranks is zero|No "
+            r"labels found in \S{1,300}\.cache",
         ),
         examples=(
             "FileNotFoundError: Found no valid file for the classes cats. Supported extensions "
             "are: .jpg",
             "ValueError: num_samples should be a positive integer value, but got num_samples=0",
             "RuntimeError: Cannot find valid samples, check `data/README.md` for the data format.",
+            "`Trainer.fit` stopped: No training batches.",
         ),
         why="The dataset has no samples, or none that the program can use.",
         fix="Check the path and the filter of the dataset: it has no samples. If it has: its "

@@ -55,7 +55,10 @@ ROWS = (
         id="meta-device",
         refines=("device-mismatch",),
         errors=("NotImplementedError", "RuntimeError"),
-        messages=(r"Cannot copy out of meta tensor|on the meta device, which have no values",),
+        messages=(
+            r"Cannot copy out of meta tensor|on the meta device, which have no values|"
+            r"is on the meta device, we need a `?value",
+        ),
         examples=(
             "NotImplementedError: Cannot copy out of meta tensor; no data! Please use",
             "the model has parameters on the meta device, which have no values",

@@ -44,7 +44,7 @@ ROWS = (
         why="A library of the driver has another version than the kernel module.",
         fix="On the host the driver was upgraded under the running kernel module: reboot it once "
         "running jobs have ended (or unload and load the nvidia modules while nothing uses them), "
-        "and hold the driver's packages out of automatic upgrades; rented, return the machine. If "
+        "and hold the driver's packages out of automatic upgrades; return a rented machine. If "
         "nvidia-smi works on the host and fails in a container, the image brings its own "
         "libnvidia-ml.so.1 or libcuda.so.1: remove them there.",
         owner=Owner.ENVIRONMENT,

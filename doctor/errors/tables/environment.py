@@ -119,7 +119,8 @@ ROWS = (
             r"offline mode is enabled",
             r"urlopen error",
             r"Max retries exceeded(?!.{0,900}thrown while requesting)",
-            r"Name or service not known|Temporary failure in name resolution",
+            r"Name or service not known|Temporary failure in name resolution|\[Errno 11[03]\] "
+            r"(?:Connection timed out|No route to host)",
             r"is not the path to a directory",
         ),
         examples=(

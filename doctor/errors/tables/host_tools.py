@@ -13,8 +13,14 @@ from doctor.errors.tables.commands import KERNEL_LOG
 ROWS = (
     Cause(
         id="gpu-held-by-others",
-        messages=(r"Process \d{1,8} holds [\d.]{1,8} GiB of GPU \d",),
-        examples=("Process 118243 holds 69.6 GiB of GPU 0, this job 9.0 GiB",),
+        messages=(
+            r"Process \d{1,8} holds [\d.]{1,8} GiB of GPU \d",
+            r"Process [\d, ]{1,80} of \S{1,40} has /dev/nvidia\d{1,3} open",
+        ),
+        examples=(
+            "Process 118243 holds 69.6 GiB of GPU 0, this job 9.0 GiB",
+            "Process 30817, 30822 of ada has /dev/nvidia0 open, and nvidia-smi lists none",
+        ),
         why="Another process holds most of the GPU's memory: nothing in the job is too large.",
         fix="End that process (kill PID) if it is your own and left over, else ask its user or the "
         "machine's administrator to do so; or take another GPU (CUDA_VISIBLE_DEVICES). A parent "
@@ -23,6 +29,58 @@ ROWS = (
         owner=Owner.MACHINE,
         commands=("ps -o pid,ppid,user,lstart,stat,cmd -p PID", "sudo fuser -v /dev/nvidia*"),
         next_check="GPU002",
+    ),
+    Cause(
+        id="job-without-gpus",
+        messages=(r"the job was granted \S{1,120}: no GPU",),
+        examples=("the job was granted cpu=8,mem=64G,node=1: no GPU",),
+        why="A job on a node with GPUs sees only those that it asked for: a partition of GPUs does "
+        "not imply one, and Slurm hides the others.",
+        fix="Request GPUs (#SBATCH --gres=gpu:N or --gpus-per-node=N) and submit again; nvidia-smi "
+        "in the job must list them.",
+        commands=("scontrol show job $SLURM_JOB_ID | grep TRES", "sinfo -o '%P %G'"),
+        next_check="GPU001",
+    ),
+    Cause(
+        id="system-disk-full",
+        messages=(r"only \S{1,8} of /\S{0,40} \(\S{1,8}\) are left",),
+        examples=("only 112M of / (50G) are left; /workspace has 136T free",),
+        why="Caches of models and compilers, temporary files and pip write there by default.",
+        fix="Move them to a disk with room, HF_HOME, TMPDIR, TORCHINDUCTOR_CACHE_DIR and the "
+        "output directory, or free space: du -xsh ~/.cache/*; pip cache purge.",
+        owner=Owner.ENVIRONMENT,
+        commands=("df -h", "du -xsh ~/.cache/* | sort -h"),
+        role="warning",
+        next_check="DSK001",
+    ),
+    Cause(
+        id="vgpu-unlicensed",
+        messages=(r"License Status {1,40}: Unlicensed", r"Failed to acquire(?:/renew)? license"),
+        examples=(
+            "License Status                    : Unlicensed",
+            "nvidia-gridd: Failed to acquire/renew license from license server",
+        ),
+        why="A vGPU without a license works for some minutes, then its driver throttles it and "
+        "refuses CUDA.",
+        fix="Give the guest its license: the token in /etc/nvidia/ClientConfigToken (or "
+        "ServerAddress and FeatureType in gridd.conf), a license server that it reaches, and "
+        "nvidia-gridd running; then nvidia-smi -q says Licensed. Rented: return the machine.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("nvidia-smi -q | grep -A2 -i licens", "sudo systemctl restart nvidia-gridd"),
+    ),
+    Cause(
+        id="shm-filled",
+        messages=(r"files in /dev/shm take \d{1,3} % of",),
+        examples=("files in /dev/shm take 91 % of 252G",),
+        why="Files in /dev/shm are memory. Workers and NCCL create theirs there, and those of runs "
+        "that were killed stay.",
+        fix="Delete the files that no process has open (torch_*, psm_*, nccl-*, sem.*): fuser "
+        "/dev/shm/* names the others.",
+        owner=Owner.ENVIRONMENT,
+        commands=("ls -lS /dev/shm | head", "fuser -v /dev/shm/*"),
+        role="warning",
+        next_check="MEM003",
     ),
     Cause(
         id="few-cores",

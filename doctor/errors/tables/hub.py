@@ -253,7 +253,9 @@ ROWS = (
         errors=("NoCredentialsError", "DefaultCredentialsError"),
         messages=(
             r"NoCredentialsError|Unable to locate credentials|DefaultCredentialsError|"
-            r"\(AccessDenied\)|InvalidAccessKeyId|ExpiredToken|SignatureDoesNotMatch",
+            r"\(AccessDenied\)|InvalidAccessKeyId|ExpiredToken|SignatureDoesNotMatch|Forbidden: "
+            r"403 \w{3,6} https?://storage\.googleapis|does not have "
+            r"storage\.\w{4,20}\.\w{3,10} access",
         ),
         examples=("botocore.exceptions.NoCredentialsError: Unable to locate credentials",),
         why="The bucket refuses the job: no credentials on this node, expired ones, or without "

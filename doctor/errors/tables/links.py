@@ -178,6 +178,7 @@ ROWS = (
     Cause(
         id="nccl-cuda-error",
         refines=("nccl-error",),
+        yields_to=("imex-not-ready",),
         messages=(
             r"ncclUnhandledCudaError|unhandled cuda error",
             r"Cuda failure (?:\d{1,3} )?'out of memory'",

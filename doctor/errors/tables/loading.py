@@ -66,7 +66,8 @@ ROWS = (
             r"No \(supported\) data files found",
             r"Couldn't find (?:a |any )?(?:data(?:set)? (?:script|file)|file at)",
             r"Unable to find '.{1,300}' with any supported extension|doesn't exist on the Hub or "
-            r"cannot be accessed",
+            r"cannot be accessed|Undefined dataset \S{1,80} in dataset_info|images not found, "
+            r"missing path",
         ),
         examples=(
             "datasets.exceptions.DataFilesNotFoundError: No (supported) data files found in data",
@@ -170,10 +171,12 @@ ROWS = (
             r"cannot identify image file|image file is truncated|broken data stream when reading "
             r"image",
             r"Assertion failed\) !_src\.empty\(\)|!ssize\.empty\(\)",
+            r"\(-5:Bad argument\) in function",
         ),
         examples=(
             "PIL.UnidentifiedImageError: cannot identify image file '/data/a.jpg'",
             "OSError: image file is truncated (13 bytes not processed)",
+            "cv2.error: OpenCV(4.8.0) :-1: error: (-5:Bad argument) in function 'resize'",
             "cv2.error: OpenCV(4.8.0) error: (-215:Assertion failed) !_src.empty() in function "
             "'cvtColor'",
         ),
@@ -197,6 +200,13 @@ ROWS = (
                 "Upgrade the package in the frame above (pip install -U datasets), or install "
                 "numpy<2. In code of your own write np.asarray(obj).",
                 ("python -m pip show numpy datasets",),
+            ),
+            Wording(
+                r"Invalid pattern: '\*\*' can only be an entire path component",
+                "ValueError: Invalid pattern: '**' can only be an entire path component",
+                "An older datasets gives patterns to a newer fsspec that no longer takes them.",
+                "Upgrade datasets (pip install -U datasets), or install fsspec<2023.10.",
+                ("python -m pip show datasets fsspec",),
             ),
             Wording(
                 r"Dataset scripts are no longer supported",

@@ -123,21 +123,6 @@ ROWS = (
         sources=("nvml-errors",),
     ),
     Cause(
-        id="vgpu-unlicensed",
-        messages=(r"License Status {1,40}: Unlicensed", r"Failed to acquire(?:/renew)? license"),
-        examples=(
-            "License Status                    : Unlicensed",
-            "nvidia-gridd: Failed to acquire/renew license from license server",
-        ),
-        why="A vGPU without a license works for some minutes, then its driver throttles it and "
-        "refuses CUDA.",
-        fix="Give the guest its license: the token in /etc/nvidia/ClientConfigToken (or "
-        "ServerAddress and FeatureType in gridd.conf), a license server that it reaches, and "
-        "nvidia-gridd running; then nvidia-smi -q says Licensed. Rented: return the machine.",
-        owner=Owner.MACHINE,
-        commands=("nvidia-smi -q | grep -A2 -i licens", "sudo systemctl restart nvidia-gridd"),
-    ),
-    Cause(
         id="mig-without-instances",
         messages=(r"No MIG devices found", r"No (?:GPU|compute) instances found: Not Found"),
         examples=(
@@ -193,8 +178,8 @@ ROWS = (
         examples=("WARNING: infoROM is corrupted at gpu 0000:18:00.0",),
         why="The GPU's own memory of its identity and error counts cannot be read: its health is "
         "not known.",
-        fix="Power-cycle the machine. If the warning stays: rented, return the machine; your own, "
-        "ask the board's maker, who can write the infoROM or replaces the GPU.",
+        fix="Power-cycle the machine. If the warning stays, return a rented machine; on your own "
+        "machine, ask the board's maker, who can write the infoROM or replaces the GPU.",
         owner=Owner.MACHINE,
         commands=("nvidia-smi -q | grep -A5 -i inforom",),
         sources=("nvml-errors",),
@@ -269,9 +254,11 @@ ROWS = (
         messages=(
             r"nvidia-imex\S{0,10}: Failed with result|nvidia-imex\.service could not be found",
             r"MNNVL .{0,60}not supported on some system component",
+            r"cannot access '?/dev/nvidia-caps-imex-channels",
         ),
         examples=(
             "nvidia-imex.service: Failed with result 'exit-code'.",
+            "ls: cannot access '/dev/nvidia-caps-imex-channels': No such file or directory",
             "NCCL WARN MNNVL (cliqueSize 8) is available but not supported on some system "
             "component",
         ),
@@ -302,7 +289,8 @@ ROWS = (
         examples=("NVLink 5 of GPU 0: 991,823 errors since the last reset",),
         why="An NVLink lost data and sent it again: copies become slow, and it may go down.",
         fix="Reset all GPUs together, or reboot, run the job and look again. If the count of the "
-        "same link rises: rented, return the machine; your own, reseat or replace the board.",
+        "same link rises, return a rented machine; on your own machine, reseat or replace the "
+        "board.",
         owner=Owner.MACHINE,
         role="warning",
         commands=("nvidia-smi nvlink -e",),
@@ -313,8 +301,8 @@ ROWS = (
         messages=(r"(?:TOTAL_)?UNCORRECTABLE_COUNT: [1-9]",),
         examples=("TOTAL_UNCORRECTABLE_COUNT: 7",),
         why="The AMD GPU's memory had errors that could not be corrected.",
-        fix="Reset the GPU or reboot, so that the bad page is retired. If the count rises again: "
-        "rented, return the machine; your own, replace the GPU.",
+        fix="Reset the GPU or reboot, so that the bad page is retired. If the count rises again, "
+        "return a rented machine; on your own machine, replace the GPU.",
         owner=Owner.MACHINE,
         commands=("amd-smi metric --ecc", "amd-smi bad-pages"),
     ),

@@ -63,8 +63,8 @@ ROWS = (
             r"exit status 137\b|exit code:? 137\b|xited with code 137\b|exitcode {0,4}: 137\b",
             r"(?P<confirmed>[Oo]ut of memory: Kill(?:ed)? process)",
             r"(?P<memcg>Memory cgroup out of memory: Kill)",
-            r"(?P<slurm>[Dd]etected \d+ oom[-_]kill event|oom_kill event in |tasks? "
-            r"[\d,-]{1,100}: Out Of Memory)",
+            r"(?P<slurm>[Dd]etected \d+ oom[-_]kill event|oom_kill event in |Exceeded (?:job|step) "
+            r"memory limit|tasks? [\d,-]{1,100}: Out Of Memory)",
             r"(?P<kubernetes>\bOOMKilled\b)",
             r"(?P<ray>Workers? \([^)]{1,200}\) (?:killed|running low on "
             r"memory)|ray\.exceptions\.OutOfMemoryError)",

@@ -87,7 +87,8 @@ ROWS = (
                 ("python -m pip show torch torchvision Pillow",),
             ),
             Wording(
-                r"operator torchvision::nms does not exist|Couldn't load custom C\+\+ ops",
+                r"operator torchvision::nms does not exist|Couldn't load custom C\+\+ ops|"
+                r"Could not run 'torchvision::\w{2,40}' with arguments from the 'CUDA' backend",
                 "RuntimeError: operator torchvision::nms does not exist",
                 "The compiled part of torchvision was built for another torch than the installed "
                 "one: one of the two was upgraded alone.",

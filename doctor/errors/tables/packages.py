@@ -65,17 +65,32 @@ ROWS = (
     ),
     Cause(
         id="process-limit",
+        code="LOG007",
+        title="No limit of processes and threads was reached",
         errors=("RuntimeError", "BlockingIOError"),
-        messages=(r"can't start new thread", r"Resource temporarily unavailable"),
+        messages=(
+            r"can't start new thread",
+            r"\[Errno 11\] Resource temporarily unavailable",
+            r"(?:what\(\): {1,3}|thread: |fork: |retry: |thread creation failed: |"
+            r"pthread_create[^\n]{0,60}: ?)Resource temporarily unavailable",
+            r"RLIMIT_NPROC \d{1,9} current",
+        ),
         examples=(
             "RuntimeError: can't start new thread",
             "BlockingIOError: [Errno 11] Resource temporarily unavailable",
+            "terminate called after throwing an instance of 'std::system_error'\n  what():  "
+            "Resource temporarily unavailable",
+            "OpenBLAS blas_thread_init: RLIMIT_NPROC 4096 current, 4096 max",
         ),
-        why="The limit of processes and threads of this user or container is reached.",
-        fix="The limit of processes is reached: raise it (ulimit -u, or pids.max of the "
-        "container), or end other processes of this user.",
+        why="The limit of processes and threads of this user or container is reached. Each rank, "
+        "loader worker and Ray worker starts threads of OpenMP and BLAS for all cores.",
+        fix="Raise the limit of processes (ulimit -u, or pids.max of the container), end other "
+        "processes of this user, or start fewer threads: OMP_NUM_THREADS=1 and "
+        "OPENBLAS_NUM_THREADS=1, fewer loader workers, ray.init(num_cpus=...). Memory is not the "
+        "reason.",
         owner=Owner.ENVIRONMENT,
-        commands=("ulimit -u",),
+        commands=("ulimit -u", "cat /sys/fs/cgroup/pids.max"),
+        sources=("python-exceptions",),
     ),
     Cause(
         id="nvjitlink-older",

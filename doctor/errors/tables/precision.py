@@ -356,17 +356,24 @@ ROWS = (
             r"FlashAttention only support(?:s)? fp16 and bf16",
             r"Flash Attention 2 only supports torch\.float16 and torch\.bfloat16",
             r"FlashAttention forward only supports head dimension",
+            r"No dot product attention (?:backend|support) ",
         ),
         examples=(
+            "ValueError: No dot product attention backend is available for the provided inputs.",
             "RuntimeError: No available kernel. Aborting execution.",
             "RuntimeError: FlashAttention only support fp16 and bf16 data type",
             "ValueError: Flash Attention 2 only supports torch.float16 and torch.bfloat16 dtypes",
             "RuntimeError: FlashAttention forward only supports head dimension at most 256",
         ),
         why="The attention kernels that are switched on do not support this dtype, head size, "
-        "mask or GPU.",
+        "mask or GPU, or the release of flash-attn that is installed is none that the library "
+        "accepts.",
         fix="Run the model under autocast in bf16 or fp16, or allow another kernel: "
-        'attn_implementation="sdpa" with all SDPA backends on.',
+        'attn_implementation="sdpa" with all SDPA backends on. Transformer Engine and Megatron: '
+        "NVTE_DEBUG=1 NVTE_DEBUG_LEVEL=2 prints why each backend is left out (head size above 128 "
+        "before Hopper, packed thd sequences, a release of flash-attn that it does not know and "
+        "calls not installed); install the flash-attn or cuDNN that it asks for, upgrade it, or "
+        "use another layout (sbhd) or --attention-backend.",
         sources=("torch-sdpa-kernel",),
         next_check="NUM003",
     ),

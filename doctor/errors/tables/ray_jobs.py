@@ -34,6 +34,26 @@ ROWS = (
                 "-u and -n.",
                 ("ray stop --force", "nproc; ulimit -u -n"),
             ),
+            Wording(
+                r"ObjectStoreFullError|object store is full",
+                "ray.exceptions.ObjectStoreFullError: Failed to put object in object store because "
+                "the object store is full",
+                "Batches and weights that Ray holds in shared memory fill its object store.",
+                "Give it more memory (ray.init(object_store_memory=...), a larger /dev/shm: docker "
+                "run --shm-size), put large data into it once and not per call, and drop "
+                "references that are no longer needed.",
+                ("ray memory", "df -h /dev/shm"),
+            ),
+            Wording(
+                r"RuntimeEnvSetupError|Failed to set up runtime environment",
+                "ray.exceptions.RuntimeEnvSetupError: Failed to set up runtime environment.",
+                "Ray could not prepare the environment of the workers: a package that cannot be "
+                "installed, a working directory above its limit, or a node without network.",
+                "Read the reason below the line (dashboard_agent.log, runtime_env_setup-*.log); "
+                "leave data and checkpoints out of working_dir (excludes), and put packages into "
+                "the image in place of pip in runtime_env.",
+                ("ls /tmp/ray/session_latest/logs",),
+            ),
         ),
         why="Ray has fewer GPUs, cores or processes than the job asks for.",
         owner=Owner.ENVIRONMENT,

@@ -45,6 +45,29 @@ ROWS = (
         "beyond the limit give nonsense or fail.",
     ),
     Cause(
+        id="prompt-beyond-length",
+        errors=("ValueError", "NotImplementedError", "AssertionError", "BadRequestError"),
+        messages=(
+            r"prompt \(?(?:length|contains|has|of)?[^\n]{0,40}longer than the maximum model length",
+            r"(?:[Ii]nput|[Pp]rompt|[Ss]equence)(?: length| tokens)?[^\n]{0,40}(?:exceeds?|is "
+            r"larger than|longer than)[^\n]{0,20}max_(?:model_len|length|prompt_length|seq_len)",
+            r"maximum context length is \d{2,9} tokens",
+        ),
+        examples=(
+            "ValueError: The decoder prompt (length 5210) is longer than the maximum model length "
+            "of 4096. Make sure that `max_model_len` is no smaller than the number of text tokens.",
+            "NotImplementedError: sequence length is larger than max_length: 1200 > 1024",
+            "BadRequestError: This model's maximum context length is 4096 tokens. However, you "
+            "requested 5210 tokens",
+        ),
+        why="A prompt has more tokens than the engine or the data set takes; pictures and earlier "
+        "turns count as well.",
+        fix="Drop or cut long prompts before the run (verl: data.filter_overlong_prompts=True, "
+        "data.truncation=left; TRL: max_prompt_length), or raise the limit: max_model_len at least "
+        "prompt plus completion, data.max_prompt_length. For pictures lower max_pixels; in a "
+        "dialogue of many turns the limit holds for all turns together.",
+    ),
+    Cause(
         id="gpu-share-not-free",
         errors=("ValueError",),
         refines=("cuda-oom", "gpu-full-or-in-use"),

@@ -46,7 +46,7 @@ ROWS = (
         messages=(
             r"'weight' must be 2-D|out of bounds for storage of size 0",
             r"the shape in current model is torch\.Size\(\[0\]\)",
-            r"ZeroParamStatus\.|still have inflight params|'status': 'NOT_AVAILABLE'",
+            r"ZeroParamStatus\.|still have inflight params|'status': '(?:NOT_AVAILABLE|INFLIGHT)'",
         ),
         examples=(
             "RuntimeError: 'weight' must be 2-D",

@@ -28,7 +28,8 @@ ROWS = (
             rf"requires? {GENERATION}|only supports? {GENERATION}",
             rf"supported only on {GENERATION}|only supported on (?:CUDA devices with compute|"
             rf"{GENERATION})",
-            r"(?:GPU|device) does ?n[o']t support (?:bf16|bfloat16|fp8|float8|fp16|TF32|FP4)",
+            r"not supported in this architecture|(?:GPU|device) does ?n[o']t support (?:bf16|"
+            r"bfloat16|fp8|float8|fp16|TF32|FP4)",
         ),
         examples=(
             "TypeError: BFloat16 is not supported on MPS",
@@ -120,6 +121,17 @@ ROWS = (
                 "data or pipeline parallelism.",
             ),
             Wording(
+                r"only support equal chunk|mini_batch_size[^\n]{0,60}should be (?:larger|greater) "
+                r"than or equal to[^\n]{0,30}batch_size",
+                "AssertionError: only support equal chunk. Got size of DataProto 2 and chunk 4.",
+                "A batch of samples is split over the GPUs or worker processes, and its size is "
+                "not a multiple of their number, or a part is larger than the whole.",
+                "Make the batch (data.train_batch_size, the validation's batch, prompts x answers "
+                "per prompt) a multiple of the GPUs (nodes x GPUs per node), and the mini-batch a "
+                "divisor of it that is no smaller than the micro-batch; pad or drop the last "
+                "batch.",
+            ),
+            Wording(
                 r"must be divisible by|is not a multiple of the number of attention heads|to be "
                 r"divisible by the square of",
                 "ValueError: in_channels must be divisible by groups",
@@ -146,6 +158,7 @@ ROWS = (
             r"MisconfigurationException|ConfigValueError|DeepSpeedConfigError|\d{1,4} validation "
             r"errors? for \w|omegaconf\.errors\.|hydra\.errors\.",
             r"yaml\.(?:scanner\.ScannerError|parser\.ParserError|constructor\.ConstructorError)",
+            r"Template \w{1,40} does not exist",
         ),
         examples=(
             "MisconfigurationException: Invalid type provided for checkpoint_callback: Expected "

@@ -126,4 +126,29 @@ ROWS = (
         "division by 0, or missing entries of a table.",
         sources=("python-exceptions",),
     ),
+    Cause(
+        id="metric-gets-other-values",
+        errors=("ValueError",),
+        messages=(
+            r"Target is multi\w{4,10} but average='binary'",
+            r"Found input variables with inconsistent numbers of samples",
+            r"Classification metrics can't handle a mix of",
+            r"Input (?:\w{1,10} )?contains NaN",
+        ),
+        examples=(
+            "ValueError: Target is multiclass but average='binary'. Please choose another average "
+            "setting, one of [None, 'micro', 'macro', 'weighted'].",
+            "ValueError: Found input variables with inconsistent numbers of samples: [100, 98]",
+            "ValueError: Classification metrics can't handle a mix of multiclass and "
+            "continuous-multioutput targets",
+            "ValueError: Input contains NaN.",
+        ),
+        why="A metric of scikit-learn gets logits, NaN or lists of other lengths in place of "
+        "class numbers.",
+        fix="Give it class numbers: logits.argmax(axis=-1) (predictions[0] where a model returns a "
+        "tuple), average='macro' for more than two classes, positions with label -100 removed from "
+        "both lists, and equally many of both. NaN predictions: the training diverged before; read "
+        "its loss.",
+        sources=("python-exceptions",),
+    ),
 )

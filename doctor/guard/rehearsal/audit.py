@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import time
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, Iterator, List, Optional
 
 from ..foreign import Foreign
 from .settings import Settings
@@ -26,6 +26,10 @@ MOST, LONGEST = 200, 1000
 """Records of a kind in a process; characters of a path."""
 SAVES = re.compile(r"\.(ckpt|pth?|pkl|pickle|npz|joblib|msgpack|bin)(\W?(tmp|part|new|temp)\w*)?$")
 """Names of files whose writing is a save."""
+WEIGHTS = re.compile(SAVES.pattern.replace("ckpt|", "ckpt|safetensors|distcp|"))
+"""Names of files that a training can go on from."""
+MOST_LOOKED = 10_000
+"""Files of {output} among which another checkpoint is looked for."""
 IGNORED = ("/dev/", "/proc/", "/sys/")
 LOCAL = ("", "localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - names, not what is bound
 
@@ -71,6 +75,8 @@ class Audit:
     def __init__(self, events: Events) -> None:
         self.events = events
         self.output = events.settings.output.rstrip("/")
+        self.removed = ""
+        """The last checkpoint that left none; what is below it is removed with it."""
         self.saving: Callable[[str], None] = lambda path: None
         """Called before Python code writes a file that looks like a checkpoint's into {output}."""
         self.allowed = tuple(path.rstrip("/") + "/" for path in events.settings.writable)
@@ -110,7 +116,10 @@ class Audit:
     def changed(self, event: str, args: Foreign) -> None:
         """A file or directory is made, removed or changed."""
         place = CHANGES[event]
-        self.wrote(event, _absolute(args[0], _at(args, place) if place else None))
+        path = _absolute(args[0], _at(args, place) if place else None)
+        self.wrote(event, path)
+        if event in ("os.remove", "shutil.rmtree") and self._in_output(path):
+            self.removes(event, path)
 
     def moved(self, event: str, args: Foreign) -> None:
         """A rename or link, which changes two places."""
@@ -149,6 +158,20 @@ class Audit:
         if written and self._in_output(path):
             self.events.report("rewrite", event, path)
 
+    def removes(self, event: str, path: str) -> None:
+        """A file or directory of {output} is about to be removed: the only checkpoint?"""
+        inside = path + "/"
+        if self.removed and inside.startswith(self.removed):
+            return
+        goes = False
+        for number, each in enumerate(_checkpoint_files(self.output)):
+            goes = goes or (each + "/").startswith(inside)
+            if number >= MOST_LOOKED or not (each + "/").startswith(inside):
+                return
+        if goes:
+            self.removed = inside
+            self.events.report("emptied", event, path)
+
     def _in_output(self, path: str) -> bool:
         return path == self.output or path.startswith(self.output + "/")
 
@@ -170,6 +193,15 @@ def installed() -> Optional[Audit]:
 
 
 _installed: List[Audit] = []
+
+
+def _checkpoint_files(directory: str) -> Iterator[str]:
+    """Files below it whose names are those of a checkpoint's parts, and that have contents."""
+    for parent, _, names in os.walk(directory):
+        for name in names:
+            path = os.path.join(parent, name)
+            if WEIGHTS.search(name) and os.path.getsize(path):
+                yield path
 
 
 def _at(args: Foreign, place: int) -> Foreign:

@@ -33,6 +33,8 @@ class Evaluation:
         """It called the module, or generate()."""
         self.counted: Optional[int] = None
         """The module whose calls are counted."""
+        self.of: Optional[int] = None
+        """Samples of the dataset of the first batch that was fetched."""
         self.memory: List[int] = []
         """Bytes in use at each call."""
 
@@ -144,6 +146,14 @@ class Evaluations:
         if current.calls <= 1000:
             current.memory.append(self._in_use())
 
+    def fetched(self, iterator: Foreign) -> None:
+        """A loader gave a batch without gradients."""
+        if self.current is not None and self.current.of is None:
+            try:
+                self.current.of = len(iterator._dataset)
+            except (AttributeError, TypeError, NotImplementedError):  # a stream has no length
+                return
+
     def _in_use(self) -> int:
         """Bytes on the device, or resident on a CPU."""
         if self.torch.cuda.is_initialized():
@@ -180,5 +190,5 @@ class Evaluations:
         self.observer.records.write(
             "evaluated", s=current.step, t=time.monotonic() - current.began, calls=current.calls,
             samples=current.samples, memory=current.memory, generated=current.generated,
-            graphs=current.graphs if with_graphs else 0,
+            graphs=current.graphs if with_graphs else 0, of=current.of,
         )  # fmt: skip

@@ -7,6 +7,7 @@ one batch ahead, that is the one after it, in all runs alike.
 from __future__ import annotations
 
 import sys
+import time
 import weakref
 from collections import deque
 from types import ModuleType
@@ -35,6 +36,8 @@ class Loaders:
         self._taken: List[Foreign] = []
         self._training: weakref.WeakSet[Foreign] = weakref.WeakSet()
         """Iterators of which a batch was taken."""
+        self.waited = 0.0
+        """Seconds in which the training waited for batches since the last step."""
         self._recorded = 0
         self._known = False
 
@@ -58,11 +61,14 @@ class Loaders:
 
     def _next(self, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
         def __next__(iterator: Foreign) -> Foreign:
+            began = time.monotonic()
             try:
                 data = original(iterator)
             except StopIteration:
                 self.observer.safely(self.end, iterator)
                 raise
+            if self.torch.is_grad_enabled():
+                self.waited += time.monotonic() - began
             self.observer.safely(self.fetch, iterator)
             return data
 
@@ -86,7 +92,8 @@ class Loaders:
         queue = self._drawn.get(iterator)
         indices = queue.popleft() if queue else []
         if not self.torch.is_grad_enabled():
-            return  # of an evaluation
+            self.observer.evaluations.fetched(iterator)
+            return
         self._settle()
         samples = list(indices) if isinstance(indices, (list, tuple)) else [indices]
         self._last = weakref.ref(iterator), samples, self.backwards()

@@ -42,6 +42,8 @@ FULL_UNTIL = 2000
 """Steps that are all recorded; then one in 100."""
 WAIT_SECONDS, AFTER_SIGNAL_SECONDS = 60.0, 1.0
 """For the signal of stage 5, and what it may take to arrive through a launcher."""
+MOST_LACKING = 20
+"""Names of weights without a gradient."""
 FIRST_TRIES = 50
 """Calls of modules at which the start of the training is looked for."""
 
@@ -63,6 +65,10 @@ class Observer:
         """Optimizers in their step: one may step another, as ZeroRedundancyOptimizer does, whose
         weights are whole only at its own end."""
         self.hashed: Set[str] = set()
+        self.passed = 0
+        """Backward passes until the last step began."""
+        self.passes = 0
+        """Backward passes until the last step of any optimizer."""
         self.own_seconds = 0.0
         """Spent in hashing and waiting since the last step."""
         self.last_step = 0.0
@@ -126,16 +132,21 @@ class Observer:
             now = time.monotonic()
             seconds = now - self.last_step - self.own_seconds if self.last_step else None
             self.last_step, self.own_seconds = now, 0.0
+            passes, self.passed = self.backwards() - self.passed, self.backwards()
+            waited, self.loaders.waited = self.loaders.waited, 0.0
             if count <= FULL_UNTIL or count % 100 == 0:
                 rates = [float(r) for r in rates if isinstance(r, (int, float)) or r is not None]
-                self.records.write("step", s=count, t=seconds, rates=rates)
+                self.records.write(
+                    "step", s=count, t=seconds, rates=rates, waited=waited, passes=passes
+                )
             if count == self.settings.stop_at and self.rank == 0:
                 self.wait_for_signal(count)
 
     def begin_steps(self) -> None:
         """The first step of an optimizer."""
         if self.world > 1:
-            self.records.write("gradients", tensors=gradients(self.torch))
+            tensors, lacking = gradients(self.torch)
+            self.records.write("gradients", tensors=tensors, lacking=lacking[:MOST_LACKING])
         for name, value in asked.settings() if not self.step else ():
             self.records.write("asks", name=name, value=value)
 
@@ -147,11 +158,12 @@ class Observer:
             return
         count = self.counts.get(id(optimizer), 0) + 1
         self.counts[id(optimizer)] = count
+        self.passes = self.backwards()
         if count <= self.step:
             return
         self.step = count
         self.exchanged.stepped(optimizer)
-        if self.world > 1 and count in COMPARED:
+        if self.world > 1 and count in (*COMPARED, *self.settings.hashed):
             self.hash_state("step")
         if self.step in (1, 2, 5) or self.step % 10 == 0:
             self.write_memory()
@@ -179,7 +191,7 @@ class Observer:
 
     # State
 
-    def hash_state(self, when: str, once: bool = False, **how: bool) -> None:
+    def hash_state(self, when: str, once: bool = False, **how: Foreign) -> None:
         """Record a snapshot, with `how` it was taken; one for each step and occasion."""
         key = when if once else f"{when} {self.step} {' '.join(k for k in how if how[k])}".rstrip()
         if (once and {"start", "late"} & self.hashed) or key in self.hashed:

@@ -102,7 +102,9 @@ class Saves:
             observer.begin()
             observer.evaluations.end()
             if threading.get_ident() == observer.thread:
-                observer.hash_state("save", exchanged=observer.exchanged.saving())
+                pending = observer.backwards() - observer.passes
+                exchanged = observer.exchanged.saving()
+                observer.hash_state("save", exchanged=exchanged, pending=pending)
             else:
                 observer.hash_state("save", background=True)
 

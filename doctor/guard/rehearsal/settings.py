@@ -13,13 +13,15 @@ VARIABLE = "DOCTOR_REHEARSAL"
 @dataclass(frozen=True)
 class Settings:
     """`records` is the directory of the records, `output` that of the job, `writable` what it may
-    write. At step `stop_at` (0: never) rank 0 waits until the file `go` exists."""
+    write. At step `stop_at` (0: never) rank 0 waits until the file `go` exists. After `hashed`
+    steps each of several ranks records its state: at these one of them saves."""
 
     records: str
     output: str
     writable: tuple[str, ...]
     stop_at: int = 0
     go: str = ""
+    hashed: tuple[int, ...] = ()
 
 
 def from_environment() -> Optional[Settings]:
@@ -28,4 +30,5 @@ def from_environment() -> Optional[Settings]:
     if not text:
         return None
     values = json.loads(text)
-    return Settings(**{**values, "writable": tuple(values["writable"])})
+    lists = {name: tuple(values.get(name, ())) for name in ("writable", "hashed")}
+    return Settings(**{**values, **lists})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from ..foreign import Foreign
 from ..parameters import local
+from .shadows import holds_average, shadows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -100,6 +101,8 @@ def snapshot(torch: ModuleType) -> Snapshot:
         for optimizer in optimizers:
             name = _unused(_name_of(optimizer, names), states)
             states[name] = _optimizer(torch, optimizer, names, hashes)
+        for name, tensor in shadows(torch, found["holder"], optimizers):
+            weights[name] = hashes.add(tensor)
         hashes.read()
     return {
         "weights": weights,
@@ -112,17 +115,19 @@ def snapshot(torch: ModuleType) -> Snapshot:
     }
 
 
-def gradients(torch: ModuleType) -> Dict[str, Foreign]:
-    """The hashes of all gradients, by the names of their weights."""
+def gradients(torch: ModuleType) -> Tuple[Dict[str, Foreign], List[str]]:
+    """The hashes of all gradients, by the names of their weights, and the weights without one."""
     found = in_memory(torch)
-    hashes, entries = Hashes(torch), {}
+    hashes, entries, lacking = Hashes(torch), {}, []
     with torch.no_grad():
         for prefix, root in _roots(found["module"], found["optimizer"]):
             for name, parameter in root.named_parameters():
                 if parameter.grad is not None and not parameter.grad.is_sparse:
                     entries[prefix + name] = hashes.add(parameter.grad)
+                elif parameter.grad is None and parameter.requires_grad:
+                    lacking.append(prefix + name)
         hashes.read()
-    return entries
+    return entries, [name for name in lacking if not name.startswith("(")]
 
 
 def part_of(parameter: Foreign, modules: List[Foreign]) -> str:
@@ -158,13 +163,14 @@ def in_memory(torch: ModuleType) -> Dict[str, List[Foreign]]:
         "schedule": torch.optim.lr_scheduler.LRScheduler,
         "scaler": getattr(getattr(torch, "amp", None), "GradScaler", ()),
     }
-    found: Dict[str, List[Foreign]] = {name: [] for name in kinds}
+    found: Dict[str, List[Foreign]] = {name: [] for name in (*kinds, "holder")}
     of_type: Dict[type, Foreign] = {}
     for each in gc.get_objects():
         kind = type(each)
         held: Foreign = of_type.get(kind)
         if held is None:
             names = [name for name, base in kinds.items() if issubclass(kind, base)]
+            names += ["holder"] * holds_average(kind)
             held = of_type[kind] = found[names[0]] if names else False
         if held is not False:
             held.append(each)

@@ -69,7 +69,70 @@ ALIASES = {
     "val/loss": "eval_loss",
     "valid_loss": "eval_loss",
     "validation_loss": "eval_loss",
+    "test_loss": "eval_loss",
+    "dev_loss": "eval_loss",
+    "loss/val": "eval_loss",
+    "loss/eval": "eval_loss",
+    "loss/validation": "eval_loss",
+    "val loss": "eval_loss",
+    "valid loss": "eval_loss",
+    "validation loss": "eval_loss",
+    "eval loss": "eval_loss",
+    "test loss": "eval_loss",
+    "dev loss": "eval_loss",
+    "d_loss": "discriminator_loss",
+    "loss_d": "discriminator_loss",
+    "loss/d": "discriminator_loss",
+    "loss/disc": "discriminator_loss",
+    "d loss": "discriminator_loss",
+    "disc_loss": "discriminator_loss",
+    "discriminator loss": "discriminator_loss",
+    "g_loss": "generator_loss",
+    "loss_g": "generator_loss",
+    "loss/g": "generator_loss",
+    "loss/gen": "generator_loss",
+    "g loss": "generator_loss",
+    "gen_loss": "generator_loss",
+    "generator loss": "generator_loss",
+    "data_time": "data_time",
+    "data time": "data_time",
+    "data (t)": "data_time",
+    "data_load_time": "data_time",
+    "data_loading_time": "data_time",
+    "dataloader_time": "data_time",
+    "time/data": "data_time",
+    "data": "data_time",
+    "iter time": "iteration_time",
+    "batch time": "iteration_time",
+    "batch (t)": "iteration_time",
+    "time/iter": "iteration_time",
+    "time": "iteration_time",
+    "training/rollout_probs_diff_mean": "rollout_gap",
+    "rollout_corr/kl": "rollout_gap",
+    "mismatch_kl": "rollout_gap",
+    "mismatch_kl/mean": "rollout_gap",
+    "sampling/sampling_logp_difference/mean": "rollout_gap",
+    "kl": "policy_kl",
+    "actor/ppo_kl": "policy_kl",
+    "actor/kl_loss": "policy_kl",
+    "objective/kl": "policy_kl",
+    "entropy": "policy_entropy",
+    "actor/entropy": "policy_entropy",
+    "actor/entropy_loss": "policy_entropy",
+    "objective/entropy": "policy_entropy",
+    "policy/entropy_avg": "policy_entropy",
+    "completions/mean_length": "answer_length",
+    "completion_length": "answer_length",
+    "response_length/mean": "answer_length",
     "tgs": "throughput",
+    "tok/s": "throughput",
+    "tokens/sec": "throughput",
+    "tokens_per_gpu_per_second": "throughput",
+    "samples/sec": "throughput",
+    "images/s": "throughput",
+    "images/sec": "throughput",
+    "img/s": "throughput",
+    "throughput per gpu (tflop/s/gpu)": "throughput",
     "actor/grad_norm": "grad_norm",
     "reward": "reward",
     "train/reward": "reward",
@@ -83,6 +146,11 @@ ALIASES = {
     "critic/advantages/max": "reward_spread",
 }
 """Names of metrics in logs, in lower case -> names of curves."""
+DATA_TIME, STEP_TIMES = "data_time", ("iteration_time", "step_time")
+"""Times of one row: how long a step waited for its data, and how long it took in all. A time
+without the other one may be of anything."""
+BESIDE = {DATA_TIME, STEP_TIMES[0], "rollout_gap", "policy_kl", "policy_entropy", "answer_length"}
+"""Curves that are read together with others."""
 STEPS = ("step", "global_step", "train/global_step", "iteration", "iter", "_step", "steps", "it")
 """Names of the step in logs, in the order in which they are preferred."""
 
@@ -162,6 +230,8 @@ class Curves:
 
     def append(self, step: int | None, values: dict[str, float], line: int) -> None:
         """One row of metrics by the names of their curves."""
+        if DATA_TIME in values or STEP_TIMES[0] in values:
+            values = _with_pairs_of_times(values)
         if step is not None and 0 <= step < 2**53:
             self.last_step = max(step, self.last_step or 0)
         else:
@@ -207,8 +277,19 @@ class Curves:
                 points=series.points,
                 thinned=self.thinned,
             )
-            for name, series in self._series.items()
+            for name, series in sorted(self._series.items(), key=_is_beside)
         )
+
+
+def _is_beside(item: tuple[str, _Series]) -> bool:
+    """Whether a curve explains others, so that it comes after them."""
+    return item[0] in BESIDE
+
+
+def _with_pairs_of_times(values: dict[str, float]) -> dict[str, float]:
+    if DATA_TIME in values and any(name in values for name in STEP_TIMES):
+        return values
+    return {k: v for k, v in values.items() if k not in (DATA_TIME, STEP_TIMES[0])}
 
 
 def _number(value: float) -> Number:

@@ -7,8 +7,12 @@ import re
 from doctor.log.metrics.curves import ALIASES, STEPS, Curves
 
 _NAMES = sorted({*ALIASES, *STEPS}, key=len, reverse=True)
-EVALUATION = ("val", "valid", "validation", "eval", "test")
+EVALUATION = ("val", "valid", "validation", "eval", "test", "dev")
 """A name after one of these words and a space is of an evaluation."""
+OF_EVALUATION = re.compile(
+    rf"(?<![\w/.-])(?:{'|'.join(EVALUATION)}|evaluation)(?![\w/.-])(?! every)".encode()
+)
+"""Such a word before a row's loss, without "train", makes it that of an evaluation."""
 
 
 def _name_expression() -> str:
@@ -30,7 +34,7 @@ METRIC = re.compile(
         rf"({_name_expression()})['\"]?(?:\s?\[[^\]]{{1,20}}\])?"
         r"(?:\s{0,4}[:=]\s{0,4}(?:tensor\()?['\"]?"
         r"|\s{1,4}(?:is |was )?(?=[-+]?(?:nan\b|inf\b|\d{1,40}\.\d)))"
-        r"([-+]?(?:nan|inf(?:inity)?\b|\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?))(?![\w.])"
+        r"([-+]?(?:nan|inf(?:inity)?\b|\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?))s?(?![\w.])"
     ).encode()
 )
 """A name, a colon or an equals sign, and a number, in lower case.
@@ -47,6 +51,8 @@ SUMMARY, EVALUATED = b"train_runtime", re.compile(rb"['\"]eval_loss['\"]")
 """What only rows about a whole training, or an evaluation, contain."""
 HELD_OUT = "eval_loss"
 """The curve of an evaluation."""
+RATE = "learning_rate"
+"""A row with nothing else is of settings."""
 CURVES = {name.encode(): curve for name, curve in ALIASES.items()}
 LOSS, NORM = b"loss", b"grad_norm"
 LONGEST = 4096
@@ -75,14 +81,25 @@ def read_metrics(row: bytes, line: int, curves: Curves) -> None:
             values.setdefault(curve, float(number))
         else:
             steps.setdefault(name.decode(), float(number))
-    if EVALUATED.search(lower):
-        values = {name: value for name, value in values.items() if name == HELD_OUT}
-    if not values:
+    values = _of_one_kind(values, lower)
+    if not values or set(values) == {RATE}:
         return
     step = next((int(steps[name]) for name in STEPS if _whole(steps.get(name))), None)
     if step is None and (b"step" in lower or b"iter" in lower) and (bare := BARE.search(lower)):
         step = int(bare[1])
     curves.append(step, values, line)
+
+
+def _of_one_kind(values: dict[str, float], lower: bytes) -> dict[str, float]:
+    """The metrics of a training's row, or of an evaluation's."""
+    if EVALUATED.search(lower):
+        return {name: value for name, value in values.items() if name == HELD_OUT}
+    if "loss" in values and HELD_OUT not in values:
+        before = lower[: lower.find(LOSS)]
+        if OF_EVALUATION.search(before) and b"train" not in before:
+            rate = {RATE: values[RATE]} if RATE in values else {}
+            return {HELD_OUT: values["loss"], **rate}
+    return values
 
 
 def _whole(value: float | None) -> bool:

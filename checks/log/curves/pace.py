@@ -1,0 +1,83 @@
+"""How fast a training goes: a throughput that falls, and steps that wait for their data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from doctor._util.median import median
+from doctor.checks.log import series
+from doctor.checks.log.curves.reading import (
+    each_curve,
+    finite_of,
+    partner,
+    place_at,
+    too_few,
+    values_of,
+)
+from doctor.checks.log.curves.rewards import is_of_policy
+from doctor.checks.log.curves.shape import certain
+from doctor.facts.log import Curve, Log
+from doctor.judge.check import Verdict, note, ok, skip, warn
+
+SLOWER = 0.7
+"""Share of the early throughput below which it is reported. Our own number."""
+STARTED, ENOUGH = 2, 10
+"""Rows at the start, in which workers fill their queues, and rows from which on waiting is no
+accident. Our own."""
+MOSTLY, PARTLY = 0.5, 0.3
+"""Shares of a step that it waits for data, for a warning and for a note. Our own."""
+
+
+def throughput_holds(log: Log) -> Verdict:
+    name = "throughput" if any(curve.name == "throughput" for curve in log.curves) else "step_time"
+    return each_curve(log, name, lambda curve: _throughput(log, curve))
+
+
+def _throughput(log: Log, curve: Curve) -> Verdict:
+    if few := too_few(curve):
+        return few
+    if is_of_policy(log, curve):
+        return skip("completions of other lengths take other times")
+    values, places = finite_of(curve)
+    is_time = curve.name == "step_time"
+    lower = series.fell([1 / value for value in values if value] if is_time else values, SLOWER)
+    if lower is None:
+        return ok("the throughput is as high at the end as at the start")
+    early, late = lower
+    slower = warn(
+        f"the time of a step rose from {1 / early:.4g} to {1 / late:.4g}"
+        if is_time
+        else f"the throughput fell from {early:.4g} to {late:.4g}; at least {SLOWER:.0%} of the "
+        "early value expected",
+        places=(place_at(curve, places[-1]),),
+    )
+    return certain(values, slower)
+
+
+def data_arrives(log: Log) -> Verdict:
+    return each_curve(log, "data_time", lambda curve: _waiting(log, curve))
+
+
+def _waiting(log: Log, waits: Curve) -> Verdict:
+    """By the rows that have both times: a step that waits takes longer than its waiting."""
+    whole = partner(log, waits, "iteration_time") or partner(log, waits, "step_time")
+    if whole is None:
+        return skip("the log has no time of a whole step beside that of its data")
+    taken = dict(zip(whole.lines, values_of(whole), strict=True))
+    pairs = [
+        (wait, taken[line])
+        for line, wait in zip(waits.lines, values_of(waits), strict=True)
+        if taken.get(line, 0) > 0
+    ][STARTED:]
+    if len(pairs) < ENOUGH:
+        return skip(f"{len(pairs)} steps with both times; fewer than {ENOUGH} are not judged")
+    shares = sorted(wait / step for wait, step in pairs)
+    if shares[0] < 0 or shares[-1] > 1.05:
+        return skip("the times of data and of steps in the log are not of one kind")
+    share = median(shares)
+    summary = f"a step waits for its data for {share:.0%} of its time"
+    if share < PARTLY:
+        return ok(summary)
+    middle = median([wait for wait, _ in pairs]), median([step for _, step in pairs])
+    told = f"{summary}: {middle[0]:.3g} of {middle[1]:.3g} s; the GPU idles meanwhile"
+    return replace((warn if share >= MOSTLY else note)(told), places=(place_at(waits, STARTED),))

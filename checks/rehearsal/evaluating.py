@@ -1,0 +1,110 @@
+"""Stage 4: it evaluates."""
+
+from __future__ import annotations
+
+import itertools
+
+from doctor._util.units import gib
+from doctor.checks.rehearsal.parts import not_tried, unobserved
+from doctor.checks.rehearsal.running import cut_short, evaluating_rank, raised
+from doctor.facts.rehearsal import Rehearsal
+from doctor.facts.rehearsal_runs import Evaluated
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
+
+SAMPLES = 1000
+"""For which growth is reckoned where the size of the dataset is not known. Our own number."""
+GROWTH_CALLS = 8
+"""Calls of a model in an evaluation from which growth is read. Our own number."""
+RISING = 0.7
+"""Share of the calls after which more is in use than before. Our own number."""
+GROWTH_BYTES = 64 * 2**20
+"""Growth below this in one evaluation is noise of the allocator. Our own number."""
+
+WITHOUT_GRAPHS = (
+    "Run the evaluation under torch.no_grad() or torch.inference_mode(), and add up .item() values."
+)
+
+
+def evaluates(rehearsal: Rehearsal) -> Verdict:
+    run = rehearsal.run("run")
+    dying = next((r for r in run.ranks if r.evaluating is not None), None) if run else None
+    if run is not None and dying is not None and (run.code or run.cut):
+        how = cut_short(run) or f"exit code {run.code}{raised(run)}"
+        what = "generate()" if dying.generating else "the evaluation"
+        if not run.code and evaluating_rank(run):
+            return unknown(f"{what} after step {dying.evaluating} was under way: {how}")
+        return fail(
+            f"{what} after step {dying.evaluating} did not end: {how}",
+            fix="The error of RHS003 is raised by the evaluation, not by the training step: call "
+            "the evaluation once before the first step, so that it fails there."
+            if run.code
+            else None,
+        )
+    if reason := not_tried(rehearsal, "evaluates") or unobserved(run):
+        return reason
+    assert run is not None
+    done = [each for rank in run.ranks for each in rank.evaluations]
+    if not done:
+        return skip("no evaluation ended within the steps")
+    growth = max(done, key=growth_per_sample)
+    first = done[0]
+    summary = f"{first.samples} samples in {first.calls} calls, {first.seconds:.2g} s"
+    generated = sum(each.generated for each in done)
+    summary += f"; generate() was called {generated} times" if generated else ""
+    if growth_per_sample(growth):
+        grown = growth.memory[-1] - growth.memory[1]
+        each, whole = growth_per_sample(growth), growth.of or SAMPLES
+        all_of = "its dataset" if growth.of else "it"
+        return warn(
+            f"memory grows with each sample of an evaluation: {gib(grown)} in {growth.calls} "
+            f"calls, {each / 2**20:.1f} MiB per sample, {gib(int(whole * each))} for "
+            f"{whole:,} samples of {all_of}",
+        )
+    if graphs := max(each.graphs for each in done):
+        return note(
+            f"an evaluation calls the model {graphs} times with gradients enabled: each call "
+            "keeps its activations as long as a result of it is kept",
+            fix=WITHOUT_GRAPHS,
+        )
+    return ok(f"the evaluation ends: {summary}")
+
+
+def growth_per_sample(evaluation: Evaluated) -> float:
+    """Bytes that each sample leaves after the warm-up; 0.0 where that cannot be told.
+
+    Growth is in most calls of both halves: an allocator that takes more once does not count.
+    """
+    memory = evaluation.memory
+    if len(memory) < GROWTH_CALLS:
+        return 0.0
+    steps = [after - before for before, after in itertools.pairwise(memory[1:])]
+    half = len(steps) // 2
+    rising = all(_rises(part) for part in (steps[:half], steps[half:]))
+    grown = memory[-1] - memory[1]
+    if not rising or grown < GROWTH_BYTES or not evaluation.samples:
+        return 0.0
+    return grown / max(1.0, evaluation.samples * (len(memory) - 2) / evaluation.calls)
+
+
+def _rises(steps: list[int]) -> bool:
+    return sum(step > 0 for step in steps) >= RISING * len(steps)
+
+
+EVALUATES = Check(
+    code="RHS005",
+    slug="evaluation-ends",
+    title="The first evaluation ends, and its memory does not grow with each sample",
+    why="The first evaluation often comes hours after the start, with another batch size, longer "
+    "sequences, and predictions that are kept on the GPU until its end.",
+    passes=("the evaluation ended", "memory did not rise from call to call"),
+    warns=("memory rises with each sample: more than 64 MiB in one evaluation",),
+    notes=("the model is called with gradients enabled, and no step follows",),
+    fails=("an evaluation began, and the command ended with an error or did not go on",),
+    fix=f"{WITHOUT_GRAPHS} Move predictions to the CPU as they come "
+    "(transformers: eval_accumulation_steps).",
+    owner=Owner.JOB,
+    judge=evaluates,
+    limits="that the whole split fits: only its first batches were evaluated.",
+)
+
+CHECKS = (EVALUATES,)

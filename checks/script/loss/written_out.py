@@ -1,0 +1,201 @@
+"""A rule on losses that a script writes out itself, by their formulas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import objects
+from doctor.checks.script.outcomes import outcomes
+from doctor.checks.script.rendering import expanded, render, statements
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Function, Value
+from doctor.facts.script_machine import ScriptMachine
+
+FOCAL = re.compile(r"(?<!-)\b(?:pt|p_t|prob_?t|true_prob\w*)\*\*[\w.]*gamma\b")
+OVERLAPS = re.compile(r"dice|jaccard|tversky|iou", re.IGNORECASE)
+TWINS = re.compile(
+    r"torch\.(?:max|maximum)\((?P<one>[\w.]*q\w*?)1(?P<rest>\w*)\(.*,(?P=one)2(?P=rest)\(",
+    re.IGNORECASE,
+)
+SOFT_VALUE = re.compile(
+    r"\(torch\.(?:min|minimum)\([^()]*(?:\([^()]*\)[^()]*)*\)\+\([\w.]*alpha[\w.()]*\*\w*log\w*\)\)|"
+    r"\((?:min_?q\w*|q_?min\w*|q_?next\w*|next_?q\w*)\+\([\w.]*alpha[\w.()]*\*\w*log\w*\)\)",
+    re.IGNORECASE,
+)
+HINGE = re.compile(
+    r"relu\(\(1\+(?P<one>[\w.]*(?:real)\w*|[\w.]+\(\w*real\w*\))\)\)|"
+    r"relu\(\(1-(?P<two>[\w.]*(?:fake)\w*|[\w.]+\(\w*fake\w*(?:\.detach\(\))?\))\)\)"
+)
+SIGNED = {"CosineEmbeddingLoss": 2, "cosine_embedding_loss": 2, "MarginRankingLoss": 2,
+          "margin_ranking_loss": 2, "HingeEmbeddingLoss": 1, "hinge_embedding_loss": 1,
+          "SoftMarginLoss": 1, "soft_margin_loss": 1}  # fmt: skip
+"""Losses whose targets are 1 and -1, and where the target stands."""
+
+
+def formulas_hold(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for text, span, scope in reading.cached(statements):
+        if FOCAL.search(text) and _is_focal(reading, reading.function(scope)):
+            message = "the factor of a focal loss is (1 - pt) ** gamma: here easy samples count"
+            yield Match(span, message)
+        if TWINS.search(text):
+            yield Match(span, "the larger of two critics is overestimated: their minimum is used")
+        if SOFT_VALUE.search(text):
+            yield Match(span, "the soft value of a state is q - alpha * log_prob, not a sum")
+        signs = {key for m in HINGE.finditer(text) for key, v in m.groupdict().items() if v}
+        if signs == {"one", "two"}:
+            yield Match(span, "the hinge is relu(1 - real) and relu(1 + fake): signs are exchanged")
+    yield from _of_logits(reading)
+    yield from _mixed_apart(reading)
+    yield from _variances(reading)
+    yield from _signed(reading)
+
+
+def _is_focal(reading: Training, function: Function) -> bool:
+    return "focal" in f"{function.owner} {function.name}".casefold() or "gamma" in {
+        parameter.name for parameter in function.parameters
+    }
+
+
+def _of_logits(reading: Training) -> Iterator[Match]:
+    """dice(net(x), mask), where neither applies a sigmoid."""
+    for number, function in enumerate(reading.script.functions):
+        named = f"{function.owner} {function.name}"
+        inputs = [p.name for p in function.parameters if p.name != "self"]
+        if not OVERLAPS.search(named) or len(inputs) < 2 or "metric" in named.casefold():
+            continue
+        own = [render(reading, v) for v, _, scope in reading.expressions if scope == number]
+        shares = re.compile(r"sigmoid|softmax|one_hot|argmax|>|round|logits?_to|activation|act\(")
+        compared = any(c.scope == number for c in reading.script.comparisons)
+        multiplied = any(re.search(rf"\({inputs[0]}\*{inputs[1]}\)", t) for t in own)
+        if not multiplied or compared or any(shares.search(t) for t in own):
+            continue
+        for site in objects.sites(reading, number):
+            call = reading.calls[site]
+            value = call.args[0] if call.args else call.keywords.get(inputs[0])
+            if value is None or call.unpacked or reading.is_evaluation(call):
+                continue
+            found = outcomes(reading, value, call.scope, site, call.arms)
+            if found and found <= {"logits", "logit"}:
+                yield Match(call.span, "an overlap is computed of logits: a sigmoid is missing")
+                break
+
+
+def _mixed_apart(reading: Training) -> Iterator[Match]:
+    """lam of one image, and 1 - lam of its label."""
+    inputs = re.compile(r"\(\((?P<lam>\w+)\*(?P<x>\w+)\)\+\(\(1-(?P=lam)\)\*(?P=x)\[(?P<perm>\w+)")
+    texts = reading.cached(statements)
+    found = [(m, scope) for text, _, scope in texts if (m := inputs.search(text))]
+    for mixed, scope in found:
+        lam, perm = re.escape(mixed["lam"]), re.escape(mixed["perm"])
+        swapped = re.compile(
+            rf"\(\(\(1-{lam}\)\*[\w.]+\(\w+,(?P<y>\w+)\)\)\+\({lam}\*[\w.]+\(\w+,(?:(?P=y)\[{perm}\]|"
+            rf"(?P<other>\w+))\)\)\)"
+        )
+        for text, span, where in texts:
+            loss = swapped.search(text) if where == scope else None
+            if loss and (not loss["other"] or _is_permuted(reading, loss["other"], perm)):
+                yield Match(
+                    span, f"{mixed['lam']} is the share of the first image: labels get the other"
+                )
+
+
+def _is_permuted(reading: Training, name: str, perm: str) -> bool:
+    return any(
+        a.target == name and f"[{perm}]" in render(reading, a.value)
+        for a in reading.script.assignments
+    )
+
+
+def _variances(reading: Training) -> Iterator[Match]:
+    """GaussianNLLLoss(mean, target, log_var)."""
+    for call in _calls_of(reading, {"GaussianNLLLoss", "gaussian_nll_loss"}):
+        value = call.args[2] if len(call.args) > 2 else call.keywords.get("var")
+        if value is not None and value.kind == "name" and re.fullmatch(
+            r"(?:\w+\.)*log_?(?:var|sigma|std|s2)\w*", value.name.casefold()
+        ):  # fmt: skip
+            yield Match(call.span, f"{value.name} is a logarithm: this loss takes the variance")
+
+
+def _signed(reading: Training) -> Iterator[Match]:
+    """CosineEmbeddingLoss()(a, b, torch.zeros(n))."""
+    for call in _calls_of(reading, set(SIGNED)):
+        names = {call.method, *(m.method for m in objects.callee(reading, call) if m is not None)}
+        place = next((SIGNED[name] for name in names if name in SIGNED), 0)
+        value = call.args[place] if len(call.args) > place else call.keywords.get("target")
+        if value is None:
+            continue
+        text = expanded(reading, value, call, 2)
+        if re.match(r"torch\.zeros(?:_like)?\(", text):
+            yield Match(call.span, "targets of this loss are 1 and -1: with 0 it is no pair")
+
+
+def _calls_of(reading: Training, losses: set[str]) -> Iterator[Call]:
+    """Calls of a function of torch, or of an object of a class of torch.nn."""
+    for call in reading.calls if not losses.isdisjoint(reading.by_method) else ():
+        if call.method in losses and not call.method[:1].isupper():
+            yield call
+            continue
+        made = objects.callee(reading, call) if call.args else []
+        if made and all(m is not None and m.method in losses for m in made):
+            yield call
+
+
+def axes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """view() as if it were transpose()."""
+    for n in reading.methods("view", "reshape"):
+        call = reading.calls[n]
+        source = objects.operand(call)
+        if source is None or source.kind != "name" or call.name.startswith(("torch.", "numpy.")):
+            continue
+        given = call.args[0].items if len(call.args) == 1 else call.args
+        order = [_axis(reading, value, source.name) for value in given]
+        if len(order) > 2 and order != [*range(len(order))] and set(order) == {*range(len(order))}:
+            message = f"{call.method}() keeps the order of the numbers: it does not exchange axes"
+            yield Match(call.span, message)
+
+
+def _axis(reading: Training, value: Value, name: str) -> int | None:
+    """1 of x.size(1) and of x.shape[1]."""
+    found = re.fullmatch(
+        rf"{re.escape(name)}\.(?:size\((\d)\)|shape\[(\d)\])", render(reading, value)
+    )
+    return int(found[1] or found[2]) if found else None
+
+
+RULES = (
+    Rule(
+        code="SCR383",
+        slug="loss-formula",
+        title="Losses that are written out have their formulas",
+        severity="fail",
+        find=formulas_hold,
+        why="A loss with a factor, a sign or an argument of another kind trains without an error, "
+        "towards something else.",
+        fires=(
+            "pt ** gamma as the factor of a focal loss",
+            "a dice loss of the output of a layer, without a sigmoid",
+            "the maximum of two critics in a target; min(q1, q2) + alpha * log_prob",
+            "relu(1 + real) and relu(1 - fake)",
+            "inputs mixed with lam, and losses with 1 - lam",
+            "GaussianNLLLoss of a log variance; CosineEmbeddingLoss with targets of 0",
+        ),
+        fix="(1 - pt) ** gamma; dice of sigmoid(logits); min(q1, q2) - alpha * log_prob; "
+        "lam * loss(out, y) + (1 - lam) * loss(out, y[perm]); log_var.exp(); targets of 1 and -1.",
+        sources=("torch-bce-logits",),
+    ),
+    Rule(
+        code="SCR384",
+        slug="axes-exchanged-by-view",
+        title="Axes are exchanged by transpose()",
+        severity="fail",
+        find=axes,
+        why="view() and reshape() keep the order of the numbers and cut them into other rows: each "
+        "row of the result mixes several rows of the tensor.",
+        fires=("x.view(x.size(0), x.size(2), x.size(1))",),
+        fix="x.transpose(1, 2), or permute() with the axes in their new order.",
+        sources=("torch-tensor-docs",),
+        needs=("view", "reshape"),
+    ),
+)

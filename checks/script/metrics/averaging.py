@@ -1,0 +1,108 @@
+"""How much of the new weights an average takes in each step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.rendering import render, statements
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+
+MEMBERS = {"parameters", "state_dict", "named_parameters", "values", "buffers", "items"}
+
+
+def weights_swapped(reading: Training) -> Iterator[Match]:
+    """average = (1 - decay) * average + decay * new: nothing is left of the average."""
+    if not reading.mentions("decay", "momentum", "tau", "beta"):
+        return
+    for text, span, _ in reading.cached(statements):
+        found = re.fullmatch(
+            r"\(\(\(1-(?P<rate>[\w.]+)\)\*(?P<one>[\w.\[\]]+)\)\+\((?P=rate)\*(?P<two>[\w.\[\]]+)\)\)",
+            text,
+        ) or re.fullmatch(
+            r"\(\((?P<rate>[\w.]+)\*(?P<two>[\w.\[\]]+)\)\+\(\(1-(?P=rate)\)\*(?P<one>[\w.\[\]]+)\)\)",
+            text,
+        )
+        if found is None:
+            continue
+        targets = {a.target for a in reading.script.assignments if a.span == span}
+        rate = found["rate"].rpartition(".")[2].casefold()
+        slow = rate in ("decay", "ema_decay", "momentum", "beta", "m", "mu")
+        fast = rate in ("tau", "polyak_tau", "soft_tau")
+        if (slow and found["one"] in targets) or (fast and found["two"] in targets):
+            yield Match(
+                span,
+                "nearly all of the average is replaced in each step: its weights are exchanged",
+            )
+
+
+SLOW = re.compile(r"decay|momentum|(?:^|_)(?:beta|mu|m|alpha)$")
+"""What the part of an average that stays is called."""
+
+
+def moved_too_far(reading: Training) -> Iterator[Match]:
+    """slow.lerp_(fast, decay), and slow.mul_(1 - decay).add_(fast, alpha=decay)."""
+    for n in reading.methods("lerp_", "add_", "lerp"):
+        call = reading.calls[n]
+        weight = call.args[1] if len(call.args) > 1 else None
+        weight = weight or call.keywords.get("weight") or call.keywords.get("alpha")
+        if weight is None or not _over_two_networks(reading, call):
+            continue
+        if call.method == "add_" and not _is_scaled_by_rest(reading, call, weight):
+            continue
+        if call.method != "add_" and not _is_decay(reading, weight, call):
+            continue
+        text = render(reading, weight)
+        yield Match(
+            call.span, f"{text} is what stays of the average: here it is taken of the new weights"
+        )
+
+
+def _is_decay(reading: Training, weight: Value, call: Call, depth: int = 2) -> bool:
+    """The weight is called a decay, or a number of 0.9 and more."""
+    if weight.kind == "literal":
+        return isinstance(weight.literal, float) and 0.9 <= weight.literal < 1
+    if weight.kind == "call" and reading.calls[weight.call].name == "min":
+        return any(_is_decay(reading, v, call, depth) for v in reading.calls[weight.call].args)
+    if weight.kind not in ("name", "item"):
+        return False
+    found = [v for v in objects.last_definition(reading, weight.name, call) if v != weight]
+    if found and depth and all(_is_decay(reading, v, call, depth - 1) for v in found):
+        return True
+    named = SLOW.search(weight.name.rpartition(".")[2].casefold().strip("[]"))
+    values = evaluate.literals(reading, weight, call)
+    small = any(isinstance(v, float) and v < 0.5 for v in values)
+    return named is not None and not small and not _is_one_minus(found)
+
+
+def _is_one_minus(found: list[Value]) -> bool:
+    return any(v.kind == "other" and v.name == "Sub" for v in found)
+
+
+def _is_scaled_by_rest(reading: Training, call: Call, weight: Value) -> bool:
+    """mul_(1 - decay) before add_(new, alpha=decay)."""
+    scaled = reading.calls[call.receiver_call] if call.receiver_call >= 0 else None
+    if scaled is None or scaled.method != "mul_" or len(scaled.args) != 1:
+        return False
+    rest = scaled.args[0]
+    if weight.kind == "literal" == rest.kind:
+        return isinstance(weight.literal, float) and 0.9 <= weight.literal < 1
+    return (
+        _is_decay(reading, weight, call)
+        and rest.kind == "other"
+        and rest.name == "Sub"
+        and render(reading, rest) == f"(1-{render(reading, weight)})"
+    )
+
+
+def _over_two_networks(reading: Training, call: Call) -> bool:
+    """In a loop over the parameters of two networks."""
+    for number in call.loops:
+        iterable = reading.script.loops[number].iterable
+        calls = iterable.calls if iterable is not None else ()
+        if sum(reading.calls[m].method in MEMBERS for m in calls) >= 2:
+            return True
+    return False

@@ -1,0 +1,113 @@
+"""What a Trainer of Lightning runs: all of the data, and the model that was fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.loop.lightning_schedules import lightning_modules
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+PACKAGES = ("lightning.", "pytorch_lightning.")
+KEEPS = ("save_checkpoint", "test", "predict", "save", "ModelCheckpoint")
+"""What shows that the run is for its result."""
+
+
+def wrong_runs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    modules = lightning_modules(reading)
+    yield from _left_on(reading)
+    yield from _other_model(reading, modules)
+    yield from _plateau(reading, modules)
+
+
+def _left_on(reading: Training) -> Iterator[Match]:
+    """fast_dev_run=True, overfit_batches=10 beside a result that is kept."""
+    for n in reading.methods("Trainer") if reading.methods(*KEEPS) else ():
+        call = reading.calls[n]
+        tested = "test" in f"{reading.script.path} {reading.function(call.scope).name}".casefold()
+        if not call.name.startswith(PACKAGES) or tested:
+            continue
+        for name in ("fast_dev_run", "overfit_batches"):
+            value = call.keywords.get(name)
+            found = value.literal if value is not None and value.kind == "literal" else None
+            if found and not reading.is_flagged(call):
+                what = "one batch" if name == "fast_dev_run" else f"{found} of the batches"
+                yield Match(call.span, f"{name} is left on: {what} for the whole run", "warn")
+
+
+def _other_model(reading: Training, modules: set[str]) -> Iterator[Match]:
+    """trainer.fit(model), and trainer.test(Model()) of weights that nothing trained."""
+    for n in reading.methods("test", "validate", "predict"):
+        call = reading.calls[n]
+        value = evaluate.argument(reading, call, "model", 0)
+        made = reading.calls[value.call] if value is not None and value.kind == "call" else None
+        fitted = any(
+            reading.calls[m].receiver == call.receiver and m < n
+            and reading.calls[m].scope == call.scope
+            for m in reading.methods("fit")
+        )  # fmt: skip
+        loaded = {"ckpt_path"} & call.keywords.keys()
+        if made is not None and made.name in modules and fitted and not loaded:
+            message = f"{call.name}() gets a new {made.name}: nothing has trained it"
+            yield Match(call.span, message, "fail")
+
+
+def _plateau(reading: Training, modules: set[str]) -> Iterator[Match]:
+    """ReduceLROnPlateau in a dictionary without monitor, or in a list."""
+    for scope in reading.functions_by_name.get("configure_optimizers", ()) if modules else ():
+        function = reading.function(scope)
+        made = [
+            n for n in reading.scope_calls(scope)
+            if reading.calls[n].method == "ReduceLROnPlateau"
+        ]  # fmt: skip
+        named = reading.mentions("automatic_optimization", "lr_scheduler_step") or any(
+            each.scope == scope and each.target.endswith("[monitor]")
+            for each in reading.script.assignments
+        )
+        if function.owner not in modules or len(made) != 1 or named:
+            continue
+        for value, span in zip(function.returns, function.exit_spans, strict=False):
+            if _holds(reading, value, reading.calls[made[0]], made[0]) and not _monitors(value):
+                message = "ReduceLROnPlateau needs monitor: Lightning raises after the first epoch"
+                yield Match(span, message, "fail")
+
+
+def _holds(reading: Training, value: Value, made: Call, number: int) -> bool:
+    """The returned value has the scheduler, directly or in lists and dictionaries."""
+    if value.kind == "call":
+        return value.call == number
+    if value.kind == "name":
+        return value.name in made.targets
+    return any(_holds(reading, item, made, number) for item in value.items)
+
+
+def _monitors(value: Value) -> bool:
+    """A dictionary within has monitor, or may have it."""
+    unknown = value.kind == "dict" and len(value.keys) < len(value.items)
+    return unknown or "monitor" in value.keys or any(_monitors(item) for item in value.items)
+
+
+RULES = (
+    Rule(
+        code="SCR385",
+        slug="lightning-run-incomplete",
+        title="A run of Lightning is whole, and tests the model that it fitted",
+        severity="fail",
+        find=wrong_runs,
+        why="fast_dev_run and overfit_batches are for the search for errors: the result is of a "
+        "few batches. A new model has the weights that it was made with. Without a monitor "
+        "ReduceLROnPlateau raises after the first epoch.",
+        fires=(
+            "trainer.fit(model), and trainer.test(Model())",
+            "configure_optimizers returns ReduceLROnPlateau without monitor",
+            "a warning: fast_dev_run or overfit_batches as a literal, beside a result that is kept",
+        ),
+        fix="Remove the option; test the fitted model, or pass ckpt_path='best'; return "
+        '{"optimizer": o, "lr_scheduler": {"scheduler": s, "monitor": "val_loss"}}.',
+        sources=("lightning-optimization",),
+        needs=("lightning", "pytorch_lightning"),
+    ),
+)

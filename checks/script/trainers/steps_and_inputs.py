@@ -1,0 +1,80 @@
+"""What a Trainer's settings say of its steps, and what reaches its loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.reading import flatten
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call
+
+INPUTS = {
+    "labels", "label", "label_ids", "input_ids", "attention_mask", "token_type_ids",
+    "pixel_values", "inputs_embeds", "decoder_input_ids", "position_ids", "input_features",
+    "input_values", "start_positions", "end_positions", "return_loss", "pixel_mask", "class_labels",
+    "mask_labels", "decoder_attention_mask", "bbox", "next_sentence_label", "global_attention_mask",
+}  # fmt: skip
+"""Arguments of the models of transformers."""
+
+
+def steps_agree(reading: Training, call: Call) -> Iterator[Match]:
+    """A warm-up, or the wait for an evaluation, that is longer than the run."""
+    most = _number(reading, call, "max_steps")
+    if not most or most < 2:
+        return
+    warm, evaluated = _number(reading, call, "warmup_steps"), _number(reading, call, "eval_steps")
+    if warm and warm >= most:
+        yield Match(call.span, f"the warm-up of {warm:g} steps is as long as the run of {most:g}")
+    if evaluated and evaluated > most:
+        yield Match(call.span, f"evaluated every {evaluated:g} steps of {most:g}: never", "warn")
+
+
+def _number(reading: Training, call: Call, name: str) -> float | None:
+    value = call.keywords.get(name)
+    found = evaluate.literals(reading, value, call) if value is not None else set()
+    number = found.pop() if len(found) == 1 else None
+    return number if isinstance(number, int | float) and not isinstance(number, bool) else None
+
+
+def inputs_removed(reading: Training, call: Call) -> Iterator[Match]:
+    """compute_loss reads a column that no model of transformers takes."""
+    if "remove_unused_columns" in call.keywords or not call.name.startswith("transformers."):
+        return
+    made = [reading.calls[n] for n in reading.trainers]
+    if not reading.loads or any("data_collator" in c.keywords for c in made) or reading.mentions(
+        "remove_unused_columns", "get_train_dataloader", "_set_signature_columns"
+    ):  # fmt: skip
+        return
+    plain = all(reading.calls[n].name.startswith("transformers.Auto") for n in reading.loads)
+    owners = {each.name for each in reading.script.classes
+              if "transformers.Trainer" in each.bases}  # fmt: skip
+    for number in reading.functions_by_name.get("compute_loss", ()) if plain else ():
+        if reading.function(number).owner not in owners:
+            continue
+        keys = {
+            str(c.args[0].literal)
+            for n in reading.scope_calls(number)
+            if (c := reading.calls[n]).name == "inputs.pop" and len(c.args) == 1
+        }
+        keys |= {
+            part.name.rpartition("[")[2].removesuffix("]")
+            for value, _, scope in reading.expressions
+            if scope == number
+            for part in flatten([value])
+            if part.kind == "item" and part.name.startswith("inputs[")
+        }
+        unknown = sorted(key for key in keys - INPUTS if key.isidentifier())
+        if unknown:
+            message = f"the column {unknown[0]} that compute_loss reads is removed"
+            yield Match(call.span, f"{message}: remove_unused_columns")
+
+
+def reference_trains(reading: Training) -> Iterator[Match]:
+    """DPOTrainer(model=model, ref_model=model)."""
+    for n in reading.trainers:
+        call = reading.calls[n]
+        model, other = call.keywords.get("model"), call.keywords.get("ref_model")
+        if model is not None and model == other and model.kind == "name":
+            yield Match(call.span, f"{model.name} is its own reference: it moves with the policy")

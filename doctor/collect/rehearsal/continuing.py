@@ -1,0 +1,123 @@
+"""Where the second run is stopped, and what the third, which continues, restored of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from doctor.collect.rehearsal import (
+    events,
+    observation,
+    records,
+    resume,
+    resume_request,
+    sample_order,
+)
+from doctor.collect.rehearsal.observation import Observed
+from doctor.collect.rehearsal.places import Workplace
+from doctor.facts.rehearsal_resume import Resumed
+from doctor.facts.rehearsal_runs import OnDisk, RehearsedRun
+
+MOST_HASHED = 10
+"""Saves at which all ranks record their state."""
+BEST = re.compile(r"(^|[/._-])best([/._-]|$)", re.IGNORECASE)
+
+
+def save_steps(first: RehearsedRun) -> tuple[int, ...]:
+    """The steps of the first run's saves."""
+    return tuple(sorted({each.step for each in first.saved if each.step}))[:MOST_HASHED]
+
+
+def stop_step(first: RehearsedRun) -> int:
+    """The step in whose middle the second run is stopped: after the first save, with a whole step
+    between them if there is one; in the middle where only the end is saved. 0: too few steps.
+
+    A later save whose number has more digits comes first: names sorted as texts show then.
+    """
+    steps = first.steps
+    saves = [step for step in save_steps(first) if step < steps]
+    if saves:
+        longer = [each for each in saves if len(str(each)) > len(str(saves[0]))]
+        after = next((each for each in longer if each + 2 < steps), saves[0])
+        return min(after + 2, steps)
+    return steps // 2 + 1 if steps > 1 else 0
+
+
+def compare(workplace: Workplace, interrupted: RehearsedRun, request: str) -> Resumed | None:
+    """The state before the stop with that after the resume."""
+    directories = map(workplace.records, ("run", "stop", "resume"))
+    first, stopped, continued = map(observation.read_processes, directories)
+    output = workplace.output("stop")
+    steps = [record.moment for each in continued for record in each.steps]
+    began = min(steps, default=float("inf"))
+    read = events.read_in_output(workplace.records("resume"), began)
+    opened = resume_request.opened_checkpoint(
+        [path for call, path in read if call == "open"], interrupted.checkpoints, output
+    )
+    asked = [(each.name, each.value) for rank in continued for each in rank.of(records.Asks)]
+    request = request or resume_request.requesting_setting(asked, output)
+    found = resume.compare(
+        first, stopped, continued, looked=bool(read), request=request, opened=opened
+    )
+    if found is None or found.from_start:
+        return found
+    taken, newest = sorted_as_text(interrupted.checkpoints, found)
+    best, best_at = best_again(first, stopped, continued, found.saved_step)
+    return msgspec.structs.replace(
+        found,
+        order=sample_order.compare(first, stopped, continued, found.saved_step),
+        taken=taken,
+        passed_over=newest,
+        best=best,
+        best_at=best_at,
+    )
+
+
+def sorted_as_text(checkpoints: Sequence[OnDisk], found: Resumed) -> tuple[str, str]:
+    """The checkpoint that was taken and the newest, where names that differ in their number alone
+    were sorted as texts, in which 10 comes before 9; ("", "") otherwise."""
+    if found.saved_step >= found.newest_step:
+        return "", ""
+    series: dict[str, list[str]] = {}
+    for each in checkpoints:
+        if each.weights and not each.torn and not each.unread:
+            series.setdefault(re.sub(r"\d+", "#", each.path), []).append(each.path)
+    for paths in series.values():
+        last, newest = max(paths), max(paths, key=_numbers)
+        opened = found.opened == last or found.opened.startswith(last + "/")
+        same_steps = _numbers(last)[-1:] == [found.saved_step]
+        if last != newest and (opened if found.opened else same_steps):
+            return last, newest
+    return "", ""
+
+
+def _numbers(path: str) -> list[int]:
+    return [int(each) for each in re.findall(r"\d{1,18}", path)]
+
+
+def best_again(
+    first: Sequence[Observed],
+    stopped: Sequence[Observed],
+    continued: Sequence[Observed],
+    saved_step: int,
+) -> tuple[str, int]:
+    """The best result so far that the first evaluation after the resume saved, and the step, where
+    one was there before, and the run without a stop saved none then; ("", 0) otherwise."""
+    before = {path: step for step, path in _bests(stopped) if step <= saved_step}
+    planned = {step for step, _ in _bests(first)}
+    evaluated = [e.step for each in continued[:1] for e in each.rank().evaluations if e.step]
+    for step, path in _bests(continued):
+        if step != min(evaluated, default=step):
+            break
+        if path in before and step + saved_step not in planned:
+            return path, step + saved_step
+    return "", 0
+
+
+def _bests(processes: Sequence[Observed]) -> list[tuple[int, str]]:
+    """Steps and names, without their directories, of what rank 0 saved as the best so far."""
+    saves = [save for each in processes[:1] for save in each.saved()]
+    names = [(save.step, save.path.rpartition("/")[2]) for save in saves]
+    return [(step, name) for step, name in names if BEST.search(name)]

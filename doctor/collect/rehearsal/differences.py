@@ -1,0 +1,159 @@
+"""What differs between the state at a save and that at the start of the run that continues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from doctor.collect.rehearsal.records import OptimizerState, Snapshot, Tensor
+from doctor.facts.rehearsal_resume import Lost
+
+NAMED = 5
+VOLATILE = {"lr", "initial_lr"}
+"""Settings of a group that have checks of their own."""
+Kind = Literal["weights", "buffers", "average"]
+
+
+def differences(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: int) -> list[Lost]:
+    """What differs between the save and the start, each kind once."""
+    found: list[Lost] = []
+    own, copies = apart(saved.weights)
+    fresh = begun.weights if begun else None
+    found += _tensors("weights", own, now.weights, fresh, rank)
+    found += _tensors("average", copies, now.weights, fresh, rank)
+    fresh = begun.buffers if begun else None
+    if now.when == "start":
+        kept, unsaved = _persistent(saved.buffers)
+        found += _tensors("buffers", kept, now.buffers, fresh, rank)
+        found += [
+            msgspec.structs.replace(each, persistent=False)
+            for each in _tensors("buffers", unsaved, now.buffers, fresh, rank)
+        ]
+    for name, optimizer in saved.optimizers.items():
+        after = now.optimizers.get(name)
+        if after is not None:
+            found += _optimizer(optimizer, after, rank)
+    if saved.schedules.keys() == now.schedules.keys():
+        found += _numbers("schedule", saved.schedules, now.schedules, rank)
+    if saved.scalers.keys() == now.scalers.keys():
+        found += _numbers("scaler", saved.scalers, now.scalers, rank)
+    return found
+
+
+def other_names(saved: Snapshot, now: Snapshot, rank: int) -> list[Lost]:
+    """Weights of the save whose names are gone, where the model has others in their place."""
+    before, after = apart(saved.weights)[0], apart(now.weights)[0]
+    gone = [name for name in before if name not in after]
+    new = [name for name in after if name not in before]
+    if not gone or not new:
+        return []
+    return [_entry("weights", gone, len(before), rank, texts=(gone[0], new[0]))]
+
+
+def apart(
+    weights: dict[str, Tensor],
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The trained model, and copies of other modules: their names begin with a class."""
+    copies = {name: tensor for name, tensor in weights.items() if name.startswith("(")}
+    return {n: t for n, t in weights.items() if n not in copies}, copies
+
+
+def _persistent(
+    buffers: dict[str, Tensor],
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The buffers that are in state_dict(), and those with persistent=False."""
+    unsaved = {name: tensor for name, tensor in buffers.items() if tensor[3:] == [False]}
+    return {n: t for n, t in buffers.items() if n not in unsaved}, unsaved
+
+
+def _tensors(
+    kind: Kind,
+    saved: dict[str, Tensor],
+    now: dict[str, Tensor],
+    begun: dict[str, Tensor] | None,
+    rank: int,
+) -> list[Lost]:
+    both = [name for name in saved if name in now]
+    dtypes = [name for name in both if saved[name][0] != now[name][0]]
+    shapes = [name for name in both if saved[name][1] != now[name][1] and name not in dtypes]
+    values = [
+        name
+        for name in both
+        if saved[name][2] != now[name][2] and name not in dtypes and name not in shapes
+    ]
+    fresh = begun is not None and all(begun.get(name) == now[name] for name in values)
+    found = []
+    if values:
+        found.append(_entry(kind, values, len(saved), rank, fresh=fresh))
+    if dtypes:
+        texts = (saved[dtypes[0]][0], now[dtypes[0]][0])
+        found.append(_entry("dtype", dtypes, len(saved), rank, texts=texts))
+    if shapes and kind != "buffers":  # caches grow with the batches
+        texts = (str(saved[shapes[0]][1]), str(now[shapes[0]][1]))
+        found.append(_entry("shape", shapes, len(saved), rank, texts=texts))
+    return found
+
+
+def _entry(
+    kind: Any,
+    names: Sequence[str],
+    total: int,
+    rank: int,
+    *,
+    fresh: bool = False,
+    texts: tuple[str, str] = ("", ""),
+) -> Lost:
+    return Lost(
+        kind=kind, names=tuple(name[:300] for name in names[:NAMED]), count=len(names), of=total,
+        fresh=fresh, rank=rank, before=texts[0][:300], after=texts[1][:300],
+    )  # fmt: skip
+
+
+def _optimizer(saved: OptimizerState, now: OptimizerState, rank: int) -> list[Lost]:
+    found = []
+    if [g.parameters for g in saved.groups] != [g.parameters for g in now.groups]:
+        texts = (_described(saved), _described(now))
+        return [_entry("group", [], len(saved.groups), rank, texts=texts)]
+    held = {name: state for name, state in saved.state.items() if state}
+    different = [name for name, state in held.items() if now.state.get(name, {}) != state]
+    if different:
+        fresh = not any(now.state.values())
+        texts = _first_difference(held[different[0]], now.state.get(different[0], {}))
+        found.append(_entry("optimizer", different, len(held), rank, fresh=fresh, texts=texts))
+    for number, (before, after) in enumerate(zip(saved.groups, now.groups, strict=True)):
+        keys = before.options.keys() & after.options.keys() - VOLATILE
+        changed = [key for key in sorted(keys) if before.options[key] != after.options[key]]
+        if changed:
+            texts = (str(before.options[changed[0]]), str(after.options[changed[0]]))
+            names = [f"{key} of group {number}" for key in changed]
+            found.append(_entry("option", names, len(keys), rank, texts=texts))
+    return found
+
+
+def _first_difference(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, str]:
+    """A number of the state that differs, such as the steps that Adam has counted."""
+    if not after:
+        return "", "no state"
+    for key, value in before.items():
+        if after.get(key) != value:
+            number = not isinstance(value, list)
+            return (
+                (f"{key} {value}", f"{key} {after.get(key)}") if number else (key, "other values")
+            )
+    return "", ""
+
+
+def _described(optimizer: OptimizerState) -> str:
+    sizes = ", ".join(str(len(group.parameters)) for group in optimizer.groups)
+    first = next((name for group in optimizer.groups for name in group.parameters), "")
+    return f"groups of {sizes} parameters, the first is {first}"
+
+
+def _numbers(kind: Any, saved: dict[str, Any], now: dict[str, Any], rank: int) -> list[Lost]:
+    different = [name for name in saved if saved[name] != now[name]]
+    if not different:
+        return []
+    texts = (str(saved[different[0]]), str(now[different[0]]))
+    return [_entry(kind, different, len(saved), rank, texts=texts)]

@@ -1,0 +1,85 @@
+"""Reads what the processes of a run opened, wrote, removed and sent, as their audit events say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from doctor._util.secrets import hide_secrets
+from doctor.collect.rehearsal.observation import LONGEST, Observed, lines
+from doctor.collect.rehearsal.records import Saved
+from doctor.facts.rehearsal import Attempt
+from doctor.facts.rehearsal_runs import RunName
+
+EVENTS = "events.jsonl"
+MOST_ATTEMPTS = 200
+
+
+class _Event(msgspec.Struct):
+    kind: Literal["write", "upload", "connect", "read", "rewrite", "emptied"]
+    what: str
+    path: str = ""
+    exists: bool = False
+    moment: int = 0
+
+
+_decode_event = msgspec.json.Decoder(_Event).decode
+
+
+def _events(directory: Path) -> Iterator[_Event]:
+    for line in lines(directory / EVENTS):
+        try:
+            yield _decode_event(line)
+        except msgspec.DecodeError:
+            continue
+
+
+def read_attempts(directory: Path, run: RunName, calls: str) -> list[Attempt]:
+    """What the processes of a run tried to do outside; the same once."""
+    found = [
+        Attempt(run=run, kind=event.kind, what=event.what[:100],
+                path=hide_secrets(event.path)[:LONGEST], exists=event.exists)
+        for event in _events(directory)
+        if event.kind != "read" and event.kind != "rewrite" and event.kind != "emptied"
+    ]  # fmt: skip
+    found += [
+        Attempt(run=run, kind="cluster", what=hide_secrets(line.decode(errors="replace"))[:LONGEST])
+        for line in lines(directory / calls)
+    ]
+    unique = {(each.kind, each.what, each.path): each for each in found}
+    return list(unique.values())[:MOST_ATTEMPTS]
+
+
+def read_in_output(directory: Path, before: float) -> list[tuple[str, str]]:
+    """Call and path of what was opened or listed in {output} before this moment, and existed."""
+    return [
+        (event.what, event.path)
+        for event in _events(directory)
+        if event.kind == "read" and event.exists and event.moment < 1000 * before
+    ]
+
+
+def read_overwritten(directory: Path, output: Path) -> tuple[str, ...]:
+    """Files with contents, below {output}, that were written over under their own name."""
+    paths = (event.path for event in _events(directory) if event.kind == "rewrite")
+    return tuple(dict.fromkeys(os.path.relpath(path, output)[:LONGEST] for path in paths))
+
+
+def read_emptied(directory: Path, processes: Sequence[Observed], output: Path) -> tuple[int, str]:
+    """Step and path of the first checkpoint that was removed in the training, as the only one, and
+    before the save of the same step or a later one; 0 and "" for none.
+
+    What is removed before the first step, or when no step follows, is not counted.
+    """
+    steps = [step for each in processes for step in each.steps]
+    saved = [save.s for each in processes for save in each.of(Saved)]
+    for event in _events(directory):
+        before = [step.s for step in steps if 1000 * step.moment <= event.moment]
+        goes_on = any(1000 * step.moment > event.moment for step in steps)
+        if event.kind == "emptied" and before and goes_on and max(saved, default=0) >= max(before):
+            return max(before), os.path.relpath(event.path, output)[:LONGEST]
+    return 0, ""

@@ -1,0 +1,137 @@
+"""Reads what the processes of a run recorded, which is untrusted: they are the user's."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from doctor._util.regular_file import read_regular
+from doctor._util.secrets import hide_secrets
+from doctor.collect.rehearsal import records
+from doctor.facts.rehearsal_runs import Evaluated, RehearsedRank, SavedFile
+
+FILE = re.compile(r"observed(\d{1,7})-(\d{1,10})\.jsonl")
+MOST_BYTES = 512 * 2**20
+MOST_STEPS = 2000
+MOST_SAVED = 200
+LONGEST = 1000
+
+
+class Observed:
+    """The records of one process."""
+
+    def __init__(self, held: list[Any]) -> None:
+        self.records = held
+        self.process: records.Process = self.of(records.Process)[0]
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """The records of a kind."""
+        return [record for record in self.records if isinstance(record, kind)]
+
+    @property
+    def steps(self) -> list[records.Step]:
+        return self.of(records.Step)
+
+    @property
+    def snapshots(self) -> list[records.Snapshot]:
+        return self.of(records.Snapshot)
+
+    def rank(self) -> RehearsedRank:
+        """What the facts keep of it."""
+        steps, memory, ends = self.of(records.Step), self.of(records.Memory), self.of(records.End)
+        evaluated = self.of(records.Evaluated)
+        last = memory[-1] if memory else records.Memory(0)
+        begun = self.of(records.Evaluating)
+        unfinished = begun[-1] if self._evaluates() else None
+        end = ends[-1] if ends else None
+        error = f"{end.error}: {end.message}" if end and end.error else ""
+        return RehearsedRank(
+            rank=self.process.rank,
+            world=self.process.world,
+            steps=max((step.s for step in steps), default=0),
+            seconds=tuple(s.t for s in steps if s.t is not None)[:MOST_STEPS],
+            rates=tuple(tuple(step.rates) for step in steps)[:MOST_STEPS],
+            waited=sum(step.waited for step in steps if step.t is not None),
+            passes=steps[-1].passes if steps else 0,
+            tokens=self._tokens(),
+            ended=end is not None,
+            error=hide_secrets(error)[:LONGEST],
+            evaluating=unfinished.s if unfinished else None,
+            generating=unfinished is not None and unfinished.generates,
+            evaluations=tuple(
+                Evaluated(step=e.s, seconds=e.t, calls=e.calls, samples=e.samples,
+                          memory=tuple(e.memory), generated=e.generated, graphs=e.graphs, of=e.of)
+                for e in evaluated
+            ),
+            resident=last.resident, allocated=last.allocated, reserved=last.reserved,
+            total=last.total,
+            hashing=sum(each.seconds for each in self.snapshots),
+            broken=next((each.text[:LONGEST] for each in self.of(records.Broken)), ""),
+        )  # fmt: skip
+
+    def _evaluates(self) -> bool:
+        """Whether an evaluation had begun at the last record of one, and did not end."""
+        kinds = (records.Evaluating, records.Evaluated)
+        last = next((each for each in reversed(self.records) if isinstance(each, kinds)), None)
+        return isinstance(last, records.Evaluating)
+
+    def batch(self) -> list[records.Tensor]:
+        """The tensors of its first batch in training; [] where none were seen."""
+        return next((each.tensors for each in self.of(records.Batch)), [])
+
+    def _tokens(self) -> int | None:
+        """Elements of the first tensor of whole numbers in two dimensions: samples x length."""
+        shapes = [shape for dtype, shape, *_ in self.batch() if dtype in ("int64", "int32")]
+        return next((math.prod(shape) for shape in shapes if len(shape) == 2), None)
+
+    def saved(self) -> tuple[SavedFile, ...]:
+        """Its calls that saved."""
+        return tuple(
+            SavedFile(step=each.s, what=each.what[:100], path=each.path[:LONGEST], seconds=each.t)
+            for each in self.of(records.Saved)[:MOST_SAVED]
+        )
+
+    def handler(self, name: str) -> str:
+        """The function that handled a signal when the training was stopped; "" for none."""
+        return next((each.handlers.get(name, "") for each in self.of(records.Paused)), "")
+
+    def loads(self) -> list[records.Load]:
+        """States that modules took before the first step."""
+        return [each for each in self.of(records.Load) if each.s == 0]
+
+
+def read_processes(directory: Path) -> list[Observed]:
+    """The processes of a run that trained, by rank; the latest of each rank."""
+    found: dict[int, Observed] = {}
+    for entry in sorted(os.listdir(directory)):
+        if FILE.fullmatch(entry):
+            observed = _read(directory / entry)
+            if observed is not None:
+                rank = observed.process.rank
+                if rank not in found or found[rank].process.moment < observed.process.moment:
+                    found[rank] = observed
+    return [found[rank] for rank in sorted(found)]
+
+
+def _read(path: Path) -> Observed | None:
+    held = []
+    for line in lines(path):
+        try:
+            held.append(records.decode(line))
+        except msgspec.DecodeError:
+            continue  # a killed process leaves half a line
+    return Observed(held) if any(isinstance(each, records.Process) for each in held) else None
+
+
+def lines(path: Path) -> Iterator[bytes]:
+    """Of a file that the user's processes wrote; none where it is no regular file."""
+    try:
+        yield from read_regular(str(path), MOST_BYTES, follow=False).splitlines()
+    except OSError:
+        return

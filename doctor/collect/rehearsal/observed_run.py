@@ -1,0 +1,75 @@
+"""One run of the command as a fact: what its processes recorded, and what it left on disk."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from doctor._util.secrets import hide_in_arguments
+from doctor.collect.rehearsal import events, hanging, observation, on_disk, runs
+from doctor.collect.rehearsal.observation import LONGEST, Observed
+from doctor.facts.rehearsal_runs import RehearsedRun, RunName
+
+MOST_NAMED = 100
+"""Files that are named."""
+EACH_ALONE = ("torch.save", "safetensors", "open")
+"""Ways to save in which each rank that takes part writes a file of its own."""
+
+
+def read(
+    directory: Path,
+    output: Path,
+    name: RunName,
+    command: Sequence[str],
+    ended: runs.Ended,
+    stop_at: int,
+    signal: str,
+) -> RehearsedRun:
+    """`directory` has the records, `output` is {output}."""
+    processes = observation.read_processes(directory)
+    signalled = None if ended.signalled is None else ended.began + ended.signalled
+    failed = bool(ended.cut) or bool(ended.code) or not processes
+    late = ended.cut == "deadline"
+    emptied_at, emptied = events.read_emptied(directory, processes, output)
+    return RehearsedRun(
+        name=name,
+        command=hide_in_arguments(tuple(command)),
+        code=ended.code,
+        seconds=ended.seconds,
+        cut=ended.cut,  # type: ignore[arg-type]
+        signalled=ended.signalled,
+        signal=signal if ended.signalled is not None else "",
+        stopped_at=stop_at if ended.signalled is not None else 0,
+        left=tuple(ended.left),
+        stuck=tuple(ended.stuck),
+        orphans=tuple(ended.orphans),
+        ranks=tuple(each.rank() for each in processes),
+        saved=next((each.saved() for each in processes if each.saved()), ()),
+        written=on_disk.written(output),
+        saved_after_signal=signalled is not None and on_disk.changed_since(output, signalled),
+        checkpoints=on_disk.checkpoints(output),
+        overwritten=events.read_overwritten(directory, output)[:MOST_NAMED],
+        shared=written_by_several(processes, output),
+        emptied=emptied,
+        emptied_at=emptied_at,
+        tail=hanging.last_lines(directory / runs.LOG) if failed else (),
+        refusals=hanging.refusals(directory / runs.LOG),
+        handler=hanging.handler(directory, processes, signal) if ended.cut == "grace" else "",
+        frames=hanging.frames(directory) if late else (),
+        waiting=hanging.waiting(directory, processes) if late else (),
+        still=hanging.still(processes, ended.began + ended.seconds) if late else None,
+    )
+
+
+def written_by_several(processes: Sequence[Observed], output: Path) -> tuple[str, ...]:
+    """Files below {output} that more than one rank wrote after the same step."""
+    ranks = Counter(
+        place
+        for each in processes
+        for place in {(s.step, s.path) for s in each.saved() if s.what in EACH_ALONE and s.path}
+    )
+    paths = [os.path.relpath(path, output) for (_, path), count in ranks.items() if count > 1]
+    inside = [path[:LONGEST] for path in paths if not path.startswith("..")]
+    return tuple(dict.fromkeys(inside))[:MOST_NAMED]

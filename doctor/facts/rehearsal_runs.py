@@ -1,0 +1,166 @@
+"""One run of the job's own command in small: its ranks, its saves, how it ended."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from doctor._util.records import Section
+from doctor._util.text_fields import ARGUMENTS
+
+Text = Annotated[str, msgspec.Meta(max_length=2000)]
+RunName = Literal["run", "stop", "resume"]
+
+
+class Evaluated(Section, frozen=True, kw_only=True):
+    """One evaluation of a rank."""
+
+    step: int
+    seconds: float
+    calls: int
+    samples: int
+    memory: tuple[int, ...] = ()
+    """Bytes in use at each call of the model: on the GPU, or resident on a CPU."""
+    of: int | None = None
+    """Samples of the dataset whose loader gave the batches; None: not known."""
+    generated: int = 0
+    """Calls of generate()."""
+    graphs: int = 0
+    """Calls with gradients enabled that no step followed before the model trained again."""
+
+
+class RehearsedRank(Section, frozen=True, kw_only=True):
+    """One process that trained."""
+
+    rank: int
+    world: int
+    steps: int = 0
+    seconds: tuple[float, ...] = ()
+    """Of the steps after the first, without hashing."""
+    waited: float | None = None
+    """Of these steps, seconds in which it waited for batches of a DataLoader."""
+    passes: int = 0
+    """Backward passes of the last step."""
+    tokens: int | None = None
+    """Whole numbers in the first batch, samples x length; None: it has none of two dimensions."""
+    rates: tuple[tuple[float, ...], ...] = ()
+    """Learning rates of the groups, at each of the first steps."""
+    ended: bool = False
+    """It ended by itself, with or without an exception."""
+    error: Text = ""
+    """Class and message of the exception that ended it."""
+    evaluating: int | None = None
+    """The step of an evaluation that had begun and did not end."""
+    generating: bool = False
+    """That evaluation had called generate()."""
+    evaluations: tuple[Evaluated, ...] = ()
+    resident: int = 0
+    """Peak of the host's memory, bytes."""
+    allocated: int | None = None
+    """Peaks of torch's allocator on the GPU, bytes; None: no GPU was used."""
+    reserved: int | None = None
+    total: int | None = None
+    """Memory of that GPU."""
+    hashing: float = 0.0
+    """Seconds spent in hashing, which the steps leave out."""
+    broken: Text = ""
+    """Why the process was no longer observed."""
+
+
+class SavedFile(Section, frozen=True, kw_only=True):
+    """A call that saved, in rank 0 or the first rank that made one."""
+
+    step: int
+    what: Text
+    path: Text = ""
+    seconds: float = 0.0
+
+
+class OnDisk(Section, frozen=True, kw_only=True):
+    """A checkpoint in {output} after a run, as doctor scan reads it."""
+
+    path: Text
+    """Below {output}; "." is {output} itself."""
+    bytes: int
+    weights: bool = True
+    """Weights were found."""
+    optimizer: bool | None = None
+    """An optimizer's state was found, or could not be read; None: not recorded."""
+    torn: tuple[Text, ...] = ()
+    """Files that are not whole, with what is wrong."""
+    unread: Text = ""
+    """Why it could not be examined."""
+
+
+class Waiting(Section, frozen=True, kw_only=True):
+    """Where a rank was when its run was killed at its deadline."""
+
+    rank: int
+    place: Text = ""
+    """File, line and function of the nearest frame that is not a library's."""
+    collective: Text = ""
+    """The last one that Python code called; "": none."""
+    number: int = 0
+    """How many it had called by then, this one counted."""
+    inside: bool = False
+    """It had not returned."""
+    ended: bool = False
+    """The process had ended by itself before."""
+
+
+class RehearsedRun(Section, frozen=True, kw_only=True):
+    """One run of the command."""
+
+    name: RunName
+    command: Annotated[tuple[Text, ...], ARGUMENTS] = ()
+    code: int | None = None
+    """Exit code, -N for signal N; None: it was killed at its deadline."""
+    seconds: float
+    cut: Literal["", "deadline", "grace", "interrupted"] = ""
+    """Why the doctor killed it."""
+    signalled: float | None = None
+    """Seconds from the start to the signal of stage 5; None: none was sent."""
+    signal: Text = ""
+    stopped_at: int = 0
+    """The step in whose middle it was sent; 0: not recorded."""
+    left: tuple[Text, ...] = ()
+    """Names of processes that were still there 5 s after the command had ended, and after they
+    had got the signal, too."""
+    orphans: tuple[Text, ...] = ()
+    """Names of processes that outlived the command until they got the signal themselves."""
+    stuck: tuple[Text, ...] = ()
+    """Names of processes that SIGKILL did not end."""
+    ranks: tuple[RehearsedRank, ...] = ()
+    saved: tuple[SavedFile, ...] = ()
+    written: int = 0
+    """Bytes in {output} at the end."""
+    saved_after_signal: bool = False
+    """Files in {output} were written after the signal."""
+    checkpoints: tuple[OnDisk, ...] = ()
+    overwritten: tuple[Text, ...] = ()
+    """Files below {output} with contents that were written over under their own name."""
+    shared: tuple[Text, ...] = ()
+    """Files that several ranks wrote at the same step, each by itself."""
+    emptied: Text = ""
+    """The only checkpoint, removed before the next one was written; "": none was."""
+    emptied_at: int = 0
+    """After this step."""
+    tail: tuple[Text, ...] = ()
+    """The last lines that it printed, where it failed."""
+    refusals: tuple[Text, ...] = ()
+    """Lines of its output that speak of a refused write."""
+    frames: tuple[Text, ...] = ()
+    """Where its processes were when it was killed at its deadline."""
+    waiting: tuple[Waiting, ...] = ()
+    """The same of its ranks."""
+    handler: Text = ""
+    """The function that handles the signal, and where it was when it was killed; "": it was in
+    none."""
+    still: float | None = None
+    """Seconds without a step of any rank before it was killed at its deadline."""
+
+    @property
+    def steps(self) -> int:
+        """Most steps of a rank."""
+        return max((rank.steps for rank in self.ranks), default=0)

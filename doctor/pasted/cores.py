@@ -1,0 +1,73 @@
+"""How many cores a process may use, as a text shows it: nproc, affinity, quota, a container."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from doctor._util.units import counted
+from doctor.facts.machine import Reported
+
+CORES_PER_GPU = 2
+"""As MEM002 requires."""
+CORES = (
+    re.compile(r"current affinity list: ([\d,-]{1,80})$"),
+    re.compile(r"\s*Cpus_allowed_list:\s*([\d,-]{1,80})$"),
+)
+NPROC = re.compile(r".{0,80}[$#>] nproc\s*$")
+CPU_MAX = re.compile(r"(\d{3,9}) (\d{4,7})$")
+LIMITED = re.compile(
+    r"[\"']?limits[\"']?:\s*\{[^}]{0,80}?[\"']?cpu[\"']?:\s*[\"']?(?:(\d{1,3})|(\d{3,6})m)[\"']?[,\s}]"
+)
+GRANTED = re.compile(r"nvidia\.com/gpu[\"']?:\s*[\"']?(\d{1,2})\b|gres/gpu(?::\w+)?=(\d{1,2})\b")
+PERIODS = re.compile(r"(nr_periods|nr_throttled) (\d{1,12})$")
+THROTTLED = 0.25
+"""Share of a quota's periods. Our own number: bursts at the start of an epoch are fewer."""
+SUGGESTED = re.compile(r"suggested max number of worker in current system is (\d{1,4})\b")
+"""The DataLoader counts the cores that it may use."""
+
+
+def few_cores(lines: Sequence[str], gpus: int) -> Iterator[Reported]:
+    """Fewer cores than the GPUs of the job need, as the process itself counts them."""
+    counts = [(_listed(match[1]), "affinity")
+              for line in lines for form in CORES if (match := form.search(line))]  # fmt: skip
+    counts += [(int(match[1]), "DataLoader")
+               for line in lines if (match := SUGGESTED.search(line))]  # fmt: skip
+    counts += [(int(value), "nproc") for line, value in pairwise(map(str.strip, lines))
+               if NPROC.match(line) and value.isdecimal() and len(value) < 6]  # fmt: skip
+    counts += [(number, "the quota of its cgroup") for number in _quotas(lines)]
+    if not counts:
+        return
+    least, name = min(counts)
+    granted = [int(m[1] or m[2]) for line in lines if (m := GRANTED.search(line))]
+    gpus = gpus or max(granted, default=0)
+    if least < CORES_PER_GPU * max(gpus, 1):
+        cores, job = counted(least, "usable CPU core"), counted(max(gpus, 1), "GPU")
+        waits = next((f", which holds it back in {share:.0%} of its periods"
+                      for share in _throttled(lines) if share >= THROTTLED), "")  # fmt: skip
+        text = f"{cores} for {job} ({name}{waits})"
+        yield Reported(cause="few-cores", line=text)
+
+
+def _quotas(lines: Sequence[str]) -> Iterator[int]:
+    """Cores by cpu.max of the cgroup, and by the limits of a container."""
+    asked = any("cpu.max" in line for line in lines)
+    for line in lines:
+        if asked and (match := CPU_MAX.match(line)):
+            yield round(int(match[1]) / int(match[2]))
+        elif match := LIMITED.search(line):
+            yield int(match[1]) if match[1] else round(int(match[2]) / 1000)
+
+
+def _throttled(lines: Sequence[str]) -> Iterator[float]:
+    """The share of periods in which the quota was used up."""
+    values = {m[1]: int(m[2]) for line in lines if (m := PERIODS.match(line))}
+    if values.get("nr_periods"):
+        yield values.get("nr_throttled", 0) / values["nr_periods"]
+
+
+def _listed(cores: str) -> int:
+    """How many numbers a list as "0-3,8" has."""
+    spans = [part.partition("-") for part in cores.split(",") if part]
+    return sum(int(last or first) - int(first) + 1 for first, _, last in spans if first.isdecimal())
