@@ -13,7 +13,6 @@ from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.records import SecondWeights
 from doctor.checkpoint.scan import scan
-from doctor.checkpoint.tensors import Tensor
 
 SECOND = re.compile(r"(?:pytorch_model(?:-\d{5}-of-\d{5})?|adapter_model)\.bin")
 """transformers and peft load them only where no safetensors are there."""
@@ -30,11 +29,10 @@ def compare_second(current: TensorCollector, stage: Stage) -> SecondWeights | No
         names = [name for name in directory.names() if SECOND.fullmatch(name)]
     except CheckpointError:
         return None
-    tensors: list[Tensor] = []
-    for name in names:
-        found = TensorCollector()
-        scan(str(directory.path / name), stage, found.collect)
-        tensors += found.tensors
+    found = [TensorCollector() for _ in names]
+    for name, collector in zip(names, found, strict=True):
+        scan(str(directory.path / name), stage, collector.collect)
+    tensors = [tensor for collector in found for tensor in collector.tensors]
     if not tensors:
         return None
     models = (Model(directory, NameIndex(each)) for each in (current.tensors, tensors))

@@ -33,8 +33,8 @@ def _checks() -> Iterator[Check]:
         warns=("its loss fell to less than a tenth and near 0 while the generator's doubled",),
         fix="Lower the discriminator's learning rate or the number of its steps, smooth its labels "
         "(0.9 for real), add noise, spectral norm or a gradient penalty (R1), or augment both "
-        "sides (DiffAugment, ADA) where data are few; go back to a checkpoint before it won. Check that "
-        "real and generated pictures are normalized alike.",
+        "sides (DiffAugment, ADA) where data are few; go back to a checkpoint before it won. Check "
+        "that real and generated pictures are normalized alike.",
         sources=("torch-dcgan",),
         limits="that what is generated is good.",
     )
