@@ -68,7 +68,7 @@ def read(source: Source) -> Iterator[Foreign]:
 
 def groups(ours: List[Foreign], theirs: List[Foreign]) -> Optional[Dict[str, Any]]:
     """Rows of eval whose patient, or the like, has rows in train."""
-    first = ours[0] if ours else None
+    first: Foreign = ours[0] if ours else None
     if not containers.is_mapping(first) or len(theirs) < LEAST_ROWS:
         return None
     for name in (each for each in first if GROUPS.fullmatch(str(each))):
