@@ -12,7 +12,7 @@ from doctor.checks.script.ranks import ddp_calls, is_accelerator
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Value
+from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 
@@ -28,7 +28,7 @@ def not_gathered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 
 COLLECTIVE = re.compile(r"gather|broadcast|reduce(?!lronplateau)|sync_(?!batch)|synchronize_|"
-                        r"torchmetrics")  # fmt: skip
+                        r"torchmetrics|across|_ranks|_processes")  # fmt: skip
 STOP = re.compile(r"stop|patience|exhausted|early|no_improve|bad_", re.IGNORECASE)
 
 
@@ -40,24 +40,34 @@ def _stops_apart(reading: Training) -> Iterator[Match]:
     for call in reading.calls:
         function = reading.target_function(call) if call.loops and call.targets else None
         over = {v.name for v in (*call.args, *call.keywords.values())} & shares
-        if function is None or not over or not reading.backward_numbers.isdisjoint(
-            calls_reached(reading, reading.scope_calls(function))
-        ):  # fmt: skip
+        if function is None or not over or any("rank" in t.text for t in reading.tests(call)):
             continue
-        for n in reading.by_loop.get(call.loops[-1], ()):
-            each = reading.calls[n]
-            given = {v.name for v in each.args} & set(call.targets)
-            owner = each.receiver or each.name
-            stops = any(
-                branch.guard and branch.test is not None and STOP.search(branch.test.text)
-                and owner in {name.rpartition(".")[0] or name for name in (
-                    branch.test.name, *branch.test.names)}
-                for branch in reading.script.branches
-            )  # fmt: skip
-            if given and stops and each.scope == call.scope:
-                message = f"each process stops by the {given.pop()} of its own share"
-                yield Match(each.span, f"{message}: the others wait for it", "fail")
-                return
+        trains = calls_reached(reading, reading.scope_calls(function))
+        if reading.backward_numbers.isdisjoint(trains) and _decides_to_stop(reading, call):
+            message = f"each process stops by the {call.targets[0]} of its own share"
+            yield Match(call.span, f"{message}: the others wait for it", "fail")
+            return
+
+
+def _decides_to_stop(reading: Training, call: Call) -> bool:
+    """The result is compared beside a patience, or given to an object of this file that stops."""
+    tests = [b.test for b in reading.script.branches if b.guard and b.test is not None]
+    tests = [test for test in tests if STOP.search(test.text)]
+    asked = {name for test in tests for name in (test.name, *test.names)}
+    given = set(call.targets)
+    for n in reading.by_loop.get(call.loops[-1], ()):
+        each = reading.calls[n]
+        owners = [reading.function(f).owner for f in reading.functions_by_name.get(each.method, ())]
+        told = each.scope == call.scope and not given.isdisjoint(v.name for v in each.args)
+        if told and any(owners) and each.receiver in {name.rpartition(".")[0] for name in asked}:
+            return True
+    here = [c for c in reading.script.comparisons if c.scope == call.scope]
+    better = any(not given.isdisjoint((c.left.name, c.right.name)) for c in here)
+    waits = any(
+        STOP.search(f"{c.left.name} {c.right.name}") and asked & {c.left.name, c.right.name} - {""}
+        for c in here
+    )
+    return better and waits
 
 
 def _own_share(reading: Training, loaders: set[str]) -> Iterator[Match]:
