@@ -215,7 +215,10 @@ RULES = (
         find=special_tokens_twice,
         why="Templates of Llama, Gemma and Mistral write BOS, and the tokenizer adds one more: the "
         "model trains on a start that it does not see later.",
-        fires=("tokenizer(text) of apply_chat_template(tokenize=False)",),
+        fires=(
+            "tokenizer(text) of apply_chat_template(tokenize=False), also of a column that another "
+            "function for map() rendered",
+        ),
         fix="Pass add_special_tokens=False, or tokenize=True to apply_chat_template.",
         needs=("apply_chat_template",),
         sources=("openrlhf-393", "generalizable-reward-model-6"),

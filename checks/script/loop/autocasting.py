@@ -97,7 +97,10 @@ RULES = (
         find=fp16_without_scaler,
         why="fp16 gradients below 6e-8 become zero. autocast on CUDA computes in fp16 unless told "
         "otherwise, so training without a GradScaler loses small gradients silently.",
-        fires=("CUDA autocast in fp16, also by default, and a backward without a GradScaler",),
+        fires=(
+            "CUDA autocast in fp16, also by default or by the default of an "
+            "argument, and a backward without a GradScaler",
+        ),
         fix="Scale the loss with torch.amp.GradScaler, or use dtype=torch.bfloat16 on GPUs of "
         "compute capability 8.0 and later.",
         sources=("ps-P5", "torch-amp-examples"),

@@ -330,6 +330,7 @@ RULES = (
             "ReduceLROnPlateau in mode min with an accuracy, or max with a loss",
             "gamma=0",
             "a scheduler is made in the loop that steps it",
+            "LambdaLR of a function that returns the rate of the optimizer, not a factor",
         ),
         fix='mode="max" for accuracies; gamma=1 for no decay; make the scheduler before the loop.',
         sources=("torch-lr-scheduler",),

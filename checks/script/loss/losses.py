@@ -325,7 +325,10 @@ RULES = (
         why="torch.tensor(loss, requires_grad=True) and detach().requires_grad_() silence the "
         "error "
         "of a missing graph and start a new one: backward() runs and no weight gets a gradient.",
-        fires=("backward() on a tensor that was made with requires_grad=True just before",),
+        fires=(
+            "backward() on a tensor that was made with requires_grad=True just before, also in the "
+            "function or module of this file that returns the loss",
+        ),
         fix="Compute the loss with tensor operations from the model's output to backward().",
         sources=("torch-losses",),
     ),
