@@ -165,6 +165,31 @@ def _shares(reading: Training, number: int) -> bool:
     )
 
 
+NOT_TRAINING = re.compile(
+    r"not\s+(?:\w+\.)?(?:is_?|for_)?train(?:ing)?|"
+    r"(?:\w+\.)?\w+\s*!=\s*['\"]train(?:ing)?['\"]|"
+    r"['\"]train(?:ing)?['\"]\s*!=\s*(?:\w+\.)?\w+|"
+    r"(?:\w+\.)?\w+\s*==\s*['\"](?:val|valid|test|eval)['\"]|"
+    r"(?:\w+\.)?\w+\s+in\s+[(\[{]\s*['\"](?:val|valid|test|eval)['\"].*"
+)
+FOR_TRAINING = re.compile(
+    r"(?:\w+\.)?(?:is_?|for_)?train(?:ing)?|"
+    r"(?:\w+\.)?\w+\s*==\s*['\"]train(?:ing)?['\"]"
+)
+
+
+def is_inverted(call: Call) -> bool:
+    """shuffle=not train, shuffle=split != "train", shuffle=False if train else True."""
+    shuffle = call.keywords.get("shuffle") or (call.args[2] if len(call.args) > 2 else None)
+    if shuffle is None or {"sampler", "batch_sampler"} & call.keywords.keys() or call.unpacked:
+        return False
+    if shuffle.kind == "choice":
+        given = tuple(each.literal for each in shuffle.items)
+        asked = NOT_TRAINING if given == (True, False) else FOR_TRAINING
+        return given in ((True, False), (False, True)) and bool(asked.fullmatch(shuffle.text))
+    return shuffle.kind == "test" and bool(NOT_TRAINING.fullmatch(shuffle.text))
+
+
 RULES = (
     Rule(
         code="SCR251",
