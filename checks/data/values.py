@@ -153,7 +153,8 @@ BOUNDED = Check(
     ),
     notes=("the same of documents that are trained as a whole, which may be meant",),
     fails=("the loss of nearly every position depends on the last token of the row",),
-    fix="Make attention causal: is_causal=True, or a mask of torch.triu.",
+    fix="Of a decoder: make attention causal, is_causal=True or a mask of torch.triu. Of a masked "
+    "language model: keep the ids from before they were masked as labels.",
     owner=Owner.JOB,
     judge=bounded,
     limits="that a mask for padding works.",
