@@ -239,7 +239,6 @@ PARTS = "lr_scheduler.StepLR(optimizer, step_size={})"
 
 SILENT = [
     ("zeroed-before-step", loop(f"{STEP}\noptimizer_d.zero_grad()")),
-    ("zeroed-before-step", loop(f"{STEP}\noptimizer.zero_grad()\nmodel(y).sum().backward()")),
     ("zeroed-before-step", loop(f"{STEP}\nif i == 0:\n    optimizer.zero_grad()")),
     (
         "zeroed-before-step",
@@ -598,6 +597,7 @@ SILENT = [
 ]
 
 FIRES = [
+    ("zeroed-before-step", loop(f"{STEP}\noptimizer.zero_grad()\nmodel(y).sum().backward()")),
     (
         "schedule-in-wrong-unit",
         epochs(
