@@ -33,7 +33,7 @@ def _checks() -> Iterator[Check]:
         warns=("at every evaluation their ratio is the number of accumulated steps, to 15 %",),
         fix="Divide the loss by gradient_accumulation_steps in a loop of your own, or update "
         "transformers.",
-        sources=("transformers-22934",),
+        sources=("transformers-37766",),
         limits="that the loss is the right one.",
     )
     yield _check(

@@ -292,12 +292,12 @@ ROWS = (
         examples=("  Gradient Accumulation steps = 16",),
         why="The gradients of several micro-batches are summed before a step.",
         fix="Update transformers: 4.46 and 4.47 do not divide by the steps where the model's "
-        "forward takes no num_items_in_batch or **kwargs, as in classes of your own; or let it "
-        "take them. In a loop of your own divide the loss by gradient_accumulation_steps. Then "
-        "run again: the gradients were as many times too large as the loss, so that clipping and "
-        "learning rate did not act as they were set.",
+        "forward does not take num_items_in_batch. In any release a forward of your own that takes "
+        "**kwargs must divide by num_items_in_batch, or its class sets accepts_loss_kwargs = "
+        "False; a loop of your own divides the loss by gradient_accumulation_steps. Then run "
+        "again: gradients that are too large as the loss is make clipping act at every step.",
         role="condition",
         explains=("loss-summed",),
-        sources=("transformers-22934",),
+        sources=("transformers-37766",),
     ),
 )

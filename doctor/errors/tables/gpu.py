@@ -289,7 +289,7 @@ ROWS = (
                 "The GPU takes no further process: it is in exclusive-process mode (E. Process of "
                 "nvidia-smi) and another one holds it, often another rank of this job that "
                 "selects the same device; or the GPU is in a faulty state.",
-                "Let each rank select its own GPU: "
+                "Each rank must select its own GPU: "
                 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) and a device of that '
                 "number, not cuda:0, and no CUDA_VISIBLE_DEVICES=0 for all ranks. If the ranks "
                 "differ, end the other process on the GPU or choose a free one. If no process "

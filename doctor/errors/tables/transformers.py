@@ -24,7 +24,7 @@ ROWS = (
         "came from these completions. If every prompt ends with the padding token itself "
         "(pad_token is eos_token) and nothing is padded, it is a false alarm of the library.",
         role="warning",
-        sources=("transformers-22934",),
+        sources=("kserve-3534",),
     ),
     Cause(
         id="padding-token-missing",
