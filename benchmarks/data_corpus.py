@@ -1,6 +1,6 @@
 """Pipelines that are healthy or have one planted fault, against `doctor data`.
 
-    python benchmarks/data_corpus.py [--only PATTERN] [--jobs 2] [--table]
+    python benchmarks/data_corpus.py [--only PATTERN] [--verbose]
 
 Run under an interpreter that has the doctor's dependencies, torch, transformers, datasets, trl and
 lightning. `data_pipelines/labels.csv` names for each case the code that must warn or fail, "-" for

@@ -1,6 +1,6 @@
 """Merges, conversions and runs with labels: what `doctor scan` must say of each, and what not.
 
-python benchmarks/merge_corpus.py [--only WORD] [--keep DIRECTORY]
+python benchmarks/merge_corpus.py [--only PATTERN] [--keep DIRECTORY]
 
 Healthy cases may neither fail nor warn. A planted case must fail or warn in the check of its label
 and say its word. `open` cases are those that cannot be decided; they must be unknown. Merges are
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -81,7 +82,7 @@ def main() -> None:
     options = parser.parse_args()
     merges = [*healthy_merges(), *planted_merges(), *quantized_merges(), *merges_by_mergekit()]
     cases = [*merges, *equalities(), *runs()]
-    cases = [case for case in cases if options.only in case.name]
+    cases = [case for case in cases if re.search(options.only, case.name)]
     tallies: dict[str, Tally] = {}
     began = time.perf_counter()
     for number, case in enumerate(cases):

@@ -8,11 +8,12 @@ a busy machine stretches only the second. `cat` reads the same files.
 "products" is the time of the adapters' matrix products alone, left @ right for every weight, which
 ranks above 16 are compared with.
 
-Figures on two cores under a load of 8 to 35 (2026-11), in seconds of processor time, at rank 16 and
+Figures on two cores under a load of 8 to 35 (2026-11), in seconds of processor time. Rank 16,
 3.2 GB: cat 0.55 to 1.7, equal 0.75 to 2.4 (0.7 to 0.8 of cat, less at the highest load), merge 1.7
-to 4.0 (0.3 to 0.4 of cat; 0.06 when the products were formed). Of a merge, 45 % is the read, 25 %
-the two projections of each word and a shift, 10 % the rows that are measured. The machine was never
-quiet enough to compare wall clocks, or two threads with one.
+to 4.0 (0.3 to 0.4 of cat; 0.06 when the products were formed). Rank 128, 0.8 GB: merge 0.95 to
+1.3, products alone 0.5. Of a merge of rank 16, 45 % is the read, 25 % the projections, 10 % the
+rows that are measured. The machine was never quiet enough to compare wall clocks, or two threads
+with one.
 """
 
 from __future__ import annotations

@@ -35,10 +35,9 @@ def agreed(data: Data) -> Verdict:
 
 
 def _agreed(split: Split) -> Verdict:
-    agreement = split.agreement
+    agreement, related = split.agreement, verdicts(split.relations, MEANINGS)
     if agreement is None:
-        return skip("the batches have no tensors")
-    related = verdicts(split.relations, MEANINGS)
+        return worst(*related) if related else skip("the batches have no tensors")
     found = (
         _beyond(agreement)
         or _targets(agreement)
@@ -266,6 +265,83 @@ MEANINGS: Meanings = {
         "Divide the sound by 32768, or let the feature extractor normalize it.",
         least=0.5,
     ),
+    "code in column": Meaning(
+        "values in column {0} of {fields} are {1}, and all others from about {2} to {3}: a code "
+        "for what is missing, such as -999 before it was scaled",
+        "Read the code as missing (na_values= of pandas.read_csv), fill it in, and add a column "
+        "that marks it, before the columns are scaled.",
+        least=0.005,
+    ),
+    "rows displaced": Meaning(
+        "rows have the rare words of {fields}, as numbers and names, some rows apart: one side is "
+        "displaced against the other",
+        "Join the two sides first (zip, or merge on a key), then drop pairs: lines that are left "
+        "out of one side move all behind them.",
+    ),
+    "positive of another": Meaning(
+        "rows have a {fields} that another query of their batch has, too, where all other rows "
+        "count as negatives",
+        "Shuffle, and draw batches without duplicates (BatchSamplers.NO_DUPLICATES), or mask equal "
+        "positives in the loss.",
+        least=0.1,
+    ),
+    "negative is positive": Meaning(
+        "negatives are items that the same user has as positives",
+        "Draw a negative again while it is in the items of the user.",
+    ),
+    "boxes in a corner": Meaning(
+        "none of {0} boxes reaches beyond {1} of the width and {2} of the height of its image: "
+        "they fit a smaller image",
+        INSIDE,
+        single=True,
+    ),
+    "points not swapped": Meaning(
+        "{0} draws of samples mirror the image and its 17 points, and keep each of these in its "
+        "own place: left is right there",
+        "Exchange left and right points of a mirrored image: keypoints[[0, 2, 1, 4, 3, ...]].",
+        single=True,
+    ),
+    "parts share nodes": Meaning(
+        "nodes of the second of {fields} are in the first, too",
+        "Divide the nodes once: each is in one of the masks.",
+        least=0.01,
+    ),
+    "edge beyond": Meaning(
+        "edges name nodes beyond the {0} of the graph",
+        "Number the nodes from 0, as the rows of x.",
+        least=0.0,
+    ),
+    "units differ": Meaning(
+        "values in column {0} of {fields} are about {1} times smaller than the others, and spread "
+        "alike: two units",
+        "Bring the column to one unit before it is scaled.",
+        least=0.01,
+    ),
+    "sound rates mixed": Meaning(
+        "files of sound have another rate than most ({1} Hz beside {0} Hz), and the source "
+        "of TARGET reads no rate",
+        "Read the rate with each file, and resample it to the one that the features expect "
+        "(torchaudio.functional.resample, librosa.load(sr=)).",
+        least=0.01,
+    ),
+    "weights inverted": Meaning(
+        "weights of {fields} grow with their class: {1} for one of {0} rows, {3} for one of {2}",
+        "Divide by the counts: weight = counts.sum() / (len(counts) * counts), in the order of the "
+        "numbers of the classes.",
+        single=True,
+    ),
+    "positive weight inverted": Meaning(
+        "pos_weight is {0}, with {1} rows of class 1 and {2} of class 0",
+        "pos_weight = rows of class 0 / rows of class 1.",
+        single=True,
+    ),
+    "weights of other rows": Meaning(
+        "the weights of the sampler are {0} numbers, as one for each class, and rows of each class "
+        "have several of them: they belong to other rows",
+        "Make the weights from the labels in the order of the dataset that the loader reads: "
+        "class_weights[labels].",
+        single=True,
+    ),
     "files unpaired": Meaning(
         "files of {fields} stand beside a file of another name, whose partner is elsewhere",
         "Sort both lists, or build one from the names of the other.",
@@ -295,6 +371,10 @@ AGREED = Check(
         "rows begin or end with token ids below 0, such as the -100 of ignored labels",
         "classes or words have another number in the dataset of eval than in that of train",
         "of 32 or more rows one has NaN or Inf that no mask excludes",
+        "a code for what is missing, or a second unit, stands in a column of the features",
+        "weights of a loss or a sampler grow with the counts of the classes",
+        "two texts of a row are displaced, or negatives are positives of the same user or batch",
+        "files of sound have several rates, and the source reads none",
     ),
     fails=("token ids or classes go beyond the model's embedding or its classes",),
     fix="Look at the rows that are named.",

@@ -50,6 +50,12 @@ MEANINGS: Meanings = {
         "Draw each of them for itself: augment, or add the noise, once for each, and look at how "
         "the negatives are drawn.",
     ),
+    "step changes nothing": Meaning(
+        "transitions have {fields} equal to the state before: the array is written in place",
+        "Copy the observation when it is stored, or return a copy from the environment: "
+        "obs.copy() before env.step().",
+        least=0.9,
+    ),
     "decoder sees target": Meaning(
         "rows have decoder_input_ids equal to their labels: the decoder copies what it gets",
         "Shift decoder_input_ids to the right behind decoder_start_token_id, or give the model "

@@ -38,7 +38,7 @@ def verdicts(relations: Iterable[Relation], meanings: Meanings) -> list[Verdict]
 
 
 def _verdict(relation: Relation, meaning: Meaning) -> Verdict:
-    numbers = [f"{float(each):.4g}" for each in relation.numbers]
+    numbers = [_number(float(each)) for each in relation.numbers]
     fields = listed([shown(each) for each in relation.fields], 4)
     text = meaning.text.format(*numbers, fields=fields)
     if meaning.single:
@@ -48,3 +48,9 @@ def _verdict(relation: Relation, meaning: Meaning) -> Verdict:
     if meaning.noted:
         return note(f"{whole}{where}", fix=meaning.fix)
     return observed(f"{whole}{where}", relation.whole, fix=meaning.fix)
+
+
+def _number(value: float) -> str:
+    """ "16,000", "0.2175"."""
+    whole = value.is_integer() and abs(value) < 1e7
+    return f"{value:,.0f}" if whole else f"{value:.4g}"

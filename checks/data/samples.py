@@ -104,6 +104,11 @@ DISTINCT = Check(
 )
 
 
+MANY = 16
+"""Samples of a class on average, below which a number is one of the sample. Our own number."""
+RARE = 1.5
+"""Batches for one that a permutation would give one class: else most samples are of one class.
+Our own number."""
 SORTED = 0.75
 """Share of batches of one class; where a class ends, a batch has two. Our own number."""
 
@@ -180,6 +185,11 @@ def _order(mixing: Mixing, split: Split) -> Verdict:
         return (
             note(f"{text}; a sampler of its own chooses them") if mixing.own_order else warn(text)
         )
+    one_each = mixing.runs == mixing.classes > 1 and mixing.samples >= MANY * mixing.classes
+    mostly = mixing.drawn * RARE >= mixing.batches
+    if enough and one_each and not mixing.own_order and not mostly:
+        text = f"{mixing.samples:,} samples come in {mixing.runs} stretches of one class each"
+        return warn(f"{text}: the rows are sorted by their class, and nothing shuffles them")
     if mixing.kinds > 1:
         return note(f"batches have {mixing.kinds} different structures")
     return passed(f"{mixing.distinct:,} of {mixing.samples:,} samples are different", split)
@@ -199,6 +209,7 @@ MIXED = Check(
     ),
     warns=(
         "three quarters of 8 or more batches have one class, and all together several",
+        "64 or more samples come in one stretch for each class",
         "at least 1 % of 32 or more samples are empty, or have one value everywhere",
         "32 or more samples have one class",
     ),

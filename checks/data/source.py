@@ -7,12 +7,16 @@ from dataclasses import replace
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checks.script.data import (
+    detection,
+    fitted,
+    images,
     labels,
     loaders,
     pairs,
     samplers,
     sets,
     splits,
+    tables,
     tokens,
     windows,
 )
@@ -25,11 +29,11 @@ from doctor.facts.script_machine import ScriptMachine
 from doctor.judge.check import Check, Owner, Verdict, note, ok, skip, warn
 from doctor.judge.combine import worst
 
-OF_DATA = {
-    rule.code
-    for module in (labels, loaders, pairs, samplers, sequences, sets, splits, tokens, windows)
-    for rule in module.RULES
-}
+MODULES = (
+    detection, fitted, images, labels, loaders, pairs, samplers, sequences, sets, splits, tables,
+    tokens, windows,
+)  # fmt: skip
+OF_DATA = {rule.code for module in MODULES for rule in module.RULES}
 OF_MODELS = {"SCR127", "SCR129", "SCR131", "SCR132", "SCR230", "SCR301", "SCR331"}
 """Rules of these modules that are about the model or the loop."""
 OTHERS = {"SCR276", "SCR277", "SCR304"}

@@ -25,6 +25,41 @@ MEANINGS: Meanings = {
         ALIKE,
         single=True,
     ),
+    "scaled apart": Meaning(
+        "{0} of {1} columns of {fields} have mean 0 and spread 1, or go from 0 to 1, in each split "
+        "for itself: eval was scaled by its own numbers",
+        "Fit the scaler on train alone, and transform eval by it: transform(), not "
+        "fit_transform().",
+        single=True,
+    ),
+    "fitted on eval": Meaning(
+        "{0} of {1} columns of {fields} have mean 0 and spread 1, or go from 0 to 1, in both "
+        "splits together, and not in train: they were scaled before the split",
+        "Split first, then fit the scaler on train alone.",
+        single=True,
+    ),
+    "columns reordered": Meaning(
+        "{0} columns of {fields} are distributed in eval like other ones of train: their order "
+        "differs",
+        "Select the columns of both splits by one list of names.",
+        single=True,
+    ),
+    "eval of one class": Meaning(
+        "all {0} rows of eval have one class, of {1} in train",
+        "Shuffle, or divide each class, before the data are split.",
+        single=True,
+    ),
+    "group in both": Meaning(
+        "rows of eval have a {fields} that rows of train have, too",
+        "Split by it (GroupShuffleSplit), so that eval holds none that was trained on.",
+        least=0.2,
+    ),
+    "nearly in train": Meaning(
+        "rows of eval have a near copy in train, whose {fields} differs in case, brightness or by "
+        "a flip alone",
+        "Split before copies are made or changed, and remove near copies across the splits.",
+        least=0.02,
+    ),
     "windows shared": Meaning(
         "windows of eval lie in windows of train, at other places of the same series",
         "Split the series by time, or by what it belongs to, before windows are cut from it.",
@@ -87,6 +122,10 @@ SPLITS_ALIKE = Check(
         "channels are in another dimension",
         "at least 5 % of eval's rows have a class that no row of train has",
         "at least half of 32 or more windows of eval lie in windows of train",
+        "at least 20 % of 32 or more rows of eval share a patient, a video or the like with train",
+        "at least 2 % of 32 or more rows of eval have a near copy in train",
+        "columns were scaled by eval alone or by both splits, or stand in another order",
+        "32 or more rows of eval have one class, and train several",
         "eval shares the dataset of train with its random changes of images",
     ),
     fix=ALIKE,

@@ -6,7 +6,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checks.data.relations import Meaning, Meanings, verdicts
 from doctor.checks.data.seen import NOTHING, each_split, observed, passed
-from doctor.facts.data import Data, Split
+from doctor.facts.data import Data, Labels, Offset, Split
 from doctor.facts.data_rows import Inputs
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.combine import worst
@@ -105,9 +105,10 @@ def bounded(data: Data) -> Verdict:
     if split.labels is None or split.labels.objective != "next token":
         return skip("no label is a token of its row")
     joined = verdicts(split.relations, MEANINGS)
-    if joined:
-        return worst(*joined)
-    offset = data.offset
+    return worst(*joined) if joined else _bounded(data.offset, split.labels)
+
+
+def _bounded(offset: Offset | Unknown | None, labels: Labels) -> Verdict:
     if offset is None:
         return skip("the target has no model")
     if isinstance(offset, Unknown):
@@ -119,7 +120,9 @@ def bounded(data: Data) -> Verdict:
         return fail(f"{text} of the row, which comes after the one that is predicted")
     if offset.crossing:
         text = f"the loss of {offset.crossing} positions of a second document depends on the first"
-        return warn(f"{text} one in its row, though position_ids mark the border", fix=PACKED)
+        summary = f"{text} one in its row, though position_ids mark the border"
+        # documents of a pretraining are often packed like this
+        return (warn if labels.prompts else note)(summary, fix=PACKED)
     packed = "" if offset.crossing is None else ", and of packed documents on their own tokens"
     return ok(f"the loss of {offset.positions} positions depends on earlier tokens alone{packed}")
 
@@ -145,11 +148,13 @@ BOUNDED = Check(
     "generation is noise.",
     passes=("changing a label changes gradients of earlier tokens alone, and of its own document",),
     warns=(
-        "a packed document's loss depends on another one of its row",
+        "the loss of a packed answer depends on another document of its row",
         "lengths divide half of 32 or more rows into documents, and position_ids run on",
     ),
+    notes=("the same of documents that are trained as a whole, which may be meant",),
     fails=("the loss of nearly every position depends on the last token of the row",),
-    fix="Make attention causal: is_causal=True, or a mask of torch.triu.",
+    fix="Of a decoder: make attention causal, is_causal=True or a mask of torch.triu. Of a masked "
+    "language model: keep the ids from before they were masked as labels.",
     owner=Owner.JOB,
     judge=bounded,
     limits="that a mask for padding works.",

@@ -111,13 +111,32 @@ def autocast_dtypes(reading: Training, autocast: Call | str) -> set[str]:
     if devices <= NOT_CUDA:
         return {"cpu"}
     if value is not None:
-        results = evaluate.dtypes(reading, value, call)
+        results = _by_default(reading, value, call) or evaluate.dtypes(reading, value, call)
         return {"fp16" if each == "default" else each for each in results}
     return (
         {UNDECIDED}
         if "cuda" not in devices or evaluate.unpacks_unknown(reading, call)
         else {"fp16"}
     )
+
+
+def _by_default(reading: Training, value: Value, call: Call) -> set[str]:
+    """The dtype that a command line argument chooses of a table or of two, by its default."""
+    given = [value]
+    if value.kind == "name":
+        number = reading.numbers[id(call)]
+        given = [a.value for a in evaluate.definitions(
+            reading, value.name, call.scope, number, call.arms)]  # fmt: skip
+    each = given[0] if len(given) == 1 else value
+    if each.kind != "item" or len(each.items) != 2:
+        return set()
+    keys = evaluate.options(reading, each.items[1], call)
+    chosen = [evaluate.flag_default(reading, key.name) for key in keys if key.kind == "name"]
+    tables = evaluate.options(reading, each.items[0], call)
+    found = [evaluate.entry(reading, table, str(key)) for table in tables for key in chosen]
+    if len(chosen) < len(keys) or any(entry is None for entry in found):
+        return set()
+    return {evaluate.dtype(reading, entry) for entry in found if entry is not None}
 
 
 def _devices(reading: Training, call: Call) -> set[str]:

@@ -36,13 +36,16 @@ def _lost(parameters: Sequence[Parameter]) -> str:
 
 
 def too_long(steps: Smoke, verdict: Verdict) -> Verdict:
-    """The verdict on weights that change; a warning if the first update is far larger than they."""
+    """The verdict on weights that change; a warning if the first update is far larger than they.
+
+    A single matrix is a linear probe, whose loss has one minimum: rates of 30 are usual there.
+    """
     changes = sorted(
         float(each.change)
         for each in steps.parameters
         if (each.dimensions or 0) > 1 and each.change is not None
     )
-    middle = changes[(len(changes) - 1) // 2] if changes else 0.0
+    middle = changes[(len(changes) - 1) // 2] if len(changes) > 1 else 0.0
     if middle < FAR or not steps.steps or steps.steps[0].lr <= HIGHEST:
         return verdict
     optimizer = steps.optimizer.name if steps.optimizer else "AdamW"

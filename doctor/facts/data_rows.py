@@ -48,7 +48,13 @@ RelationKind = Literal[
     "mask against padding", "stop before answer", "start before answer", "seed in row",
     "map turned", "target broadcast", "column unscaled", "row not finite",
     "entities in text", "label in text", "special predicted", "borders wrong",
-    "label ignored otherwise",
+    "label ignored otherwise", "positive of another", "step changes nothing",
+    "negative is positive", "code in column", "rows displaced", "sound rates mixed",
+    "fitted on eval", "scaled apart", "group in both", "nearly in train",
+    "weights inverted", "weights of other rows", "positive weight inverted",
+    "columns reordered", "eval of one class", "units differ", "edge beyond",
+    "points not swapped", "parts share nodes",
+    "boxes in a corner",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 
@@ -195,6 +201,8 @@ class Mixing(Section, frozen=True, kw_only=True):
     """Where all samples have one class: whether the loss changes with it; None: not measured."""
     single: int = 0
     """Batches of one class."""
+    runs: int = 0
+    """Stretches of samples of one class, as they come."""
     drawn: float = 0.0
     """The mean number of those where the same samples are permuted."""
     own_order: bool = False

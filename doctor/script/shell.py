@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from doctor.facts.script import Launch, Script, Setting, Span
 from doctor.script.launch import CONTINUED, flags_of, words_of
+from doctor.script.pipes import piped
 
 LIMIT = 1 << 20
 LAUNCHERS = re.compile(
@@ -24,7 +25,8 @@ LONG = {
     "e": "error", "p": "partition", "J": "job-name",
 }  # fmt: skip
 ASSIGNMENT = re.compile(r"^\s*(?P<how>export\s+|declare\s+-x\s+|local\s+|readonly\s+)?"
-                        r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;&|]*)"
+                        r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|\$\([^)]*\)|"
+                        r"\$\{[^}]*\}[^\s;&|]*|[^\s;&|]*)"
                         r"(?P<rest>.*)$")  # fmt: skip
 ARRAY = re.compile(r"^[ \t]*(\w+)=\((.{0,4000}?)\)[ \t]*$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(
@@ -41,7 +43,13 @@ def read_shell(path: str, data: bytes) -> Script | None:
     if len(data) > LIMIT or not LAUNCHERS.search(data.decode("utf-8", "replace")):
         return None
     text = data.decode("utf-8", "replace")
-    settings = [*_directives(text), *_variables(text), *_cut(text), *_waits(text), *_piped(text)]
+    settings = [
+        *_directives(text),
+        *_variables(text),
+        *_cut(text),
+        *_waits(text),
+        *piped(text, LAUNCHERS),
+    ]
     known = {
         s.key.partition(".")[2]: str(s.value)
         for s in settings
@@ -103,19 +111,6 @@ def _waits(text: str) -> Iterator[Setting]:
     """wait, which holds the script until its background commands end."""
     if re.search(r"^\s*(?:wait|tail -f|sleep infinity)\b|&&\s*wait|;\s*wait", text, re.MULTILINE):
         yield Setting("waits", True, Span(1, 1, 1, 2))
-
-
-def _piped(text: str) -> Iterator[Setting]:
-    """piped.status where $? is read behind a pipe to tee, which has its own exit code."""
-    if re.search(r"pipefail|PIPESTATUS", text):
-        return
-    lines = text.splitlines()
-    for number, line in enumerate(lines, 1):
-        if not re.search(r"\|\s*tee\b[^|]*$", line) or line.lstrip().startswith("#"):
-            continue
-        following = next((each for each in lines[number:] if each.strip()), "")
-        if re.search(r"\$\?", following):
-            yield Setting("piped.status", following.strip()[:40], _line(number, line))
 
 
 def _is_option_or_start(line: str) -> bool:

@@ -243,5 +243,5 @@ def test_two_groups_that_parted_are_named() -> None:
         return timeout(rank, 88).replace("NumelIn=1", f"NumelIn={numel}")
 
     finding = failure("".join(waits(rank, 500 + rank % 2 * 7) for rank in range(4)))
-    assert "ranks 0, 2 and ranks 1, 3 parted" in finding.summary
+    assert "ranks 0, 2 and ranks 1, 3 parted" in finding.verdict.summary
     assert "all_reduce" in (finding.fix or "")

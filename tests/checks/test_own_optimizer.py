@@ -151,7 +151,11 @@ def test_a_weight_that_is_clipped_in_the_forward_pass_passes() -> None:
 def test_a_first_update_far_larger_than_the_weights_is_a_warning(
     change: float, lr: float, status: Status
 ) -> None:
-    verdict = judged(ADAM, Trend(), change=change, lr=lr)
+    record = own(ADAM, Trend(), change=change, lr=lr)
+    assert own_weights.weights_move(record, Job()).status is Status.PASS  # one matrix: a probe
+    assert record.smoke is not None
+    smoke = msgspec.structs.replace(record.smoke, parameters=record.smoke.parameters * 2)
+    verdict = own_weights.weights_move(msgspec.structs.replace(record, smoke=smoke), Job())
     assert verdict.status is status
     assert ("40 times as large as the weights" in verdict.summary) is (status is Status.WARN)
 

@@ -267,7 +267,7 @@ CASES: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
      lambda: [data.Subset(data.TensorDataset(IMAGES, CLASSES), each)
               for each in (range(150), range(150, 200))]),
     ("DAT025", lambda: data.random_split(Rows(200, augmented), [150, 50], generator=seeded()),
-     lambda: (Rows(200, augmented), images(first=100))),
+     lambda: (Rows(100, augmented), images(first=100))),
     ("DAT007", partial(parts, 150), partial(parts, 120)),
     ("DAT023", partial(streamed, True), partial(streamed, False)),
     ("DAT023", lambda: Rows(100, partial(seeded_row, seed=3)), lambda: Rows(100, seeded_row)),

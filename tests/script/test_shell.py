@@ -30,6 +30,7 @@ HEALTHY = {
     "command": "torchrun --standalone --nproc_per_node 4 train.py --lr 1e-4",
 }  # fmt: skip
 ADDRESS = "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)"
+ARRAY = "#SBATCH --array=0-3\nLR=${RATES[$((SLURM_ARRAY_TASK_ID % 4))]}\n"
 SEVERAL = "torchrun --nnodes 2 --nproc_per_node 4 --node_rank $SLURM_NODEID train.py"
 
 
@@ -58,6 +59,13 @@ def job(**parts: str) -> str:
         ("SCR362", "fail", job(setup="CUDA_VISIBLE_DEVICES=0,1,2,3")),
         ("SCR362", "fail", job(setup="export PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb=64")),
         ("SCR362", "fail", job(command="torchrun --nproc_per_node 4 train.py &")),
+        ("SCR362", "warn", "python t.py | tee log\nif [ $? -ne 0 ]; then exit 1; fi\n"),
+        ("SCR362", "warn", "if python t.py 2>&1 | tee log; then touch done; fi\n"),
+        ("SCR362", "warn", "torchrun t.py \\\n  --lr 1 2>&1 | tee -a log || exit 1\n"),
+        ("SCR362", "warn", "set -e\npython t.py --save_dir $OUT/a | tee log\nrm -rf \"$OUT\"\n"),
+        ("SCR362", "warn", f"{ARRAY}python t.py --lr $LR --save_path out/last.pt\n"),
+        ("SCR362", "warn", f"{ARRAY}RUN=/scratch/$SLURM_ARRAY_JOB_ID\n"
+                           "python t.py --lr $LR --checkpoint $RUN/last.pt\n"),
         ("SCR363", "warn", job(setup="export CUDA_LAUNCH_BLOCKING=1")),
         ("SCR364", "fail", "python t.py --output_dir o --fp16 --bf16\n"),
     ],
@@ -83,6 +91,13 @@ def test_what_a_shell_script_gets_wrong(code: str, severity: str, text: str) -> 
         "cat > run.txt <<EOF\npython train.py\n  --lr 1\nEOF\npython train.py\n",
         "MASTER_PORT=29500\ntorchrun --master_port $MASTER_PORT train.py\n",
         "echo nothing is started\n",
+        "set -o pipefail\nif python t.py | tee log; then touch done; fi\n",
+        "python t.py | tee log || true\npython t.py | tee log && echo done\n",
+        "set -e\npython t.py --data $TMP/d --out $OUT | tee log\nrm -rf $TMP\n",
+        "set -e\npython t.py --out $OUT | tee log\ncp -r $OUT /keep\nrm -rf $OUT\n",
+        f"{ARRAY}python t.py --lr $LR --save_path out/$SLURM_JOB_ID/last.pt\n",
+        f"{ARRAY}python t.py --lr $LR --out runs --checkpoint base.pt\n",
+        f"{ARRAY}RUN=runs/$LR\npython t.py --lr $LR --save_path $RUN/last.pt\n",
     ],
 )  # fmt: skip
 def test_what_is_right_in_a_shell_script(text: str) -> None:
@@ -103,6 +118,8 @@ ACCELERATE = "distributed_type: MULTI_GPU\nmixed_precision: bf16\n"
          "SCR364"),
         ("t.yaml", TRAINER + "warmup_steps: 2000\nmax_steps: 1000\n", "SCR364"),
         ("t.yaml", TRAINER + "lr_scheduler_type: constant\nwarmup_steps: 20\n", "SCR364"),
+        ("t.yaml", TRAINER + "num_train_epochs: 3\nmax_steps: 200\neval_strategy: steps\n"
+                   "eval_steps: 1000\n", "SCR364"),
         ("a.yaml", AXOLOTL + "load_in_8bit: true\n", "SCR364"),
         ("a.yaml", AXOLOTL + "save_steps: 10\nsaves_per_epoch: 2\n", "SCR364"),
         ("f.yaml", FACTORY.format("full", "qwen") + "quantization_bit: 4\n", "SCR364"),
@@ -124,6 +141,10 @@ def test_what_a_configuration_gets_wrong(name: str, text: str, code: str) -> Non
     [
         ("t.yaml", TRAINER + "load_best_model_at_end: true\neval_strategy: steps\n"
                    "eval_steps: 100\nsave_steps: 200\nmetric_for_best_model: loss\n"),
+        ("t.yaml", TRAINER + "num_train_epochs: 3\nmax_steps: -1\neval_strategy: steps\n"
+                   "eval_steps: 1000\n"),
+        ("t.yaml", TRAINER + "num_train_epochs: 1\nmax_steps: 20\neval_strategy: steps\n"
+                   "eval_steps: 1000\n"),
         ("a.yaml", AXOLOTL + "adapter: qlora\nload_in_4bit: true\nval_set_size: 0\n"
                    "evals_per_epoch: 4\nsample_packing: true\nflash_attention: true\n"),
         ("f.yaml", FACTORY.format("lora", "qwen") + "quantization_bit: 4\nval_size: 0.1\n"

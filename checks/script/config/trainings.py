@@ -101,6 +101,7 @@ def _schedule(each: Options) -> Iterator[Match]:
             each.span("warmup_steps"),
             f"{warm:g} of {whole:g} steps warm up: the rate is never reached",
         )
+    yield from _ends_early(each, whole or 0)
     ratio = each.number("warmup_ratio")
     if ratio is not None and ratio >= 1:
         yield Match(each.span("warmup_ratio"), f"warmup_ratio is {ratio:g}: it is a part of 1")
@@ -113,6 +114,19 @@ def _schedule(each: Options) -> Iterator[Match]:
         )
     if warm and ratio and each.span("warmup_steps") != each.span("warmup_ratio"):
         yield Match(each.span("warmup_ratio"), "warmup_steps and warmup_ratio are both set", "warn")
+
+
+def _ends_early(each: Options, whole: float) -> Iterator[Match]:
+    """max_steps, which overrides num_train_epochs, is below the first evaluation."""
+    evaluated = each.text("eval_strategy", "evaluation_strategy")
+    if whole <= TRIAL or not each.number("num_train_epochs") or evaluated != "steps":
+        return
+    rounds = each.number("eval_steps") or 0
+    if rounds > whole:
+        message = f"max_steps: {whole:g} overrides num_train_epochs, before the first evaluation"
+        message += f", of step {rounds:g}"
+        loads = each.on("load_best_model_at_end")
+        yield Match(each.span("max_steps"), message, None if loads else "warn")
 
 
 def _precision(each: Options, kind: str) -> Iterator[Match]:
@@ -185,6 +199,7 @@ RULES = (
         fires=(
             "load_best_model_at_end without an evaluation, or saved and evaluated at other times",
             "greater_is_better against the direction of the metric; warm-up as long as the run",
+            "max_steps beside num_train_epochs, and below eval_steps",
             "axolotl: qlora without load_in_4bit, quantized weights without an adapter, "
             "save_steps beside saves_per_epoch",
             "LLaMA-Factory: quantization_bit of a full fine-tuning, ppo without reward_model, a "

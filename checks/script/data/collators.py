@@ -10,7 +10,7 @@ from doctor.checks.script.model.parameters import LOOKS
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainers.contradictions import metric_functions
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call
+from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 
@@ -127,24 +127,58 @@ def special_tokens_twice(reading: Training, machine: ScriptMachine) -> Iterator[
         if (value := reading.calls[n].keywords.get("tokenize")) is not None
         and value.literal is False
     }
+    columns = _rendered_columns(reading, rendered) if not reading.mentions("add_bos") else {}
     for number, call in enumerate(reading.calls) if rendered else ():
         if not call.args or "add_special_tokens" in call.keywords or call.unpacked:
             continue
         owner = call.receiver if call.method in ("encode", "encode_plus") else call.name
+        known = _has_bos(reading, owner, call, number)
+        message = "the template's text begins with BOS, and gets another one"
+        reason = "" if known else "the tokenizer's family is not in this file"
+        if reading.key(owner, call.scope) in columns.get(_column(call.args[0]), ()):
+            if known is not False:
+                yield Match(call.span, message, undecided=reason)
+            continue
         for option in evaluate.options(reading, call.args[0], call):
             if option.call not in rendered or option.call > number or option.kind != "call":
                 continue
-            known = _has_bos(reading, owner, call, number)
             if reading.calls[option.call].receiver == owner and known is not False:
-                message = "the template's text begins with BOS, and gets another one"
-                reason = "" if known else "the tokenizer's family is not in this file"
                 yield Match(call.span, message, undecided=reason)
+
+
+def _rendered_columns(reading: Training, rendered: set[int]) -> dict[str, set[tuple[object, str]]]:
+    """Columns that a function for map() fills with rendered texts only, and by which tokenizer."""
+    found: dict[str, set[tuple[object, str]]] = {}
+    other: set[str] = set()
+    for scope, function in enumerate(reading.script.functions):
+        for value in function.returns if scope else ():
+            for key, item in zip(value.keys, value.items, strict=False):
+                texts = item.items[-1:] if item.name == "ListComp" else (item,)
+                made = {each.call for each in texts if each.kind == "call"}
+                if made and made <= rendered:
+                    owners = {reading.key(reading.calls[n].receiver, scope) for n in made}
+                    found.setdefault(key, set()).update(owners)
+                else:
+                    other.add(key)
+    return {key: owners for key, owners in found.items() if key not in other}
+
+
+def _column(value: Value) -> str:
+    """text of batch["text"]."""
+    named = value.kind == "item" and len(value.items) == 2 and value.items[0].kind == "name"
+    key = value.items[1].literal if named else None
+    return key if isinstance(key, str) else ""
 
 
 def _has_bos(reading: Training, owner: str, call: Call, number: int) -> bool | None:
     """Whether template and tokenizer of the family both add BOS; None where it is unknown."""
     texts: set[str] = set()
-    for n in lineage_of(reading, owner, call.scope, number).calls:
+    made_by = lineage_of(reading, owner, call.scope, number).calls
+    if not made_by:  # an attribute: the only tokenizer of the file
+        loaded = [n for n in reading.methods("from_pretrained")
+                  if "Tokenizer" in reading.calls[n].name]  # fmt: skip
+        made_by = tuple(loaded) if len(loaded) == 1 else ()
+    for n in made_by:
         made = reading.calls[n]
         value = evaluate.argument(reading, made, "pretrained_model_name_or_path", 0)
         if value is not None:

@@ -17,6 +17,8 @@ MASKS = {"mask", "masks", "seg", "segmentation", "label", "labels", "lbl", "targ
 SMOOTH = re.compile(r"BILINEAR|BICUBIC|LANCZOS|ANTIALIAS|INTER_(?:LINEAR|CUBIC|AREA)|bilinear|"
                     r"bicubic")  # fmt: skip
 NEAREST = re.compile("nearest", re.IGNORECASE)
+ALSO = re.compile(r"(\w+)(?:\[[^\]]*\])?(?:\.(?:float|unsqueeze|to|type)\([^()]*\))*$")
+"""mask[None, None].float(): the mask in another form."""
 
 
 def read(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -124,26 +126,30 @@ def masks_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield from _scaled(reading, call)
 
 
-def _subject(call: Call) -> str:
+def _subject(reading: Training, call: Call) -> str:
     """What is resized, by its name, where it is named as the result, too."""
     value = call.args[0].name if call.args and call.args[0].kind == "name" else ""
     subject = value or call.receiver
+    if call.args and not value and (same := ALSO.match(render(reading, call.args[0]))):
+        value = same[1]
     if call.name.startswith(("cv2.", "torchvision.", "torch.")):
         subject = value
     return subject if set(words(subject)) & MASKS and "input" not in words(subject) else ""
 
 
 def _resized(reading: Training, call: Call) -> Iterator[Match]:
-    subject = _subject(call)
+    subject = _subject(reading, call)
     own = [render(reading, v) for v in (*call.args[1:], *call.keywords.values())]
     own += [render(reading, v) for v in call.args[:1] if call.receiver == subject]
     text = ",".join(own)
     if not subject or NEAREST.search(text):
         return
     classes = reading.mentions("cross_entropy", "crossentropy", "diceloss", "dice_loss")
+    classes = classes or _is_rounded(reading, subject, call)
     soft = "align_corners" in call.keywords or (
         call.method == "interpolate" and "mode" not in call.keywords
     )
+    soft = soft and not _is_rounded(reading, subject, call)
     if SMOOTH.search(text) and classes and not soft:
         yield Match(call.span, f"{subject} is interpolated: classes are made up at borders")
     elif classes and "interpolation" not in call.keywords and _smooth_by_default(call):
@@ -151,6 +157,14 @@ def _resized(reading: Training, call: Call) -> Iterator[Match]:
             call.span,
             f"{subject} is interpolated bilinearly by default: classes are made up at borders",
         )
+
+
+def _is_rounded(reading: Training, subject: str, call: Call) -> bool:
+    """mask.round().long(): the numbers of classes are brought back after the resizing."""
+    return any(
+        each.method in ("round", "long") and each.scope == call.scope and each.receiver == subject
+        for each in reading.calls
+    )
 
 
 def _smooth_by_default(call: Call) -> bool:
@@ -162,7 +176,7 @@ def _smooth_by_default(call: Call) -> bool:
 
 def _scaled(reading: Training, call: Call) -> Iterator[Match]:
     """ToTensor divides by 255: classes 1 and 2 become 0.004 and 0.008, and 0 as long."""
-    subject = _subject(call) if call.args else ""
+    subject = _subject(reading, call) if call.args else ""
     if not subject or not reading.mentions("cross_entropy", "crossentropy"):
         return
     line = (call.span.cell, call.span.line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.data.samplers import is_inverted
 from doctor.checks.script.loop.order import calls_reached
 from doctor.checks.script.naming import is_held_out
 from doctor.checks.script.rule import Match, Rule
@@ -28,6 +29,8 @@ def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match
         target = target or (hook if hook.endswith(("_loader", "_dataloader")) else "")
         if dropped is not None and dropped.literal is True and is_held_out(target):
             yield Match(call.span, f"{target} drops the samples of its last batch")
+        if is_inverted(call):
+            yield Match(call.span, "data for training stay in their order: shuffle is inverted")
         loops = [reading.script.loops[n] for n in reading.loops_of(call)]
         labelled = any("_" not in loop.targets for loop in loops)
         if labelled and _is_unshuffled(reading, call) and reading.trains_on(call):
@@ -266,7 +269,7 @@ RULES = (
         why="Images in the order of their classes teach the last class of a batch; a dropped last "
         "batch changes the metric; workers that touch CUDA raise.",
         fires=(
-            "a loader over a training set of torchvision without shuffle",
+            "a loader over a training set of torchvision without shuffle; shuffle=not train",
             "drop_last=True of a loader for validation or test",
             "a random generator that a dataset makes in __init__, or the file at its start, and "
             "uses in __getitem__, and workers",

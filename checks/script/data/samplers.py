@@ -104,7 +104,27 @@ def sampler_and_shuffle(reading: Training, machine: ScriptMachine) -> Iterator[M
 RANDOM = {"RandomSampler", "WeightedRandomSampler", "SubsetRandomSampler"}
 
 
+WORLD = re.compile(r"world|replicas|num_processes|process_count|n_?ranks|num_nodes", re.IGNORECASE)
+PARTS = {"DistributedSampler": ("num_replicas", "rank"), "shard": ("num_shards", "index"),
+         "split_dataset_by_node": ("world_size", "rank")}  # fmt: skip
+"""How a part of the data is asked for: the number of parts, and which one."""
+
+
+def one_part_for_all(reading: Training) -> Iterator[Match]:
+    """A rank that is written as a number, beside a number of processes that is not."""
+    for method, (count, place) in PARTS.items():
+        for number in reading.methods(method):
+            call = reading.calls[number]
+            parts, rank = call.keywords.get(count), call.keywords.get(place)
+            if parts is None or rank is None or rank.kind != "literal" or call.loops:
+                continue
+            if parts.kind != "literal" and WORLD.search(",".join((parts.name, *parts.names))):
+                text = f"{method}({place}={rank.literal}) gives every process the same part"
+                yield Match(call.span, f"{text} of the data")
+
+
 def ddp_without_sampler(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from one_part_for_all(reading)
     if not wrapping_calls(reading) or reading.imports_from(*OTHERS, "webdataset"):
         return
     if reading.mentions("shard_", "split_dataset_by_node", "iterabledataset", "num_replicas"):
@@ -145,6 +165,31 @@ def _shares(reading: Training, number: int) -> bool:
     )
 
 
+NOT_TRAINING = re.compile(
+    r"not\s+(?:\w+\.)?(?:is_?|for_)?train(?:ing)?|"
+    r"(?:\w+\.)?\w+\s*!=\s*['\"]train(?:ing)?['\"]|"
+    r"['\"]train(?:ing)?['\"]\s*!=\s*(?:\w+\.)?\w+|"
+    r"(?:\w+\.)?\w+\s*==\s*['\"](?:val|valid|test|eval)['\"]|"
+    r"(?:\w+\.)?\w+\s+in\s+[(\[{]\s*['\"](?:val|valid|test|eval)['\"].*"
+)
+FOR_TRAINING = re.compile(
+    r"(?:\w+\.)?(?:is_?|for_)?train(?:ing)?|"
+    r"(?:\w+\.)?\w+\s*==\s*['\"]train(?:ing)?['\"]"
+)
+
+
+def is_inverted(call: Call) -> bool:
+    """shuffle=not train, shuffle=split != "train", shuffle=False if train else True."""
+    shuffle = call.keywords.get("shuffle") or (call.args[2] if len(call.args) > 2 else None)
+    if shuffle is None or {"sampler", "batch_sampler"} & call.keywords.keys() or call.unpacked:
+        return False
+    if shuffle.kind == "choice":
+        given = tuple(each.literal for each in shuffle.items)
+        asked = NOT_TRAINING if given == (True, False) else FOR_TRAINING
+        return given in ((True, False), (False, True)) and bool(asked.fullmatch(shuffle.text))
+    return shuffle.kind == "test" and bool(NOT_TRAINING.fullmatch(shuffle.text))
+
+
 RULES = (
     Rule(
         code="SCR251",
@@ -171,9 +216,21 @@ RULES = (
         why="Without a sampler every process reads all of the data: an epoch costs as much as on "
         "one "
         "GPU, and processes with equal seeds see equal batches.",
-        fires=("DDP or FSDP, and a shuffling DataLoader whose data know nothing of the rank",),
-        fix="Pass sampler=DistributedSampler(dataset) and omit shuffle.",
-        needs=("DistributedDataParallel", "DDP", "FullyShardedDataParallel", "fully_shard"),
+        fires=(
+            "DDP or FSDP, and a shuffling DataLoader whose data know nothing of the rank",
+            "DistributedSampler(num_replicas=world_size, rank=0), and the like",
+        ),
+        fix="Pass sampler=DistributedSampler(dataset), without a rank of your own, and omit "
+        "shuffle.",
+        needs=(
+            "DistributedSampler",
+            "shard",
+            "split_dataset_by_node",
+            "DistributedDataParallel",
+            "DDP",
+            "FullyShardedDataParallel",
+            "fully_shard",
+        ),
         sources=("torch-distributed-sampler",),
     ),
     Rule(

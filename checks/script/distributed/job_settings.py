@@ -17,6 +17,14 @@ LISTED = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS
 """Variables that only programs read: without export they reach none."""
 
 
+_PIPED = {
+    "status": "$? is that of tee: what fails counts as done",
+    "condition": "the status of a pipe is that of tee: what fails counts as done",
+    "deleted": "the status is that of tee: a run that fails goes on, and {} is deleted",
+}
+"""What the status of tee decides, without pipefail."""
+
+
 def jobs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """Directives that are not read, variables that reach no program, jobs that end at once."""
     texts = [launch.text for launch in reading.script.launches]
@@ -24,8 +32,7 @@ def jobs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for setting in lines:
         kind, _, name = setting.key.partition(".")
         if kind == "piped":
-            message = "$? is that of tee: what fails counts as done"
-            yield Match(setting.span, message, "warn")
+            yield Match(setting.span, _PIPED[name].format(setting.value), "warn")
         elif kind == "late":
             yield Match(
                 setting.span, f"--{name} stands behind the first command: sbatch ignores it"
@@ -54,12 +61,52 @@ def _arrays(reading: Training) -> Iterator[Match]:
     texts = [launch.text for launch in reading.script.launches]
     texts += [str(each.value) for each in reading.script.settings]
     known = any("ARRAY_TASK" in text or "TASK_ID" in text for text in texts)
-    if setting is None or known or str(setting.value).endswith("%1"):
+    if setting is None or str(setting.value).endswith("%1"):
+        return
+    if known:
+        yield from _shared_files(reading)
         return
     if any(re.search(r"\$\{?[1@*]|resume", text) for text in texts):
         return
     message = "all tasks run the same command: it has no SLURM_ARRAY_TASK_ID"
     yield Match(setting.span, message, "warn")
+
+
+WEIGHTS = re.compile(r"\.(?:pt|pth|ckpt|bin|safetensors|h5|pkl)$")
+SAME_FOR_ALL = {"USER", "HOME", "SCRATCH", "WORK", "PWD", "PROJECT", "SLURM_ARRAY_JOB_ID",
+                "SLURM_SUBMIT_DIR", "SLURM_JOB_NAME", "SLURM_JOB_USER"}  # fmt: skip
+"""Variables that all tasks of an array share; SLURM_JOB_ID differs."""
+
+
+def _shared_files(reading: Training) -> Iterator[Match]:
+    """Tasks that differ write one file of weights, or one folder of a Trainer."""
+    for launch in reading.script.launches:
+        for flag, value in launch.arguments.items():
+            path = _expanded(reading, value)
+            unknown = set(re.findall(r"\$\{?(\w+)", path)) - SAME_FOR_ALL
+            if not path or unknown or re.search(r"\$\(|[$]\{?[\d@*]|`", path):
+                continue
+            new = WEIGHTS.search(path) and (
+                "SLURM_ARRAY_JOB_ID" in path or re.match(r"(?:save|out)(?!.*(?:load|from))", flag)
+            )
+            trainer = flag == "output_dir" and "per_device_train_batch_size" in launch.arguments
+            if new or trainer:
+                message = f"all tasks of the array write --{flag}: the path has no task in it"
+                yield Match(batch.place(launch), message, "warn")
+                return
+
+
+def _expanded(reading: Training, text: str) -> str:
+    """A path with the variables of the script replaced; one that has several values stays."""
+    held: dict[str, set[str]] = {}
+    for setting in reading.script.settings:
+        kind, _, name = setting.key.partition(".")
+        if kind in ("set", "export"):
+            held.setdefault(name, set()).add(str(setting.value))
+    plain = {name: values.pop() for name, values in held.items() if len(values) == 1}
+    for _ in range(4):
+        text = re.sub(r"\$\{?(\w+)\}?", lambda m: plain[m[1]] if m[1] in plain else m[0], text)
+    return text
 
 
 def _waits(reading: Training) -> bool:
@@ -101,8 +148,10 @@ RULES = (
             "#SBATCH behind a command, or with a $VARIABLE",
             "CUDA_VISIBLE_DEVICES=0,1 on a line of its own, without export",
             "PYTORCH_CUDA_ALLOC_CONF with = in place of :",
-            "a job array whose command has no SLURM_ARRAY_TASK_ID (a warning)",
-            "$? behind a pipe to tee, without pipefail (a warning)",
+            "a job array whose command has no SLURM_ARRAY_TASK_ID, or whose tasks write one file "
+            "(a warning)",
+            "$? behind a pipe to tee, a condition on one, or a deletion of what the run writes "
+            "behind one, without pipefail (a warning)",
         ),
         fix="Move directives to the top; write export before the variable.",
         sources=("slurm-sbatch",),

@@ -179,15 +179,32 @@ def _absolute_rates(reading: Training) -> Iterator[Match]:
             continue
         made = [reading.calls[n] for n in reading.optimizers if call.args and (
             call.args[0].name in reading.calls[n].targets)]  # fmt: skip
-        if not made or any((rate := m.keywords.get("lr")) is None or rate.literal in (1, 1.0)
+        if not made or any((rate := m.keywords.get("lr")) is None
+                           or evaluate.literals(reading, rate, m) & {1}
                            for m in made):  # fmt: skip
             continue
-        for function in functions_of(reading, given, call):
+        own = {m.keywords["lr"].name.rpartition(".")[2] for m in made} - {""}
+        for function in _lambdas(reading, given, call):
             returns = reading.function(function).returns
             given_rates = {m.keywords["lr"].literal for m in made} - {None}
-            if returns and any(_is_rate(v) or _holds(v, given_rates) for v in returns):
+            if returns and any(_is_rate(v, own) or _holds(v, given_rates) for v in returns):
                 name = reading.function(function).name
                 yield Match(call.span, f"{name}() returns a rate: LambdaLR multiplies by it")
+
+
+def _lambdas(reading: Training, given: Value, call: Call) -> Iterator[int]:
+    """The function of this file, also below `lambda step: rate(step, config)` and partial()."""
+    yield from functions_of(reading, given, call)
+    inner = given.items[0] if given.kind == "other" and not given.name and given.items else given
+    made = reading.calls[inner.call] if inner.kind == "call" else None
+    if made is None:
+        return
+    function = reading.target_function(made)
+    unit = any(made.keywords[k].literal == 1 for k in RATES & made.keywords.keys())
+    if inner is not given and function is not None and not unit:
+        yield function
+    if made.method == "partial" and made.args and not unit:
+        yield from functions_of(reading, made.args[0], made)
 
 
 def _holds(value: Value, rates: set[Scalar]) -> bool:
@@ -195,17 +212,17 @@ def _holds(value: Value, rates: set[Scalar]) -> bool:
     return any(part.literal in rates for part in flatten([value]) if part.kind == "literal")
 
 
-def _is_rate(value: Value) -> bool:
-    """A product with a rate that no rate divides."""
-    parts = list(flatten([value]))
+def _is_rate(value: Value, own: set[str]) -> bool:
+    """A product with a rate that no rate divides; `own`: what the optimizer's is named."""
+    parts, rates = list(flatten([value])), RATES | own
     if any(part.name in ("Div", "FloorDiv") and any(
-        set(each.name.rpartition(".")[2:]) & RATES for item in part.items[1:]
+        set(each.name.rpartition(".")[2:]) & rates for item in part.items[1:]
         for each in flatten([item])
     ) for part in parts):  # fmt: skip
         return False
     return any(
         part.name == "Mult" and any(
-            each.name.rpartition(".")[2] in RATES for item in part.items for each in flatten([item])
+            each.name.rpartition(".")[2] in rates for item in part.items for each in flatten([item])
         )
         for part in parts
     )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loss.rebuilt import loss_rebuilt
 from doctor.checks.script.outcomes import UNKNOWN, VIEWS, outcomes
 from doctor.checks.script.rule import Find, Match, Rule
 from doctor.checks.script.training import Training
@@ -191,33 +192,6 @@ def _is_output(reading: Training, value: Value, call: Call) -> bool:
             reading, Value("name", name=inner.receiver), inner
         )
     return reading.key(inner.name, inner.scope) in reading.trained_names
-
-
-REBUILT = ("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.Tensor",
-           "torch.autograd.Variable")  # fmt: skip
-
-
-def loss_rebuilt(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.backwards:
-        call = reading.calls[number]
-        name = reading.loss_name(call)
-        values = objects.last_definition(reading, name, call) if name else []
-        if not name and call.receiver_call >= 0:
-            name, values = "the loss", [Value("call", call=call.receiver_call)]
-        if values and all(_starts_graph(reading, each) for each in values):
-            message = f"{name} starts a graph of its own: nothing before it gets gradients"
-            yield Match(call.span, message)
-
-
-def _starts_graph(reading: Training, value: Value) -> bool:
-    if value.kind != "call":
-        return False
-    made = reading.calls[value.call]
-    wants = made.keywords.get("requires_grad")
-    if made.method == "requires_grad_" and made.receiver_call >= 0:
-        inner = reading.calls[made.receiver_call]
-        return inner.name in REBUILT or inner.method in ("detach", "item")
-    return made.name in REBUILT and wants is not None and wants.literal is True
 
 
 def _table(

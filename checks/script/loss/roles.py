@@ -10,6 +10,7 @@ from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 CRITICS = re.compile(r"critic|disc|^(?:self\.)?[CD]$|q_?net|qf\d?|^(?:self\.)?q\d?$", re.IGNORECASE)
@@ -62,15 +63,28 @@ def _triplets(reading: Training) -> Iterator[Match]:
     """TripletMarginLoss takes the anchor, the positive and the negative."""
     named = reading.methods("TripletMarginLoss", "triplet_margin_loss")
     for number, call in enumerate(reading.calls if named else ()):
-        if len(call.args) != 3:
+        values = [evaluate.argument(reading, call, k, p) for p, k in enumerate(ROLES)]
+        if any(value is None for value in values):
             continue
         made = objects.callee(reading, call)
         triplet = call.method == "triplet_margin_loss" or (
             made and all(m is not None and m.method == "TripletMarginLoss" for m in made)
         )
-        texts = [expanded(reading, value, call, 1) for value in call.args]
-        if triplet and re.search(r"\bneg", texts[1]) and re.search(r"\bpos", texts[2]) and number:
+        second, third = (_role(reading, value, call) for value in values[1:] if value is not None)
+        if triplet and (second, third) == ("neg", "pos") and number:
             yield Match(call.span, "the positive comes second, the negative third")
+
+
+ROLES = ("anchor", "positive", "negative")
+
+
+def _role(reading: Training, value: Value, call: Call) -> str:
+    """pos or neg, by the names that it is made of; "" where they say neither or both."""
+    for text in (render(reading, value), expanded(reading, value, call, 1)):
+        found = set(re.findall(r"(?<![a-z])(neg|pos)(?:atives?|itives?)?s?(?![a-z])", text.lower()))
+        if found:
+            return found.pop() if len(found) == 1 else ""
+    return ""
 
 
 def _mixed(reading: Training) -> Iterator[Match]:

@@ -6,31 +6,12 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.loss.vectors import ARITHMETIC, SAME, is_vector
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
-SAME = {
-    "float",
-    "to",
-    "cuda",
-    "cpu",
-    "double",
-    "contiguous",
-    "clone",
-    "astype",
-    "from_numpy",
-    "tensor",
-    "as_tensor",
-    "FloatTensor",
-    "Tensor",
-    "float32",
-    "numpy",
-}
-"""Calls that keep the shape."""
-ARITHMETIC = {"Add", "Sub", "Mult", "Div"}
-ELEMENTWISE = {"to_numpy", "log1p", "log", "sqrt"}
 DEPTH = 12
 
 
@@ -175,8 +156,11 @@ def _is_maximum(reading: Training, value: Value) -> bool:
 
 def _of_loader(reading: Training, name: str, scope: int, position: int, depth: int) -> bool:
     """A name that a loop over a loader of TensorDataset(x, y) binds last, and y is one column."""
-    for loop in reading.script.loops:
+    for each, loop in enumerate(reading.script.loops):
         if loop.scope != scope or name not in loop.targets or loop.iterable is None:
+            continue
+        inside = reading.by_loop.get(each, [])
+        if not inside or not inside[0] - 1 <= position <= inside[-1]:
             continue
         if loop.targets.index(name) != len(loop.targets) - 1 or len(loop.targets) < 2:
             return False
@@ -188,64 +172,28 @@ def _of_loader(reading: Training, name: str, scope: int, position: int, depth: i
             sets = evaluate.options(reading, data, call)
             made = [reading.calls[v.call] for v in sets if v.kind == "call"]
             return bool(made) and all(
-                m.method == "TensorDataset"
-                and len(m.args) > 1
-                and _is_vector(reading, m.args[-1], m, depth - 1)
-                for m in made
+                m.method == "TensorDataset" and _holds_vector(reading, m, depth - 1) for m in made
             )
     return False
 
 
-def _is_vector(reading: Training, value: Value, call: Call, depth: int) -> bool:
-    """Labels that no unsqueeze, reshape or [[...]] made two-dimensional."""
-    if not depth:
+def _holds_vector(reading: Training, made: Call, depth: int) -> bool:
+    """The last of TensorDataset(x, y), also of TensorDataset(*tensors_of(table))."""
+    position = reading.numbers[id(made)]
+    if len(made.args) > 1 and not made.unpacked:
+        return is_vector(reading, made.args[-1], made.scope, position, depth)
+    given = made.unpacked[0] if len(made.unpacked) == 1 and not made.args else Value("other")
+    call = reading.calls[given.call] if given.kind == "call" else None
+    function = reading.target_function(call) if call is not None else None
+    if function is None:
         return False
-    if value.kind == "name":
-        return _is_vector_named(reading, value.name, call, depth)
-    if value.kind == "item" and len(value.items) == 2 and value.items[1].kind in ("slice", "name"):
-        return _is_vector(reading, value.items[0], call, depth - 1)
-    made = reading.calls[value.call] if value.kind == "call" else None
-    if made is None:
-        parts = value.items if value.name in ARITHMETIC else ()
-        vectors = any(_is_vector(reading, each, call, depth - 1) for each in parts)
-        return vectors or _is_label_column(value)
-    if made.method == "pop" and len(made.args) == 1:
-        return isinstance(made.args[0].literal, str)
-    if made.method == "to_numpy" and made.receiver.endswith("]"):
-        return True
-    inner = objects.operand(made) if made.method in {*SAME, *ELEMENTWISE} else None
-    if made.name == "numpy.diff":
-        return True
-    return inner is not None and _is_vector(reading, inner, made, depth - 1)
-
-
-def _is_vector_named(reading: Training, name: str, call: Call, depth: int) -> bool:
-    if evaluate.is_parameter(reading, call.scope, name):
-        sites = [reading.calls[n] for n in reading.call_sites.get(call.scope, ())]
-        given = [evaluate.argument_of(reading, s, call.scope, name) for s in sites]
-        return bool(given) and all(
-            v is not None and _is_vector(reading, v, s, depth - 1)
-            for v, s in zip(given, sites, strict=True)
-        )
-    every = reading.assigned.get(reading.key(name, call.scope), ())
-    found = [each for each in every if each.position <= reading.numbers[id(call)]]
-    value = found[-1].value if found else Value("other")
-    made = reading.calls[value.call] if value.call >= 0 else call
-    if value.kind == "item" and made.method == "train_test_split":
-        index = value.items[-1].literal
-        return (
-            len(made.args) == 2
-            and index in (2, 3)
-            and (_is_vector(reading, made.args[1], made, depth - 1))
-        )
-    return _is_vector(reading, value, made, depth - 1)
-
-
-def _is_label_column(value: Value) -> bool:
-    """df["label"].values, or .values of it."""
-    inner = value.items[0] if value.kind == "other" and value.items else value
-    named = value.kind == "other" and value.name == "values"
-    return named and inner.kind == "item" and inner.name.endswith("]")
+    each = reading.function(function)
+    return bool(each.returns) and all(
+        value.kind == "list"
+        and len(value.items) > 1
+        and is_vector(reading, value.items[-1], function, position, depth)
+        for value, (position, _) in zip(each.returns, each.exits, strict=True)
+    )
 
 
 RULES = (

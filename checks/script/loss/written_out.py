@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import objects
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
@@ -146,22 +146,79 @@ def axes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """view() as if it were transpose()."""
     for n in reading.methods("view", "reshape"):
         call = reading.calls[n]
-        source = objects.operand(call)
-        if source is None or source.kind != "name" or call.name.startswith(("torch.", "numpy.")):
+        source = _same_order(reading, call)
+        if source is None or source.kind != "name" or call.unpacked:
             continue
-        given = call.args[0].items if len(call.args) == 1 else call.args
-        order = [_axis(reading, value, source.name) for value in given]
+        given = call.args[1:] if call.name.startswith("torch.") else call.args
+        given = given[0].items if len(given) == 1 else given
+        factors = [part for value in given for part in _factors(value)]
+        order = [_axis(reading, value, source.name, call) for value in factors]
         if len(order) > 2 and order != [*range(len(order))] and set(order) == {*range(len(order))}:
             message = f"{call.method}() keeps the order of the numbers: it does not exchange axes"
             yield Match(call.span, message)
 
 
-def _axis(reading: Training, value: Value, name: str) -> int | None:
-    """1 of x.size(1) and of x.shape[1]."""
-    found = re.fullmatch(
-        rf"{re.escape(name)}\.(?:size\((\d)\)|shape\[(\d)\])", render(reading, value)
+def _same_order(reading: Training, call: Call) -> Value | None:
+    """The tensor that is reshaped, below what leaves its axes as they are."""
+    if call.name.startswith("numpy."):
+        return None
+    source = objects.operand(call)
+    while source is not None and source.kind == "call":
+        inner = reading.calls[source.call]
+        if inner.method not in ("contiguous", "float", "clone", "detach"):
+            return source
+        source = objects.operand(inner)
+    return source
+
+
+def _factors(value: Value) -> Iterator[Value]:
+    """b and t of b * t."""
+    if value.kind == "other" and value.name == "Mult":
+        for each in value.items:
+            yield from _factors(each)
+    else:
+        yield value
+
+
+def _axis(reading: Training, value: Value, name: str, call: Call) -> int | None:
+    """1 of x.size(1), of x.shape[1], and of d after b, d, t = x.shape."""
+    held = _unpacked_axis(reading, value.name, name, call) if value.kind == "name" else None
+    if held is not None:
+        return held
+    written = expanded(reading, value, call, 1)
+    found = re.fullmatch(rf"{re.escape(name)}\.(?:size\((\d)\)|shape\[(\d)\])", written)
+    return int(found[1] or found[2]) if found and _unchanged(reading, name, value, call) else None
+
+
+def _unpacked_axis(reading: Training, size: str, name: str, call: Call) -> int | None:
+    number = reading.numbers[id(call)]
+    found = evaluate.definitions(reading, size, call.scope, number, call.arms)
+    if len(found) != 1 or found[0].scope != call.scope or not _unchanged(
+        reading, name, Value("name", name=size), call
+    ):  # fmt: skip
+        return None
+    made = found[0]
+    sizes = render(reading, made.value.items[0]) if made.value.items else ""
+    if sizes not in (f"{name}.size()", f"{name}.shape") and made.value.names != (f"{name}.shape",):
+        return None
+    together = [a for a in reading.script.assignments if a.span == made.span]
+    return together.index(made) if len(together) > 2 else None
+
+
+def _unchanged(reading: Training, name: str, size: Value, call: Call) -> bool:
+    """The tensor is the one whose shape was read: nothing was assigned to its name since."""
+    if size.kind != "name":
+        return True
+    number = reading.numbers[id(call)]
+    read = evaluate.definitions(reading, size.name, call.scope, number, call.arms)
+    own = [a for a in reading.script.assignments if a.target == name and a.scope == call.scope]
+    in_place = any(
+        each.receiver == name and each.method.endswith("_") and each.scope == call.scope
+        for each in reading.calls
     )
-    return int(found[1] or found[2]) if found else None
+    if not read or in_place or any(a.augmented for a in own):
+        return False
+    return not any(a.span.order > read[0].span.order and a.position <= number for a in own)
 
 
 RULES = (
@@ -193,7 +250,10 @@ RULES = (
         find=axes,
         why="view() and reshape() keep the order of the numbers and cut them into other rows: each "
         "row of the result mixes several rows of the tensor.",
-        fires=("x.view(x.size(0), x.size(2), x.size(1))",),
+        fires=(
+            "x.view(x.size(0), x.size(2), x.size(1))",
+            "b, d, t = x.shape, and x.reshape(b, t, d)",
+        ),
         fix="x.transpose(1, 2), or permute() with the axes in their new order.",
         sources=("torch-tensor-docs",),
         needs=("view", "reshape"),

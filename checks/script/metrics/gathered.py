@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
@@ -23,6 +24,40 @@ def not_gathered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     if not reading.mentions("gather", "reduce", "process_id", "num_process", "torchmetrics"):
         yield from _own_share(reading, prepared | (_sampled(reading) if not prepared else set()))
     yield from _not_synchronized(reading)
+    yield from _stops_apart(reading)
+
+
+COLLECTIVE = re.compile(r"gather|broadcast|reduce(?!lronplateau)|sync_(?!batch)|synchronize_|"
+                        r"torchmetrics")  # fmt: skip
+STOP = re.compile(r"stop|patience|exhausted|early|no_improve|bad_", re.IGNORECASE)
+
+
+def _stops_apart(reading: Training) -> Iterator[Match]:
+    """Each process leaves the loop by the metric of its own share: the others wait for it."""
+    shares = _sampled(reading) if reading.methods("DistributedSampler") else set()
+    if not shares or any(COLLECTIVE.search(n.casefold()) for n in reading.script.identifiers):
+        return
+    for call in reading.calls:
+        function = reading.target_function(call) if call.loops and call.targets else None
+        over = {v.name for v in (*call.args, *call.keywords.values())} & shares
+        if function is None or not over or not reading.backward_numbers.isdisjoint(
+            calls_reached(reading, reading.scope_calls(function))
+        ):  # fmt: skip
+            continue
+        for n in reading.by_loop.get(call.loops[-1], ()):
+            each = reading.calls[n]
+            given = {v.name for v in each.args} & set(call.targets)
+            owner = each.receiver or each.name
+            stops = any(
+                branch.guard and branch.test is not None and STOP.search(branch.test.text)
+                and owner in {name.rpartition(".")[0] or name for name in (
+                    branch.test.name, *branch.test.names)}
+                for branch in reading.script.branches
+            )  # fmt: skip
+            if given and stops and each.scope == call.scope:
+                message = f"each process stops by the {given.pop()} of its own share"
+                yield Match(each.span, f"{message}: the others wait for it", "fail")
+                return
 
 
 def _own_share(reading: Training, loaders: set[str]) -> Iterator[Match]:
@@ -74,8 +109,20 @@ def _sampled(reading: Training) -> set[str]:
         if made and all(
             v.kind == "call" and reading.calls[v.call].method == "DistributedSampler" for v in made
         ):
-            found |= set(call.targets)
+            found |= set(call.targets) or _assigned_of(reading, n)
     return found
+
+
+def _assigned_of(reading: Training, number: int) -> set[str]:
+    """The names that callers give to what a function of this file returns."""
+    function = reading.calls[number].scope
+    returns = reading.function(function).returns if function else ()
+    sites = [reading.calls[n] for n in reading.call_sites.get(function, ())]
+    if len(returns) != 1:
+        return set()
+    parts = returns[0].items if returns[0].kind == "list" else returns
+    places = [n for n, part in enumerate(parts) if part.kind == "call" and part.call == number]
+    return {site.targets[n] for site in sites for n in places if len(site.targets) == len(parts)}
 
 
 def _kept_repeats(reading: Training, prepared: set[str]) -> Iterator[Match]:
@@ -140,10 +187,13 @@ RULES = (
             "gather() of predictions in place of gather_for_metrics(), and nothing cut off",
             "self.log() of validation_step without sync_dist, and a Trainer of Lightning with "
             "several devices",
+            "each process stops early by the metric of its share of a DistributedSampler (a "
+            "failure)",
         ),
         fix="Pass what accelerator.gather_for_metrics((predictions, labels)) returns; all_reduce "
         "counts; call self.log(..., sync_dist=True).",
         needs=("Accelerator", "DistributedSampler", "LightningModule"),
+        errors=("each process stops early by the metric of its own share",),
         sources=("accelerate-226", "accelerate-574", "lightning-hardware-agnostic"),
     ),
 )

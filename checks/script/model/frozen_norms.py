@@ -2,14 +2,96 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from doctor.checks.script import objects
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
+NORMED = re.compile(r"(?:wide_)?res(?:net|next)|densenet|mobilenet|efficientnet|regnet|inception|"
+                    r"googlenet|shufflenet|mnasnet|vgg\d+_bn")  # fmt: skip
+"""Networks of torchvision and timm with batch norms, by their names."""
 
-def norms_thaw(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+
+def of_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from norms_thaw(reading)
+    yield from _frozen_whole(reading)
+
+
+def _frozen_whole(reading: Training) -> Iterator[Match]:
+    """backbone.train(), where no parameter of the backbone trains, and its norms follow batches."""
+    frozen = set(_frozen_names(reading))
+    for number in reading.methods("train") if frozen else ():
+        call = reading.calls[number]
+        key = reading.key(call.receiver, call.scope)
+        if key not in frozen or call.keywords or any(v.literal is not True for v in call.args):
+            continue
+        others = [reading.calls[n] for n in reading.methods("eval")]
+        again = any(reading.key(c.receiver, c.scope) == key and c.span.order > call.span.order
+                    and c.scope == call.scope for c in others)  # fmt: skip
+        if not again and _has_norms(reading, call.receiver, call.scope, number):
+            message = f"no weight of {call.receiver} trains, and its batch norms follow each batch"
+            yield Match(call.span, f"{call.name}(): {message}")
+
+
+def _frozen_names(reading: Training) -> Iterator[tuple[object, str]]:
+    """Parts of a model, all of whose parameters are frozen, and none again trained or replaced."""
+    thawed = any(
+        a.target.endswith(".requires_grad") and a.value.literal is not False
+        for a in reading.script.assignments
+    ) or any(
+        not reading.calls[n].args or reading.calls[n].args[0].literal is not False
+        for n in reading.methods("requires_grad_")
+    )
+    for each in reading.script.assignments if not thawed else ():
+        loop = reading.script.loops[each.loops[-1]] if each.loops else None
+        over = loop.iterable if loop is not None else None
+        made = reading.calls[over.call] if over is not None and over.kind == "call" else None
+        if made is None or made.method != "parameters" or each.arms or loop is None:
+            continue
+        if each.target == f"{loop.target}.requires_grad" and made.receiver:
+            yield reading.key(made.receiver, made.scope)
+    for n in reading.methods("requires_grad_") if not thawed else ():
+        call = reading.calls[n]
+        if call.receiver and not call.loops and not call.arms:
+            yield reading.key(call.receiver, call.scope)
+
+
+def _has_norms(reading: Training, name: str, scope: int, number: int) -> bool:
+    """A network with batch norms whole, and nothing of it is replaced by a new layer."""
+    owner = reading.key(name, scope)
+    if any(
+        reading.key(a.target.rpartition(".")[0], a.scope) == owner
+        for a in reading.script.assignments
+        if "." in a.target and not a.target.endswith((".eval", ".training"))
+    ):
+        return False
+    made = [m for m in objects.makers(reading, Value("name", name=name), scope, number)]
+    return bool(made) and all(m is not None and _is_normed(reading, m) for m in made)
+
+
+def _is_normed(reading: Training, made: Call) -> bool:
+    """models.resnet50(), timm.create_model("resnet50"), or a Sequential of its children."""
+    names = [str(v.literal) for v in made.args[:1]] if made.method == "create_model" else []
+    if made.name.startswith("torchvision.models.") or names:
+        return any(NORMED.match(name) for name in names or [made.method])
+    if made.method != "Sequential":
+        return False
+    inner = [reading.calls[n] for v in (*made.args, *made.unpacked) for n in v.calls]
+    inner = [c for c in inner if c.method in ("children", "named_children") and c.receiver]
+    return any(
+        each is not None and _is_normed(reading, each)
+        for c in inner
+        for each in objects.makers(
+            reading, Value("name", name=c.receiver), c.scope, reading.numbers[id(c)]
+        )
+    )
+
+
+def norms_thaw(reading: Training) -> Iterator[Match]:
     """eval() of single layers, once, and a train() of the whole model in the loop after it."""
     if reading.functions_by_name.get("train") or reading.functions_by_name.get("_freeze"):
         return
@@ -45,12 +127,15 @@ RULES = (
         slug="frozen-norms-thaw",
         title="Batch norms that are frozen stay frozen",
         severity="warn",
-        find=norms_thaw,
+        find=of_frozen,
         why="model.train() sets the mode of every layer, also of norms that eval() froze once: "
         "their statistics then follow small batches.",
-        fires=("eval() of each norm before the loop, and model.train() in it",),
+        fires=(
+            "eval() of each norm before the loop, and model.train() in it",
+            "backbone.train() of a network with batch norms whose parameters are all frozen",
+        ),
         fix="Freeze the norms after every model.train(), or override train() of the module.",
-        needs=("eval",),
+        needs=("eval", "train"),
         sources=("torch-train-mode",),
     ),
 )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from doctor.checks.script.rule import Rule
-from doctor.checks.script.saving import restored, resuming
+from doctor.checks.script.saving import contents, restored, resuming
 
 RULES: tuple[Rule, ...] = (
+    *contents.RULES,
     *restored.RULES,
     *resuming.RULES,
 )

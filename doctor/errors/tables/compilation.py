@@ -125,7 +125,7 @@ ROWS = (
         messages=(
             r"Unknown CUDA arch",
             r"torch\._dynamo\.exc\.(?:BackendCompilerFailed|InternalTorchDynamoError|Unsupported|"
-            r"FailOnRecompileLimitHit|TorchRuntimeError)|triton\.compiler\.errors\.\w{1,40}",
+            r"FailOnRecompileLimitHit)|triton\.compiler\.errors\.\w{1,40}",
             r"torch\._inductor\.exc\.\w{1,60}",
             r"Error building extension '\w{1,100}'|Ninja is required to load C\+\+ extensions",
             r"OutOfResources: out of resource: shared memory|PassManager::run failed",

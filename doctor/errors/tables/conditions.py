@@ -138,9 +138,8 @@ ROWS = (
         id="no-batch-formed",
         messages=(
             r"Num examples = 0\b|Total optimization steps = 0\b",
-            r"(?:data_?loader_len|steps_per_epoch|total_num_steps|num_(?:training_|train_)?"
-            r"(?:batches|steps|samples|examples)|(?:train|training)[ _](?:samples|examples|batches|"
-            r"steps)|(?:dataset|dataloader)[ _](?:size|len|length))['\"]?(?: after \w{1,20})?"
+            r"(?:data_?loader_len|steps_per_epoch|total_num_steps|num_batches|num_train_examples|"
+            r"num_train_samples|dataset_size|dataset_length)['\"]?(?: after \w{1,20})?"
             r"\s?[:=]\s?0(?![.\d])",
         ),
         examples=(
@@ -160,10 +159,10 @@ ROWS = (
     Cause(
         id="optimizer-not-restored",
         messages=(
-            r"optimizer (?:state )?(?:was |is )?not (?:found|loaded|restored|in the checkpoint)|"
-            r"(?:fresh|new) optimizer\b|[Nn]o optimizer state|(?:without|not loading|skipping) "
-            r"(?:the )?optimizer|unable to load optimizer|optimizer\.pt (?:not found|is missing)|"
-            r"no_load_optim\s?\.{2,60} True",
+            r"optimizer state(?: was| is)? not (?:found|loaded|restored|in the checkpoint)|fresh "
+            r"optimizer\b|[Nn]o optimizer state|without optimizer state|skipping optimizer state|"
+            r"unable to load optimizer|optimizer\.pt (?:not found|is missing)|no_load_optim\s?"
+            r"\.{2,60} True",
         ),
         examples=("optimizer state not found in the checkpoint, starting with a fresh optimizer",),
         why="The run continued from a checkpoint without the state of its optimizer: the moments "
@@ -255,7 +254,7 @@ ROWS = (
             r"Running tokenizer on (?:\w{1,20} )?dataset|Tokenizing (?:\w{1,20} )?dataset|"
             r"Generating (?:train|validation|test) split",
             r"\b(?:Map|Filter|[A-Z]\w{4,20}ing)\b[^|\n]{0,60}: {1,4}\d{1,2}%\|[^\n]{0,160}"
-            r"\[(?:[1-9]\d:\d\d|\d{1,3}:\d\d:\d\d)<[^\n]{0,40}(?:examples|samples)/s",
+            r"\[(?:[1-9]\d:\d\d|\d{1,3}:\d\d:\d\d)<[^\n]{0,40}examples/s",
         ),
         examples=(
             "Map:  56%|#####6    | 119600/212000 [29:11<22:30, 66.49 examples/s]",

@@ -199,7 +199,6 @@ ROWS = (
     ),
     Cause(
         id="file-locked",
-        refines=("process-limit",),
         errors=("BlockingIOError", "OSError"),
         messages=(r"[Uu]nable to (?:lock|synchronously open) file|unable to lock file",),
         examples=(

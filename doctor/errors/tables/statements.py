@@ -164,6 +164,7 @@ ROWS = (
             r"Template \w{1,40} does not exist",
         ),
         examples=(
+            "ValueError: Template qwen3 does not exist.",
             "MisconfigurationException: Invalid type provided for checkpoint_callback: Expected "
             "bool",
             "yaml.scanner.ScannerError: mapping values are not allowed here",

@@ -55,6 +55,8 @@ def test_the_example_of_the_contract_trains(own: Own) -> None:
         "Net(), batch(), lambda outputs, batch: outputs['loss'] + 0 * batch['x'].sum()",
         "nn.Linear(8, 8), batch()['x'], lambda recon, batch: (recon - batch).pow(2).mean()",
         "{'model': Net(), 'batch': [batch()].__iter__()}",
+        "{'model': Net(), 'loader': [batch(), batch(), batch()]}",
+        "Net(), [tuple(batch().values()), tuple(batch().values()), tuple(batch().values())]",
         "{'module': Net(), 'data': batch(), 'loss_fn': None}",
         "with_optimizer(Net(), batch(), None)",
         "with_optimizer(Net(), batch())",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
@@ -10,11 +9,16 @@ import torch
 from ..foreign import Foreign, containers, observing
 from . import rows
 from .documents import host
-from .relations import Relations
+from .relations import Relations, relation
 from .targets import Source, as_batch, size
 
-SAMPLES, SECONDS = 64, 2.0
+SAMPLES = 64
 NAMES = ("boxes", "bbox", "bboxes")
+TARGET = {"boxes", "labels", "image_id", "area", "iscrowd"}
+"""The fields of a target as torchvision's references make it."""
+LEAST_IMAGES, LEAST_BOXES, CORNER = 24, 64, 0.7
+"""Images and boxes of which one should reach beyond this share of width and height. Our own
+numbers."""
 SLACK = 0.02
 """Of the image's size, by which a box may leave it. Our own number."""
 
@@ -26,12 +30,11 @@ def of_samples(source: Source, module: Foreign) -> Optional[Dict[str, Any]]:
     if not count or not observing.has(dataset, "__getitem__"):
         return None
     stated = "the model" if is_detector(module) else ""
-    deadline = time.monotonic() + SECONDS
     boxes = turned = outside = 0
     target_form = False
     for index in range(0, count, -(-count // SAMPLES)):
         found = sample_of(dataset[index])
-        if found is None or time.monotonic() > deadline:
+        if found is None:
             break
         stated = stated or found[2]
         at, limit = found[0], found[1]
@@ -53,14 +56,33 @@ def backgrounds(source: Source, module: Foreign) -> List[Dict[str, Any]]:
     count = size(dataset) or 0
     if not count or not is_detector(module):
         return []
-    relations, deadline = Relations(), time.monotonic() + SECONDS
+    relations = Relations()
     for index in range(0, count, -(-count // SAMPLES)):
         named = containers.tensors(as_batch(dataset[index]))
         labels = next((e for n, e in named.items() if n.split(".")[-1] == "labels"), None)
-        if labels is None or labels.is_floating_point() or time.monotonic() > deadline:
+        if labels is None or labels.is_floating_point():
             break
         relations.count("background class", bool((labels == 0).any()), index)
     return relations.records()
+
+
+def in_a_corner(source: Source) -> List[Dict[str, Any]]:
+    """Where no box of many images reaches the right or the lower part: they fit a smaller image."""
+    dataset = rows.dataset_of(source)
+    count = size(dataset) or 0
+    if not count or not observing.has(dataset, "__getitem__"):
+        return []
+    reach, boxes, images = torch.zeros(2), 0, 0
+    for index in range(0, count, -(-count // SAMPLES)):
+        found = sample_of(dataset[index])
+        if found is None or bool((found[0][:, 2:] <= found[0][:, :2]).any()):
+            return []  # no corners
+        if len(found[0]):
+            reach = torch.maximum(reach, (found[0].view(-1, 2, 2).amax((0, 1)) / found[1]))
+            boxes, images = boxes + len(found[0]), images + 1
+    if images < LEAST_IMAGES or boxes < LEAST_BOXES or float(reach.max()) > CORNER:
+        return []
+    return [relation("boxes in a corner", 1, 1, (), (), (boxes, *reach.tolist()))]
 
 
 def is_detector(module: Foreign) -> bool:
@@ -81,7 +103,10 @@ def sample_of(sample: Foreign) -> Optional[Tuple[torch.Tensor, torch.Tensor, str
         limit = torch.ones(2)
     form = str(observing.attribute(found, "format", "")).upper()
     last = {name.split(".")[-1] for name in named}
-    return made, limit, "their format" if form.endswith("XYXY") else "", {"boxes", "labels"} <= last
+    stated = "their format" if form.endswith("XYXY") else ""
+    if last >= TARGET and float(limit.max()) > 1:
+        stated = stated or "the form of their target, torchvision's,"
+    return made, limit, stated, {"boxes", "labels"} <= last
 
 
 def leaves(boxes: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:

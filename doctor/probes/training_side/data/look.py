@@ -20,6 +20,7 @@ from . import (
     files,
     finite_rows,
     held_tokenizer,
+    joined,
     keeper,
     numbering,
     offsets,
@@ -27,17 +28,18 @@ from . import (
     pace,
     reading,
     rows,
+    shared,
+    sounds,
     split_look,
     targets,
     two_splits,
     vocabulary,
+    weighing,
     written_rows,
 )
 
 HANG_SECONDS = 60.0
 """In which the loader delivers no batch."""
-COMPARED = 3.0
-"""Times --sample-time in which the rows of a split are compared."""
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
@@ -59,7 +61,9 @@ def main(text: str) -> None:
     request = json.loads(text)
     os.environ.update(OFFLINE)
     keeper.keep()
-    Look(request).run()
+    look = Look(request)
+    look.sounds = sounds.Opened()
+    look.run()
     sys.stdout.flush()
     os._exit(0)  # threads and workers of the user's code do not hold it
 
@@ -75,6 +79,7 @@ class Look:
         self.batches: Dict[str, List[Foreign]] = {}
         """The first ones of each split."""
         self.sending = threading.Lock()
+        self.sounds: Optional[sounds.Opened] = None
 
     def run(self) -> None:
         try:
@@ -113,13 +118,20 @@ class Look:
             return
         if other is not None:
             note(numbering=observing.attempt(lambda: numbering.of_splits(train, other), None))
-        seconds = COMPARED * float(self.request["seconds"])
+        seconds = float(self.request["seconds"])
         with wire.stage("compare rows"):
             try:
                 written = written_rows.WrittenRows()
-                finite = finite_rows.FiniteRows(train)
-                content = rows.read(train, seconds, written.add if train.by_row else finite.add)
+                finite, pairs = finite_rows.FiniteRows(train), joined.Joined()
+                add = written.add if train.by_row else finite.add
+
+                def each(row: Foreign, number: int) -> None:
+                    add(row, number)
+                    pairs.add(row, number)
+
+                content = rows.read(train, seconds, each)
                 found = written.records(content.complete) + finite.records()
+                found += observing.attempt(pairs.records, [])
                 note(relations=found)
                 broken = observing.attribute(train.items, "broken")
                 note(repeats=rows.repeats(content), broken=named(broken) if broken else None)
@@ -147,6 +159,7 @@ class Look:
             lambda: two_splits.windows(train, other),
         )
         each = [observing.attempt(look, None) for look in looks]
+        found += observing.attempt(lambda: shared.of_splits(train, other), [])
         return found + [one for one in each if one is not None]
 
     def _read_vocabulary(self) -> None:
@@ -172,6 +185,8 @@ class Look:
             for batch in look.reading.batches_of(self.request["samples"], self.request["seconds"]):
                 look.add(batch)
         measured = source.name == "train" and self.opened.module is not None
+        if source.name == "train":
+            look.more += self._of_train(source)
         if measured and look.batches:
             assert self.opened.module is not None
             assert self.opened.loss is not None
@@ -180,7 +195,7 @@ class Look:
             look.classes = observing.attempt(
                 lambda: output_classes.beyond(module, loss, look.batches), None
             )
-            look.more = observing.attempt(
+            look.more += observing.attempt(
                 lambda: output_classes.broadcast(module, loss, look.batches[0]), []
             )
             if look.inputs.samples:
@@ -195,6 +210,13 @@ class Look:
             self.split = None
         if measured:
             self._measure(look)
+
+    def _of_train(self, source: targets.Source) -> List[Dict[str, Any]]:
+        """What the target holds beside its batches: weights, and files of sound."""
+        found = observing.attempt(lambda: weighing.of_target(self.opened, source), [])
+        code = code_of(self.request)
+        found += observing.attempt(lambda: sounds.of_source(source, self.sounds, code), [])
+        return found
 
     def _measure(self, look: split_look.SplitLook) -> None:
         """Where the loss reads its labels."""
@@ -220,6 +242,15 @@ class Look:
                     wire.send(note={"split": look.record()})
                     wire.send(answer={"done": True})
                     os._exit(0)
+
+
+def code_of(request: Dict[str, Any]) -> str:
+    """The text of the file of a factory."""
+    try:
+        with open(request.get("file") or "", encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 def note(**fields: Foreign) -> None:

@@ -104,6 +104,7 @@ class Mixing:
             "named": self.named,
             "class_is_trained": self.class_is_trained,
             "single": single,
+            "runs": runs(self.batches),
             "drawn": drawn,
             "own_order": own_order,
             "kinds": len(self.kinds),
@@ -133,6 +134,12 @@ def single_class(batches: List[List[int]]) -> Tuple[int, float]:
         for count in counts.values():
             expected += math.prod(max(0, count - i) / (samples - i) for i in range(size))
     return sum(len(set(each)) == 1 for each in several), expected
+
+
+def runs(batches: List[List[int]]) -> int:
+    """Stretches of samples of one class, in the order of the batches."""
+    each = [one for batch in batches for one in batch]
+    return sum(n == 0 or each[n - 1] != one for n, one in enumerate(each))
 
 
 def has_own_order(samplers: Iterable[Foreign]) -> bool:

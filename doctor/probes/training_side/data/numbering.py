@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Dict, Optional
 
 from ..foreign import Foreign, observing
-from . import rows
 from .targets import Source, size
 
 MOST = 1_000_000
@@ -17,7 +16,7 @@ DEPTH = 4
 def of_splits(train: Source, other: Source) -> Optional[Dict[str, Any]]:
     """The record Numbering of the first one that differs, or of the last one that agrees; None
     where the datasets have none of one name."""
-    ours, theirs = (_numberings(rows.dataset_of(each)) for each in (train, other))
+    ours, theirs = (_numberings(held_by(each)) for each in (train, other))
     record: Optional[Dict[str, Any]] = None
     for name in sorted(set(ours) & set(theirs)):
         one, two = ours[name], theirs[name]
@@ -35,6 +34,11 @@ def of_splits(train: Source, other: Source) -> Optional[Dict[str, Any]]:
             key = moved[0]
             return {**record, "example": key[:60], "numbers": (one[key], two[key])}
     return record
+
+
+def held_by(source: Source) -> Foreign:
+    """The dataset itself: an ImageFolder is read as a list of its files elsewhere."""
+    return observing.attribute(source.items, "dataset") if source.kind == "loader" else source.items
 
 
 def _numberings(dataset: Foreign) -> Dict[str, Dict[str, int]]:

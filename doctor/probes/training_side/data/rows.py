@@ -21,8 +21,13 @@ NUMBERS = ("id", "idx", "index", "uuid", "guid", "row_id", "_id", "length", "att
 """Columns that do not make two rows different samples."""
 MOST_ROWS = 1_000_000
 """Rows of a split that are remembered: some 150 MB."""
-MOST_LEFT_OUT, SECONDS = 512, 5.0
-"""Rows that a filter left out whose labels are read, and for how long at most."""
+ROWS_A_SECOND, VALUES_A_SECOND = 2_000, 40_000_000
+"""What --sample-time stands for where the user's code makes each row: counts, so that a slow
+machine compares the same rows. Our own numbers."""
+PATIENCE = 4.0
+"""Times that time, after which reading ends in any case."""
+MOST_LEFT_OUT = 512
+"""Rows that a filter left out whose labels are read."""
 SHORT = 16
 """Characters or numbers below which equal samples are no surprise."""
 FRACTION = 4
@@ -45,6 +50,7 @@ class Row(NamedTuple):
     label: Optional[str]
     telling: bool
     """Long enough, so that an equal one is no chance."""
+    values: int = 0
 
 
 class Content:
@@ -97,16 +103,42 @@ class Content:
         return self.short >= LEAST_SHORT and self.short_repeated <= 0.01 * self.short
 
 
+class Budget:
+    """How much of a split is read."""
+
+    def __init__(self, dataset: Foreign, seconds: float) -> None:
+        made = not is_table(dataset)
+        self.rows = min(MOST_ROWS, int(ROWS_A_SECOND * seconds)) if made else MOST_ROWS
+        self.values = int(VALUES_A_SECOND * seconds) if made else None
+        self._end = time.monotonic() + PATIENCE * seconds
+
+    def spent(self, row: Optional[Row], number: int) -> bool:
+        """Whether this row, of that number, is the last one."""
+        if self.values is not None and row is not None:
+            self.values -= row.values
+        empty = self.values is not None and self.values < 0
+        return (
+            number + 1 >= self.rows or empty or (not number % 64 and time.monotonic() > self._end)
+        )
+
+
+def is_table(dataset: Foreign) -> bool:
+    """Whether its rows lie ready: those of a file, a table, tensors, or a list."""
+    dataset = observing.attribute(dataset, "dataset", dataset)
+    ready = any(observing.has(dataset, name) for name in ("again", "column_names", "tensors"))
+    return ready or (isinstance(dataset, list) and not _is_file(dataset[0] if dataset else None))
+
+
 def read(
     source: Source, seconds: float, each: Optional[Callable[[Foreign, int], None]] = None
 ) -> Content:
-    """The content of as many rows as the time allows; `each` gets a row and its number."""
+    """The content of as many rows as the budget allows; `each` gets a row and its number."""
     content = Content()
-    deadline = time.monotonic() + seconds
     dataset = dataset_of(source)
     if dataset is None:
         content.untold = "the loader has no dataset whose rows can be read one by one"
         return content
+    budget = Budget(dataset, seconds)
     for number, value in enumerate(values_of(dataset)):
         if number < 2 and _is_random(dataset, number, value):
             content.untold = "a row differs when it is read again, as with random augmentation"
@@ -116,9 +148,8 @@ def read(
         row = row_of(value)
         content.blank += row is None
         content.add(row or Row(b"", None, False))  # of a file, an empty row among others
-        if content.is_blank or content.rows >= MOST_ROWS:
-            break
-        if not number % 64 and time.monotonic() > deadline:
+        if content.is_blank or budget.spent(row, number):
+            content.complete = content.rows == size(dataset)
             break
     else:
         content.complete = True
@@ -152,12 +183,10 @@ def dropped(source: Source) -> int:
     kept = set(listed.column(0).to_pylist())
     left_out = [n for n in range(table.num_rows) if n not in kept]
     looked = left_out[:: -(-len(left_out) // MOST_LEFT_OUT) or 1]
-    labels, deadline = table.column("labels"), time.monotonic() + SECONDS
+    labels = table.column("labels")
     found = 0
     for number in looked:
         found += all(each == -100 for each in labels[number].as_py())
-        if time.monotonic() > deadline:
-            return 0
     return found * len(left_out) // max(1, len(looked))
 
 
@@ -213,7 +242,7 @@ def row_of(value: Foreign) -> Optional[Row]:
     if not length:
         return None
     named = str(_plain(label)) if is_class(label) else None
-    return Row(digest.digest(), named, length >= SHORT)
+    return Row(digest.digest(), named, length >= SHORT, length)
 
 
 def is_class(value: Foreign) -> bool:
@@ -306,7 +335,7 @@ def overlap(train: Content, other: Source, seconds: float) -> Tuple[Dict[str, An
     if dataset is None:
         reason = "the loader of the other split has no dataset whose rows can be read"
         return {"type": "Unknown", "reason": reason}, classes
-    deadline = time.monotonic() + seconds
+    budget = Budget(dataset, seconds)
     rows = telling = shared = 0
     pairs: List[List[int]] = []
     for number, value in enumerate(values_of(dataset)):
@@ -320,7 +349,7 @@ def overlap(train: Content, other: Source, seconds: float) -> Tuple[Dict[str, An
             if first is not None and train.counts.get(row.content, 1) < COMMON:
                 shared += 1
                 pairs += [[first, number]] if len(pairs) < PAIRS else []
-        if rows >= MOST_ROWS or (not number % 64 and time.monotonic() > deadline):
+        if budget.spent(row, number):
             break
     record = {
         "type": "Overlap",

@@ -9,9 +9,12 @@ from . import (
     agreement,
     boxes,
     chats,
+    codes,
     documents,
     given,
+    graphs,
     inputs,
+    interactions,
     label_maps,
     labels,
     markers_held,
@@ -71,6 +74,8 @@ class SplitLook:
         self.maps = label_maps.LabelMaps()
         self.texts = row_texts.RowTexts()
         self.given = given.Given()
+        self.codes = codes.Codes()
+        self.in_batch = interactions.InBatch()
         self.places = places.Places(vocabulary, module)
         self.token_places = token_places.TokenPlaces(vocabulary.pad)
         self.relations = relations.Relations()
@@ -93,6 +98,8 @@ class SplitLook:
         observing.attempt(lambda: self.agreement.add(batch, tokens, row), None)
         observing.attempt(lambda: self.given.add(batch, tokens is not None, row), None)
         observing.attempt(lambda: self.places.add(batch, tokens, row), None)
+        observing.attempt(lambda: self.codes.add(batch), None)
+        observing.attempt(lambda: self.in_batch.add(batch, row), None)
         if self.source.by_row:
             self.texts.add(raw, row)
         if tokens is None or tokens.foreign_labels:
@@ -144,12 +151,17 @@ class SplitLook:
 
     def _relations(self, record: Dict[str, Any]) -> List[Dict[str, Any]]:
         found = self.relations.records() + self.more
-        looks = [self.given.records, self.places.records]
+        looks = [self.given.records, self.places.records, self.codes.records]
+        looks += [self.in_batch.records]
+        looks += [lambda: interactions.negatives(self.source, self.batches[0])]
         looks += [lambda: passes.of_source(self.source)]
         looks += [lambda: self.token_places.records(self.documents, self.vocabulary)]
         looks += [lambda: row_seeds.of_source(self.source)] if self.source.name == "train" else []
         looks += [lambda: paired_files.of_source(self.source)]
         looks += [lambda: boxes.backgrounds(self.source, self.module)]
+        looks += [lambda: boxes.in_a_corner(self.source)]
+        looks += [lambda: graphs.of_batches(self.batches)]
+        looks += [lambda: turns.points(self.source)] if self.source.name == "train" else []
         counted = record["labels"] or {}
         if self.documents and counted.get("unlabelled") == counted.get("documents"):
             each = self.documents

@@ -151,7 +151,8 @@ def _of_tuple(items: List[Foreign]) -> Opened:
         loss = losses.bound(items[2] if len(items) > 2 else None)
         if isinstance(items[1], (tuple, list)) and _are_tensors(items[1]):  # one batch
             return Opened([Source("train", "loader", [items[1]])], items[0], loss)
-        return Opened([source("train", items[1])], items[0], loss)
+        criterion = items[2] if len(items) > 2 else None
+        return Opened([source("train", items[1])], items[0], loss, criterion=criterion)
     if len(items) == 2 and _is_data(items[0]):
         if _is_data(items[1]):
             return Opened([source("train", items[0]), source("eval", items[1])])

@@ -3,7 +3,6 @@ drawn several times, and the draws of each compared."""
 
 from __future__ import annotations
 
-import time
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
@@ -12,13 +11,18 @@ from ..foreign import Foreign, containers
 from . import label_maps, rows, views
 from .documents import host
 from .inputs import image_of
+from .relations import relation
 from .targets import Source, as_batch, size
 
-SAMPLES, DRAWS, SECONDS = 6, 6, 3.0
+SAMPLES, DRAWS = 6, 6
 BOXES = ("boxes", "bbox", "bboxes", "keypoints")
 ALIKE, CLEARLY = 0.9, 0.1
 """Correlation of a draw with the turned one, and how much more than with the draw as it is. Our own
 numbers."""
+POINTS = ("keypoints", "kpts", "joints", "landmarks")
+COCO = (0, 2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 12, 11, 14, 13, 16, 15)
+"""The place of the other side of each of COCO's points of a body."""
+CLOSE, LEAST_TURNED = 1e-3, 5
 FLIPS: Tuple[Tuple[int, ...], ...] = ((-1,), (-2,), (-2, -1))
 
 Drawn = Tuple[torch.Tensor, torch.Tensor]
@@ -30,13 +34,12 @@ def of_samples(source: Source) -> Dict[str, Any]:
     count = size(dataset) or 0
     if not hasattr(dataset, "__getitem__") or not count:
         return {}
-    deadline = time.monotonic() + SECONDS
     turned = followed = 0
     for index in range(0, count, -(-count // SAMPLES)):
         draws: List[Drawn] = []
         for _ in range(DRAWS):
             drawn = draw(dataset[index])
-            if drawn is None or time.monotonic() > deadline:
+            if drawn is None:
                 return {"turned": turned, "followed": followed}
             draws.append(drawn)
         for first, other in ((draws[n], draws[n + 1]) for n in range(DRAWS - 1)):
@@ -45,6 +48,41 @@ def of_samples(source: Source) -> Dict[str, Any]:
                 turned += 1
                 followed += not torch.equal(first[1], other[1])
     return {"turned": turned, "followed": followed}
+
+
+def points(source: Source) -> List[Dict[str, Any]]:
+    """Draws whose image is mirrored, and whose 17 points of a body are, too, each in its own place:
+    the left hand is then at the right one's."""
+    dataset = rows.dataset_of(source)
+    count = size(dataset) or 0
+    if not hasattr(dataset, "__getitem__") or not count:
+        return []
+    turned = kept = 0
+    for index in range(0, count, -(-count // SAMPLES)):
+        draws = [drawn_points(dataset[index]) for _ in range(DRAWS)]
+        for one, other in ((draws[n], draws[n + 1]) for n in range(DRAWS - 1)):
+            if one is None or other is None:
+                return []
+            if flip_between(one[0], other[0]) == (-1,) and not torch.equal(one[1], other[1]):
+                sums = one[1] + other[1]
+                swapped = one[1] + other[1][list(COCO)]
+                alike = [float(each.max() - each.min()) < CLOSE for each in (sums, swapped)]
+                turned += 1
+                kept += alike[0] and not alike[1]
+    told = turned >= LEAST_TURNED and kept == turned
+    return [relation("points not swapped", 1, 1, (), (), (turned,))] if told else []
+
+
+def drawn_points(sample: Foreign) -> Optional[Drawn]:
+    """The brightness of an image, and how far right the points are that are seen."""
+    named = containers.tensors(views.of(as_batch(sample)))
+    image = image_of(views.of(as_batch(sample)))
+    value = next((e for n, e in named.items() if n.split(".")[-1] in POINTS), None)
+    if image is None or value is None or value.shape[-2:-1] != (len(COCO),):
+        return None
+    grey = host(image[1]).float()[0]
+    across = host(value).float().reshape(-1, len(COCO), value.shape[-1])[0, :, 0]
+    return grey.mean(0 if grey.shape[0] in (1, 3, 4) else -1), across
 
 
 def draw(sample: Foreign) -> Optional[Drawn]:

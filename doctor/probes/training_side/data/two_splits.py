@@ -3,7 +3,6 @@ of one series that lie in both, and random numbers in the rows of eval."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
@@ -21,13 +20,15 @@ from .views import LABELS
 MOST_BATCHES = 16
 LEAST = 16
 """Rows of a split whose values are compared."""
+LEAST_OF_ONE = 32
+"""Rows of eval that are of one class by no chance. Our own number."""
 FACTOR = 10.0
 """Between the spreads, or the means in spreads, of two splits. Our own number."""
 DEPTH, READINGS = 4, 4
-WINDOWS, EVAL_WINDOWS, SECONDS = 4096, 256, 2.0
+WINDOWS, EVAL_WINDOWS, MOST_STEPS = 4096, 256, 400_000
 RUN, COVERED, PLACES = 3, 0.9, 4
-"""Values in a row that tell a place of a series, the share of a window's that train has, and the
-places of one run that are kept."""
+"""Windows of each split and steps of all of them that are read; values in a row that tell a place
+of a series, the share of a window's that train has, and the places of one run that are kept."""
 
 Values = Dict[str, List[torch.Tensor]]
 
@@ -109,6 +110,10 @@ def columns_apart(ours: List[torch.Tensor], theirs: List[torch.Tensor]) -> bool:
 
 def of_classes(train: Counter[str], other: Counter[str]) -> Optional[Dict[str, Any]]:
     """Rows of eval whose class no row of train has; both were read to their end."""
+    known = set(other) <= set(train)
+    if known and len(other) == 1 < len(train) and sum(other.values()) >= LEAST_OF_ONE:
+        numbers = (sum(other.values()), len(train))
+        return relation("eval of one class", 1, 1, (), (), numbers)
     absent = [each for each in other if each not in train]
     if not train or not absent:
         return None
@@ -175,15 +180,12 @@ def random_eval(train: Source, other: Source) -> Optional[Dict[str, Any]]:
 
 def windows(train: Source, other: Source) -> Optional[Dict[str, Any]]:
     """Windows of eval whose values lie in windows of train, at other places: of one series."""
-    deadline = time.monotonic() + SECONDS
     places: Dict[bytes, Set[int]] = {}
-    for number, window in enumerate(series_of(train, WINDOWS)):
+    for window in series_of(train, WINDOWS):
         for at, run in runs_of(window):
             known = places.setdefault(run, set())
             if len(known) < PLACES:
                 known.add(at)
-        if not number % 32 and time.monotonic() > deadline:
-            break
     whole, covered = 0, []
     for number, window in enumerate(series_of(other, EVAL_WINDOWS) if places else ()):
         moved = [places.get(run, set()) - {at} for at, run in runs_of(window)]
@@ -194,19 +196,25 @@ def windows(train: Source, other: Source) -> Optional[Dict[str, Any]]:
 
 
 def series_of(source: Source, most: int) -> Iterator[torch.Tensor]:
-    """The first field of each row that is a window: steps, or steps x values, measured."""
+    """The first field of rows all over the split that is a window: steps, or steps x values,
+    measured. As many as `most` and MOST_STEPS allow."""
     dataset = rows.dataset_of(source)
     count = size(dataset) or 0
-    if not observing.has(dataset, "__getitem__"):
+    if not count or not observing.has(dataset, "__getitem__"):
         return
-    for index in range(0, count, -(-count // most) or 1):
-        named = containers.tensors(as_batch(dataset[index]))
-        found = next(
-            (e[0] for e in named.values() if e.is_floating_point() and e.dim() in (2, 3)), None
-        )
-        if found is None or len(found) <= RUN:
+    first = window_of(dataset[0])
+    most = min(most, MOST_STEPS // len(first)) if first is not None else 0
+    for index in range(0, count, -(-count // most)) if most else ():
+        found = window_of(dataset[index])
+        if found is None:
             return
-        yield host(found)
+        yield found
+
+
+def window_of(row: Foreign) -> Optional[torch.Tensor]:
+    fields = containers.tensors(as_batch(row)).values()
+    found = next((e[0] for e in fields if e.is_floating_point() and e.dim() in (2, 3)), None)
+    return host(found) if found is not None and len(found) > RUN else None
 
 
 def runs_of(window: torch.Tensor) -> Iterator[Tuple[int, bytes]]:

@@ -170,12 +170,29 @@ def is_function(value: Foreign) -> bool:
 
 
 def is_loader(value: Foreign) -> bool:
-    """Whether it gives batches: a DataLoader, an iterator; a tensor and a dict are batches."""
-    if isinstance(value, (torch.Tensor, list, tuple, str, bytes)):
+    """Whether it gives batches: a DataLoader, an iterator, a list of them; a tensor and a dict are
+    batches."""
+    if isinstance(value, (list, tuple)):
+        return are_batches(value)
+    if isinstance(value, (torch.Tensor, str, bytes)):
         return False
     if observing.has(value, "items"):
         return False
     return any(observing.has(value, name) for name in ("__iter__", "__next__"))
+
+
+def are_batches(values: Sequence[Foreign]) -> bool:
+    """Dicts with equal keys, or two and more tuples of tensors, which differ within a tuple and are
+    of one kind at each place: no call takes these."""
+    if values and all(observing.has(each, "items") for each in values):
+        return all(each.keys() == values[0].keys() for each in values)
+    kinds = [
+        [(part.dtype, part.dim()) for part in each if isinstance(part, torch.Tensor)]
+        for each in values
+        if isinstance(each, (list, tuple))
+    ]
+    whole = len(kinds) == len(values) > 1 and len(kinds[0]) == len(values[0])
+    return whole and len(set(kinds[0])) > 1 and all(each == kinds[0] for each in kinds)
 
 
 def first_of(batch: Foreign) -> Foreign:

@@ -1,0 +1,70 @@
+"""Losses that are made anew as tensors without a graph, here or in what returns them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+REBUILT = ("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.Tensor",
+           "torch.autograd.Variable")  # fmt: skip
+
+
+def loss_rebuilt(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.backwards:
+        call = reading.calls[number]
+        name = reading.loss_name(call)
+        values = objects.last_definition(reading, name, call) if name else []
+        if not name and call.receiver_call >= 0:
+            name, values = "the loss", [Value("call", call=call.receiver_call)]
+        values = [inner for each in values for inner in _returned(reading, each)]
+        if values and all(_starts_graph(reading, each) for each in values):
+            message = f"{name} starts a graph of its own: nothing before it gets gradients"
+            yield Match(call.span, message)
+
+
+def _returned(reading: Training, value: Value) -> list[Value]:
+    """What a function or a module of this file returns as the loss; else the value itself."""
+    inner, index = value, None
+    if value.kind == "item" and len(value.items) == 2:
+        inner, index = value.items[0], value.items[1].literal
+    call = reading.calls[inner.call] if inner.kind == "call" else None
+    function = _entered(reading, call) if call is not None else None
+    if function is None:
+        return [value]
+    found: list[Value] = []
+    entered = reading.function(function)
+    for each, (position, arms) in zip(entered.returns, entered.exits, strict=True):
+        parts = each.items if each.kind == "list" and isinstance(index, int) else (each,)
+        part = parts[index if isinstance(index, int) and index < len(parts) else 0]
+        grows = any(
+            a.augmented and a.target == part.name and a.scope == function
+            for a in reading.script.assignments
+        )
+        held = evaluate.definitions(reading, part.name, function, position, arms)
+        found += [part] if part.kind != "name" or grows else [a.value for a in held]
+    return found or [value]
+
+
+def _entered(reading: Training, call: Call) -> int | None:
+    """The function of this file that a call runs, also the forward() of a module."""
+    made = {each.name if each is not None else "" for each in objects.callee(reading, call)}
+    owner = made.pop() if len(made) == 1 else ""
+    if owner in reading.modules:
+        return objects.method_of(reading, owner, "forward")
+    return reading.target_function(call)
+
+
+def _starts_graph(reading: Training, value: Value) -> bool:
+    if value.kind != "call":
+        return False
+    made = reading.calls[value.call]
+    wants = made.keywords.get("requires_grad")
+    if made.method == "requires_grad_" and made.receiver_call >= 0:
+        inner = reading.calls[made.receiver_call]
+        return inner.name in REBUILT or inner.method in ("detach", "item")
+    return made.name in REBUILT and wants is not None and wants.literal is True

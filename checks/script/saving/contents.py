@@ -1,0 +1,129 @@
+"""A rule on what a checkpoint holds: all that trained, and only what torch.load admits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, installed
+from doctor.checks.script.reading import flatten
+from doctor.checks.script.rendering import render
+from doctor.checks.script.rule import Match, Rule, Severity
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+ONLY_WEIGHTS = (2, 6)
+"""The release of torch since which torch.load reads tensors and plain values by default."""
+LORA = re.compile(r"['\"]\.?lora_?(?:[AB]|down|up)?\.?['\"]\s+in\s+\w+")
+
+
+def contents(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _without_modules(reading)
+    if machine.torch is None or installed.release(machine.torch) >= ONLY_WEIGHTS:
+        yield from _refused(reading, "warn" if machine.torch is None else "fail")
+
+
+def _without_modules(reading: Training) -> Iterator[Match]:
+    """The keys with lora_ alone, beside modules_to_save that train whole."""
+    whole = [
+        option
+        for n in reading.methods("LoraConfig")
+        for option in evaluate.options(
+            reading, reading.calls[n].keywords.get("modules_to_save"), reading.calls[n]
+        )
+    ]
+    if not whole or not all(each.kind == "list" and each.items for each in whole):
+        return
+    names = {str(item.literal) for each in whole for item in each.items}
+    for value, span, _ in reading.expressions:
+        if value.kind != "other" or value.name != "DictComp" or not value.calls:
+            continue
+        states = any(reading.calls[n].method == "state_dict" for n in value.calls)
+        tests = [part.text for part in flatten([value]) if part.kind == "test"]
+        if states and len(tests) == 1 and LORA.fullmatch(tests[0]):
+            message = f"the keys leave out modules_to_save, which trained: {min(names)}"
+            yield Match(span, message, "fail")
+
+
+def _refused(reading: Training, severity: Severity) -> Iterator[Match]:
+    """A Namespace, a Path or an object of this file in what torch.load reads with its default."""
+    if reading.mentions("safe_globals") or installed.limited(reading, "torch", ONLY_WEIGHTS):
+        return
+    held: dict[tuple[object, str], str] = {}
+    for n in reading.methods("save"):
+        call = reading.calls[n]
+        path = evaluate.argument(reading, call, "f", 1)
+        what = _foreign(reading, call) if call.name == "torch.save" and path is not None else ""
+        if what:
+            held |= dict.fromkeys(_paths(reading, path, call), what)
+    for n in reading.methods("load") if held else ():
+        call = reading.calls[n]
+        path = evaluate.argument(reading, call, "f", 0)
+        plain = not {"weights_only", "pickle_module"} & call.keywords.keys() and not call.unpacked
+        if call.name != "torch.load" or path is None or not plain:
+            continue
+        found = [held[each] for each in _paths(reading, path, call) if each in held]
+        if found:
+            message = f"the file holds {found[0]}: torch.load of torch 2.6 and later refuses it"
+            yield Match(call.span, message, severity)
+
+
+def _paths(reading: Training, path: Value | None, call: Call) -> set[tuple[object, str]]:
+    """What the path may be, as text with the owner of its name."""
+    found: set[tuple[object, str]] = set()
+    for each in evaluate.options(reading, path, call):
+        text = render(reading, each)
+        found.add(reading.key(text, call.scope) if each.kind == "name" else ("", text))
+    return found
+
+
+def _foreign(reading: Training, call: Call) -> str:
+    """What of a saved dictionary is neither a tensor nor a plain value, "" for nothing known."""
+    for saved in evaluate.options(reading, call.args[0], call) if call.args else ():
+        for value in saved.items if saved.kind == "dict" else ():
+            for option in evaluate.options(reading, value, call):
+                made = reading.calls[option.call] if option.kind == "call" else None
+                what = _kind(reading, made) if made is not None else ""
+                if what:
+                    return what
+    return ""
+
+
+def _kind(reading: Training, made: Call) -> str:
+    """A Namespace, a Path, or an object of a plain class of this file."""
+    if made.method == "parse_args" and not made.args:
+        return "a Namespace"
+    if made.name in ("pathlib.Path", "argparse.Namespace"):
+        return f"a {made.method}"
+    typed = [reading.calls[n].keywords.get("type") for n in reading.methods("add_argument")]
+    if made.name == "vars" and any(t is not None and t.name == "pathlib.Path" for t in typed):
+        return "a Path of the arguments"
+    own = [c.name for c in reading.script.classes if not c.bases and c.name == made.name]
+    return f"a {own[0]} of this file" if own else ""
+
+
+RULES = (
+    Rule(
+        code="SCR386",
+        slug="checkpoint-contents",
+        title="A checkpoint holds all that trained, and what torch.load admits",
+        severity="warn",
+        find=contents,
+        why="Weights that are left out of a file start anew where it is loaded with strict=False. "
+        "Since torch 2.6 torch.load reads tensors and plain values only, and raises at anything "
+        "else unless weights_only=False is given.",
+        fires=(
+            "torch.load without weights_only of the path that a Namespace, a Path or an object of "
+            "a class of this file is saved to",
+        ),
+        errors=(
+            "the keys with lora_ alone, beside modules_to_save",
+            "the same load where the job's torch is 2.6 or later",
+        ),
+        fix="Save get_peft_model_state_dict(model); save vars(args) with strings, or load the own "
+        "file with weights_only=False.",
+        sources=("torch-saving",),
+        needs=("save", "state_dict"),
+    ),
+)
