@@ -145,8 +145,8 @@ def _checks() -> Iterator[Check]:
         title="The loss does not diverge",
         why="The median of the last tenth is compared with the second lowest of the tenths before, "
         "on a logarithmic scale: a run that ends 1.5 times above it, by six standard errors and "
-        "with a rising trend, has lost what it learned. Where the gradient norm multiplied within "
-        "the first values, the last third is compared with all that were before it.",
+        "with a rising trend, has lost what it learned. After an early explosion of the gradients "
+        "the last third is compared with what was before.",
         passes=(
             "the last tenth is at most 1.5 times the lowest level, or within the noise",
             "it is higher, in fewer than 100 values: a note",

@@ -157,7 +157,7 @@ ROWS = (
         explains=("division-by-zero", "dataset-empty", "data-ends", "index-of-list"),
     ),
     Cause(
-        id="optimizer-not-restored",
+        id="optimizer-begins-anew",
         messages=(
             r"optimizer state(?: was| is)? not (?:found|loaded|restored|in the checkpoint)|fresh "
             r"optimizer\b|[Nn]o optimizer state|without optimizer state|skipping optimizer state|"
