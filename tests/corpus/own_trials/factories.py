@@ -391,6 +391,11 @@ def dropout_that_is_in_no_module():
     return _trained(run, _classes(), a=nn.Linear(8, 8), b=nn.Linear(8, 3))
 
 
+def healthy_monte_carlo_dropout():
+    run = lambda m, x: m.b(F.dropout(m.a(x), 0.3, training=True))
+    return _trained(run, _classes(), a=nn.Linear(8, 8), b=nn.Linear(8, 3))
+
+
 def healthy_dropout():
     def run(m, x):
         x = F.dropout(m.d(m.a(x)), 0.3, training=m.training)

@@ -15,6 +15,8 @@ from .outputs import Operation
 
 DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
             "feature_alpha_dropout")  # fmt: skip
+ON_PURPOSE = "training=True"
+"""In the line of the call: several draws are averaged (Monte Carlo dropout)."""
 ATTENTION = "scaled_dot_product_attention"
 
 
@@ -27,7 +29,9 @@ def trial(subject: Subject) -> Dict[str, Any]:
 
     def note(name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
         if not module.training and drops(name, args, options):
-            dropped.append(Operation("%s()" % name, outputs.place()))
+            place = outputs.place()
+            if ON_PURPOSE not in place.replace(" ", ""):
+                dropped.append(Operation("%s()" % name, place))
 
     buffers: List[Dict[str, torch.Tensor]] = []
     for _ in range(3):
