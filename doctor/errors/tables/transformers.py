@@ -8,7 +8,7 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(
         id="prompts-padded-right",
-        code="LOG079",
+        code="LOG082",
         title="Prompts are padded on the left for generation",
         messages=(r"decoder-only architecture is being used, but right-padding was detected",),
         examples=(
