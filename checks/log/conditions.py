@@ -14,6 +14,8 @@ from doctor.judge.place import Place
 
 MOST = 3
 """Reasons that a finding names."""
+ABOUT = "about"
+"""Group of a condition that names what the failure names: it counts wherever it stands."""
 Reason = tuple[Cause, LogEvent]
 
 
@@ -24,7 +26,7 @@ def reasons_of(log: Log, ids: Collection[str], path: str, line: int) -> list[Rea
         event.name: event
         for event in reversed(log.harmless)
         if event.name in CONDITIONS
-        and (event.path != path or event.line <= line or not line)
+        and (event.path != path or event.line <= line or not line or ABOUT in event.groups)
         and not (CONDITIONS[event.name].passing and event.recovered)
     }
     rows = (row for id, row in CONDITIONS.items() if id in found)

@@ -209,10 +209,26 @@ def lost(values: Sequence[float]) -> tuple[float, float] | None:
     return (lowest, final) if rise > max(LOST * (first - lowest), certain) else None
 
 
-def exploded(norms: Sequence[float]) -> int | None:
-    """The index from which three values in a row are five times the median of those before."""
-    for at in range(SMALLEST_WINDOW, len(norms) - 2):
-        usual = median(norms[:at])
+FEWEST_EARLY, STAYS = 4, 3
+"""Values before an early explosion, and the part of a run, a third, in which all values show that
+a loss never came back. Our own numbers."""
+
+
+def ruined(values: Sequence[float], at: int) -> tuple[float, float] | None:
+    """The highest value before an index and the median of the last third, all of which is 1.5
+    times higher: a start that is too short for a level, and noise cannot reach that."""
+    tail = values[-(len(values) // STAYS) :]
+    if at < FEWEST_EARLY or len(values) < FEWEST or len(values) - len(tail) < at:
+        return None
+    before = max(values[:at])
+    return (before, median(tail)) if min(tail) > math.exp(DIVERGED) * before > 0 else None
+
+
+def exploded(norms: Sequence[float], fewest: int = SMALLEST_WINDOW) -> int | None:
+    """The index from which three values in a row are five times the median of those before; of
+    fewer than a window their highest value counts."""
+    for at in range(fewest, len(norms) - 2):
+        usual = median(norms[:at]) if at >= SMALLEST_WINDOW else max(norms[:at])
         if min(norms[at : at + 3]) > EXPLODED * usual > 0:
             return at
     return None

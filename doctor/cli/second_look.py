@@ -11,8 +11,10 @@ from dataclasses import replace
 from msgspec import structs
 
 from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, BY_SLUG
+from doctor.checks.log.conditions import ABOUT
 from doctor.checks.log.patterns import line_patterns
 from doctor.errors.match import lines_of, with_message, without_retried
+from doctor.errors.tables.conditions import WAITED
 from doctor.facts.log import LogEvent
 from doctor.log.collector import UNCAUGHT
 from doctor.log.lines import excerpt
@@ -25,6 +27,8 @@ FAILS = re.compile(
     r"unable|evicted|\w*backoff|not found|insufficient|untolerated|exceeds|mismatch|\w*invalid)\b"
 )
 INFORMS = re.compile(r"\b(?:WARN\w*|INFO|DEBUG|\w*Warning):?\s")
+LOOPBACK = re.compile(r"(?<![\w.])127\.0\.[01]\.1[ \t]+([^#\n]{1,200})")
+LOCAL = ("localhost", "localhost.localdomain")
 MOST_AGAIN = 8
 """Logs of which a second look is worth its time: it takes longer than to read a short log."""
 
@@ -32,6 +36,7 @@ MOST_AGAIN = 8
 def look_again(result: FileResult) -> FileResult:
     """What the file gives with what a second look finds; the same where the first one sufficed, and
     for a training's log: metrics show that a line did not end it."""
+    result = replace(result, harmless=(*result.harmless, *_loopback(result)))
     if not result.text or result.curves or result.last_step is not None or _is_told(result.events):
         return result
     text = without_retried(result.text.decode("utf-8", "replace"))
@@ -43,6 +48,22 @@ def look_again(result: FileResult) -> FileResult:
         if found := next(_named(form, result), None):
             return replace(result, events=_with(result.events, found))
     return result
+
+
+def _loopback(result: FileResult) -> Iterator[LogEvent]:
+    """A line of /etc/hosts, or of getent, that gives the loopback's address to the very host that
+    ranks did not reach: the usual line of a host's own name says nothing."""
+    waiting = " ".join(each.text for each in result.events if each.name in WAITED)
+    for number, line in enumerate(result.text.decode("utf-8", "replace").splitlines(), 1):
+        match = LOOPBACK.search(line) if waiting else None
+        for name in match[1].split() if match else ():
+            if name not in LOCAL and re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", waiting):
+                found = excerpt(line)
+                yield LogEvent(
+                    "master-address-is-loopback", result.file.path, number, text=found,
+                    excerpt=(found,), groups={ABOUT: name},
+                )  # fmt: skip
+                return
 
 
 def _is_told(events: tuple[LogEvent, ...]) -> bool:

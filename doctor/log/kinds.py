@@ -60,9 +60,11 @@ class Kinds:
         known = self._known_of(letters_of(row[:LONGEST]))
         head = row[:LONGEST]
         patterns = self.gate.possible(known.patterns, head) if known.patterns else ()
+        lower = row.lower()
+        if patterns and is_metric_row(lower) and not self.gate.match_any(patterns, head):
+            patterns = ()  # "(RayTrainWorker pid=9) loss 0.3" has but a literal of a class
         if patterns or any(cue in head for cue in CUES):
             return Kind.CANDIDATE, patterns
-        lower = row.lower()
         if any(cue in lower for cue in BY_LIBRARY):
             return Kind.ENDED_WELL, ()
         if b"epoch" not in lower and any(cue in lower for cue in BY_SCRIPT):

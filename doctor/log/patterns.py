@@ -80,6 +80,10 @@ class Gate:
             if match := self._search(pattern.expression).search(text):
                 yield pattern, match
 
+    def match_any(self, numbers: Iterable[int], row: bytes) -> bool:
+        """Whether one of the patterns matches a row as it stands."""
+        return any(True for _ in self.matches_of(numbers, row.decode(errors="replace")))
+
     def _search(self, expression: str) -> re.Pattern[str]:
         """The expression, compiled when a line first needs it."""
         if expression not in self._compiled:

@@ -208,3 +208,15 @@ def test_sizes_are_bytes_and_a_message_without_numbers_has_no_kind() -> None:
     assert numbers.free == 513.19 * 2**20
     assert describe_oom("CUDA error: out of memory") is None
     assert describe_oom("Tried to allocate 1.2.3 GiB, total capacity of 2 GiB") is None
+
+
+def test_metrics_of_a_worker_of_ray_are_steps_after_which_a_failure_is_overcome() -> None:
+    """ "Worker pid=9" and a class's "pid=" have letters in common, not more."""
+    died = (
+        "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
+    )
+    steps = "".join(
+        f"(RayTrainWorker pid=911, ip=10.4.0.12) epoch {n} loss {1 / n:.4f}\n" for n in range(1, 8)
+    )
+    assert problems(read(log=steps + died + steps)) == {}
+    assert set(problems(read(log=steps + died))) == {"actor-died"}

@@ -84,14 +84,20 @@ BAD = {
 }
 
 
+SUMMED = "loss-summed"
+"""It takes a line beside the curves: see the tests of its own."""
 HELD = [min(0.9, 0.1 + step / 100) for step in range(120)]
 
 
 def test_every_rule_over_curves_has_a_bad_example() -> None:
-    assert {check.slug for check in CHECKS} == set(BAD)
+    assert {check.slug for check in CHECKS} == set(BAD) | {SUMMED}
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.slug)
+@pytest.mark.parametrize(
+    "check",
+    [check for check in CHECKS if check.slug != SUMMED],
+    ids=lambda check: check.slug,
+)
 def test_a_rule_passes_complains_and_is_unknown(check: Check) -> None:
     curves, status = BAD[check.slug]
     assert findings(with_curves(*GOOD))[check.slug].status is Status.PASS
@@ -393,3 +399,79 @@ def test_a_loss_at_the_level_of_guessing_is_named_so(level: float, guessed: bool
     found = findings(with_curves(loss([level, level + 1e-4, level - 1e-4] * 20)))["loss-plateau"]
     assert found.status is (Status.WARN if level > 2 else Status.NOTE)
     assert ("guessing" in found.verdict.summary) is guessed
+
+
+STEADY = [1.9, 1.88, 1.9, 1.82, 1.84]
+EARLY = [2.2, 3.0, 4.3, 5.2, 6.1, 7.0, 8.4]
+NORMS = [1.9, 2.1, 2.6, 2.4, 2.1, 68.0, 301.0, 295.0, 207.0, 156.0, 285.0]
+
+
+@pytest.mark.parametrize(
+    ("values", "norms", "status"),
+    [
+        (STEADY + EARLY + [7.5] * 90, NORMS + [2.0] * 91, Status.FAIL),
+        (STEADY + EARLY + [1.7] * 90, NORMS + [2.0] * 91, Status.PASS),  # it came back
+        (STEADY + EARLY + [7.5] * 90, [2.0] * 102, Status.PASS),  # another objective, say
+        ([1.9] * 102, NORMS + [2.0] * 91, Status.PASS),  # the norm alone
+    ],
+)
+def test_a_loss_that_an_early_explosion_ruined_diverged(
+    values: list[float], norms: list[float], status: Status
+) -> None:
+    found = findings(with_curves(loss(values), curve("grad_norm", norms)))["loss-divergence"]
+    assert found.status is status
+    if status is Status.FAIL:
+        assert "from step 6 on" in found.verdict.summary
+
+
+def gaining(rise: float) -> list[float]:
+    chance = random.Random(3)
+    return [0.13 + rise * step / 60 + chance.gauss(0, 0.003) for step in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("shares", "rise", "status"),
+    [
+        ([1.0] * 60, 0.0, Status.WARN),
+        ([1.0] * 60, 0.1, Status.PASS),  # a base model that writes on learns all the same
+        ([1.0] * 30 + [0.4] * 30, 0.0, Status.PASS),
+        ([], 0.0, Status.PASS),
+    ],
+)
+def test_completions_that_are_all_cut_off_are_told_where_no_reward_rises(
+    shares: list[float], rise: float, status: Status
+) -> None:
+    curves = (curve("reward", gaining(rise)), curve("cut_off_share", shares))
+    assert findings(with_curves(*curves))["rewards-alike"].status is status
+
+
+ACCUMULATION = "  Gradient Accumulation steps = {}\n"
+
+
+def evaluated(factor: float) -> str:
+    rows = []
+    for step in range(1, 41):
+        level = 1.4 + 1 / step
+        rows.append(f"{{'loss': {factor * level:.4f}, 'epoch': {step / 40}}}\n")
+        if step % 10 == 0:
+            rows.append(f"{{'eval_loss': {level:.4f}, 'epoch': {step / 40}}}\n")
+    return "".join(rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (ACCUMULATION.format(16) + evaluated(16.0), Status.WARN),
+        (ACCUMULATION.format(16) + evaluated(1.0), Status.PASS),
+        (ACCUMULATION.format(16) + evaluated(5.0), Status.PASS),  # a loss of several parts
+        (ACCUMULATION.format(1) + evaluated(1.0), Status.SKIP),
+        (evaluated(16.0), Status.SKIP),
+        (ACCUMULATION.format(16) + evaluated(16.0)[:600], Status.SKIP),
+    ],
+)
+def test_a_loss_that_is_summed_over_the_accumulated_steps_is_told(
+    text: str, status: Status
+) -> None:
+    found = findings(read(log=text))["loss-summed"]
+    assert found.status is status
+    assert status is not Status.WARN or "num_items_in_batch" in found.fix

@@ -202,3 +202,22 @@ def test_the_special_cause_leads_before_the_general_one(
     assert finding.verdict.causes[0] == row
     heads = [word for word in explain(text).split() if "-" in word and word.islower()]
     assert row in heads
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("127.0.1.1       node-a node-b   # image default", True),
+        ("$ getent hosts node-a\n127.0.1.1 node-a", True),
+        ("127.0.1.1       node-b", False),  # the usual line of the host's own name
+        ("127.0.0.1       localhost\n10.20.0.11  node-a", False),
+    ],
+)
+def test_a_name_that_is_the_loopbacks_is_the_reason_only_where_ranks_wait_for_it(
+    tmp_path: Path, line: str, told: bool
+) -> None:
+    waits = "The client socket has timed out after 600s while trying to connect to (node-a, 29500)."
+    first, _ = judged(tmp_path, f"[E1 socket.cpp:1] [c10d] {waits}\n{line}")
+    assert first.check.slug == "rendezvous-timeout"
+    assert ("master-address-is-loopback" in first.verdict.summary) is told
+    assert ("/etc/hosts" in first.fix) is told

@@ -22,6 +22,21 @@ def _check(code: str, slug: str, judge: Callable[[Log], Verdict], **fields: obje
 
 def _checks() -> Iterator[Check]:
     yield _check(
+        "LOG087",
+        "loss-summed",
+        learning.averaged,
+        title="The loss of the training is a mean over the accumulated steps",
+        why="A loss of the training that is as many times that of the evaluation as gradients are "
+        "accumulated was summed over these steps and not divided by their number, and the "
+        "gradients with it: clipping acts on nearly every step, and the rate is not what was set.",
+        passes=("the two losses differ by another factor",),
+        warns=("at every evaluation their ratio is the number of accumulated steps, to 15 %",),
+        fix="Divide the loss by gradient_accumulation_steps in a loop of your own, or update "
+        "transformers.",
+        sources=("transformers-37766",),
+        limits="that the loss is the right one.",
+    )
+    yield _check(
         "LOG088",
         "discriminator-won",
         adversaries.balanced,
@@ -130,7 +145,8 @@ def _checks() -> Iterator[Check]:
         title="The loss does not diverge",
         why="The median of the last tenth is compared with the second lowest of the tenths before, "
         "on a logarithmic scale: a run that ends 1.5 times above it, by six standard errors and "
-        "with a rising trend, has lost what it learned.",
+        "with a rising trend, has lost what it learned. After an early explosion of the gradients "
+        "the last third is compared with what was before.",
         passes=(
             "the last tenth is at most 1.5 times the lowest level, or within the noise",
             "it is higher, in fewer than 100 values: a note",
@@ -205,7 +221,10 @@ def _checks() -> Iterator[Check]:
         "nothing is learned.",
         passes=("the rewards differ, and end near their highest level",),
         notes=("they end far below it, in fewer than 100 values",),
-        warns=("they end far below it, or most of what was gained is lost",),
+        warns=(
+            "they end far below it, or most of what was gained is lost",
+            "they do not rise while nearly every completion is cut off at the limit of length",
+        ),
         fails=("they do not differ, or their mean is one value, at ten or more logged steps",),
         fix=rewards.ALIKE,
         sources=("trl-3452",),

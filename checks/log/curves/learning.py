@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from doctor._util.median import median
@@ -188,3 +189,49 @@ def _trained_on(log: Log, held_out: Curve, since: int, share: float = TRAINED) -
     if not before or not after:
         return False
     return median(after[-AFTER:]) < share * median(before[-AFTER:])
+
+
+ACCUMULATED, ACCUMULATES = "gradients-accumulated", 4
+"""The condition that names the steps of accumulation, and the fewest at which a ratio of two losses
+is no accident. Our own number."""
+OFF, TWICE = 0.15, 2
+"""By how much the ratio may differ from their number, and evaluations that agree. Our own."""
+
+
+def averaged(log: Log) -> Verdict:
+    return each_curve(log, "eval_loss", lambda curve: _averaged(log, curve))
+
+
+def _averaged(log: Log, held_out: Curve) -> Verdict:
+    steps = _accumulated(log, held_out.path)
+    if steps < ACCUMULATES:
+        return skip(f"the log names no accumulation of gradients over {ACCUMULATES} steps or more")
+    pairs = list(_beside(log, held_out))
+    if len(pairs) < TWICE:
+        return skip("fewer than two evaluations stand beside losses of the training")
+    ratios = [trained / evaluated for trained, evaluated in pairs]
+    middle = median(ratios)
+    if any(abs(ratio / steps - 1) > OFF for ratio in ratios):
+        return ok(f"the loss of the training is {middle:.3g} times that of the evaluation")
+    return warn(
+        f"the loss of the training is {middle:.3g} times that of the evaluation at all "
+        f"{len(pairs)} evaluations (at last {pairs[-1][0]:.4g} and {pairs[-1][1]:.4g}), and the "
+        f"gradients are accumulated over {steps} steps: a sum is logged in place of the mean",
+        places=(place_at(held_out, len(held_out.values) - 1),),
+    )
+
+
+def _accumulated(log: Log, path: str) -> int:
+    events = (each for each in log.harmless if each.name == ACCUMULATED and each.path == path)
+    return int(next((each.groups["steps"] for each in events), "0"))
+
+
+def _beside(log: Log, held_out: Curve) -> Iterator[tuple[float, float]]:
+    """The loss of the training just before each evaluation, and that of the evaluation."""
+    loss = partner(log, held_out, "loss")
+    own = list(zip(values_of(loss), loss.steps, strict=True)) if loss else []
+    own = [(value, at) for value, at in own if math.isfinite(value)]
+    for step, evaluated in zip(held_out.steps, values_of(held_out), strict=True):
+        before = [value for value, at in own if at <= step]
+        if len(before) >= AFTER and math.isfinite(evaluated) and evaluated > 0:
+            yield median(before[-AFTER:]), evaluated

@@ -23,6 +23,8 @@ UNREAD = (
     "completions of both times: the policy may have found an answer that the reward function "
     "favours."
 )
+RISES = 2.0
+"""Standard errors from which on the rewards may rise, so that nothing is said. Our own number."""
 CLIP = "Clip the gradient norm at 1.0 or lower, and lower the learning rate."
 COMPANIONS = {
     "rollout_gap": (
@@ -97,6 +99,8 @@ def _reward(log: Log, reward: Curve) -> Verdict:
             "learned",
             places=(place_at(reward, places[0]),),
         )
+    if cut := _cut_off(log, reward, values):
+        return cut
     if lost := series.lost([-value for value in values]):
         best, final = (-level for level in lost)
         at = places[values.index(max(values))]
@@ -110,6 +114,37 @@ def _reward(log: Log, reward: Curve) -> Verdict:
         )
         return replace(told, places=(place_at(reward, at, "the best reward"),))
     return ok(f"the reward went from {values[0]:.4g} to {values[-1]:.4g}")
+
+
+CUT_OFF = 0.95
+"""Share of completions at the limit of length that are nearly all. Our own number."""
+CUT = (
+    "Read a few completions. If they end nowhere, correct the end token (the eos token of the "
+    "tokenizer is the one that the chat template writes, and the model has learned it); if they "
+    "are cut within the answer, raise max_completion_length (max_response_length). Then check "
+    "that the rewards of one prompt's completions differ before a long run."
+)
+
+
+def _cut_off(log: Log, reward: Curve, values: list[float]) -> Verdict | None:
+    """Rewards that do not rise while nearly every completion reaches the limit of length: a base
+    model that writes on after its answer may still learn, and is none."""
+    curve = partner(log, reward, "cut_off_share")
+    shares = finite_of(curve)[0] if curve else []
+    if min(len(shares), len(values)) < series.FEWEST or min(shares) < CUT_OFF:
+        return None
+    third = len(values) // 3
+    early, late = median(values[:third]), median(values[-third:])
+    error = series.OF_MEDIAN * series.noise_of(values) / math.sqrt(third)
+    if late - early > max(RISES * error * math.sqrt(2), series.FLAT_TOTAL * abs(early)):
+        return None
+    return warn(
+        f"at least {min(shares):.0%} of the completions reach the limit of length at all "
+        f"{len(shares):,} logged steps, and the reward stays: {early:.4g} at first, {late:.4g} "
+        "at last",
+        fix=CUT,
+        places=(place_at(reward, 0),),
+    )
 
 
 def _changes(log: Log, reward: Curve) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from doctor._util.median import median
 from doctor.checks.log import series
@@ -91,37 +91,47 @@ def _divergence(log: Log, loss: Curve) -> Verdict:
         return skip(OF_POLICY)
     if values and min(values) < 0:
         return skip(BELOW_ZERO)
-    outcome, exploded = series.diverged(values), _explosion(log, loss)
+    outcome, exploded = series.diverged(values), _explosion(log, loss, series.SMALLEST_WINDOW)
     # A cross-entropy that is lost ends at that of the words' frequencies, hardly 1.5 times higher.
     outcome = outcome or (series.lost(values) if exploded else None)
+    if outcome is None and (exploded := _explosion(log, loss, series.FEWEST_EARLY)):
+        before = sum(loss.steps[at] < exploded.step for at in places)
+        outcome = series.ruined(values, before)
     if outcome is None:
         return ok("the loss ends near its lowest level, or within the noise of its values")
     lowest, final = outcome
     at = places[values.index(min(values))]
     diverged = fail(
-        f"the loss was {lowest:.4g} near {step_at(loss, at)} and ends at {final:.4g}{exploded}"
-        f"{_rate_of(log, loss)}",
+        f"the loss was {lowest:.4g} near {step_at(loss, at)} and ends at {final:.4g}"
+        f"{exploded.summary if exploded else ''}{_rate_of(log, loss)}",
         places=(place_at(loss, at, "the lowest value"),),
     )
     return diverged if exploded else certain(values, diverged)
 
 
-def _explosion(log: Log, loss: Curve) -> str:
-    """That the gradient norm multiplied, "" where it did not."""
+@dataclass(frozen=True, slots=True)
+class _Explosion:
+    """That the gradient norm multiplied."""
+
+    step: int
+    summary: str
+
+
+def _explosion(log: Log, loss: Curve, fewest: int) -> _Explosion | None:
+    """After so many values of the gradient norm at least."""
     norm = partner(log, loss, "grad_norm")
     values, places = finite_of(norm) if norm else ([], [])
-    at = series.exploded(values)
+    at = series.exploded(values, fewest)
     if norm is None or at is None:
-        return ""
-    usual = median(values[:at])
-    return (
-        f"; the gradient norm rose from {usual:.3g} to {max(values[at:]):.3g} from step "
-        f"{norm.steps[places[at]]:,} on"
-    )
+        return None
+    usual, step = median(values[:at]), norm.steps[places[at]]
+    rise = f"from {usual:.3g} to {max(values[at:]):.3g} from step {step:,} on"
+    return _Explosion(step, f"; the gradient norm rose {rise}")
 
 
-HIGH_RATE = 1e-3
-"""Above it transformers need care, whatever their size. Our own number."""
+HIGH_RATE = 9e-4
+"""From there on (1e-3, after a few steps of its decay) transformers need care, whatever their size.
+Our own number."""
 
 
 def _rate_of(log: Log, loss: Curve) -> str:

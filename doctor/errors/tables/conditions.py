@@ -6,7 +6,10 @@ from __future__ import annotations
 from doctor._util.owner import Owner
 from doctor.errors.cause import Cause
 
-NO_LABELS = ("loss-nonfinite", "loss-zero-gradnorm-nan", "gradient-nonfinite", "loss-plateau")
+NO_LABELS = (
+    "loss-nonfinite", "loss-zero-gradnorm-nan", "gradient-nonfinite", "loss-plateau",
+    "stopped-at-nan",
+)  # fmt: skip
 DIVERGED = ("loss-divergence", "loss-spike", "loss-nonfinite", "gradient-nonfinite")
 WAITED = ("nccl-timeout", "rendezvous-timeout", "peer-lost")
 SET = r"['\"]?(?: \.{2,80} | {0,4}[=:] {0,4})"
@@ -35,6 +38,21 @@ ROWS = (
         "the reason.",
         role="condition",
         explains=NO_LABELS,
+    ),
+    Cause(
+        id="answers-empty",
+        messages=(
+            r"(?<![\d,.])[1-9][\d,]{0,12} (?:of (?:the )?[\d,]{1,14} )?(?:training )?(?:records|"
+            r"samples|examples|rows|conversations) (?:have|has|with) (?:an? )?(?:empty|no|zero) "
+            r"(?:assistant|answer|response|completion|target|label|output|loss)",
+        ),
+        examples=("WARNING: 37 of 412,906 records have an empty assistant turn (kept)",),
+        why="Samples without an answer are in the data: a mean over their tokens of loss is a "
+        "division by zero.",
+        fix="Drop the samples without a token of loss before the training, and divide the loss by "
+        "max(tokens, 1). If it comes back without them, examine the node of the named rank.",
+        role="condition",
+        explains=("loss-nonfinite", "gradient-nonfinite", "stopped-at-nan"),
     ),
     Cause(
         id="nothing-trainable",
@@ -139,7 +157,7 @@ ROWS = (
         explains=("division-by-zero", "dataset-empty", "data-ends", "index-of-list"),
     ),
     Cause(
-        id="optimizer-not-restored",
+        id="optimizer-begins-anew",
         messages=(
             r"optimizer state(?: was| is)? not (?:found|loaded|restored|in the checkpoint)|fresh "
             r"optimizer\b|[Nn]o optimizer state|without optimizer state|skipping optimizer state|"
@@ -264,5 +282,21 @@ ROWS = (
         "one that the chat template writes.",
         role="condition",
         explains=("rewards-alike",),
+    ),
+    Cause(
+        id="gradients-accumulated",
+        messages=(
+            rf"[Gg]radient[_ ][Aa]ccumulation[_ ]steps{SET}(?P<steps>[1-9]\d{{0,3}})(?![.\d])",
+        ),
+        examples=("  Gradient Accumulation steps = 16",),
+        why="The gradients of several micro-batches are summed before a step.",
+        fix="Update transformers: 4.46 and 4.47 do not divide by the steps where the model's "
+        "forward does not take num_items_in_batch. In any release a forward of your own that takes "
+        "**kwargs must divide by num_items_in_batch, or its class sets accepts_loss_kwargs = "
+        "False; a loop of your own divides the loss by gradient_accumulation_steps. Then run "
+        "again: gradients that are too large as the loss is make clipping act at every step.",
+        role="condition",
+        explains=("loss-summed",),
+        sources=("transformers-37766",),
     ),
 )

@@ -257,7 +257,6 @@ ROWS = (
             r"No CUDA GPUs are available",
             r"no CUDA-capable device is detected|invalid device ordinal",
             r"cuda runtime error \((?:38|100)\)",
-            r"CUDA-capable device\(s\) is/are busy or unavailable",
             r"Attempting to deserialize object on (?:a CUDA device|CUDA device \d+) but "
             r"torch\.cuda",
             r"NVIDIA-SMI has failed because it couldn't communicate",
@@ -273,7 +272,6 @@ ROWS = (
             "RuntimeError: No CUDA GPUs are available",
             "RuntimeError: CUDA error: invalid device ordinal",
             "RuntimeError: cuda runtime error (100) : no CUDA-capable device is detected",
-            "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
             "RuntimeError: Attempting to deserialize object on a CUDA device but "
             "torch.cuda.is_available() is False.",
             "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
@@ -285,6 +283,23 @@ ROWS = (
             "RuntimeError: Please install PyTorch with CUDA: cannot find any torch accelerator",
         ),
         wordings=(
+            Wording(
+                r"CUDA-capable device\(s\) is/are busy or unavailable",
+                "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+                "The GPU takes no further process: it is in exclusive-process mode (E. Process of "
+                "nvidia-smi) and another one holds it, often another rank of this job that "
+                "selects the same device; or the GPU is in a faulty state.",
+                "Each rank must select its own GPU: "
+                'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) and a device of that '
+                "number, not cuda:0, and no CUDA_VISIBLE_DEVICES=0 for all ranks. If the ranks "
+                "differ, end the other process on the GPU or choose a free one. If no process "
+                "holds it, look for Xids in the kernel log.",
+                (
+                    "nvidia-smi --query-gpu=index,compute_mode --format=csv",
+                    "nvidia-smi --query-compute-apps=pid,name,gpu_uuid --format=csv",
+                    "sudo dmesg -T | grep -i xid",
+                ),
+            ),
             Wording(
                 r"Found no NVIDIA driver on your system",
                 "RuntimeError: Found no NVIDIA driver on your system. Please check that you have "

@@ -9,6 +9,7 @@ from __future__ import annotations
 from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 from doctor.errors.tables.commands import KERNEL_LOG
+from doctor.errors.tables.conditions import WAITED
 
 ROWS = (
     Cause(
@@ -328,12 +329,16 @@ ROWS = (
         id="master-address-is-loopback",
         messages=(r"\S{1,80} is 127\.0\.[01]\.1 here, and the other ranks wait",),
         examples=("node-a is 127.0.1.1 here, and the other ranks wait",),
-        why="The host resolves its own name to the loopback address, so that rank 0 listens where "
+        why="A host resolves the name of rank 0's host to its own loopback address, so that its "
+        "ranks look for rank 0 on themselves, or rank 0 listens where "
         "no other node can reach it.",
-        fix="Remove the line with 127.0.1.1 from /etc/hosts (or give the name the address of the "
-        "network there), or set MASTER_ADDR to an IP address that the other nodes reach.",
+        fix="Remove the name from the line with 127.0.1.1 in /etc/hosts on every node (or give it "
+        "the address of the network there), or set MASTER_ADDR to an IP address that the other "
+        "nodes reach.",
         owner=Owner.ENVIRONMENT,
         commands=("getent hosts $(hostname)", "hostname -I"),
+        role="condition",
+        explains=WAITED,
     ),
     Cause(
         id="nccl-wrong-interface",

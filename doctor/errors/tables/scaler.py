@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -42,7 +42,7 @@ ROWS = (
         messages=(
             r"Loss became infinite or NaN at iteration",
             r"[Ll]oss is (?:nan|inf|NaN), stopping training",
-            r"[Ff]ound (?:NaN|nan|Inf|inf) in (?:local |the )?(?:forward loss|loss|grad)",
+            r"[Ff]ound (?:NaN|nan|Inf|inf) in (?:the )?(?:forward loss|loss|grad)",
             r"loss returned in `training_step` is (?:nan|inf|NaN)",
             r"ERROR: loss (?:is )?nan|NaN (?:loss|gradient) detected",
             r"total norm of order .{1,12}for gradients from .{1,40}is non-finite",
@@ -50,11 +50,26 @@ ROWS = (
         examples=(
             "FloatingPointError: Loss became infinite or NaN at iteration=2137!",
             "Loss is nan, stopping training",
-            "found NaN in local grad norm in backward pass before data-parallel communication",
+            "found NaN in grad norm at iteration 7",
             "ValueError: The loss returned in `training_step` is nan.",
             "RuntimeError: NaN loss detected at step 12",
             "RuntimeError: The total norm of order 2.0 for gradients from `parameters` is "
             "non-finite, so it cannot be clipped.",
+        ),
+        wordings=(
+            Wording(
+                r"[Ff]ound (?:NaN|nan|Inf|inf) in local (?:forward loss|loss|grad)",
+                "AssertionError: Rank 11: found NaN in local grad norm in backward pass before "
+                "data-parallel communication collective. Device: 3, node: n1",
+                "The gradients of the named ranks were NaN or infinite before anything was "
+                "exchanged: their own micro-batches, or their GPUs, are the reason.",
+                "Look at the batch of that step on the named ranks first: a sample without a "
+                "token of loss (an empty answer, a prompt as long as the limit) is a division by "
+                "zero; drop such samples, or divide by max(tokens, 1). If it comes back with "
+                "other data on the same rank, examine that GPU (doctor run on its node; dmesg for "
+                "Xids) and leave the node out. If loss or gradient norm rose before, lower the "
+                "learning rate.",
+            ),
         ),
         why="The framework compares the loss or the gradients with infinity and stops: they were "
         "NaN or infinite at the step that is named. The reason lies in the steps before.",

@@ -65,6 +65,32 @@ ROWS = (
         "on all ranks; or use ZeRO-2.",
     ),
     Cause(
+        id="sharded-checkpoint-of-other-sizes",
+        errors=("CheckpointingException", "KeyError", "ValueError"),
+        messages=(
+            r"Global shape mismatch for loaded",
+            r"Size mismatch between saved torch\.Size\(\[[\d, ]{0,60}\]\) and current",
+        ),
+        examples=(
+            "megatron.core.dist_checkpointing.core.CheckpointingException: Global shape mismatch "
+            "for loaded ((1024, 768)) and expected ((512, 768)) tensor for key "
+            "model.embedding.position_embeddings.weight",
+            "ValueError: Size mismatch between saved torch.Size([32000, 512]) and current: "
+            "torch.Size([32064, 512]) for embed.weight",
+        ),
+        why="The distributed checkpoint was saved by a model of other sizes: the first shape is "
+        "the one that is stored, the second the one of this configuration. Often it is the "
+        "checkpoint of an earlier run in the same directory, from which the trainer resumes by "
+        "itself (resume_if_exists, auto_resume, latest_checkpointed_iteration.txt).",
+        fix="For a new run name a new directory of logs and checkpoints (explicit_log_dir, --save "
+        "and --load), or move the old checkpoints away. To continue the old one, set the value "
+        "that the tensor's name shows back to the first shape: position embeddings "
+        "max_position_embeddings, word embeddings the padded vocabulary "
+        "(make_vocab_size_divisible_by, which follows the tensor parallel size), others "
+        "hidden_size or the layers.",
+        commands=("doctor scan CHECKPOINT",),
+    ),
+    Cause(
         id="checkpoint-of-other-keys",
         errors=("RuntimeError", "CheckpointException"),
         messages=(

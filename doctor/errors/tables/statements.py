@@ -28,6 +28,8 @@ ROWS = (
             rf"requires? {GENERATION}|only supports? {GENERATION}",
             rf"supported only on {GENERATION}|only supported on (?:CUDA devices with compute|"
             rf"{GENERATION})",
+            r"compute capability (?:of )?(?:at least )?\d{1,2}\.\d\+? (?:or (?:higher|newer|above|"
+            r"greater|later) )?(?:is |are )?(?:required|needed)",
             r"not supported in this architecture|(?:GPU|device) does ?n[o']t support (?:bf16|"
             r"bfloat16|fp8|float8|fp16|TF32|FP4)",
         ),
@@ -36,6 +38,7 @@ ROWS = (
             "AssertionError: Unsupported compute capability for GroupedGEMM kernels.",
             "AssertionError: FP8 block scaled GEMM requires Hopper and CUDA >= 12.9.",
             "RuntimeError: this kernel is only supported on Ampere",
+            "AssertionError: Device compute capability 8.9 or higher required for FP8 execution.",
             "RuntimeError: Your GPU does not support bf16",
         ),
         wordings=(

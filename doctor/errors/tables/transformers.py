@@ -7,6 +7,26 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
+        id="prompts-padded-right",
+        code="LOG082",
+        title="Prompts are padded on the left for generation",
+        messages=(r"decoder-only architecture is being used, but right-padding was detected",),
+        examples=(
+            "A decoder-only architecture is being used, but right-padding was detected! For "
+            "correct generation results, please set `padding_side='left'` when initializing the "
+            "tokenizer.",
+        ),
+        why="A decoder continues at the end of each row. Where the padding stands there, the "
+        "shorter prompts of a batch are continued after it, and what is generated is wrong "
+        "although the model is good: metrics over it (BLEU, exact match, rewards) are too low.",
+        fix='Set tokenizer.padding_side = "left" where prompts are batched for generation, pass '
+        "attention_mask, and evaluate again; the training need not be repeated, unless its rewards "
+        "came from these completions. If every prompt ends with the padding token itself "
+        "(pad_token is eos_token) and nothing is padded, it is a false alarm of the library.",
+        role="warning",
+        sources=("kserve-3534",),
+    ),
+    Cause(
         id="padding-token-missing",
         errors=("ValueError",),
         messages=(

@@ -58,6 +58,8 @@ LOG_THREADS = (
     thread("MathOnco/valis", 165, "numpy.dtype size changed"),
     thread("pytorch/audio", 4182, "torchaudio 2.9 without FFmpeg"),
     thread("OpenBMB/VoxCPM", 139, "TorchCodec is required for load_with_torchcodec", "pull"),
+    thread("huggingface/transformers", 37766, "The loss grows with the accumulated steps"),
+    thread("kserve/kserve", 3534, "Padding on the left for decoders", "pull"),
     thread("NVIDIA/nccl", 342, "NCCL: posix_fallocate failed, /dev/shm of 64 MB"),
     thread("NVIDIA/nccl", 525, "The same in Kubernetes"),
     thread("nkolot/graphcmr", 19, "A tensor that is changed in place after matmul"),

@@ -124,6 +124,8 @@ ALIASES = {
     "completions/mean_length": "answer_length",
     "completion_length": "answer_length",
     "response_length/mean": "answer_length",
+    "completions/clipped_ratio": "cut_off_share",
+    "response_length/clip_ratio": "cut_off_share",
     "tgs": "throughput",
     "tok/s": "throughput",
     "tokens/sec": "throughput",
@@ -149,7 +151,10 @@ ALIASES = {
 DATA_TIME, STEP_TIMES = "data_time", ("iteration_time", "step_time")
 """Times of one row: how long a step waited for its data, and how long it took in all. A time
 without the other one may be of anything."""
-BESIDE = {DATA_TIME, STEP_TIMES[0], "rollout_gap", "policy_kl", "policy_entropy", "answer_length"}
+BESIDE = {
+    DATA_TIME, STEP_TIMES[0], "rollout_gap", "policy_kl", "policy_entropy", "answer_length",
+    "cut_off_share",
+}  # fmt: skip
 """Curves that are read together with others."""
 STEPS = ("step", "global_step", "train/global_step", "iteration", "iter", "_step", "steps", "it")
 """Names of the step in logs, in the order in which they are preferred."""
