@@ -74,7 +74,7 @@ ROWS = (
     Row(r"(python -m pip list) \| grep -i nccl", "look"),
     Row(r"df -(?:h|i|hi)(?: (?:\.|/tmp|/dev/shm)){0,3}", "look"),
     Row(r"free -g|nvcc --version|hf cache scan|hf auth whoami|python -m bitsandbytes", "look"),
-    Row(r"cat /sys/fs/cgroup/memory\.events", "look"),
+    Row(r"cat /sys/fs/cgroup/(?:memory\.events|pids\.max)", "look"),
     Row(r"python -m pip show torch transformers", "look"),
     Row(
         r'python -c "import torch; print\(torch\.(?:version\.cuda|cuda\.get_arch_list\(\)'
