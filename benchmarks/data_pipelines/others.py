@@ -307,7 +307,8 @@ def vectors(kind: str = "") -> Any:
     other = torch.randn(128, 32, generator=draw)
     if kind == "leak":
         other[:16] = x[:16]
-    found["eval"] = DataLoader(TensorDataset(other, torch.zeros(128, dtype=torch.long)), 8)
+    labels = torch.arange(128) % (2 if kind == "rare" else 4)
+    found["eval"] = DataLoader(TensorDataset(other, labels), 8)
     return found
 
 

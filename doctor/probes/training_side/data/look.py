@@ -185,7 +185,7 @@ class Look:
             for batch in look.reading.batches_of(self.request["samples"], self.request["seconds"]):
                 look.add(batch)
         measured = source.name == "train" and self.opened.module is not None
-        if source.name == "train":
+        if source.name == "train" and look.reading.ended != "error":
             look.more += self._of_train(source)
         if measured and look.batches:
             assert self.opened.module is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from ..foreign import Foreign, containers, observing
 from . import (
@@ -153,15 +153,9 @@ class SplitLook:
         found = self.relations.records() + self.more
         looks = [self.given.records, self.places.records, self.codes.records]
         looks += [self.in_batch.records]
-        looks += [lambda: interactions.negatives(self.source, self.batches[0])]
-        looks += [lambda: passes.of_source(self.source)]
         looks += [lambda: self.token_places.records(self.documents, self.vocabulary)]
-        looks += [lambda: row_seeds.of_source(self.source)] if self.source.name == "train" else []
-        looks += [lambda: paired_files.of_source(self.source)]
-        looks += [lambda: boxes.backgrounds(self.source, self.module)]
-        looks += [lambda: boxes.in_a_corner(self.source)]
         looks += [lambda: graphs.of_batches(self.batches)]
-        looks += [lambda: turns.points(self.source)] if self.source.name == "train" else []
+        looks += self._rows_again() if self.reading.ended not in ("error", "hang") else []
         counted = record["labels"] or {}
         if self.documents and counted.get("unlabelled") == counted.get("documents"):
             each = self.documents
@@ -169,6 +163,19 @@ class SplitLook:
         for look in looks:
             found += observing.attempt(look, [])
         return found
+
+    def _rows_again(self) -> List[Callable[[], List[Dict[str, Any]]]]:
+        """What reads rows here once more: not those that raised, hung or ended a worker."""
+        looks: List[Callable[[], List[Dict[str, Any]]]] = [
+            lambda: interactions.negatives(self.source, self.batches[0]),
+            lambda: passes.of_source(self.source),
+            lambda: paired_files.of_source(self.source),
+            lambda: boxes.backgrounds(self.source, self.module),
+            lambda: boxes.in_a_corner(self.source),
+        ]
+        if self.source.name == "train":
+            looks += [lambda: row_seeds.of_source(self.source), lambda: turns.points(self.source)]
+        return looks
 
     def _agreement(self) -> Optional[Dict[str, Any]]:
         """What was counted, and whether the targets follow images that are turned."""

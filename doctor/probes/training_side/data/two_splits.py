@@ -20,8 +20,8 @@ from .views import LABELS
 MOST_BATCHES = 16
 LEAST = 16
 """Rows of a split whose values are compared."""
-LEAST_OF_ONE = 32
-"""Rows of eval that are of one class by no chance. Our own number."""
+LEAST_OF_ONE, CHANCE = 32, 1e-3
+"""Rows of eval that are of one class, and how often chance makes them so. Our own numbers."""
 FACTOR = 10.0
 """Between the spreads, or the means in spreads, of two splits. Our own number."""
 DEPTH, READINGS = 4, 4
@@ -110,10 +110,11 @@ def columns_apart(ours: List[torch.Tensor], theirs: List[torch.Tensor]) -> bool:
 
 def of_classes(train: Counter[str], other: Counter[str]) -> Optional[Dict[str, Any]]:
     """Rows of eval whose class no row of train has; both were read to their end."""
-    known = set(other) <= set(train)
-    if known and len(other) == 1 < len(train) and sum(other.values()) >= LEAST_OF_ONE:
-        numbers = (sum(other.values()), len(train))
-        return relation("eval of one class", 1, 1, (), (), numbers)
+    known, count = set(other) <= set(train), sum(other.values())
+    if known and len(other) == 1 < len(train) and count >= LEAST_OF_ONE:
+        share = train[next(iter(other))] / sum(train.values())
+        if share**count < CHANCE:
+            return relation("eval of one class", 1, 1, (), (), (count, len(train)))
     absent = [each for each in other if each not in train]
     if not train or not absent:
         return None
