@@ -71,6 +71,28 @@ def test_a_line_behind_the_samples_that_is_broken_is_named(tmp_path: Path) -> No
     assert "secret" not in json.dumps(report)
 
 
+DYING = """
+import os
+import torch
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 128
+    def __getitem__(self, number):
+        if number == 40:
+            os._exit(3)
+        return {"x": torch.randn(8), "labels": torch.tensor(number % 3)}
+def make():
+    return torch.utils.data.DataLoader(Rows(), batch_size=8, num_workers=2)
+"""
+
+
+def test_rows_that_end_a_worker_are_not_read_again(tmp_path: Path) -> None:
+    (tmp_path / "dying.py").write_text(DYING)
+    report = reported(tmp_path, "dying.py:make", code=1)
+    (found,) = (f for f in report["findings"] if f["status"] == "fail")
+    assert found["code"] == "DAT018"
+
+
 def test_content_is_shown_on_request_only_and_in_private_files(tmp_path: Path) -> None:
     shutil.copy(CASES / "chats.py", tmp_path)
     flags = ("--show", "2", "--output", "html=page.html")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ torch = pytest.importorskip("torch")
 from data_targets import verdicts  # noqa: E402
 
 from doctor.judge.check import Status  # noqa: E402
-from doctor.probes.training_side.data import sounds, targets  # noqa: E402
+from doctor.probes.training_side.data import sounds, targets, two_splits  # noqa: E402
 
 data = torch.utils.data
 pytestmark = pytest.mark.slow
@@ -311,3 +312,9 @@ def test_files_of_sound_with_two_rates(
     flac = tmp_path / "a.flac"
     flac.write_bytes(b"fLaC" + bytes(14) + (48000 << 4).to_bytes(3, "big") + bytes(20))
     assert sounds.rate_of(str(flac)) == 48000
+
+
+def test_one_class_in_eval_counts_where_chance_does_not_make_it_so() -> None:
+    rare, even = Counter({"0": 990, "1": 10}), Counter({"0": 500, "1": 500})
+    assert two_splits.of_classes(rare, Counter({"0": 128})) is None
+    assert two_splits.of_classes(even, Counter({"0": 128})) is not None
