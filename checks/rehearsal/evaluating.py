@@ -70,7 +70,7 @@ def evaluates(rehearsal: Rehearsal) -> Verdict:
 
 
 def growth_per_sample(evaluation: Evaluated) -> float:
-    """Bytes that each sample leaves after the warm-up; 0.0 where that cannot be told.
+    """Bytes that each sample leaves after the warm-up; 0.0 where that is not known.
 
     Growth is in most calls of both halves: an allocator that takes more once does not count.
     """

@@ -56,7 +56,7 @@ COMPANIONS = {
         "Completions became short: a reward or a loss that is averaged over tokens favours that.",
     ),
 }
-"""Curve -> what it is, the changes of its level that are not told, what helps. Our own numbers."""
+"""Curve -> what it is, the changes of its level that are not named, what helps. Our own numbers."""
 ALIKE = (
     "Score a few printed completions by hand with the reward function: most often it looks for "
     "another form of the answer than the prompt asks for (\\boxed{} and ####, tags, case, "

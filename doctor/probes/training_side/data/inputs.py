@@ -132,6 +132,12 @@ def image_of(batch: Foreign) -> Any:
     return None
 
 
+def brightness(images: torch.Tensor) -> torch.Tensor:
+    """Height x width of the first of some images, over its channels, which are first or last."""
+    first = host(images).float()[0]
+    return first.mean(0 if first.shape[0] in (1, 3, 4) else -1)
+
+
 def first_input(
     module: torch.nn.Module, loss: Callable[[Any, Any], Any], batch: Foreign
 ) -> Optional[Any]:

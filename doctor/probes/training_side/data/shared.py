@@ -12,7 +12,7 @@ import torch
 from ..foreign import Foreign, containers, observing
 from . import rows
 from .documents import host
-from .inputs import image_of
+from .inputs import brightness, image_of
 from .relations import relation
 from .targets import Source, as_batch, size
 
@@ -125,7 +125,7 @@ def images(ours: List[Foreign], theirs: List[Foreign]) -> Optional[Dict[str, Any
     alike = one.flatten(1) @ one.flatten(1).T
     alike.fill_diagonal_(0)
     if float((alike.max(1).values > BETWEEN_OTHERS).float().mean()) > 0.5:
-        return None  # copies, or a few lines on an empty ground: nothing can be told
+        return None  # copies, or a few lines on an empty ground: nothing can be said
     spread = alike[~torch.eye(len(one), dtype=torch.bool)]
     if float((spread > BETWEEN_OTHERS).float().mean()) > 0.01:
         return None
@@ -151,8 +151,7 @@ def grey_of(row: Foreign) -> Optional[torch.Tensor]:
     image = image_of(as_batch(row))
     if image is None:
         return None
-    value = host(image[1]).float()[0]
-    grey = value.mean(0 if value.shape[0] in (1, 3, 4) else -1)
+    grey = brightness(image[1])
     return grey if min(grey.shape) >= SIDE // 2 else None
 
 

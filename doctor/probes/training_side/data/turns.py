@@ -10,7 +10,7 @@ import torch
 from ..foreign import Foreign, containers
 from . import label_maps, rows, views
 from .documents import host
-from .inputs import image_of
+from .inputs import brightness, image_of
 from .relations import relation
 from .targets import Source, as_batch, size
 
@@ -80,9 +80,8 @@ def drawn_points(sample: Foreign) -> Optional[Drawn]:
     value = next((e for n, e in named.items() if n.split(".")[-1] in POINTS), None)
     if image is None or value is None or value.shape[-2:-1] != (len(COCO),):
         return None
-    grey = host(image[1]).float()[0]
     across = host(value).float().reshape(-1, len(COCO), value.shape[-1])[0, :, 0]
-    return grey.mean(0 if grey.shape[0] in (1, 3, 4) else -1), across
+    return brightness(image[1]), across
 
 
 def draw(sample: Foreign) -> Optional[Drawn]:
@@ -96,8 +95,7 @@ def draw(sample: Foreign) -> Optional[Drawn]:
         target = parts[0].reshape(-1, parts[0].shape[-1]) if parts and parts[0].numel() else None
     if image is None or target is None:
         return None
-    value = host(image[1]).float()[0]
-    return value.mean(0 if value.shape[0] in (1, 3, 4) else -1), target
+    return brightness(image[1]), target
 
 
 def flip_between(one: torch.Tensor, other: torch.Tensor) -> Optional[Tuple[int, ...]]:

@@ -126,10 +126,7 @@ def of_classes(train: Counter[str], other: Counter[str]) -> Optional[Dict[str, A
 def stated_classes(source: Source) -> Counter[str]:
     """The classes of the rows as the dataset lists them: `targets`, `labels`, the last tensor."""
     dataset, chosen = unwrapped(rows.dataset_of(source))
-    tensors = observing.attribute(dataset, "tensors")
-    found = tensors[-1] if isinstance(tensors, tuple) and len(tensors) > 1 else None
-    for name in ("targets", "labels", "y"):
-        found = observing.attribute(dataset, name) if found is None else found
+    found = held_classes(dataset, ("targets", "labels", "y"))
     if observing.has(found, "tolist"):
         whole = isinstance(found, torch.Tensor) and found.is_floating_point()
         found = [] if whole or found is None else observing.attempt(found.tolist, [])
@@ -138,6 +135,15 @@ def stated_classes(source: Source) -> Counter[str]:
     each = found if chosen is None else [found[n] for n in chosen]
     plain = all(isinstance(one, (int, str)) for one in each)
     return Counter(map(str, each)) if plain else Counter()
+
+
+def held_classes(dataset: Foreign, names: Tuple[str, ...]) -> Foreign:
+    """The last tensor of a TensorDataset, or the first of these attributes that is there."""
+    tensors = observing.attribute(dataset, "tensors")
+    found = tensors[-1] if isinstance(tensors, tuple) and len(tensors) > 1 else None
+    for name in names:
+        found = observing.attribute(dataset, name) if found is None else found
+    return found
 
 
 def unwrapped(dataset: Foreign) -> Tuple[Foreign, Optional[List[int]]]:

@@ -11,7 +11,7 @@ from . import rows
 from .documents import host
 from .relations import relation
 from .targets import Opened, Source, size
-from .two_splits import unwrapped
+from .two_splits import held_classes, unwrapped
 from .views import LABELS
 
 MOST_ROWS = 20_000
@@ -82,10 +82,7 @@ def classes_of(source: Source) -> Optional[torch.Tensor]:
     """The class of each row of the dataset, in its order; None if they are not known."""
     dataset, chosen = unwrapped(rows.dataset_of(source))
     count = size(dataset)
-    tensors = observing.attribute(dataset, "tensors")
-    found = tensors[-1] if isinstance(tensors, tuple) and len(tensors) > 1 else None
-    for name in ("targets", "labels", "y", "label"):
-        found = observing.attribute(dataset, name) if found is None else found
+    found = held_classes(dataset, ("targets", "labels", "y", "label"))
     if found is None:
         found = read_classes(dataset, count or 0)
     made = observing.attempt(lambda: torch.as_tensor(found), None)
