@@ -11,6 +11,7 @@ from itertools import pairwise
 from doctor.errors.memory_numbers import describe_oom
 from doctor.facts.machine import Reported
 from doctor.facts.views import UNLISTED
+from doctor.pasted import fabric, requirements, starts
 from doctor.pasted.cores import few_cores
 from doctor.pasted.reading import Reading
 from doctor.pasted.torch_messages import PAST
@@ -270,5 +271,8 @@ READERS = (
     _waiting,
     _user_site,
     _two_pythons,
+    requirements.read,
+    starts.read,
+    fabric.read,
 )
 """The one that says most comes first."""

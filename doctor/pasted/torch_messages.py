@@ -60,6 +60,9 @@ OF_MACHINE = (
     "container_gpus",
     "containers",
     "host_tools",
+    "started",
+    "installed",
+    "fabric",
 )
 """Tables whose rows explain what other checks only observe. Many of their lines name no error."""
 UNTOLD = ("condition", "harmless", "symptom", "consequence", "summary")
