@@ -12,7 +12,7 @@ from doctor.facts.machine import Driver, Host
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, warn
 
 LONGEST, MOST_OTHERS = 200, 4
-OBSERVED = ("host_tools", "started", "installed", "fabric")
+OBSERVED = ("host_tools", "gpu_readings", "started", "installed", "fabric")
 """Of what tools show of the machine as the job uses it: no error of the program."""
 OF_LOGS = ("kernel_modules", "machine_log", "host_log")
 """Tables of lines that a kernel log keeps after what they report has passed."""

@@ -38,6 +38,7 @@ HELPS = re.compile(
 )
 HANGS = re.compile(r"\bhangs?\b|\bstuck\b|\bfreez|deadlock|wrong|garbage|NaN", re.IGNORECASE)
 
+RESULTS = re.compile(r"\W{0,4}Out of bounds values : [1-9]\d{0,9} FAILED")
 COPIES = re.compile(r"Running (host_to_device|device_to_host)_memcpy")
 ROW = re.compile(r"\s*\d{1,2}((?:\s+\d{1,4}\.\d{1,3}){3,32})\s*$")
 SLOW = 0.5
@@ -52,6 +53,8 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
     yield from _counters(lines)
     yield from _peers(lines)
     yield from _copies(lines)
+    for line in filter(RESULTS.match, lines):
+        yield Reported(cause="collective-results-wrong", line=line.strip())
 
 
 def _versions(lines: Sequence[str]) -> Iterator[Reported]:

@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from doctor.errors.memory_numbers import describe_oom
+from doctor._util.units import GIB
+from doctor.errors.memory_numbers import OTHER_PROCESS, describe_oom, read_numbers
 from doctor.facts.machine import Reported
 from doctor.facts.views import UNLISTED
-from doctor.pasted import fabric, requirements, starts
-from doctor.pasted.cores import few_cores
+from doctor.pasted import fabric, requirements, smi_load, starts
+from doctor.pasted.cores import few_cores, slow_cores
 from doctor.pasted.reading import Reading
+from doctor.pasted.smi_table import memory_of
 from doctor.pasted.torch_messages import PAST
 
 DF_HEAD = re.compile(r"\s*Filesystem\b.{0,60}\bUse% Mounted on")
@@ -48,7 +50,9 @@ OF_GROUP = re.compile(
     r"Memory cgroup out of memory: Kill|\bOOMKilled\b|[Dd]etected \d+ oom[-_]kill event|"
     r"constraint=CONSTRAINT_MEMCG"
 )
-OOM = re.compile(r"CUDA out of memory.{0,120}?GPU (\d{1,3}) has")
+OOM = re.compile(r"(?:CUDA out of memory.{0,120}?|\W)GPU (\d{1,3}) has a total cap")
+FREE_SHARE = 0.05
+"""Of a GPU's memory that is in use where nobody trains on it. Our own number."""
 HOLDER = re.compile(r"Process (\d{1,8}) has ([\d.]{1,8}) GiB memory in use")
 OPENED = re.compile(r"\s*/dev/nvidia(\d{1,3}):\s")
 OPENED_BY = re.compile(r"/dev/nvidia\d{1,3}:\s+(\S{1,40})\s+(\d{1,8})\s+[.Fmfe]{4,6}\s")
@@ -56,8 +60,7 @@ HOLDS = re.compile(r"\s+(\S{1,40})\s+(\d{1,8})\s+[.Fmfe]{4,6}\s+\S")
 """Of `fuser -v`: user, process, access, command."""
 GRANTED_JOB = re.compile(r"\bAllocTRES=(\S{1,120})")
 NO_DEVICE = re.compile(r"No devices were found|No CUDA GPUs are available|no CUDA-capable device")
-PS_HEAD = re.compile(r"\s*PID\s+PPID\s+(?:USER|UID)\b")
-PS_ROW = re.compile(r"\s*(\d{1,8})\s+(\d{1,8})\s+(\S{1,40})\s")
+PS_HEAD = re.compile(r"\s*(?:PID|USER|UID)\s+(?:\S{1,12}\s+){0,6}(?:CMD|COMMAND)\b")
 
 SHARED = re.compile(r"[Ss]hared GPU memory\b\D{0,20}([\d.]{1,6})\s?(?:GB)?\s?/\s?[\d.]{1,6}\s?GB")
 MOST_SHARED = 4.0
@@ -94,12 +97,28 @@ def add_tools(reading: Reading, lines: Sequence[str]) -> Reading:
 def _held(lines: Sequence[str]) -> Iterator[Reported]:
     """A process that holds a GPU's memory where the job found too little."""
     for line in lines:
-        at, holder, described = OOM.search(line), HOLDER.search(line), describe_oom(line)
-        if at and holder and described and described.kind == "other-process":
-            owner = _owner(lines, holder[1])
+        at, holder = OOM.search(line), HOLDER.search(line)
+        if at and holder and _is_other(line, float(holder[2])):
+            owner, room = _owner(lines, holder[1]), _room(lines, at[1])
             text = f"Process {holder[1]} holds {float(holder[2]):.1f} GiB of GPU {at[1]}{owner}"
-            yield Reported(cause="gpu-held-by-others", line=text)
+            yield Reported(cause="gpu-held-by-others", line=f"{text}{room}")
             return
+
+
+def _is_other(line: str, held: float) -> bool:
+    """Whether another process is the reason: by the whole message, or by half of the GPU's memory
+    where the line only quotes it."""
+    if described := describe_oom(line):
+        return described.kind == OTHER_PROCESS
+    numbers = read_numbers(line)
+    return numbers.request is None and held * GIB >= 0.5 * (numbers.capacity or held * GIB * 3)
+
+
+def _room(lines: Sequence[str], device: str) -> str:
+    """The GPUs that nvidia-smi's table shows nearly empty."""
+    free = [number for number, used, total in memory_of(lines)
+            if number != device and used < FREE_SHARE * total]  # fmt: skip
+    return f"; GPU {', '.join(free)} is free (CUDA_VISIBLE_DEVICES={free[0]})" if free else ""
 
 
 def _opened(lines: Sequence[str]) -> Iterator[Reported]:
@@ -123,11 +142,16 @@ def _owner(lines: Sequence[str], pid: str) -> str:
     head = next((n for n, line in enumerate(lines) if PS_HEAD.match(line)), None)
     if head is None:
         return ""
-    rows = (PS_ROW.match(line) for line in lines[head + 1 : head + LONGEST_TABLE])
-    row = next((each for each in rows if each and each[1] == pid), None)
-    if row is None:
+    names = lines[head].split()
+    places = {name: names.index(name) for name in ("PID", "PPID", "USER", "UID") if name in names}
+    user = places.get("USER", places.get("UID", -1))
+    rows = (line.split() for line in lines[head + 1 : head + LONGEST_TABLE])
+    last = max(places.values())
+    row = next((each for each in rows if len(each) > last and each[places["PID"]] == pid), None)
+    if row is None or user < 0:
         return ""
-    return f" (of {row[3]}{', left over: its parent is 1' if row[2] == '1' else ''})"
+    is_left = "PPID" in places and row[places["PPID"]] == "1"
+    return f" (of {row[user]}{', left over: its parent is 1' if is_left else ''})"
 
 
 def _full(lines: Sequence[str]) -> Iterator[Reported]:
@@ -271,8 +295,10 @@ READERS = (
     _waiting,
     _user_site,
     _two_pythons,
+    smi_load.table_of,
     requirements.read,
     starts.read,
     fabric.read,
+    slow_cores,
 )
 """The one that says most comes first."""

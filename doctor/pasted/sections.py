@@ -98,14 +98,19 @@ def _host(reading: Reading) -> Host | Unknown:
 
 
 def _selection(reading: Reading) -> dict[str, str]:
-    """The variables that select GPUs, without UUIDs that the report cannot refute: torch uses a
-    GPU, or it states no UUIDs."""
+    """The variables that select GPUs, without values that the report cannot refute: UUIDs where
+    torch uses a GPU or the report states none, and a selection of nothing where torch uses one."""
     uuids = [each for gpu in reading.gpus for each in (gpu.uuid, *(s.uuid for s in gpu.slices))]
     refutes = not reading.cuda_available and not any(map(NUMBERED.fullmatch, uuids))
+    numbers = {str(gpu.index) for gpu in reading.gpus}
     return {
         name: value
         for name, value in reading.visible_devices
-        if refutes or not value.startswith(("GPU-", "MIG-"))
+        if refutes
+        or not (
+            value.startswith(("GPU-", "MIG-"))
+            or (reading.cuda_available and numbers.isdisjoint(value.split(",")))
+        )
     }
 
 

@@ -1,9 +1,10 @@
-"""GPUs that work, with a slow link or a low clock: on an idle GPU both save power."""
+"""GPUs that work, with a slow link or a low clock, which save power on an idle GPU, or too hot."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from doctor.facts.machine import Reported
 from doctor.pasted.smi_gpus import Tree, clock_reasons, first_of, flat
@@ -16,6 +17,19 @@ LOW_CLOCK = 0.65
 """Share of the highest clock. GPUs at their power limit run at three quarters. Our own number."""
 SET = 0x2 | 0x10 | 0x100
 """Reasons of a clock that somebody chose: application clocks, sync boost, a display."""
+HOT = 90
+"""Degrees at which GPUs of any kind lower their clock: H100 from 87 on, GeForce from 83 to 90."""
+FAN_RUNS = 80
+"""Fans of GeForce boards stand still up to about 60 degrees."""
+IDLE_STATE, IDLE_POWER = 8, 0.3
+"""P8 and above are states of idle GPUs, which draw less than this share. Our own number."""
+SMALL_LIMIT = 0.8
+"""Share of the others' power limit; boards of two makers differ by a tenth. Our own number."""
+FIRST = re.compile(r"\s*\|\s*(\d{1,3})\s+(.{3,60}?)\s+(?:On|Off|WDDM|TCC|MCDM|N/A)\s*\|\s*[\dA-Fa-f]{4,8}:")
+SECOND = re.compile(
+    r"\s*\|\s*(?P<fan>\d{1,3}%|N/A|ERR!)\s+(?P<heat>\d{1,3})C\s+P(?P<state>\d{1,2})\s+"
+    r"(?P<power>\d{1,4})W\s*/\s*(?P<limit>\d{1,4})W\s*\|[^|]{1,30}\|\s*(?P<use>\d{1,3})%"
+)
 PLACES = {
     "use": ("utilization/gpu", "utilization/gpu_util"),
     "generation": ("pcie_generation/current", "pcie_gen/current_link_gen", "pcie/link/gen/current",
@@ -25,7 +39,19 @@ PLACES = {
     "host": ("pcie_generation/host_max", "pcie_gen/max_host_link_gen", "pcie/link/gen/hostmax"),
     "clock": ("clocks/sm", "clocks/sm_clock", "clocks/current/sm"),
     "most": ("max_clocks/sm", "max_clocks/sm_clock", "clocks/max/sm"),
+    "heat": ("temperature/gpu_temp", "temperature/gpu_current_temp", "temperature/gpu"),
+    "limit": ("gpu_power_readings/current_power_limit", "power_readings/power_limit",
+              "power/limit", "current_power_limit"),
 }  # fmt: skip
+
+
+class Card(NamedTuple):
+    """A GPU with its power limit in watts and its utilization in percent."""
+
+    number: int
+    name: str
+    limit: int
+    use: int
 
 
 def slow_of(trees: Sequence[tuple[str, Tree]], first: int = 0) -> Iterator[Reported]:
@@ -40,6 +66,55 @@ def slow_of(trees: Sequence[tuple[str, Tree]], first: int = 0) -> Iterator[Repor
         if fastest > SLOW_GENERATION or values["host"]:
             yield from _slow_link(label, values)
         yield from _low_clock(label, values, clock_reasons(leaves))
+        if values["heat"] >= HOT and values["use"] >= BUSY:
+            yield _hot(label, values["heat"], values["use"])
+    names = [first_of(leaves, ("product_name", "name", "gpu_name")) or "" for leaves in every]
+    cards = [Card(first + n, names[n], values["limit"], values["use"])
+             for n, values in enumerate(read)]  # fmt: skip
+    yield from _limits(cards)
+
+
+def table_of(lines: Sequence[str]) -> Iterator[Reported]:
+    """The same of the table of nvidia-smi, and its fans."""
+    cards: list[Card] = []
+    fans: list[tuple[int, bool]] = []
+    number, name = -1, ""
+    for line in lines:
+        if match := FIRST.match(line):
+            if int(match[1]) <= number:
+                break  # another table
+            number, name = int(match[1]), match[2]
+        elif number >= 0 and len(cards) <= number and (match := SECOND.match(line)):
+            heat, use, power, limit = (int(match[at]) for at in ("heat", "use", "power", "limit"))
+            cards.append(Card(number, name, limit, use))
+            fans.append((heat, match["fan"] == "0%" and "GeForce" in name))
+            if use >= FULL and int(match["state"]) >= IDLE_STATE and power < IDLE_POWER * limit:
+                text = f"GPU {number}: state P{match['state']} at {use} % utilization and {power}"
+                yield Reported(cause="gpu-stays-in-idle-state", line=f"{text} of {limit} W")
+    for card, (heat, stands) in zip(cards, fans, strict=True):
+        if stands and heat >= FAN_RUNS:
+            text = f"GPU {card.number}: its fan stands still at {heat} C"
+            yield Reported(cause="gpu-fan-stopped", line=text)
+        elif heat >= HOT and card.use >= BUSY:
+            yield _hot(f"GPU {card.number}", heat, card.use)
+    yield from _limits(cards)
+
+
+def _hot(label: str, heat: int, use: int) -> Reported:
+    return Reported(cause="gpu-hot", line=f"{label}: {heat} C at {use} % utilization")
+
+
+def _limits(cards: Sequence[Card]) -> Iterator[Reported]:
+    """A working GPU whose power limit is far below that of the others of its name."""
+    for card in cards:
+        others = {each.limit for each in cards if each.name == card.name} - {card.limit}
+        rest = [each for each in cards if each.name == card.name and each.limit != card.limit]
+        if len(others) == 1 and len(rest) >= 1 and card.use >= BUSY:
+            (most,) = others
+            if 0 < card.limit < SMALL_LIMIT * most:
+                text = f"GPU {card.number}: power limit {card.limit} W, the other GPUs have {most}"
+                end = f"W, at {card.use} % utilization"
+                yield Reported(cause="power-limit-differs", line=f"{text} {end}")
 
 
 def _slow_link(label: str, values: Mapping[str, int]) -> Iterator[Reported]:
@@ -59,5 +134,5 @@ def _low_clock(label: str, values: Mapping[str, int], mask: int | None) -> Itera
 
 
 def _number(text: str | None) -> int | None:
-    match = re.match(r"(\d{1,5})(?: ?(?:%|MHz|x))?$", text or "")
+    match = re.match(r"(\d{1,5})(?:\.\d{1,2})?(?: ?(?:%|MHz|x|C|W))?$", text or "")
     return int(match[1]) if match else None

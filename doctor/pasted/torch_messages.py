@@ -60,6 +60,7 @@ OF_MACHINE = (
     "container_gpus",
     "containers",
     "host_tools",
+    "gpu_readings",
     "started",
     "installed",
     "fabric",
@@ -85,7 +86,7 @@ BROKEN = re.compile(
 """As a program prints it, not as a sentence quotes it: it returns a machine."""
 PAST = re.compile(
     r"\b(?:earlier (?:we|I|it|today|this)\b|previously (?:we|I|it)\b|last (?:week|month|year)|"
-    r"used to|solved|fixed by|(?:was|been) (?:fixed|replaced|solved)|after the reset|"
+    r"(?<!be )(?<!is )(?<!are )(?<!was )used to|solved|fixed by|(?:was|been) (?:fixed|replaced|solved)|after the reset|"
     r"before (?:the|we|I)\b|(?:same as|like|see) #\d|no longer (?:happens|occurs|there))",
     re.IGNORECASE,
 )
@@ -106,6 +107,10 @@ SAYS = re.compile(
     re.IGNORECASE,
 )
 """A line that prints an error, as opposed to prose and code that name one."""
+IN_WARNINGS = ("xformers-does-not-fit", "bitsandbytes-setup", "numpy-of-other-build")
+"""Rows of packages that only warn where they cannot work."""
+RESOLVER = re.compile(r"pip's dependency resolver does not currently")
+"""pip prints it of any package; `doctor.pasted.requirements` judges the lines below."""
 LEVEL = re.compile(r"\s*(?:[\w.:,-]{1,30} ){0,3}(?:WARNING|INFO|DEBUG|NOTE)\b")
 """A line that only informs, as a logger prints it."""
 REFUSES = re.compile(r"\b(?:cannot|can't|could not|couldn't|unable)\b", re.IGNORECASE)
@@ -163,7 +168,7 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
     `is_report`: they stand beside a report; alone, errors of a program are none.
     """
     hits = [(cause, line) for line in dict.fromkeys(line for _, line in lines_of(lines))
-            if not CODE.match(line) and not PAST.search(line)
+            if not CODE.match(line) and not PAST.search(line) and not RESOLVER.search(line)
             and (cause := _taken_by_none(line))]  # fmt: skip
     if any(map(SCHEDULED.search, lines)):
         hits = [(cause, line) for cause, line in hits if cause.id != "pod-not-scheduled"]
@@ -174,7 +179,8 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
     found = []
     for cause, line in hits:
         informs = INFORMS.match(line) or LEVEL.match(line)
-        says = (SAYS.search(line) or REFUSES.search(line)) and not informs
+        says = SAYS.search(line) or REFUSES.search(line)
+        says = says and (not informs or cause.id in IN_WARNINGS)
         is_error = says and not is_explained and (is_report or cause.owner is not Owner.JOB)
         more = cause.id in better or not ids.isdisjoint(cause.refines)
         if is_error or more or table_of(cause) in OF_MACHINE:

@@ -55,22 +55,6 @@ ROWS = (
         next_check="DSK001",
     ),
     Cause(
-        id="vgpu-unlicensed",
-        messages=(r"License Status {1,40}: Unlicensed", r"Failed to acquire(?:/renew)? license"),
-        examples=(
-            "License Status                    : Unlicensed",
-            "nvidia-gridd: Failed to acquire/renew license from license server",
-        ),
-        why="A vGPU without a license works for some minutes, then its driver throttles it and "
-        "refuses CUDA.",
-        fix="Give the guest its license: the token in /etc/nvidia/ClientConfigToken (or "
-        "ServerAddress and FeatureType in gridd.conf), a license server that it reaches, and "
-        "nvidia-gridd running; then nvidia-smi -q says Licensed. Rented: return the machine.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("nvidia-smi -q | grep -A2 -i licens", "sudo systemctl restart nvidia-gridd"),
-    ),
-    Cause(
         id="shm-filled",
         messages=(r"files in /dev/shm take \d{1,3} % of",),
         examples=("files in /dev/shm take 91 % of 252G",),
@@ -136,6 +120,19 @@ ROWS = (
         commands=("free -h", "ps aux --sort=-rss | head", "vmstat 1 5"),
         role="warning",
         next_check="MEM002",
+    ),
+    Cause(
+        id="cpu-clock-held-low",
+        messages=(r"the processors are held at \d",),
+        examples=("the processors are held at 800 MHz of 3.60 GHz (governor powersave)",),
+        why="The governor or a limit keeps the processors at a fraction of their clock: loading "
+        "of data and launching of kernels take as many times longer, and the GPUs wait.",
+        fix="Set the governor and lift the limit as root: cpupower frequency-set -g performance "
+        "-u 100GHz, on all nodes; look for a power profile in the firmware, tuned or the BMC that "
+        "sets it, and for heat. Rented: ask the provider.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("cpupower frequency-info", "sudo cpupower frequency-set -g performance"),
     ),
     Cause(
         id="windows-memory-spilled",
@@ -209,50 +206,6 @@ ROWS = (
         owner=Owner.MACHINE,
         role="warning",
         commands=("ibstat", "sudo mlxlink -d mlx5_N", "ibqueryerrors"),
-    ),
-    Cause(
-        id="pcie-generation-low",
-        messages=(r"PCIe generation \d of \d at \d{1,3} % utilization",),
-        examples=("GPU 2: PCIe generation 1 of 4 at 99 % utilization",),
-        why="An idle link is slow on purpose; this one stays slow while the GPU works, so that "
-        "copies from the host take many times as long.",
-        fix="Reseat the GPU and its riser, clean the slot and try another one, switch power "
-        "management of the link (ASPM) off in the firmware, and set the slot's generation there. "
-        "If it stays, replace riser, cable or card. Rented: return the machine.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("sudo lspci -vv -d 10de: | grep -E 'LnkCap|LnkSta'",),
-        next_check="GPU005",
-    ),
-    Cause(
-        id="gpu-context-timeout",
-        refines=("xid-hardware",),
-        messages=(r"NVRM: Xid \([^)]{1,80}\): 109\b",),
-        examples=("NVRM: Xid (PCI:0000:41:00): 109, pid=1, errorString CTX SWITCH TIMEOUT",),
-        why="The GPU did not stop a program's work in time to serve another one: several processes "
-        "share it, a kernel runs for very long, or the driver or its firmware is at fault.",
-        fix="Start the job again as the only one on this GPU, and upgrade the driver: several "
-        "branches had this defect. If it comes back on one GPU alone, reset it, then report it to "
-        "the machine's owner.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("nvidia-smi", *KERNEL_LOG),
-        sources=("xid-catalog",),
-    ),
-    Cause(
-        id="clocks-set-low",
-        messages=(r"\d{2,4} of \d{3,4} MHz at \d{1,3} % utilization",),
-        examples=(
-            "GPU 0: 765 of 1410 MHz at 100 % utilization, neither hot nor at its power limit",
-        ),
-        why="Somebody set the clock of the GPU far below what it reaches: every kernel is slower.",
-        fix="Restore the clocks as root: nvidia-smi -rac (application clocks) and nvidia-smi -rgc "
-        "(locked ones), on every GPU; look for a service or an energy policy that sets them. "
-        "Rented: ask the provider.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("nvidia-smi -q -d CLOCK,PERFORMANCE", "sudo nvidia-smi -rgc"),
-        next_check="GPU004",
     ),
     Cause(
         id="torch-of-user-site",
