@@ -25,7 +25,9 @@ IDLE_STATE, IDLE_POWER = 8, 0.3
 """P8 and above are states of idle GPUs, which draw less than this share. Our own number."""
 SMALL_LIMIT = 0.8
 """Share of the others' power limit; boards of two makers differ by a tenth. Our own number."""
-FIRST = re.compile(r"\s*\|\s*(\d{1,3})\s+(.{3,60}?)\s+(?:On|Off|WDDM|TCC|MCDM|N/A)\s*\|\s*[\dA-Fa-f]{4,8}:")
+FIRST = re.compile(
+    r"\s*\|\s*(\d{1,3})\s+(.{3,60}?)\s+(?:On|Off|WDDM|TCC|MCDM|N/A)\s*\|\s*[\dA-Fa-f]{4,8}:"
+)
 SECOND = re.compile(
     r"\s*\|\s*(?P<fan>\d{1,3}%|N/A|ERR!)\s+(?P<heat>\d{1,3})C\s+P(?P<state>\d{1,2})\s+"
     r"(?P<power>\d{1,4})W\s*/\s*(?P<limit>\d{1,4})W\s*\|[^|]{1,30}\|\s*(?P<use>\d{1,3})%"
@@ -46,12 +48,16 @@ PLACES = {
 
 
 class Card(NamedTuple):
-    """A GPU with its power limit in watts and its utilization in percent."""
+    """A GPU with what nvidia-smi reads of it: watts, percent, degrees, the number of its state."""
 
     number: int
     name: str
     limit: int
     use: int
+    heat: int = 0
+    power: int = 0
+    state: int = 0
+    has_still_fan: bool = False
 
 
 def slow_of(trees: Sequence[tuple[str, Tree]], first: int = 0) -> Iterator[Reported]:
@@ -76,28 +82,34 @@ def slow_of(trees: Sequence[tuple[str, Tree]], first: int = 0) -> Iterator[Repor
 
 def table_of(lines: Sequence[str]) -> Iterator[Reported]:
     """The same of the table of nvidia-smi, and its fans."""
+    cards = _cards(lines)
+    for card in cards:
+        if card.has_still_fan and card.heat >= FAN_RUNS:
+            text = f"GPU {card.number}: its fan stands still at {card.heat} C"
+            yield Reported(cause="gpu-fan-stopped", line=text)
+        elif card.heat >= HOT and card.use >= BUSY:
+            yield _hot(f"GPU {card.number}", card.heat, card.use)
+        if card.use >= FULL and card.state >= IDLE_STATE and card.power < IDLE_POWER * card.limit:
+            text = f"GPU {card.number}: state P{card.state} at {card.use} % utilization"
+            end = f"and {card.power} of {card.limit} W"
+            yield Reported(cause="gpu-stays-in-idle-state", line=f"{text} {end}")
+    yield from _limits(cards)
+
+
+def _cards(lines: Sequence[str]) -> list[Card]:
+    """The GPUs of the first table whose readings are numbers."""
     cards: list[Card] = []
-    fans: list[tuple[int, bool]] = []
     number, name = -1, ""
     for line in lines:
         if match := FIRST.match(line):
             if int(match[1]) <= number:
-                break  # another table
+                break
             number, name = int(match[1]), match[2]
-        elif number >= 0 and len(cards) <= number and (match := SECOND.match(line)):
-            heat, use, power, limit = (int(match[at]) for at in ("heat", "use", "power", "limit"))
-            cards.append(Card(number, name, limit, use))
-            fans.append((heat, match["fan"] == "0%" and "GeForce" in name))
-            if use >= FULL and int(match["state"]) >= IDLE_STATE and power < IDLE_POWER * limit:
-                text = f"GPU {number}: state P{match['state']} at {use} % utilization and {power}"
-                yield Reported(cause="gpu-stays-in-idle-state", line=f"{text} of {limit} W")
-    for card, (heat, stands) in zip(cards, fans, strict=True):
-        if stands and heat >= FAN_RUNS:
-            text = f"GPU {card.number}: its fan stands still at {heat} C"
-            yield Reported(cause="gpu-fan-stopped", line=text)
-        elif heat >= HOT and card.use >= BUSY:
-            yield _hot(f"GPU {card.number}", heat, card.use)
-    yield from _limits(cards)
+        elif number >= 0 and (match := SECOND.match(line)):
+            still = match["fan"] == "0%" and "GeForce" in name
+            values = {part: int(match[part]) for part in ("limit", "use", "heat", "power", "state")}
+            cards.append(Card(number, name, has_still_fan=still, **values))
+    return cards
 
 
 def _hot(label: str, heat: int, use: int) -> Reported:

@@ -11,7 +11,8 @@ WITHOUT = re.compile(
     r"\"?nvidia-smi\"?: (?:executable file not found|command not found|not found)|"
     r"Found no NVIDIA driver|No CUDA GPUs are available|libcuda\.so(?:\.1)?: cannot open|"
     r"Failed to initialize NVML|NVIDIA Driver was not detected|No devices were found|"
-    r"couldn't communicate with the NVIDIA driver|is_available\(\)\W{1,6}(?:returns |is )?False|CUDA available\W{1,4}False|"
+    r"couldn't communicate with the NVIDIA driver|is_available\(\)\W{1,6}(?:returns |is )?False|"
+    r"CUDA available\W{1,4}False|"
     r"^'?\d\.\d{1,2}\.\d{1,2}\S{0,12}'?,? (?:\S{1,12} )?False\b|no CUDA-capable device"
 )
 """What a program prints that finds no GPU."""
@@ -42,7 +43,9 @@ UNHEALTHY = re.compile(r"device (?:is )?marked (?:as )?unhealthy|marking device 
                        re.IGNORECASE)  # fmt: skip
 EVENT = re.compile(r"EventData:(\d{1,3})\b|XidCriticalError: Xid=(\d{1,3})\b")
 
-PCI = re.compile(r"(?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.0 (?:3D|VGA compatible) controller.{0,20}NVIDIA")
+PCI = re.compile(
+    r"(?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.0 (?:3D|VGA compatible) controller.{0,20}NVIDIA"
+)
 OTHER_PCI = re.compile(r"(?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.\d ")
 BOUND = re.compile(r"\s*Kernel driver in use: (\S{1,30})")
 

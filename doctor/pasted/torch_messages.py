@@ -86,7 +86,8 @@ BROKEN = re.compile(
 """As a program prints it, not as a sentence quotes it: it returns a machine."""
 PAST = re.compile(
     r"\b(?:earlier (?:we|I|it|today|this)\b|previously (?:we|I|it)\b|last (?:week|month|year)|"
-    r"(?<!be )(?<!is )(?<!are )(?<!was )used to|solved|fixed by|(?:was|been) (?:fixed|replaced|solved)|after the reset|"
+    r"(?<!be )(?<!is )(?<!are )(?<!was )used to|solved|fixed by|"
+    r"(?:was|been) (?:fixed|replaced|solved)|after the reset|"
     r"before (?:the|we|I)\b|(?:same as|like|see) #\d|no longer (?:happens|occurs|there))",
     re.IGNORECASE,
 )
@@ -179,8 +180,8 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
     found = []
     for cause, line in hits:
         informs = INFORMS.match(line) or LEVEL.match(line)
-        says = SAYS.search(line) or REFUSES.search(line)
-        says = says and (not informs or cause.id in IN_WARNINGS)
+        is_quiet = informs and cause.id not in IN_WARNINGS
+        says = (SAYS.search(line) or REFUSES.search(line)) and not is_quiet
         is_error = says and not is_explained and (is_report or cause.owner is not Owner.JOB)
         more = cause.id in better or not ids.isdisjoint(cause.refines)
         if is_error or more or table_of(cause) in OF_MACHINE:

@@ -68,13 +68,17 @@ ROWS = (
         fix="Give all nodes the same environment or image, the same torch at least, and no other "
         "libnccl.so.2 on LD_LIBRARY_PATH or LD_PRELOAD of one of them.",
         owner=Owner.ENVIRONMENT,
-        commands=('python -c "import torch; print(torch.cuda.nccl.version())"',
-                  'echo "$LD_LIBRARY_PATH" "$LD_PRELOAD"'),  # fmt: skip
+        commands=(
+            'python -c "import torch; print(torch.cuda.nccl.version())"',
+            'echo "$LD_LIBRARY_PATH" "$LD_PRELOAD"',
+        ),
     ),
     Cause(
         id="network-packets-too-large",
         messages=(r"packets of \d{4,5} bytes do not reach the peer",),
-        examples=("packets of 8972 bytes do not reach the peer; eth1 has MTU 1500 here, 9000 there",),
+        examples=(
+            "packets of 8972 bytes do not reach the peer; eth1 has MTU 1500 here, 9000 there",
+        ),
         why="The MTU of an interface or of a switch on the way is smaller than that of the sender: "
         "small messages pass and large ones are dropped, so that NCCL hangs in the first large "
         "collective.",
@@ -83,8 +87,10 @@ ROWS = (
         "ibv_devinfo shows the same active_mtu. ping -M do -s 8972 PEER must pass.",
         owner=Owner.MACHINE,
         role="warning",
-        commands=("ip -br link; ip link show IFACE | grep -o 'mtu [0-9]*'",
-                  "ping -c 3 -M do -s 8972 PEER"),  # fmt: skip
+        commands=(
+            "ip -br link; ip link show IFACE | grep -o 'mtu [0-9]*'",
+            "ping -c 3 -M do -s 8972 PEER",
+        ),
     ),
     Cause(
         id="roce-address-wrong",
@@ -145,13 +151,15 @@ ROWS = (
     ),
     Cause(
         id="peer-access-fails",
-        messages=(r"NCCL_P2P_DISABLE=1\W{0,3} (?:it |that |this )?(?:makes? it work|works|helps|"
-                  r"fixes|solves)",
-                  r"(?:works?|runs?) (?:only )?with NCCL_P2P_DISABLE=1"),  # fmt: skip
+        messages=(
+            r"NCCL_P2P_DISABLE=1\W{0,3} (?:it |that |this )?(?:makes? it work|works|helps|"
+            r"fixes|solves)",
+            r"(?:works?|runs?) (?:only )?with NCCL_P2P_DISABLE=1",
+        ),
         examples=("NCCL_P2P_DISABLE=1 makes it work.", "It runs only with NCCL_P2P_DISABLE=1"),
         why="Copies from GPU to GPU (peer-to-peer) do not arrive on this machine: consumer boards "
         "whose driver announces it without having it, the IOMMU, or ACS on the PCIe switches.",
-        fix="Keep NCCL_P2P_DISABLE=1, which copies through the host's memory, or repair the access: "
+        fix="Keep NCCL_P2P_DISABLE=1, which copies through the host's memory, or repair access: "
         "a current driver, the IOMMU off or iommu=pt and ACS off on a machine that is no host of "
         "virtual machines. GPU007 then shows whether copies arrive.",
         owner=Owner.MACHINE,

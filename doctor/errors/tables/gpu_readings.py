@@ -102,7 +102,7 @@ ROWS = (
         messages=(r"GPU \d{1,3}: \d{2,3} C at \d{1,3} % utilization",),
         examples=("GPU 5: 93 C at 98 % utilization",),
         why="GPUs lower their clock at about this temperature and stop some degrees above.",
-        fix="Improve the cooling: fans, dust, airflow, thermal pads, the distance to the next card, "
+        fix="Improve the cooling: fans, dust, airflow, thermal pads, distance to the next card, "
         "the room. Until then a lower power limit (sudo nvidia-smi -pl WATTS) on all GPUs keeps "
         "the clock even. Rented: take another machine.",
         owner=Owner.MACHINE,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
-from doctor.errors.tables.commands import KERNEL_LOG
 from doctor.errors.tables.conditions import WAITED
 
 ROWS = (
