@@ -48,12 +48,14 @@ KILLED = re.compile(
 """Of a training; what else was killed is another matter."""
 OF_GROUP = re.compile(
     r"Memory cgroup out of memory: Kill|\bOOMKilled\b|[Dd]etected \d+ oom[-_]kill event|"
-    r"constraint=CONSTRAINT_MEMCG"
+    r"constraint=CONSTRAINT_MEMCG|^oom_kill [1-9]\d{0,8}$"
 )
 OOM = re.compile(r"(?:CUDA out of memory.{0,120}?|\W)GPU (\d{1,3}) has a total cap")
 FREE_SHARE = 0.05
 """Of a GPU's memory that is in use where nobody trains on it. Our own number."""
 HOLDER = re.compile(r"Process (\d{1,8}) has ([\d.]{1,8}) GiB memory in use")
+GPUSTAT = re.compile(r"\[(\d{1,2})\] .{3,60}\|.{0,40}\|\s*(\d{1,7}) /\s*(\d{1,7}) MB \|")
+USED_BY = re.compile(r"\b([a-z_][\w.-]{0,31})(?::\S{1,40})?\((\d{1,7})M\)")
 OPENED = re.compile(r"\s*/dev/nvidia(\d{1,3}):\s")
 OPENED_BY = re.compile(r"/dev/nvidia\d{1,3}:\s+(\S{1,40})\s+(\d{1,8})\s+[.Fmfe]{4,6}\s")
 HOLDS = re.compile(r"\s+(\S{1,40})\s+(\d{1,8})\s+[.Fmfe]{4,6}\s+\S")
@@ -98,11 +100,27 @@ def _held(lines: Sequence[str]) -> Iterator[Reported]:
     """A process that holds a GPU's memory where the job found too little."""
     for line in lines:
         at, holder = OOM.search(line), HOLDER.search(line)
+        if at and not holder and (described := describe_oom(line)):
+            if described.kind == OTHER_PROCESS:
+                user = _user(lines, at[1])
+                text = f"Another process{user} holds memory of GPU {at[1]}{_room(lines, at[1])}"
+                yield Reported(cause="gpu-held-by-others", line=text)
+                return
         if at and holder and _is_other(line, float(holder[2])):
             owner, room = _owner(lines, holder[1]), _room(lines, at[1])
             text = f"Process {holder[1]} holds {float(holder[2]):.1f} GiB of GPU {at[1]}{owner}"
             yield Reported(cause="gpu-held-by-others", line=f"{text}{room}")
             return
+
+
+def _user(lines: Sequence[str], device: str) -> str:
+    """Who uses most of a GPU, as gpustat prints it."""
+    for line in lines:
+        match = GPUSTAT.match(line)
+        if match and match[1] == device:
+            users = sorted(USED_BY.findall(line), key=lambda each: -int(each[1]))
+            return f" of {users[0][0]} ({users[0][1]} MiB)" if users else ""
+    return ""
 
 
 def _is_other(line: str, held: float) -> bool:
@@ -116,7 +134,9 @@ def _is_other(line: str, held: float) -> bool:
 
 def _room(lines: Sequence[str], device: str) -> str:
     """The GPUs that nvidia-smi's table shows nearly empty."""
-    free = [number for number, used, total in memory_of(lines)
+    listed = [*memory_of(lines), *((m[1], int(m[2]), int(m[3]))
+                                   for line in lines if (m := GPUSTAT.match(line)))]  # fmt: skip
+    free = [number for number, used, total in listed
             if number != device and used < FREE_SHARE * total]  # fmt: skip
     return f"; GPU {', '.join(free)} is free (CUDA_VISIBLE_DEVICES={free[0]})" if free else ""
 

@@ -18,10 +18,14 @@ COUNTED = re.compile(
 )
 MOST_CORRECTED = 1000
 """Replays and CRC errors since the last reset; a single recovery already stopped the link."""
-HCA = re.compile(r"\s*(?:hca_id:\s*|CA ')(\w{2,40})'?\s*$")
-STATE = re.compile(r"\s*[Ss]tate:\s*(?:PORT_)?([A-Za-z]{4,12})\b")
-PHYSICAL = re.compile(r"\s*[Pp]hysical[_ ]state:\s*(\w{4,16})")
-RATE = re.compile(r"\s*Rate: (\d{1,4})(?:\.\d)?\s*$")
+HCA = re.compile(
+    r"\s*(?:hca_id:\s*|CA '|Infini[Bb]and device ')(\w{2,40})'?\s*(?:port \d status:\s*)?$"
+)
+STATE = re.compile(r"\s*[Ss]tate:\s*(?:\d: )?(?:PORT_)?([A-Za-z]{4,12})\b")
+PHYSICAL = re.compile(r"\s*[Pp]hys(?:ical)?[_ ]state:\s*(?:\d: )?(\w{4,16})")
+RATE = re.compile(r"\s*[Rr]ate:\s{1,12}(\d{1,4})(?:\.\d)?(?: Gb/sec.{0,20})?\s*$")
+LINK = re.compile(r"\s*link (\w{2,40})/\d .{0,120}?\bstate (\w{4,12}) physical_state (\w{4,16})")
+"""A port of `rdma link`."""
 LEAST_OTHERS = 3
 """Ports of one rate beside which the only slower one is at fault: storage has ports of its own."""
 MOST_SLOWER = 4
@@ -178,7 +182,9 @@ def _ports(lines: list[str]) -> list[Hca]:
     found: dict[str, dict[str, str]] = {}
     name = ""
     for line in lines:
-        if match := HCA.match(line):
+        if match := LINK.match(line):
+            found[match[1]] = {"state": match[2], "rate": match[3].capitalize()}
+        elif match := HCA.match(line):
             name = match[1]
         elif name:
             for field, pattern in (("state", STATE), ("rate", PHYSICAL), ("link_layer", LAYER)):
@@ -223,7 +229,7 @@ def _unmanaged(ports: list[Hca]) -> list[Reported]:
         for port in ports
         if port.state.startswith("INIT")
         and port.link_layer == "InfiniBand"
-        and port.rate in ("LinkUp", "LINK_UP")
+        and port.rate.lower().replace("_", "") == "linkup"
     ][:1]
 
 

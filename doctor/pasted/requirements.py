@@ -32,6 +32,8 @@ RAISED = re.compile(
     r"\b[A-Z]\w{2,30}Error\b|undefined symbol|CUDNN_STATUS|[Ss]egmentation fault|is broken|"
     r"cannot open shared object"
 )
+WORKS = re.compile(r"\bTrue\b")
+"""torch uses the GPU, and nothing was raised: somebody chose the other version."""
 
 WHEELS = (
     re.compile(r"\b([A-Za-z]\w{1,40})-\d[\w.]{0,20}\+\w{0,12}?(?:torch|pt)(\d)\.?(\d{1,2})"),
@@ -72,7 +74,7 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
 
 def _conflicts(lines: Sequence[str]) -> Iterator[Reported]:
     """Requirements of torch, and on torch, that pip or uv finds broken."""
-    is_raised = any(map(RAISED.search, lines))
+    is_raised, works = (any(map(form.search, lines)) for form in (RAISED, WORKS))
     found: dict[str, None] = {}
     for line in lines:
         match = next(filter(None, (each.match(line.strip()) for each in CONFLICTS)), None)
@@ -83,7 +85,7 @@ def _conflicts(lines: Sequence[str]) -> Iterator[Reported]:
         if of_torch or (part == "torch" and owner in COMPILED):
             wanted = (match[3] or "in another version").strip()
             found[f"{owner} needs {part} {wanted}, and {match[4]} is installed"] = None
-    for text in found:
+    for text in () if works and not is_raised else found:
         cause = "requirement-of-torch-broken" if is_raised else "requirement-of-torch-differs"
         yield Reported(cause=cause, line=text)
 

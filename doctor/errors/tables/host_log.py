@@ -57,6 +57,26 @@ ROWS = (
         commands=("sudo smartctl -a /dev/nvme0", "mount | grep ' ro[,)]'"),
     ),
     Cause(
+        id="disk-failing",
+        messages=(
+            r"SMART overall-health self-assessment test result: FAILED",
+            r"Critical Warning: {1,40}0x(?!00)[\da-f]{2}",
+            r"\bblocks\b.{0,120}\[\d{1,3}/\d{1,3}\] \[U{0,16}_[U_]{0,16}\]",
+        ),
+        examples=(
+            "SMART overall-health self-assessment test result: FAILED!",
+            "Critical Warning:                   0x09",
+            "11251261440 blocks super 1.2 level 5, 512k chunk [4/3] [UU_U]",
+        ),
+        why="A disk reports that it fails, or an array of disks runs without one of them: reads "
+        "become slow, and the next failure loses data.",
+        fix="Copy what is needed elsewhere, replace the disk and let the array rebuild. Until then "
+        "train from another disk. Rented: return the machine.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("sudo smartctl -a /dev/nvme0", "cat /proc/mdstat; sudo mdadm --detail /dev/md0"),
+    ),
+    Cause(
         id="power-supply-failed",
         messages=(
             r"Power Supply (?!.{0,120}Deasserted).{0,80}(?:Failure detected|AC lost)",

@@ -16,10 +16,12 @@ ROWS = (
         messages=(
             r"Process \d{1,8} holds [\d.]{1,8} GiB of GPU \d",
             r"Process [\d, ]{1,80} of \S{1,40} has /dev/nvidia\d{1,3} open",
+            r"Another process.{0,60} holds memory of GPU \d",
         ),
         examples=(
             "Process 118243 holds 69.6 GiB of GPU 0, this job 9.0 GiB",
             "Process 30817, 30822 of ada has /dev/nvidia0 open, and nvidia-smi lists none",
+            "Another process of ada (23790 MiB) holds memory of GPU 0; GPU 1 is free",
         ),
         why="Another process holds most of the GPU's memory: nothing in the job is too large.",
         fix="End that process (kill PID) if it is your own and left over, else ask its user or the "

@@ -97,12 +97,14 @@ ROWS = (
             r"Bad return status for module build on kernel|DKMS make\.log for nvidia|Unable to "
             r"find the kernel source tree",
             r"\bnvidia/\d{3}\.[\d.]{1,12}: added\b",
+            r"Could not resolve Linux kernel version|Unable to locate package linux-headers-",
         ),
         examples=(
             "modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.8.0-45-generic",
             "nvidia: disagrees about version of symbol module_layout",
             "Error! Bad return status for module build on kernel: 6.8.0-45-generic (x86_64)",
             "nvidia/535.129.03: added",
+            "E: Unable to locate package linux-headers-6.8.0-1024-aws",
         ),
         why="No module of the driver was built for the kernel that runs: the kernel was upgraded, "
         "its headers are missing, or this driver does not compile with it.",
