@@ -16,6 +16,8 @@ LARGE = re.compile(r"\bping\b.{0,60}-M do\b.{0,60}-s (\d{4,5})|\bping\b.{0,60}-s
 REFUSED = re.compile(r"100(?:\.0)?% packet loss|[Mm]essage too long|Frag(?:mentation)? needed")
 USUAL = 1472
 """Bytes that fit a packet of 1500."""
+SMALL = 1500
+"""The MTU of a network without jumbo frames."""
 REPLIES = 10
 """Lines in which the answer to a ping stands."""
 
@@ -79,6 +81,8 @@ def _packets(lines: Sequence[str]) -> Iterator[Reported]:
             sizes: dict[str, set[str]] = {}
             for found in filter(None, map(LINK.search, lines)):
                 sizes.setdefault(found[1], set()).add(found[2])
+            if sizes and max(int(each) for some in sizes.values() for each in some) <= SMALL:
+                return  # nobody asks for larger packets
             name = next((name for name, each in sizes.items() if len(each) > 1), "")
             shown = f"; {name} has MTU {' here, '.join(sorted(sizes[name]))} there" if name else ""
             text = f"packets of {size} bytes do not reach the peer{shown}"

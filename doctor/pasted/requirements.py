@@ -35,11 +35,17 @@ RAISED = re.compile(
 WORKS = re.compile(r"\bTrue\b")
 """torch uses the GPU, and nothing was raised: somebody chose the other version."""
 
+FOR_TORCH = (
+    r"(?:torch(?P<torch>\d\.\d{1,2})|torch(?P<digits>\d{3,4})(?=cu|\b)|"
+    r"pt(?P<short>\d\.?\d{1,2})(?=cu|\b|\.))"
+)
+"""torch2.6, torch260 with the patch, and pt26 without it."""
 WHEELS = (
-    re.compile(r"\b([A-Za-z]\w{1,40})-\d[\w.]{0,20}\+\w{0,12}?(?:torch|pt)(\d)\.?(\d{1,2})"),
-    re.compile(rf"^(?:\[pip3?\] )?({NAME})(?:==|\s{{1,50}})\d[\w.]{{0,20}}\+\w{{0,12}}?"
-               r"(?:torch|pt)(\d)\.?(\d{1,2})"),
-)  # fmt: skip
+    re.compile(rf"\b(?P<name>[A-Za-z]\w{{1,40}})-\d[\w.]{{0,20}}\+\w{{0,12}}?{FOR_TORCH}"),
+    re.compile(
+        rf"^(?:\[pip3?\] )?(?P<name>{NAME})(?:==|\s{{1,50}})\d[\w.]{{0,20}}\+\w{{0,12}}?{FOR_TORCH}"
+    ),
+)
 """The name of a package, and the torch that its wheel names: in a file's name and in a list."""
 FREEZE = re.compile(rf"^({NAME}) @ \S{{1,300}}")
 TORCH = re.compile(
@@ -57,7 +63,7 @@ TORCH_CUDA = re.compile(
     r"torch\.version\.cuda\W{1,5}(\d{2})\.(\d)\b"
 )
 BUILDS = re.compile(
-    r"setup\.py\b|\bninja\b.{0,20}(?:FAILED|-v|error)|nvcc fatal|JIT (?:build|load)|cpp_extension|"
+    r"\bninja\b.{0,20}(?:FAILED|-v|error)|nvcc fatal|JIT (?:build|load)|cpp_extension|"
     r"only supported on CUDA|has no attribute 'ds_opt_adam'|mismatches the version|"
     r"Error building extension|[Ff]ailed (?:to build|building)|does not match the version torch|"
     r"Installed CUDA version|subprocess-exited-with-error"
@@ -100,12 +106,20 @@ def _wheels(lines: Sequence[str]) -> Iterator[Reported]:
     for line in lines:
         listed = FREEZE.match(line) or not re.search(r"\bpip3? install\b|https?://", line)
         match = next(filter(None, (each.search(line) for each in WHEELS)), None) if listed else None
-        if match and (int(match[2]), int(match[3])) != (major, minor):
-            text = f"{match[1]} is a wheel for torch {match[2]}.{match[3]}"
+        if match and (built := _built_for(match)) != f"{major}.{minor}":
+            text = f"{match['name']} is a wheel for torch {built}"
             yield Reported(
                 cause="wheel-for-other-torch",
                 line=f"{text}, and torch {major}.{minor} is installed",
             )
+
+
+def _built_for(match: re.Match[str]) -> str:
+    """The release of torch in a wheel's name, as "2.6"."""
+    if match["torch"]:
+        return match["torch"]
+    digits = (match["digits"] or "")[:-1] or match["short"].replace(".", "")
+    return f"{digits[0]}.{digits[1:]}"
 
 
 def _toolkit(lines: Sequence[str]) -> Iterator[Reported]:

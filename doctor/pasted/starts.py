@@ -43,13 +43,20 @@ UNHEALTHY = re.compile(r"device (?:is )?marked (?:as )?unhealthy|marking device 
                        re.IGNORECASE)  # fmt: skip
 EVENT = re.compile(r"EventData:(\d{1,3})\b|XidCriticalError: Xid=(\d{1,3})\b")
 
+SEVERAL = re.compile(r"CUDA_VISIBLE_DEVICES=['\"]?MIG-[\w/-]{8,80},MIG-[\w/,-]{8,600}")
+COUNTS = re.compile(
+    r"nproc[_-]per[_-]node|device_count|ordinal|\bDDP\b|num_processes", re.IGNORECASE
+)
+
 PCI = re.compile(
     r"(?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.0 (?:3D|VGA compatible) controller.{0,20}NVIDIA"
 )
 OTHER_PCI = re.compile(r"(?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.\d ")
 BOUND = re.compile(r"\s*Kernel driver in use: (\S{1,30})")
 
-STATE = re.compile(r"\s*State=(\S{0,80}(?:DRAIN|DOWN|FAIL|INVAL|NOT_RESPONDING)\S{0,60})")
+STATE = re.compile(
+    r"\s*State=(\S{0,80}(?:DRAIN|(?<!POWERED_)(?<!POWERING_)DOWN|FAIL|INVAL|NOT_RESPONDING)\S{0,60})"
+)
 REASON = re.compile(r"\s*Reason=(\S.{2,160}?)(?: \[\S{1,60}@\S{1,40}\])?\s*$")
 NODE = re.compile(r"\s*NodeName=(\S{1,80})")
 
@@ -59,6 +66,7 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
     yield from _nodes(lines)
     yield from _allocatable(lines)
     yield from _bound(lines)
+    yield from _slices(lines)
     if any(map(WITHOUT.search, lines)):
         found = next((each for form in STARTS for each in form(lines)), None)
         if found:
@@ -144,6 +152,14 @@ def _allocatable(lines: Sequence[str]) -> Iterator[Reported]:
     if has and offers and offers[1] < has[1]:
         text = f"the node has {has[1]} {has[0]} and offers {offers[1]}{why}"
         yield Reported(cause="gpus-not-allocatable", line=text)
+
+
+def _slices(lines: Sequence[str]) -> Iterator[Reported]:
+    """Several MIG instances in one variable, for a program that counts devices."""
+    counts = [match[0].count("MIG-") for line in lines if (match := SEVERAL.search(line))]
+    if counts and any(map(COUNTS.search, lines)):
+        text = f"CUDA_VISIBLE_DEVICES names {counts[0]} MIG instances, and a process uses one"
+        yield Reported(cause="mig-slices-not-joined", line=text)
 
 
 def _bound(lines: Sequence[str]) -> Iterator[Reported]:

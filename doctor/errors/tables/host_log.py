@@ -57,6 +57,18 @@ ROWS = (
         commands=("sudo smartctl -a /dev/nvme0", "mount | grep ' ro[,)]'"),
     ),
     Cause(
+        id="file-locks-missing",
+        errors=("OSError",),
+        messages=(r"No locks available",),
+        examples=("OSError: [Errno 37] No locks available",),
+        why="The network file system grants no locks: NFS 3 without rpc.statd, or mounted with "
+        "nolock; caches and Hugging Face's downloads lock their files.",
+        fix="Put HF_HOME, the datasets' cache and TRITON_CACHE_DIR on a local disk; or mount with "
+        "NFS 4 (vers=4.2), or start rpc-statd on client and server.",
+        owner=Owner.ENVIRONMENT,
+        commands=("findmnt -t nfs,nfs4 -o TARGET,OPTIONS", "export HF_HOME=/local/hf"),
+    ),
+    Cause(
         id="disk-failing",
         messages=(
             r"SMART overall-health self-assessment test result: FAILED",

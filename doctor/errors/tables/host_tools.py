@@ -123,6 +123,29 @@ ROWS = (
         next_check="MEM002",
     ),
     Cause(
+        id="cpu-time-stolen",
+        messages=(r"of the virtual processors' time is stolen",),
+        examples=("43.2 % of the virtual processors' time is stolen",),
+        why="The host of this virtual machine runs other machines on the same cores: loading of "
+        "data takes longer, and the GPUs wait.",
+        fix="Move to a machine with cores of its own (dedicated or pinned vCPUs, another size or "
+        "host: stop and start it), and use fewer workers meanwhile. Rented: ask the provider.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("vmstat 1 5", "top -b -n 1 | head -4"),
+    ),
+    Cause(
+        id="gpu-order-differs",
+        messages=(r"a number stands for another one in CUDA",),
+        examples=("GPUs of 2 kinds, and a number stands for another one in CUDA",),
+        why="CUDA numbers the fastest GPU 0, nvidia-smi by the address on the bus: among different "
+        "GPUs CUDA_VISIBLE_DEVICES=0 is another one than GPU 0 of nvidia-smi.",
+        fix="export CUDA_DEVICE_ORDER=PCI_BUS_ID before the program starts, so that both count "
+        "alike, or name the GPU by its UUID: CUDA_VISIBLE_DEVICES=GPU-... of nvidia-smi -L.",
+        role="warning",
+        commands=("export CUDA_DEVICE_ORDER=PCI_BUS_ID", "nvidia-smi -L"),
+    ),
+    Cause(
         id="cpu-clock-held-low",
         messages=(r"the processors are held at \d",),
         examples=("the processors are held at 800 MHz of 3.60 GHz (governor powersave)",),
@@ -162,8 +185,11 @@ ROWS = (
     ),
     Cause(
         id="storage-slow",
-        messages=(r"the processors wait for storage \d{2,3} %",),
-        examples=("the processors wait for storage 61 % of the time",),
+        messages=(r"the processors wait for storage \d{2,3} %", r"files are read at [\d.]{1,8} \w"),
+        examples=(
+            "the processors wait for storage 61 % of the time",
+            "files are read at 18.4 MB/s; at least 50 MB/s expected",
+        ),
         why="The disk or network file system with the data is slower than the GPUs: they idle.",
         fix="Put the data on a local NVMe or in memory, read few large files in order (tar shards, "
         "parquet, memory-mapped tokens) instead of many small ones, and keep caches there.",
@@ -174,8 +200,15 @@ ROWS = (
     ),
     Cause(
         id="network-storage-hangs",
-        messages=(r"file server \S{1,80} does not respond",),
-        examples=("file server nas01 does not respond",),
+        messages=(
+            r"file server \S{1,80} does not respond",
+            r"LustreError: .{0,120}(?:evicted|rc = -1\d\d)|Lustre: .{0,80}Connection to .{0,80}was "
+            r"lost",
+        ),
+        examples=(
+            "file server nas01 does not respond",
+            "LustreError: 167-0: scratch-OST0012: This client was evicted by scratch-OST0012",
+        ),
         why="A network file system does not answer: what reads or writes there waits in the kernel "
         "(state D) and cannot be killed.",
         fix="Restore the server or the network between; the waiting processes then go on or can be "

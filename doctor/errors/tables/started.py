@@ -46,6 +46,20 @@ ROWS = (
         next_check="GPU001",
     ),
     Cause(
+        id="mig-slices-not-joined",
+        refines=("device-number-too-high", "gpu-not-visible"),
+        messages=(r"CUDA_VISIBLE_DEVICES names \d{1,2} MIG instances",),
+        examples=("CUDA_VISIBLE_DEVICES names 2 MIG instances, and a process uses one",),
+        why="A CUDA process sees only the first MIG instance, so that two of them are no two "
+        "devices, and NCCL between instances is experimental.",
+        fix="Give each process one instance (CUDA_VISIBLE_DEVICES=MIG-... of its own) for separate "
+        "jobs. For one training over more memory, take a larger instance or switch MIG mode off.",
+        role="warning",
+        commands=("nvidia-smi -L",),
+        sources=("pytorch-130181", "nccl-1716"),
+        next_check="GPU001",
+    ),
+    Cause(
         id="gpus-not-allocatable",
         refines=("pod-not-scheduled",),
         messages=(
