@@ -20,6 +20,7 @@ CPU_MAX = re.compile(r"(\d{3,9}) (\d{4,7})$")
 LIMITED = re.compile(
     r"[\"']?limits[\"']?:\s*\{[^}]{0,80}?[\"']?cpu[\"']?:\s*[\"']?(?:(\d{1,3})|(\d{3,6})m)[\"']?[,\s}]"
 )
+OF_BLOCK = re.compile(r"\s*-?\s*cpu:\s*[\"']?(?:(\d{1,3})|(\d{3,6})m)[\"']?\s*$")
 GRANTED = re.compile(r"nvidia\.com/gpu[\"']?:\s*[\"']?(\d{1,2})\b|gres/gpu(?::\w+)?=(\d{1,2})\b")
 DOCKER = (
     (re.compile(r"\"NanoCpus\": (\d{8,13})\b"), 1e-9),
@@ -82,14 +83,23 @@ def slow_cores(lines: Sequence[str]) -> Iterator[Reported]:
 def _quotas(lines: Sequence[str]) -> Iterator[int]:
     """Cores by cpu.max of the cgroup, and by the limits of a container."""
     asked = any("cpu.max" in line for line in lines)
-    for line in lines:
+    for number, line in enumerate(lines):
         if asked and (match := CPU_MAX.match(line)):
             yield round(int(match[1]) / int(match[2]))
         elif match := LIMITED.search(line):
             yield int(match[1]) if match[1] else round(int(match[2]) / 1000)
+        if (match := OF_BLOCK.match(line)) and _in_limits(lines, number):
+            yield int(match[1]) if match[1] else round(int(match[2]) / 1000)
         for form, unit in DOCKER:
             if match := form.search(line):
                 yield round(int(match[1]) * unit)
+
+
+def _in_limits(lines: Sequence[str], number: int) -> bool:
+    """Whether the line stands below the limits of a container, beside its GPUs."""
+    above, block = lines[max(0, number - 5) : number], lines[max(0, number - 5) : number + 6]
+    heading = next((line.strip().lower() for line in reversed(above) if line.endswith(":")), "")
+    return heading == "limits:" and any(map(GRANTED.search, block))
 
 
 def _throttled(lines: Sequence[str]) -> Iterator[float]:

@@ -105,8 +105,8 @@ def _addresses(lines: Sequence[str]) -> Iterator[Reported]:
 
 def _counters(lines: Sequence[str]) -> Iterator[Reported]:
     """Counters of perfquery and ibqueryerrors above what a healthy link has."""
-    found = [f"{match[1]} {int(match[2]):,}" for line in lines
-             if (match := COUNTER.search(line.strip())) and int(match[2]) > MOST[match[1]]]  # fmt: skip
+    matches = filter(None, (COUNTER.search(line.strip()) for line in lines))
+    found = [f"{m[1]} {int(m[2]):,}" for m in matches if int(m[2]) > MOST[m[1]]]
     if found:
         text = f"errors of an InfiniBand port: {', '.join(found[:4])}"
         yield Reported(cause="infiniband-errors", line=text)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from doctor.facts.machine import Reported
 from doctor.pasted.smi_gpus import Tree, clock_reasons, first_of, flat
+from doctor.pasted.smi_table import memory_of
 
 BUSY, FULL = 50, 80
 """Percent of utilization at which a link, and a clock, no longer save power. Our own numbers."""
@@ -31,6 +32,18 @@ FIRST = re.compile(
 SECOND = re.compile(
     r"\s*\|\s*(?P<fan>\d{1,3}%|N/A|ERR!)\s+(?P<heat>\d{1,3})C\s+P(?P<state>\d{1,2})\s+"
     r"(?P<power>\d{1,4})W\s*/\s*(?P<limit>\d{1,4})W\s*\|[^|]{1,30}\|\s*(?P<use>\d{1,3})%"
+)
+COMPUTES = re.compile(
+    r"\s*\|\s*(\d{1,3})\s+(?:(?:N/A|\d{1,3})\s+){0,2}(\d{2,8})\s+C\s+(\S.{0,60}?)\s+"
+    r"(\d{1,7})MiB \|"
+)
+"""Number of the GPU, process, name and MiB; C stands for computing alone."""
+MUCH = 0.15
+"""Share of the GPU's memory that a training holds at least. Our own number."""
+SLOWER = re.compile(
+    r"\bslow|doubled|half (?:of )?(?:the|its) (?:speed|rate)|\b[2-9]x longer|takes twice|"
+    r"throughput (?:fell|drop)",
+    re.IGNORECASE,
 )
 PLACES = {
     "use": ("utilization/gpu", "utilization/gpu_util"),
@@ -94,6 +107,22 @@ def table_of(lines: Sequence[str]) -> Iterator[Reported]:
             end = f"and {card.power} of {card.limit} W"
             yield Reported(cause="gpu-stays-in-idle-state", line=f"{text} {end}")
     yield from _limits(cards)
+    if any(map(SLOWER.search, lines)):
+        yield from _shared(lines, {card.number for card in cards if card.use >= FULL})
+
+
+def _shared(lines: Sequence[str], busy: set[int]) -> Iterator[Reported]:
+    """Busy GPUs on which two processes compute that hold much memory."""
+    totals = {int(number): total for number, _, total in memory_of(lines)}
+    found: dict[int, list[str]] = {}
+    for line in lines:
+        match = COMPUTES.match(line)
+        if match and int(match[1]) in busy and int(match[4]) > MUCH * totals.get(int(match[1]), 0):
+            found.setdefault(int(match[1]), []).append(f"{match[2]} ({match[3]})")
+    for number, processes in found.items():
+        if len(processes) > 1:
+            text = f"{len(processes)} processes compute on GPU {number}: {', '.join(processes[:4])}"
+            yield Reported(cause="gpu-shared-by-trainings", line=text)
 
 
 def _cards(lines: Sequence[str]) -> list[Card]:

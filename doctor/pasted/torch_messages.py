@@ -110,6 +110,8 @@ SAYS = re.compile(
 """A line that prints an error, as opposed to prose and code that name one."""
 IN_WARNINGS = ("xformers-does-not-fit", "bitsandbytes-setup", "numpy-of-other-build")
 """Rows of packages that only warn where they cannot work."""
+WITHOUT_ERROR = ("processor-lacks-instruction",)
+"""Rows of lines in which no word says that they are an error."""
 RESOLVER = re.compile(r"pip's dependency resolver does not currently")
 """pip prints it of any package; `doctor.pasted.requirements` judges the lines below."""
 LEVEL = re.compile(r"\s*(?:[\w.:,-]{1,30} ){0,3}(?:WARNING|INFO|DEBUG|NOTE)\b")
@@ -184,7 +186,7 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
         says = (SAYS.search(line) or REFUSES.search(line)) and not is_quiet
         is_error = says and not is_explained and (is_report or cause.owner is not Owner.JOB)
         more = cause.id in better or not ids.isdisjoint(cause.refines)
-        if is_error or more or table_of(cause) in OF_MACHINE:
+        if is_error or more or table_of(cause) in OF_MACHINE or cause.id in WITHOUT_ERROR:
             found.append(Reported(cause=cause.id, line=line.strip()[:LONGEST_LINE]))
     known = tuple(found[:MOST_REPORTED])
     return Reading(kinds=("known lines",), reported=known) if known else Reading()

@@ -84,6 +84,20 @@ ROWS = (
         next_check="GPU004",
     ),
     Cause(
+        id="gpu-shared-by-trainings",
+        messages=(r"\d{1,3} processes compute on GPU \d",),
+        examples=("2 processes compute on GPU 0: 33121 (python), 40771 (/home/ada/bin/python)",),
+        why="Two programs that compute on one GPU take turns: each step takes as many times "
+        "longer, although nothing in the program changed.",
+        fix="End the one that does not belong there (ps shows whose it is), or move to a free GPU: "
+        "CUDA_VISIBLE_DEVICES. On a shared machine reserve GPUs, or set the compute mode to "
+        "exclusive process. A server that generates for the training may be one of them.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("ps -o pid,user,lstart,cmd -p PID", "nvidia-smi pmon -c 3"),
+        next_check="GPU002",
+    ),
+    Cause(
         id="gpu-fan-stopped",
         messages=(r"its fan stands still at \d{2,3} C",),
         examples=("GPU 0: its fan stands still at 91 C",),

@@ -36,6 +36,16 @@ ROWS = (
                 ),
             ),
             Wording(
+                r"installed in this system is not supported by the\b",
+                "NVRM: installed in this system is not supported by the NVIDIA 550.163.01 driver "
+                "release.",
+                "This release of the driver does not know the GPU: the GPU is newer.",
+                "Install a newer branch of the driver, then reboot: 570 or newer for Blackwell "
+                "(RTX 50, RTX PRO, B200), with the open kernel module (nvidia-driver-580-open). "
+                "A GPU in confidential-computing mode needs a release that supports it.",
+                ("cat /proc/driver/nvidia/version", "lspci -nn -d 10de:"),
+            ),
+            Wording(
                 r"supported through the NVIDIA \d{3}\.xx Legacy|driver will ignore\s{0,3}this GPU",
                 "NVRM: installed in this system is supported through the NVIDIA 470.xx Legacy "
                 "drivers.",
