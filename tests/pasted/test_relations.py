@@ -35,8 +35,8 @@ LISTED = "GPU 0: NVIDIA A100-PCIE-40GB (UUID: GPU-0a47c5c9-2f1f-57c3-b0b5-2f4ac9
 OTHER = "GPU 1: NVIDIA L40S (UUID: GPU-0a47c5c9-2f1f-57c3-b0b5-2f4ac94ce1de)\n"
 ERROR = "ImportError: undefined symbol: ncclCommWindowRegister\n"
 PINNED = (
-    'torch 2.8.0 has requirement nvidia-nccl-cu12==2.27.3; platform_system == "Linux", but you have '
-    "nvidia-nccl-cu12 2.21.5.\n"
+    'torch 2.8.0 has requirement nvidia-nccl-cu12==2.27.3; platform_system == "Linux", but you '
+    "have nvidia-nccl-cu12 2.21.5.\n"
 )
 PROTOBUF = (
     "google-api-core 2.11.0 requires protobuf<5.0.0dev,>=3.19.5, but you have protobuf 6.1.\n"
@@ -61,7 +61,10 @@ PING = "$ ping -c 2 -M do -s 8972 10.0.0.2\n2 packets transmitted, 0 received, 1
 GIDS = (
     "mlx5_0  1       1       {}:0000:0000:0000:0ac0:ebff:feda:1cfb                 v2      ens1\n"
 )
-PORT = "CA 'mlx5_{}'\n  Port 1:\n    State: {}\n    Physical state: LinkUp\n    Link layer: InfiniBand\n"
+PORT = (
+    "CA 'mlx5_{}'\n  Port 1:\n    State: {}\n    Physical state: LinkUp\n"
+    "    Link layer: InfiniBand\n"
+)
 RDMA = "link mlx5_{}/1 subnet_prefix fe80 lid 29 lmc 0 state {} physical_state {}\n"
 COPIES = (
     "Running host_to_device_memcpy_ce.\nmemcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)\n"
@@ -78,7 +81,7 @@ OOM = (
     "has {} GiB memory in use.\n"
 )
 QUOTED = '"GPU 0 has a total capacity of 47.53 GiB. Process 88 has {} GiB memory in use" it says\n'
-PS = "    PID USER     ELAPSED STAT CMD\n     88 dana  19-04:22:51 Sl   python -m ipykernel_launcher\n"
+PS = "    PID USER     ELAPSED STAT CMD\n     88 dana  19-04:22:51 Sl   python -m ipykernel\n"
 GPUSTAT = "[0] NVIDIA GeForce RTX 3090 | 34'C,   0 % | 24210 / 24576 MB | petra(23790M)\n"
 SLICES = "CUDA_VISIBLE_DEVICES=MIG-0b0f5a2d-4a3c-5c6e,MIG-5f7e1b40-7dbb-5c34 torchrun {}\n"
 
@@ -115,7 +118,7 @@ NAMED = [
     (LISTED + "Confidential Compute GPUs Ready state: not-ready\n", "confidential-gpu-not-ready",
      "not-ready"),
     (LISTED + SLICES.format("--nproc_per_node=2"), "mig-slices-not-joined", "2 MIG"),
-    (NCCL.format("a", "2.21.5") + NCCL.format("b", "2.18.1"), "nccl-versions-differ", "2.18.1 on b"),
+    (NCCL.format("a", "2.21.5") + NCCL.format("b", "2.18.1"), "nccl-versions-differ", "2.18.1"),
     (LINK.format(9000) + LINK.format(1500) + PING, "network-packets-too-large", "MTU 1500"),
     ("NCCL_IB_GID_INDEX=1\n" + GIDS.format("fe80"), "roce-address-wrong", "INDEX=1"),
     (PORT.format(0, "Initializing"), "infiniband-without-manager", "mlx5_0"),
