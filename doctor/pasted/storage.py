@@ -32,6 +32,10 @@ MOST_WAITING = 30.0
 COPIED = re.compile(r"(\d{8,15}) bytes .{0,60}copied, [\d.]{1,12} s, ([\d.]{1,8}) (kB|MB|GB)/s")
 MEASURED = re.compile(r"\bREAD: bw=([\d.]{1,8})(KiB|MiB|GiB)/s")
 SEQUENTIAL = re.compile(r"\brw=read\b|--rw=read\b|readwrite=read\b")
+RTT = re.compile(r"^read:\s+ops/s\s+kB/s\s+kB/op\s+retrans\s+avg RTT \(ms\)")
+NUMBERS = re.compile(r"\d{1,9}(?:\.\d{1,3})?")
+MOST_RTT = 30.0
+"""Milliseconds. Our own number: a server on the local network answers in less than two."""
 LEAST_RATE = 50.0
 """MB/s of files that are read in order: any disk has more, and one GPU's images need more. Our own
 number."""
@@ -99,7 +103,14 @@ def _waiting(lines: Sequence[str]) -> Iterator[Reported]:
 
 
 def _slow(lines: Sequence[str]) -> Iterator[Reported]:
-    """A file or disk that was read in order, as dd and fio measure it."""
+    """A file or disk that was read in order, as dd and fio measure it; NFS by nfsiostat."""
+    for head, values in pairwise(lines):
+        numbers = NUMBERS.findall(values)
+        waits = float(numbers[5]) if RTT.search(head) and len(numbers) > 6 else 0.0
+        if waits >= MOST_RTT:
+            text = f"files are read with {waits:.0f} ms for each request to the server"
+            yield Reported(cause="storage-slow", line=text)
+            return
     in_order = any(map(SEQUENTIAL.search, lines))
     for line in lines:
         match = COPIED.search(line)

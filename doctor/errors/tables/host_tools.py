@@ -185,7 +185,10 @@ ROWS = (
     ),
     Cause(
         id="storage-slow",
-        messages=(r"the processors wait for storage \d{2,3} %", r"files are read at [\d.]{1,8} \w"),
+        messages=(
+            r"the processors wait for storage \d{2,3} %",
+            r"files are read (?:at|with) [\d.]{1,8} \w",
+        ),
         examples=(
             "the processors wait for storage 61 % of the time",
             "files are read at 18.4 MB/s; at least 50 MB/s expected",
