@@ -65,6 +65,15 @@ def has_gpu_code(
     return worst
 
 
+REBUILT = ("python -m pip list | grep -iE 'bitsandbytes|flash|xformers|triton|torch'",)
+OF_EXTENSION = (
+    "torch itself has code for this GPU, so the kernel is that of an extension: bitsandbytes, "
+    "flash-attn, xformers, or code that the program compiles. Upgrade the one that the traceback "
+    "ends in to a release for this GPU, or rebuild it with TORCH_CUDA_ARCH_LIST set to its "
+    "capability."
+)
+
+
 def _kernel_ran(gpu: JobGpu) -> bool:
     kernel = gpu.torch.kernel if gpu.torch else None
     return kernel is not None and kernel.ok
@@ -92,6 +101,8 @@ def _code_for(torch: Torch, gpu: JobGpu, hiding: tuple[str, ...], wheel: Replace
         summary = f"{label}: the kernel {how(kernel)}; {code}"
         if hiding and find_cause(kernel) is NO_GPU_CODE:
             return _hidden(summary, hiding)
+        if find_cause(kernel) is NO_GPU_CODE and _has_native(torch, gpu):
+            return fail(f"{summary}; its own code runs there", *REBUILT, fix=OF_EXTENSION)
         return _kernel_failed(summary, kernel, _for_gpu(torch, gpu, wheel))
     if torch.hip:
         return _by_gfx(f"{label}: no kernel was run", torch, gpu)
@@ -101,6 +112,13 @@ def _code_for(torch: Torch, gpu: JobGpu, hiding: tuple[str, ...], wheel: Replace
     if hiding:
         return unknown(f"{summary}; whether it is used with {_assigned(hiding)} is not known")
     return _by_table(summary, torch, capability, wheel)
+
+
+def _has_native(torch: Torch, gpu: JobGpu) -> bool:
+    """Whether the build has machine code for the GPU: a kernel without any is an extension's."""
+    return (
+        not torch.hip and gpu.capability is not None and bool(cubins(torch.archs, gpu.capability))
+    )
 
 
 def _for_gpu(torch: Torch, gpu: JobGpu, wheel: Replacement) -> Replacement:

@@ -110,6 +110,7 @@ SAYS = re.compile(
 """A line that prints an error, as opposed to prose and code that name one."""
 IN_WARNINGS = ("xformers-does-not-fit", "bitsandbytes-setup", "numpy-of-other-build")
 """Rows of packages that only warn where they cannot work."""
+PYXIS = "slurmstepd: error: pyxis: container start failed"
 WITHOUT_ERROR = ("processor-lacks-instruction",)
 """Rows of lines in which no word says that they are an error."""
 RESOLVER = re.compile(r"pip's dependency resolver does not currently")
@@ -175,6 +176,8 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
             and (cause := _taken_by_none(line))]  # fmt: skip
     if any(map(SCHEDULED.search, lines)):
         hits = [(cause, line) for cause, line in hits if cause.id != "pod-not-scheduled"]
+    if is_explained:  # pyxis repeats what the driver's tools say
+        hits = [each for each in hits if not each[1].lstrip().startswith(PYXIS)]
     others = _of_other_devices([line for cause, line in hits if cause.id in PCI_ROWS], lines)
     hits = [(cause, line) for cause, line in hits if line not in others]
     ids = {cause.id for cause, _ in hits}

@@ -129,7 +129,7 @@ NAMED = [
     ("\tGPU 2: OK\n\tGPU 3: FAULTY\n", "gpu-computes-wrongly", "GPU 3"),
     (COPIES.format("6.41"), "gpu-copies-slow", "GPU 2"),
     ("It hangs. NCCL_P2P_DISABLE=1 makes it work.\n", "peer-access-fails", "makes it work"),
-    ("NCCL INFO NET/OFI Selected Provider is tcp (found 1 nics)\n", "efa-not-used", "tcp"),
+    ("NCCL INFO NET/OFI Selected Provider is tcp (found 1 nics)\n", "nccl-network-not-used", "tcp"),
     (table("  0%   91C    P2            132W /  350W", COOL), "gpu-fan-stopped", "GPU 0"),
     (table(" 99%   91C    P2            132W /  350W", COOL), "gpu-hot", "91 C"),
     (table(" 30%   41C    P8             33W /  350W"), "gpu-stays-in-idle-state", "P8"),

@@ -168,7 +168,7 @@ ROWS = (
         next_check="GPU007",
     ),
     Cause(
-        id="efa-not-used",
+        id="nccl-network-not-used",
         wordings=(
             Wording(
                 r"OFI fi_getinfo\(\) call failed|fi_getinfo: -61|Couldn't find any optimal "
@@ -192,8 +192,18 @@ ROWS = (
                 "and check fi_info -p efa inside. The log must then say Selected Provider is efa.",
                 ("fi_info -p efa -t FI_EP_RDM", "export FI_PROVIDER=efa"),
             ),
+            Wording(
+                r"NCCL WARN Error: network .{1,40} not found",
+                "NCCL WARN Error: network AWS Libfabric not found.",
+                "NCCL_NET names a network plugin that NCCL does not load on this node: its library "
+                "is not in the image or not on LD_LIBRARY_PATH, or is for another NCCL.",
+                "Install the plugin on every node (aws-ofi-nccl, nccl-rdma-sharp-plugins, gIB) and "
+                "put the directory of its libnccl-net.so on LD_LIBRARY_PATH, or unset NCCL_NET. "
+                "With NCCL_DEBUG=INFO the lines NET/Plugin say what was tried.",
+                ("find / -name 'libnccl-net*' 2>/dev/null", 'echo "$LD_LIBRARY_PATH" "$NCCL_NET"'),
+            ),
         ),
-        why="NCCL does not use the Elastic Fabric Adapter.",
+        why="NCCL does not use the network adapter that the nodes have.",
         owner=Owner.ENVIRONMENT,
         role="warning",
     ),
