@@ -59,8 +59,9 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
     yield from _counters(lines)
     yield from _peers(lines)
     yield from _copies(lines)
-    for line in filter(RESULTS.match, lines):
-        yield Reported(cause="collective-results-wrong", line=line.strip())
+    for line in lines:
+        if "Out of bounds" in line and RESULTS.match(line):
+            yield Reported(cause="collective-results-wrong", line=line.strip())
 
 
 def _versions(lines: Sequence[str]) -> Iterator[Reported]:
@@ -74,7 +75,7 @@ def _versions(lines: Sequence[str]) -> Iterator[Reported]:
 def _packets(lines: Sequence[str]) -> Iterator[Reported]:
     """Packets that are too large for a part of the way."""
     for number, line in enumerate(lines):
-        match = LARGE.search(line)
+        match = LARGE.search(line) if "ping" in line else None
         size = int(match[1] or match[2]) if match else 0
         replies = lines[number + 1 : number + REPLIES]
         if size > USUAL and any(map(REFUSED.search, replies)):
@@ -105,7 +106,7 @@ def _addresses(lines: Sequence[str]) -> Iterator[Reported]:
 
 def _counters(lines: Sequence[str]) -> Iterator[Reported]:
     """Counters of perfquery and ibqueryerrors above what a healthy link has."""
-    matches = filter(None, (COUNTER.search(line.strip()) for line in lines))
+    matches = filter(None, (COUNTER.search(line.strip()) for line in lines if ":.." in line))
     found = [f"{m[1]} {int(m[2]):,}" for m in matches if int(m[2]) > MOST[m[1]]]
     if found:
         text = f"errors of an InfiniBand port: {', '.join(found[:4])}"
@@ -114,7 +115,7 @@ def _counters(lines: Sequence[str]) -> Iterator[Reported]:
 
 def _peers(lines: Sequence[str]) -> Iterator[Reported]:
     """A person says that the GPUs only work together without peer-to-peer access."""
-    line = next((line for line in lines if HELPS.search(line)), None)
+    line = next((line for line in lines if "P2P_DISABLE" in line and HELPS.search(line)), None)
     if line and any(map(HANGS.search, lines)):
         yield Reported(cause="peer-access-fails", line=line.strip()[:300])
 

@@ -80,9 +80,10 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
 
 def _conflicts(lines: Sequence[str]) -> Iterator[Reported]:
     """Requirements of torch, and on torch, that pip or uv finds broken."""
-    is_raised, works = (any(map(form.search, lines)) for form in (RAISED, WORKS))
     found: dict[str, None] = {}
     for line in lines:
+        if "but" not in line:
+            continue
         match = next(filter(None, (each.match(line.strip()) for each in CONFLICTS)), None)
         if match is None:
             continue
@@ -91,6 +92,9 @@ def _conflicts(lines: Sequence[str]) -> Iterator[Reported]:
         if of_torch or (part == "torch" and owner in COMPILED):
             wanted = (match[3] or "in another version").strip()
             found[f"{owner} needs {part} {wanted}, and {match[4]} is installed"] = None
+    if not found:
+        return
+    is_raised, works = (any(map(form.search, lines)) for form in (RAISED, WORKS))
     for text in () if works and not is_raised else found:
         cause = "requirement-of-torch-broken" if is_raised else "requirement-of-torch-differs"
         yield Reported(cause=cause, line=text)
@@ -99,11 +103,14 @@ def _conflicts(lines: Sequence[str]) -> Iterator[Reported]:
 def _wheels(lines: Sequence[str]) -> Iterator[Reported]:
     """Wheels whose name says that they were built for another torch than the listed one."""
     stated = {tuple(int(each) for each in match.groups() if each)
-              for line in lines if (match := TORCH.match(line.strip()))}  # fmt: skip
+              for line in lines if "orch" in line or "+cu" in line
+              if (match := TORCH.match(line.strip()))}  # fmt: skip
     if len(stated) != 1:
         return
     major, minor = stated.pop()
     for line in lines:
+        if "+" not in line:
+            continue
         listed = FREEZE.match(line) or not re.search(r"\bpip3? install\b|https?://", line)
         match = next(filter(None, (each.search(line) for each in WHEELS)), None) if listed else None
         if match and (built := _built_for(match)) != f"{major}.{minor}":

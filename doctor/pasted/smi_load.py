@@ -95,7 +95,8 @@ def slow_of(trees: Sequence[tuple[str, Tree]], first: int = 0) -> Iterator[Repor
 
 def table_of(lines: Sequence[str]) -> Iterator[Reported]:
     """The same of the table of nvidia-smi, and its fans."""
-    cards = _cards(lines)
+    rows = [line for line in lines if "|" in line]
+    cards = _cards(rows)
     for card in cards:
         if card.has_still_fan and card.heat >= FAN_RUNS:
             text = f"GPU {card.number}: its fan stands still at {card.heat} C"
@@ -107,15 +108,16 @@ def table_of(lines: Sequence[str]) -> Iterator[Reported]:
             end = f"and {card.power} of {card.limit} W"
             yield Reported(cause="gpu-stays-in-idle-state", line=f"{text} {end}")
     yield from _limits(cards)
-    if any(map(SLOWER.search, lines)):
-        yield from _shared(lines, {card.number for card in cards if card.use >= FULL})
+    shared = list(_shared(rows, {card.number for card in cards if card.use >= FULL}))
+    if shared and any(map(SLOWER.search, lines)):
+        yield from shared
 
 
-def _shared(lines: Sequence[str], busy: set[int]) -> Iterator[Reported]:
+def _shared(rows: Sequence[str], busy: set[int]) -> Iterator[Reported]:
     """Busy GPUs on which two processes compute that hold much memory."""
-    totals = {int(number): total for number, _, total in memory_of(lines)}
+    totals = {int(number): total for number, _, total in memory_of(rows)}
     found: dict[int, list[str]] = {}
-    for line in lines:
+    for line in rows:
         match = COMPUTES.match(line)
         if match and int(match[1]) in busy and int(match[4]) > MUCH * totals.get(int(match[1]), 0):
             found.setdefault(int(match[1]), []).append(f"{match[2]} ({match[3]})")

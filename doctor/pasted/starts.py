@@ -67,10 +67,9 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
     yield from _allocatable(lines)
     yield from _bound(lines)
     yield from _slices(lines)
-    if any(map(WITHOUT.search, lines)):
-        found = next((each for form in STARTS for each in form(lines)), None)
-        if found:
-            yield Reported(cause="container-started-without-gpus", line=found)
+    found = next((each for form in STARTS for each in form(lines)), None)
+    if found and any(map(WITHOUT.search, lines)):
+        yield Reported(cause="container-started-without-gpus", line=found)
 
 
 def _commands(lines: Sequence[str]) -> Iterator[str]:

@@ -105,8 +105,8 @@ def _waiting(lines: Sequence[str]) -> Iterator[Reported]:
 def _slow(lines: Sequence[str]) -> Iterator[Reported]:
     """A file or disk that was read in order, as dd and fio measure it; NFS by nfsiostat."""
     for head, values in pairwise(lines):
-        numbers = NUMBERS.findall(values)
-        waits = float(numbers[5]) if RTT.search(head) and len(numbers) > 6 else 0.0
+        numbers = NUMBERS.findall(values) if RTT.match(head) else ()
+        waits = float(numbers[5]) if len(numbers) > 6 else 0.0
         if waits >= MOST_RTT:
             text = f"files are read with {waits:.0f} ms for each request to the server"
             yield Reported(cause="storage-slow", line=text)
