@@ -65,12 +65,10 @@ def has_gpu_code(
     return worst
 
 
-REBUILT = ("python -m pip list | grep -iE 'bitsandbytes|flash|xformers|triton|torch'",)
 OF_EXTENSION = (
-    "torch itself has code for this GPU, so the kernel is that of an extension: bitsandbytes, "
-    "flash-attn, xformers, or code that the program compiles. Upgrade the one that the traceback "
-    "ends in to a release for this GPU, or rebuild it with TORCH_CUDA_ARCH_LIST set to its "
-    "capability."
+    "By its list this torch has code for the GPU. If the traceback ends in an extension "
+    "(bitsandbytes, flash-attn, xformers, code that the program compiles), upgrade that one to a "
+    "release for this GPU, or rebuild it with TORCH_CUDA_ARCH_LIST. Else:"
 )
 
 
@@ -101,9 +99,10 @@ def _code_for(torch: Torch, gpu: JobGpu, hiding: tuple[str, ...], wheel: Replace
         summary = f"{label}: the kernel {how(kernel)}; {code}"
         if hiding and find_cause(kernel) is NO_GPU_CODE:
             return _hidden(summary, hiding)
+        remedy = _for_gpu(torch, gpu, wheel)
         if find_cause(kernel) is NO_GPU_CODE and _has_native(torch, gpu):
-            return fail(f"{summary}; its own code runs there", *REBUILT, fix=OF_EXTENSION)
-        return _kernel_failed(summary, kernel, _for_gpu(torch, gpu, wheel))
+            remedy = remedy._replace(fix=f"{OF_EXTENSION} {remedy.fix}")
+        return _kernel_failed(summary, kernel, remedy)
     if torch.hip:
         return _by_gfx(f"{label}: no kernel was run", torch, gpu)
     if capability is None:
