@@ -184,6 +184,7 @@ ROWS = (
     ),
     Cause(
         id="container-lost-gpus",
+        yields_to=("container-started-without-gpus",),
         refines=("cuda-unavailable",),
         errors=("RuntimeError",),
         messages=(r"NVML: Unknown Error", r"nvmlInit: Unknown Error"),

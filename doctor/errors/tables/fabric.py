@@ -59,21 +59,6 @@ ROWS = (
         next_check="GPU005",
     ),
     Cause(
-        id="nccl-versions-differ",
-        refines=("collective-mismatch", "nccl-error"),
-        messages=(r"NCCL \d\.\d{1,2}\.\d{1,2} on \S{1,60}, \d\.\d{1,2}\.\d{1,2} on",),
-        examples=("NCCL 2.21.5 on node1, 2.18.1 on node2",),
-        why="All ranks of a job need the same NCCL: others exchange messages of another size while "
-        "they connect, and hang or fail.",
-        fix="Give all nodes the same environment or image, the same torch at least, and no other "
-        "libnccl.so.2 on LD_LIBRARY_PATH or LD_PRELOAD of one of them.",
-        owner=Owner.ENVIRONMENT,
-        commands=(
-            'python -c "import torch; print(torch.cuda.nccl.version())"',
-            'echo "$LD_LIBRARY_PATH" "$LD_PRELOAD"',
-        ),
-    ),
-    Cause(
         id="network-packets-too-large",
         messages=(r"packets of \d{4,5} bytes do not reach the peer",),
         examples=(
@@ -94,7 +79,7 @@ ROWS = (
     ),
     Cause(
         id="roce-address-wrong",
-        refines=("nccl-error", "network-interface-wrong", "link-retry-exceeded"),
+        refines=("nccl-error",),
         messages=(
             r"an address of the link alone",
             r"ibv_modify_qp failed",

@@ -13,14 +13,6 @@ CHECK = ("python -m pip check", "python -m pip list | grep -iE 'torch|nvidia|tri
 ROWS = (
     Cause(
         id="requirement-of-torch-broken",
-        refines=(
-            "nccl-two-packages",
-            "library-does-not-fit",
-            "extension-abi-mismatch",
-            "cudnn-mismatch",
-            "cudnn-error",
-            "name-not-in-package",
-        ),
         messages=(r"needs \S{2,40} .{1,90}, and \S{1,40} is installed",),
         examples=("torch needs nvidia-nccl-cu12 ==2.27.3, and 2.21.5 is installed",),
         why="Another package replaced it: torch is built with this version of its libraries, and "
@@ -52,7 +44,6 @@ ROWS = (
     ),
     Cause(
         id="wheel-for-other-torch",
-        refines=("library-does-not-fit", "extension-abi-mismatch"),
         messages=(r"is a wheel for torch \d\.\d{1,2}, and torch \d\.\d{1,2} is installed",),
         examples=("flash_attn is a wheel for torch 2.6, and torch 2.8 is installed",),
         why="Code that is compiled against torch runs with that release alone: with another one "
@@ -70,7 +61,6 @@ ROWS = (
     ),
     Cause(
         id="toolkit-of-other-cuda",
-        refines=("cpu-optimizer-not-built", "cuda-toolkit-mismatch", "compile-failed"),
         messages=(r"nvcc is of CUDA \d\d\.\d, torch was built with CUDA \d\d\.\d",),
         examples=("nvcc is of CUDA 11.5, torch was built with CUDA 12.1",),
         why="Extensions are compiled by the toolkit that PATH and CUDA_HOME name, and it must be "

@@ -126,6 +126,7 @@ ROWS = (
     ),
     Cause(
         id="nouveau-holds-gpu",
+        yields_to=("gpu-of-virtual-machine",),
         messages=(
             r"Kernel driver in use: nouveau|Nouveau kernel driver is currently in use",
             r"(?m)^\s{0,8}nouveau +\d{5,9} +\d",

@@ -144,6 +144,7 @@ ROWS = (
     ),
     Cause(
         id="nccl-two-packages",
+        yields_to=("requirement-of-torch-broken",),
         code="LOG077",
         title="torch's NCCL is the one that its wheel brought",
         refines=("library-does-not-fit",),
@@ -166,6 +167,10 @@ ROWS = (
     ),
     Cause(
         id="extension-abi-mismatch",
+        yields_to=(
+            "requirement-of-torch-broken",
+            "wheel-for-other-torch",
+        ),
         code="LOG056",
         title="Compiled extensions fit the installed torch",
         messages=(

@@ -12,13 +12,6 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(
         id="container-started-without-gpus",
-        refines=(
-            "container-lost-gpus",
-            "container-without-driver",
-            "driver-library-missing",
-            "gpu-not-visible",
-            "cuda-unavailable",
-        ),
         wordings=(
             Wording(
                 r"has no option for GPUs|gives the container no GPU|was given no GPU",
@@ -47,7 +40,6 @@ ROWS = (
     ),
     Cause(
         id="mig-slices-not-joined",
-        refines=("device-number-too-high", "gpu-not-visible"),
         messages=(r"CUDA_VISIBLE_DEVICES names \d{1,2} MIG instances",),
         examples=("CUDA_VISIBLE_DEVICES names 2 MIG instances, and a process uses one",),
         why="A CUDA process sees only the first MIG instance, so that two of them are no two "
@@ -61,7 +53,6 @@ ROWS = (
     ),
     Cause(
         id="gpus-not-allocatable",
-        refines=("pod-not-scheduled",),
         messages=(
             r"the node has \d{1,3} \w{3,6}\.com/gpu and offers \d{1,3}",
             r"AcceleratedHardwareReady {1,20}False|\bGpu\w{2,30}(?:Watch|Error) {1,20}True\b",
@@ -89,7 +80,10 @@ ROWS = (
         id="slurm-lacks-gpus",
         refines=("slurm-node-held-back",),
         messages=(r"gres/\w{2,12} count (?:reported lower than configured|too low|changed)",),
-        examples=("Reason=gres/gpu count reported lower than configured (7 < 8) [slurm@2025-06]",),
+        examples=(
+            "Reason=gres/gpu count reported lower than configured (7 < 8) [slurm@2025-06]",
+            "Slurm holds node g07 back (IDLE+DRAIN): gres/gpu count reported lower than configured",
+        ),
         why="The node reports fewer GPUs than slurm.conf gives it, and Slurm drains it: a GPU is "
         "lost, the driver was not up when slurmd started, MIG changed, or gres.conf is wrong.",
         fix="On the node, compare nvidia-smi -L, lspci -d 10de: and slurmd -G (gres.conf). A GPU "
@@ -116,7 +110,6 @@ ROWS = (
     ),
     Cause(
         id="gpu-of-virtual-machine",
-        refines=("nouveau-holds-gpu",),
         messages=(r"\d{1,3} of \d{1,3} GPUs? (?:is|are) bound to vfio-pci",),
         examples=("2 of 2 GPUs are bound to vfio-pci, which hands them to virtual machines",),
         why="A GPU that vfio-pci holds belongs to a virtual machine: NVIDIA's driver on this "
@@ -129,7 +122,6 @@ ROWS = (
     ),
     Cause(
         id="mps-not-reachable",
-        refines=("cuda-unavailable", "gpu-not-visible"),
         messages=(
             r"MPS client failed to connect|CUDA_ERROR_MPS_\w{4,40}|cudaErrorMps\w{4,40}",
             r"MPS server is not ready|Error 80[5-9]: MPS",
@@ -152,7 +144,6 @@ ROWS = (
     ),
     Cause(
         id="confidential-gpu-not-ready",
-        refines=("fabric-not-ready",),
         messages=(r"Confidential Compute GPUs? [Rr]eady state: not[- ]ready",),
         examples=("Confidential Compute GPUs Ready state: not-ready",),
         why="In confidential-computing mode a GPU accepts no work (CUDA error 802) until the guest "
