@@ -27,6 +27,7 @@ def same_object(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """target = model, and then it is treated as a copy."""
     if reading.mentions("disable_adapter", "set_adapter"):
         return
+    yield from _twins(reading)
     for each in reading.script.assignments:
         name = _itself(reading, each)
         if not name or each.augmented or not _is_network(reading, each):
@@ -35,6 +36,28 @@ def same_object(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             continue
         if _is_treated_as_copy(reading, each, name):
             yield Match(each.span, f"{each.target} is {name} itself, not a copy of it")
+
+
+def _twins(reading: Training) -> Iterator[Match]:
+    """policy = net.to(device) and target = net.to(device): one network, which loads itself."""
+    for n in reading.methods("load_state_dict"):
+        call = reading.calls[n]
+        states = [reading.calls[m] for v in call.args[:1] for m in v.calls]
+        source = next((s.receiver for s in states if s.method == "state_dict"), "")
+        if not source or source == call.receiver or not FOLLOWS.search(call.receiver.casefold()):
+            continue
+        held = [reading.assigned.get(reading.key(x, call.scope), ())
+                for x in (call.receiver, source)]  # fmt: skip
+        if any(len(each) != 1 for each in held):
+            continue
+        one, other = held[0][0], held[1][0]
+        names = [_itself(reading, each) for each in (one, other)]
+        together = one.scope == other.scope and names[0] and names[0] == names[1]
+        again = any(one.position < a.position <= other.position or other.position < a.position
+                    <= one.position for a in reading.script.assignments
+                    if a.target == names[0] and a.scope == one.scope)  # fmt: skip
+        if together and not again:
+            yield Match(one.span, f"{call.receiver} is {source} itself, not a copy of it")
 
 
 def _itself(reading: Training, each: Assignment) -> str:
@@ -262,6 +285,7 @@ RULES = (
         "and a target that should lag is always equal.",
         fires=(
             "target = model, and target.load_state_dict(model.state_dict()) later",
+            "both are net.to(device) of one net, and one loads the state of the other",
             "encoder_k = encoder_q, and the parameters of encoder_k are frozen",
             "ref_model = model.eval(), which runs under no_grad beside the model that trains",
         ),
