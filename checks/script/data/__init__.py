@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doctor.checks.script.data import (
+    audio,
     augmented,
     collators,
     detection,
@@ -25,6 +26,7 @@ from doctor.checks.script.data import (
 from doctor.checks.script.rule import Rule
 
 RULES: tuple[Rule, ...] = (
+    *audio.RULES,
     *augmented.RULES,
     *collators.RULES,
     *detection.RULES,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
@@ -14,6 +15,7 @@ DETACHES = ("item", "detach", "tolist", "numpy")
 
 
 def loss_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _switched_on(reading)
     for number in reading.methods("backward"):
         call = reading.calls[number]
         if call.name == "backward" or reading.is_autograd(call):
@@ -85,6 +87,58 @@ def _is_number(reading: Training, value: Value, call: Call, position: int) -> bo
     )
 
 
+def _switched_on(reading: Training) -> Iterator[Match]:
+    """loss.requires_grad = True before loss.backward(): a loss with a graph has it already."""
+    for number in reading.backwards:
+        call = reading.calls[number]
+        name = reading.loss_name(call)
+        if not name or name.startswith("self."):
+            continue
+        results = evaluate.definitions(reading, name, call.scope, number, call.arms)
+        computed = bool(results) and all(_is_computed(reading, each) for each in results)
+        spans = [a.span for a in reading.script.assignments
+                 if a.target == f"{name}.requires_grad" and a.value.literal is True
+                 and a.scope == call.scope and a.position <= number]  # fmt: skip
+        spans += [c.span for n in reading.methods("requires_grad_")
+                  if n < number and (c := reading.calls[n]).scope == call.scope
+                  and c.receiver == name and not c.targets]  # fmt: skip
+        for span in spans[:1] if computed else ():
+            message = f"{name} gets requires_grad: with a graph it has it, without one "
+            yield Match(span, message + "no weight gets a gradient", "warn")
+            yield from _decided_inside(reading)
+
+
+def _decided_inside(reading: Training) -> Iterator[Match]:
+    """A loss of this file that takes the argmax of its argument, or compares it with 0.5."""
+    for number, function in enumerate(reading.script.functions):
+        named = f"{function.owner} {function.name}".casefold()
+        given = {p.name for p in function.parameters} - {"self"}
+        if not re.search(r"loss|dice|iou|term|criterion|tversky", named) or "metric" in named:
+            continue
+        for n in reading.scope_calls(number):
+            call = reading.calls[n]
+            source = call.base if call.base is not None else Value("name", name=call.receiver)
+            own = given & {source.name, *source.names, *(v.name for v in call.args)}
+            decides = call.method in ("argmax", "round", "sign")
+            compares = call.method in ("float", "int", "long") and source.kind == "test"
+            if own and (decides or compares):
+                what = call.method if decides else "a comparison"
+                yield Match(call.span, f"{what} has no gradient: the loss is constant to backward()")
+                return
+
+
+def _is_computed(reading: Training, each: Assignment) -> bool:
+    """The result of a call other than of one that makes a new tensor, or of arithmetic."""
+    if each.value.kind == "call":
+        name = reading.calls[each.value.call].name
+        return name not in MADE and reading.calls[each.value.call].method not in ("to", "Variable")
+    return each.value.kind == "other" and each.value.name in ("Add", "Sub", "Mult", "Div")
+
+
+MADE = ("torch.tensor", "torch.zeros", "torch.ones", "torch.as_tensor", "torch.FloatTensor",
+        "torch.Tensor", "torch.rand", "torch.randn")  # fmt: skip
+
+
 def _regains(reading: Training, name: str) -> bool:
     """requires_grad is turned on again between."""
     return any(
@@ -103,6 +157,7 @@ RULES = (
         "does not require grad', or is called on a plain number.",
         fires=(
             "backward() on the result of item(), detach(), tolist() or numpy()",
+            "requires_grad is set on a loss that was computed (a warning)",
             "a part of the sum that backward() is called on comes from item() (a warning)",
         ),
         fix="Keep the tensor for backward(); detach a copy for the log.",
