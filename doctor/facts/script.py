@@ -256,6 +256,8 @@ class Script(Section, frozen=True, kw_only=True, omit_defaults=True):
     classes: tuple[Class, ...] = ()
     calls: tuple[Call, ...] = ()
     assignments: tuple[Assignment, ...] = ()
+    parts: tuple[Assignment, ...] = ()
+    """What is assigned to a part that is no constant key: "boxes[:,2:]", "ema[name]"."""
     contexts: tuple[Context, ...] = ()
     branches: tuple[Branch, ...] = ()
     loops: tuple[Loop, ...] = ()
