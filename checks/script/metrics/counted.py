@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.metrics import whole
 from doctor.checks.script.naming import is_held_out
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
@@ -265,6 +266,7 @@ def of_metrics(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from of_epoch(reading)
     yield from counted_of_process(reading)
     yield from averaged_norms(reading)
+    yield from whole.of_all_processes(reading)
 
 
 RULES = (
@@ -330,6 +332,7 @@ RULES = (
             "update() and compute() of a metric in the loop over epochs, without reset()",
             "AveragedModel of a network with batch norm, evaluated without update_bn()",
             "a sum of all_reduce() divided by len(loader) or len(loader.sampler)",
+            "all_reduce() of the mean of a process, and no division by the number of processes",
         ),
         fix="metric.reset() after compute(); divide by a count that is summed, too.",
         sources=("torch-distributed-sampler",),
