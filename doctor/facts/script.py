@@ -184,7 +184,7 @@ class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Bare(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A statement that names a method and does not call it: `optimizer.zero_grad`."""
+    """A statement that names a method and does not call it: `optimizer.zero_grad`; and `break`."""
 
     name: str
     span: Span

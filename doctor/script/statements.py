@@ -52,6 +52,9 @@ def block(walk: Walk, body: Sequence[ast.stmt]) -> None:
         handler = _STATEMENTS.get(type(statement))
         if handler is not None:
             handler(walk, statement)
+        elif type(statement) is ast.Break:
+            place = (walk.position(statement), walk.scope, walk.arms, walk.loops_around)
+            walk.bare.append(Bare("break", *place))
         elif type(statement) not in (ast.Pass, ast.Global, ast.Nonlocal, *EXITS[2:]):
             _children(walk, statement)
         if isinstance(statement, ast.If):
