@@ -11,7 +11,7 @@ from doctor.checks.script.lineage import PARAMETERS
 from doctor.checks.script.loss.graphs import is_without_graph
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import formulas, render
+from doctor.checks.script.rendering import expanded, formulas, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
