@@ -9,7 +9,7 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Function
+from doctor.facts.script import Function, Value
 from doctor.facts.script_machine import ScriptMachine
 
 SEEDS = ("seed", "manual_seed", "seed_everything", "set_seed", "default_rng", "RandomState")
@@ -97,6 +97,19 @@ FILLS = ("bfill", "backfill")
 TIMES = ("shift", "rolling", "parse_dates", "to_datetime", "resample", "dropna_time")
 
 
+GOALS = re.compile(r"target|label|^y|y$|truth|signal|goal|outcome")
+
+
+def _inputs(reading: Training) -> Iterator[Value]:
+    """What is assigned to names that are not for targets, and what calls receive."""
+    for each in reading.script.assignments:
+        if not GOALS.search(each.target.casefold()):
+            yield each.value
+            for n in each.value.calls:
+                made = reading.calls[n]
+                yield from (*made.args, *([made.base] if made.base is not None else []))
+
+
 def future(reading: Training) -> Iterator[Match]:
     """Rows of a series that are filled with later values, and features that are shifted back."""
     if reading.imports_from("pandas") and reading.mentions(*TIMES):
@@ -109,7 +122,7 @@ def future(reading: Training) -> Iterator[Match]:
                 yield Match(call.span, "gaps are filled with later values, unknown at that time", "warn")
     listed = [
         [str(v.literal) for v in part.items if isinstance(v.literal, str)]
-        for value, _, _ in reading.expressions
+        for value in _inputs(reading)
         for part in flatten([value])
         if part.kind == "list" and len(part.items) > 1
     ]
@@ -118,8 +131,9 @@ def future(reading: Training) -> Iterator[Match]:
         if not found or not re.search(r"\.shift\(-\d", render(reading, each.value)):
             continue
         column = found[1]
-        named = re.search(r"target|label|^y|y$|truth|signal", column.casefold())
-        if not named and any(column in names for names in listed):
+        named = GOALS.search(column.casefold())
+        if not named and any(column in names and not all(
+            GOALS.search(n.casefold()) or n == column for n in names) for names in listed):
             yield Match(each.span, f"{column} is of a later row, and among the features", "warn")
 
 

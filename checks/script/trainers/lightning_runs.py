@@ -21,6 +21,18 @@ def wrong_runs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _left_on(reading)
     yield from _other_model(reading, modules)
     yield from _plateau(reading, modules)
+    yield from _tested_on_training(reading)
+
+
+def _tested_on_training(reading: Training) -> Iterator[Match]:
+    """trainer.fit(model, train_loader), and trainer.test(model, train_loader)."""
+    fitted = {v.name for m in reading.fits for v in reading.calls[m].args[1:2]}
+    for n in reading.methods("test", "validate"):
+        call = reading.calls[n]
+        value = evaluate.argument(reading, call, "dataloaders", 1)
+        trains = value is not None and value.kind == "name" and value.name in fitted
+        if trains and value is not None and "trainer" in call.receiver.casefold():
+            yield Match(call.span, f"{call.method}() reads {value.name}, which trained the model")
 
 
 def _left_on(reading: Training) -> Iterator[Match]:
@@ -102,6 +114,7 @@ RULES = (
         "ReduceLROnPlateau raises after the first epoch.",
         fires=(
             "trainer.fit(model), and trainer.test(Model())",
+            "trainer.test(model, train_loader) of the loader that fit() got",
             "configure_optimizers returns ReduceLROnPlateau without monitor",
             "a warning: fast_dev_run or overfit_batches as a literal, beside a result that is kept",
         ),
