@@ -64,6 +64,7 @@ SCRIPT_PAGES = (
           "DeepSpeedPlugin"),
     _page("llama-factory-arguments", "LLaMA-Factory: how arguments are parsed",
           "https://github.com/hiyouga/LLaMA-Factory/blob/main/src/llamafactory/hparams/parser.py"),
+    _thread("yaml/pyyaml", 173, "Numbers in scientific notation without dot are parsed as string"),
     _thread("axolotl-ai-cloud/axolotl", 1834, "Quantized models without an adapter", "pull"),
     _thread("divamgupta/image-segmentation-keras", 11, "Resize method for segmentation"),
     _thread("mlabonne/llm-course", 33, "pad_token == eos_token: not learning when to stop"),
