@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.loss.cut import cut_off
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
@@ -16,6 +17,7 @@ DETACHES = ("item", "detach", "tolist", "numpy")
 
 def loss_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _switched_on(reading)
+    yield from cut_off(reading)
     for number in reading.methods("backward"):
         call = reading.calls[number]
         if call.name == "backward" or reading.is_autograd(call):
@@ -157,6 +159,8 @@ RULES = (
         "does not require grad', or is called on a plain number.",
         fires=(
             "backward() on the result of item(), detach(), tolist() or numpy()",
+            "a loss of out.detach(), out.data or torch.tensor(out), and backward() on it",
+            "a penalty of p.data or p.detach() of the parameters, as a term of the loss",
             "requires_grad is set on a loss that was computed (a warning)",
             "a part of the sum that backward() is called on comes from item() (a warning)",
         ),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.loss.graphs import under_no_grad
+from doctor.checks.script.metrics.averaged import averages
 from doctor.checks.script.metrics.averaging import MEMBERS, moved_too_far, weights_swapped
 from doctor.checks.script.metrics.evaluation import MODE_LAYERS
 from doctor.checks.script.rule import Match, Rule
@@ -145,6 +146,7 @@ def never_follows(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from weights_swapped(reading)
     yield from moved_too_far(reading)
     yield from _buffers_left(reading)
+    yield from averages(reading)
 
 
 def _update_not_called(reading: Training) -> Iterator[Match]:
@@ -305,10 +307,12 @@ RULES = (
             "a method that averages two networks and that nothing calls",
             "target.load_state_dict(model.state_dict()) before the loop and never again",
             "slow.lerp_(fast, decay), where 1 - decay of the new weights is meant",
+            "AveragedModel without update_parameters(); ema = deepcopy(model) in each step",
+            "ema.copy_to(model.parameters()) in the loop over epochs, and no restore()",
             "an average of parameters() alone, of a copy with batch norm that is evaluated",
         ),
         fix="Call the update after every step, as slow.lerp_(fast, 1 - decay); copy buffers() too.",
         sources=("torch-saving",),
-        needs=("parameters", "load_state_dict", "no_grad", "data", "state_dict"),
+        needs=("parameters", "load_state_dict", "no_grad", "data", "state_dict", "deepcopy", "AveragedModel"),
     ),
 )

@@ -28,6 +28,7 @@ SCRIPT_PAGES = (
     _torch("torch-bce-logits", "BCEWithLogitsLoss", "nn/modules/loss.py", "BCEWithLogitsLoss"),
     _torch("torch-samplers", "samplers", "utils/data/sampler.py", "WeightedRandomSampler"),
     _torch("torch-cross-entropy", "CrossEntropyLoss", "nn/modules/loss.py", "CrossEntropyLoss"),
+    _torch("torch-rnn-utils", "pack_padded_sequence", "nn/utils/rnn.py", "pack_padded_sequence"),
     _torch("torch-ctc", "CTCLoss", "nn/modules/loss.py", "CTCLoss"),
     _torch("torch-function", "autograd.Function", "autograd/function.py", "Function"),
     _page("wgan-gp", "Improved Training of Wasserstein GANs", "https://arxiv.org/abs/1704.00028",
