@@ -68,3 +68,22 @@ def not_awaited(reading: Training) -> Iterator[Match]:
         if later:
             message = f"{call.name}() runs in one process, and the others read {place} meanwhile"
             yield Match(call.span, message, "warn")
+
+
+def other_number(reading: Training) -> Iterator[Match]:
+    """mp.spawn(nprocs=2), and init_process_group(world_size=4)."""
+    worlds = {
+        v.literal
+        for n in reading.methods("init_process_group")
+        if (v := reading.calls[n].keywords.get("world_size")) is not None
+    }
+    for n in reading.methods("spawn"):
+        call = reading.calls[n]
+        value = call.keywords.get("nprocs")
+        count = value.literal if value is not None else None
+        if not call.name.startswith(("torch.multiprocessing", "multiprocessing")) or len(worlds) != 1:
+            continue
+        world = next(iter(worlds))
+        single = not reading.mentions("node_rank", "nnodes", "num_nodes")
+        if isinstance(count, int) and isinstance(world, int) and count < world and single:
+            yield Match(call.span, f"{count} processes are started, and each waits for {world}")

@@ -51,6 +51,7 @@ def collective_on_one_rank(reading: Training, machine: ScriptMachine) -> Iterato
     yield from _stepped_on_one(reading)
     yield from apart.leaves_alone(reading)
     yield from apart.not_awaited(reading)
+    yield from apart.other_number(reading)
 
 
 GROUPS = {
@@ -147,6 +148,7 @@ RULES = (
             "under such a test",
             "the same in a function that is called under such a test only, also through others",
             "break under a test for rank 0, in the loop that trains, and nothing tells the others",
+            "mp.spawn(nprocs=2) of processes that wait for world_size=4",
             "a warning: rank 0 prepares files that all read, and no barrier() stands between",
             "a warning: backward() of DDP is skipped where the rank's own loss is not finite",
         ),

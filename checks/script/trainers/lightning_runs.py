@@ -8,6 +8,7 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.loop.lightning_schedules import lightning_modules
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
+from doctor.checks.script.trainers.hooks import of_lightning
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
@@ -22,6 +23,7 @@ def wrong_runs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _other_model(reading, modules)
     yield from _plateau(reading, modules)
     yield from _tested_on_training(reading)
+    yield from of_lightning(reading)
 
 
 def _tested_on_training(reading: Training) -> Iterator[Match]:
@@ -114,6 +116,8 @@ RULES = (
         "ReduceLROnPlateau raises after the first epoch.",
         fires=(
             "trainer.fit(model), and trainer.test(Model())",
+            "self.hparams without save_hyperparameters(); configure_optimizers that returns "
+            "(optimizer, scheduler)",
             "trainer.test(model, train_loader) of the loader that fit() got",
             "configure_optimizers returns ReduceLROnPlateau without monitor",
             "a warning: fast_dev_run or overfit_batches as a literal, beside a result that is kept",
