@@ -10,8 +10,10 @@ from doctor.facts.script import Setting, Span
 
 LOADS = (b"yaml.safe_load", b"yaml.load", b"yaml.full_load")
 NAMED = re.compile(rb"""["']([\w./\-]+\.ya?ml)["']""")
-TEXT = re.compile(r"^(?P<indent>\s*)(?:-\s+)?(?P<key>[\w.\-]+)\s*:\s+(?P<value>[-+]?(?:\d+[eE][-+]?\d+|"
-                  r"\d*\.\d*[eE]\d+))\s*(?:#.*)?$")  # fmt: skip
+TEXT = re.compile(
+    r"^(?P<indent>\s*)(?:-\s+)?(?P<key>[\w.\-]+)\s*:\s+(?P<value>[-+]?(?:\d+[eE][-+]?\d+|"
+    r"\d*\.\d*[eE]\d+))\s*(?:#.*)?$"
+)
 """YAML 1.1, which PyYAML reads, wants a dot and a signed exponent."""
 LIMIT = 1 << 16
 MOST = 4

@@ -12,8 +12,10 @@ from doctor.facts.script_machine import ScriptMachine
 from doctor.script.yaml_numbers import of_text
 
 LOADS = ("yaml.safe_load", "yaml.load", "yaml.full_load")
-RATES = re.compile(r"(?:^|_)(?:lr|rate|decay|eps|epsilon|momentum|gamma|alpha|temperature|lambda|"
-                   r"weight|coef|factor|tol|clip|norm|min|max|std|dropout|beta\d?)(?:_|$)")  # fmt: skip
+RATES = re.compile(
+    r"(?:^|_)(?:lr|rate|decay|eps|epsilon|momentum|gamma|alpha|temperature|lambda|"
+    r"weight|coef|factor|tol|clip|norm|min|max|std|dropout|beta\d?)(?:_|$)"
+)
 
 
 def texts(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -32,7 +34,9 @@ def texts(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _is_cast(reading: Training, key: str) -> bool:
     """float(cfg["lr"]), float() of all values, or a class that converts."""
-    if reading.mentions("omegaconf", "hydra", "dacite", "pydantic", "implicit_resolver", "isnumeric"):
+    if reading.mentions(
+        "omegaconf", "hydra", "dacite", "pydantic", "implicit_resolver", "isnumeric"
+    ):
         return True
     name = re.compile(rf"\b{re.escape(key)}\b")
     casts = [reading.calls[n] for n in reading.methods("float", "eval", "literal_eval", "Decimal")]
@@ -53,7 +57,9 @@ RULES = (
         find=texts,
         why="PyYAML follows YAML 1.1: a float has a dot, and a sign in its exponent. 1e-4 is the "
         "text '1e-4', with which an optimizer raises TypeError.",
-        fires=("lr: 1e-4 in the YAML file beside the script, or in the text, that yaml.load reads",),
+        fires=(
+            "lr: 1e-4 in the YAML file beside the script, or in the text, that yaml.load reads",
+        ),
         fix="Write 1.0e-4 or 0.0001, or float(cfg['lr']).",
         sources=("pyyaml-173",),
         limits="that files which are not beside the script hold numbers.",

@@ -12,8 +12,17 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
-POWERS = ("MelSpectrogram", "Spectrogram", "melspectrogram", "stft", "spectrogram",
-          "mel_spectrogram", "rfft", "periodogram", "welch")  # fmt: skip
+POWERS = (
+    "MelSpectrogram",
+    "Spectrogram",
+    "melspectrogram",
+    "stft",
+    "spectrogram",
+    "mel_spectrogram",
+    "rfft",
+    "periodogram",
+    "welch",
+)
 """What is exactly 0 where the signal is."""
 SAFE = re.compile(r"\+|clamp|clip|maximum|max\(|eps|log1p|where\(|1e-")
 LOGS = ("log", "log10", "log2")
@@ -66,7 +75,9 @@ def _ends_in_power(reading: Training, made: Call) -> bool:
 
 
 def ctc(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    losses = [c for c in reading.calls if len(c.args) + len(c.keywords) >= 4 and _is_ctc(reading, c)]
+    losses = [
+        c for c in reading.calls if len(c.args) + len(c.keywords) >= 4 and _is_ctc(reading, c)
+    ]
     for call in losses:
         yield from _lengths(reading, call)
         yield from _blank(reading, call)
@@ -85,8 +96,11 @@ def _lengths(reading: Training, call: Call) -> Iterator[Match]:
     if value is None:
         return
     text = expanded(reading, value, call, 2)
-    raw = re.fullmatch(r"(?:torch\.clamp\()?(\w+)(?:,max=[^()]*(?:\([^()]*\))?\)|"
-                       r"\.(?:clamp|to|cuda|cpu|int|long)\([^()]*(?:\([^()]*\))?\))*", text)  # fmt: skip
+    raw = re.fullmatch(
+        r"(?:torch\.clamp\()?(\w+)(?:,max=[^()]*(?:\([^()]*\))?\)|"
+        r"\.(?:clamp|to|cuda|cpu|int|long)\([^()]*(?:\([^()]*\))?\))*",
+        text,
+    )
     bound = raw and any(raw[1] in reading.script.loops[n].targets for n in call.loops)
     layer = _shortens(reading)
     if bound and layer is not None and not _recounted(reading):
@@ -117,8 +131,10 @@ def _recounted(reading: Training) -> bool:
     texts = [render(reading, v) for v, _, _ in reading.expressions]
     return any(
         re.search(r"(?:len|frames|size|num_frames|steps)\w*(?:\[[^\]]*\])?\)?(?://|/|>>|\*)", t)
-        or re.search(r"//\(?\d|floor|\bget_\w*len|output_len|conv_len|subsample|out_len", t)
-        and "len" in t
+        or (
+            re.search(r"//\(?\d|floor|\bget_\w*len|output_len|conv_len|subsample|out_len", t)
+            and "len" in t
+        )
         for t in texts
     )
 

@@ -168,7 +168,19 @@ RULES = (
         fix="boxes[:, 2:] += boxes[:, :2]; num_classes=len(CLASSES) + 1, labels from 1; flip "
         "boxes, too.",
         sources=("torchvision-models",),
-        needs=("detection", "boxes", "bbox", "MeanAveragePrecision", "flip", "fliplr", "hflip",
-               "rotate", "affine", "warpAffine", "crop", "copy"),
+        needs=(
+            "detection",
+            "boxes",
+            "bbox",
+            "MeanAveragePrecision",
+            "flip",
+            "fliplr",
+            "hflip",
+            "rotate",
+            "affine",
+            "warpAffine",
+            "crop",
+            "copy",
+        ),
     ),
 )

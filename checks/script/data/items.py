@@ -1,4 +1,4 @@
-"""Rules on what a dataset of the file returns: how many items, with which numbers, of which time."""
+"""Rules on what a dataset of the file returns: how many items, which numbers, of which time."""
 
 from __future__ import annotations
 
@@ -27,22 +27,37 @@ def items(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _of_batches(reading: Training, number: int, function: Function) -> Iterator[Match]:
     """len(self.x) // batch_size, and items are single samples."""
-    index = next((p.name for n, f in enumerate(reading.script.functions)
-                  if f.name == "__getitem__" and f.owner == function.owner
-                  for p in f.parameters[1:2]), "")  # fmt: skip
-    own = [n for n, f in enumerate(reading.script.functions)
-           if f.name == "__getitem__" and f.owner == function.owner]  # fmt: skip
+    index = next(
+        (
+            p.name
+            for n, f in enumerate(reading.script.functions)
+            if f.name == "__getitem__" and f.owner == function.owner
+            for p in f.parameters[1:2]
+        ),
+        "",
+    )
+    own = [
+        n
+        for n, f in enumerate(reading.script.functions)
+        if f.name == "__getitem__" and f.owner == function.owner
+    ]
     values = [(render(reading, v), v) for v, _, scope in reading.expressions if scope in own]
     plain = any(re.search(rf"\[{re.escape(index)}\]", t) for t, _ in values) if index else False
-    scaled = any(re.search(rf"\b{re.escape(index)}\*|\*{re.escape(index)}\b|{re.escape(index)}\+1", t)
-                 for t, _ in values)  # fmt: skip
+    scaled = any(
+        re.search(rf"\b{re.escape(index)}\*|\*{re.escape(index)}\b|{re.escape(index)}\+1", t)
+        for t, _ in values
+    )
     for value, span in zip(function.returns, function.exit_spans, strict=False):
         text = render(reading, value)
-        found = re.fullmatch(r"\(len\(self\.\w+\)//([\w.]+)\)|int\(\(len\(self\.\w+\)/([\w.]+)\)\)", text)
+        found = re.fullmatch(
+            r"\(len\(self\.\w+\)//([\w.]+)\)|int\(\(len\(self\.\w+\)/([\w.]+)\)\)", text
+        )
         by = (found[1] or found[2]) if found else ""
         sized = BATCHES.search(by) or _is_batch_size(reading, by)
         if sized and plain and not scaled:
-            yield Match(span, "__len__ counts batches, and an item is a sample: the rest is never read")
+            yield Match(
+                span, "__len__ counts batches, and an item is a sample: the rest is never read"
+            )
 
 
 def _is_batch_size(reading: Training, text: str) -> bool:
@@ -57,7 +72,7 @@ def _is_batch_size(reading: Training, text: str) -> bool:
     return int(text) in sizes
 
 
-def _size(reading: Training, number: int) -> Iterator[object]:
+def _size(reading: Training, number: int) -> Iterator[Value]:
     value = reading.calls[number].keywords.get("batch_size")
     if value is not None:
         yield value
@@ -71,21 +86,30 @@ def _seeded(reading: Training, number: int, function: Function) -> Iterator[Matc
             continue
         held = any(re.search("train|eval|test|val|mode|split", t.text) for t in reading.tests(call))
         if isinstance(call.args[0].literal, int) and not held:
-            yield Match(call.span, "each item draws the same numbers: the seed is set in __getitem__")
+            yield Match(
+                call.span, "each item draws the same numbers: the seed is set in __getitem__"
+            )
 
 
 def ahead(reading: Training) -> Iterator[Match]:
     """The window of inputs holds the value that is to be predicted."""
     windows: dict[tuple[str, int], tuple[str, str]] = {}
     texts = [*reading.cached(statements)]
-    texts += [(render(reading, v), reading.calls[n].span, reading.calls[n].scope)
-              for n in reading.methods("append") for v in reading.calls[n].args]  # fmt: skip
+    texts += [
+        (render(reading, v), reading.calls[n].span, reading.calls[n].scope)
+        for n in reading.methods("append")
+        for v in reading.calls[n].args
+    ]
     for text, _, scope in texts:
-        found = re.search(r"(?P<name>[\w.]+)\[(?:\(?,?)?(?P<start>\w+):\(?(?P<stop>[\w+.]+)\)?[\],]", text)
+        found = re.search(
+            r"(?P<name>[\w.]+)\[(?:\(?,?)?(?P<start>\w+):\(?(?P<stop>[\w+.]+)\)?[\],]", text
+        )
         if found and found["stop"].startswith(found["start"]):
             windows.setdefault((found["name"], scope), (found["start"], found["stop"]))
     for text, span, scope in texts:
-        found = re.search(r"^(?:torch\.\w+\()?(?P<name>[\w.]+)\[\(?(?P<at>[\w+.-]+?)\)?(?:,[^\]:]*)?\]", text)
+        found = re.search(
+            r"^(?:torch\.\w+\()?(?P<name>[\w.]+)\[\(?(?P<at>[\w+.-]+?)\)?(?:,[^\]:]*)?\]", text
+        )
         start, stop = windows.get((found["name"], scope), ("", "")) if found else ("", "")
         at = found["at"] if found else ""
         last = re.fullmatch(r"(.+)\+1", stop)
@@ -119,7 +143,9 @@ def future(reading: Training) -> Iterator[Match]:
                 call.method == "fillna" and method is not None and method.literal in FILLS
             )
             if filled and call.receiver.partition("[")[0] not in ("train", "train_df"):
-                yield Match(call.span, "gaps are filled with later values, unknown at that time", "warn")
+                yield Match(
+                    call.span, "gaps are filled with later values, unknown at that time", "warn"
+                )
     listed = [
         [str(v.literal) for v in part.items if isinstance(v.literal, str)]
         for value in _inputs(reading)
@@ -132,8 +158,10 @@ def future(reading: Training) -> Iterator[Match]:
             continue
         column = found[1]
         named = GOALS.search(column.casefold())
-        if not named and any(column in names and not all(
-            GOALS.search(n.casefold()) or n == column for n in names) for names in listed):
+        if not named and any(
+            column in names and not all(GOALS.search(n.casefold()) or n == column for n in names)
+            for names in listed
+        ):
             yield Match(each.span, f"{column} is of a later row, and among the features", "warn")
 
 

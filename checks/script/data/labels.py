@@ -102,24 +102,26 @@ def _whole(reading: Training, value: Value, call: Call, depth: int = 6) -> Value
     if not depth or value.kind == "item":
         return None
     if value.kind == "name":
-        name = value.name.removesuffix(".logits")
-        found = objects.last_definition(reading, name, call)
-        if len(found) == 1 and found[0].kind == "call":
-            made = reading.calls[found[0].call]
-            if made.method in {*VIEWS, "view", "reshape", "transpose"} and made.receiver == name:
-                return Value("name", name=name)
-            if made.method not in VIEWS:
-                return found[0]
-        return Value("name", name=name)
-    if value.kind == "other" and value.name == "logits" and value.items:
-        return _whole(reading, value.items[0], call, depth - 1)
-    if value.kind != "call":
-        return None
-    inner = reading.calls[value.call]
-    if inner.method in {*VIEWS, "view", "reshape", "transpose", "permute", "float"}:
-        base = objects.operand(inner)
-        return _whole(reading, base, call, depth - 1) if base is not None else None
-    return value
+        return _whole_name(reading, value.name.removesuffix(".logits"), call)
+    inner = value.items[0] if value.kind == "other" and value.name == "logits" else None
+    if value.kind == "call":
+        made = reading.calls[value.call]
+        if made.method not in SHAPES:
+            return value
+        inner = objects.operand(made)
+    return _whole(reading, inner, call, depth - 1) if inner is not None else None
+
+
+SHAPES = {*VIEWS, "view", "reshape", "transpose", "permute", "float"}
+
+
+def _whole_name(reading: Training, name: str, call: Call) -> Value:
+    """What a name holds, where that is one call and no view of itself."""
+    found = objects.last_definition(reading, name, call)
+    made = reading.calls[found[0].call] if len(found) == 1 and found[0].kind == "call" else None
+    if made is not None and made.method not in VIEWS and made.receiver != name:
+        return found[0]
+    return Value("name", name=name)
 
 
 def _is_target_changed(reading: Training, run: Call, loss: Call, name: str) -> bool:

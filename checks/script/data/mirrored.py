@@ -10,16 +10,50 @@ from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
-NAMED = re.compile(r"(?:^|_)(?:kpt?s?|kpts?|keypoints?|landmarks?|lmks?|lms|joints?|pts|points?|pose)"
-                   r"(?:_|\d|$)", re.IGNORECASE)  # fmt: skip
+NAMED = re.compile(
+    r"(?:^|_)(?:kpt?s?|kpts?|keypoints?|landmarks?|lmks?|lms|joints?|pts|points?|pose)"
+    r"(?:_|\d|$)",
+    re.IGNORECASE,
+)
 SUBJECTS = ("landmark", "keypoint", "kpt", "joint", "pose", "nme", "face", "lmk", "skeleton")
-EXCHANGES = ("swap", "permutation", "perm_", "_perm", "mirror_", "_mirror", "flip_i", "flip_p", "flip_o", "pairs", "symm", "left",
-             "right", "flip_lr", "flipped_", "reorder", "hflip_")  # fmt: skip
-FLIPPED = re.compile(r"\.flip\([^,()]+,1\)|fliplr\(|hflip\(|\[:,::-1|FLIP_LEFT_RIGHT|"
-                     r"\.mirror\(|torch\.flip\(|\.flip\(\(?-1|\.flip\(dims=")  # fmt: skip
+EXCHANGES = (
+    "swap",
+    "permutation",
+    "perm_",
+    "_perm",
+    "mirror_",
+    "_mirror",
+    "flip_i",
+    "flip_p",
+    "flip_o",
+    "pairs",
+    "symm",
+    "left",
+    "right",
+    "flip_lr",
+    "flipped_",
+    "reorder",
+    "hflip_",
+)
+FLIPPED = re.compile(
+    r"\.flip\([^,()]+,1\)|fliplr\(|hflip\(|\[:,::-1|FLIP_LEFT_RIGHT|"
+    r"\.mirror\(|torch\.flip\(|\.flip\(\(?-1|\.flip\(dims="
+)
 X_OF = re.compile(r"-(?P<name>[\w.]+)\[(?::|[^\[\],]*),0\]")
-MOVES = {"rotate", "hflip", "vflip", "affine", "crop", "resized_crop", "warpAffine", "fliplr",
-         "flipud", "center_crop", "perspective", "warpPerspective"}  # fmt: skip
+MOVES = {
+    "rotate",
+    "hflip",
+    "vflip",
+    "affine",
+    "crop",
+    "resized_crop",
+    "warpAffine",
+    "fliplr",
+    "flipud",
+    "center_crop",
+    "perspective",
+    "warpPerspective",
+}
 MASKS = re.compile(r"(?:^|_)(?:mask|masks|seg|segmentation|label_?map|lbl|gt_mask)(?:_|$)")
 
 
@@ -49,9 +83,14 @@ def _in_a_list(text: str) -> re.Match[str] | None:
 
 def corners(reading: Training) -> Iterator[Match]:
     """MeanAveragePrecision() takes two corners, unless its box_format says otherwise."""
-    made = [c for n in reading.methods("MeanAveragePrecision", "MAP")
-            if (c := reading.calls[n]).name.startswith("torchmetrics.")
-            and "box_format" not in c.keywords and not c.args and not c.unpacked]  # fmt: skip
+    made = [
+        c
+        for n in reading.methods("MeanAveragePrecision", "MAP")
+        if (c := reading.calls[n]).name.startswith("torchmetrics.")
+        and "box_format" not in c.keywords
+        and not c.args
+        and not c.unpacked
+    ]
     if not made or reading.mentions("box_convert", "xyxy", "xywh", "cxcywh", "coco_to"):
         return
     values = [(render(reading, v), s) for v, s, _ in reading.expressions]
@@ -78,8 +117,12 @@ def masks(reading: Training) -> Iterator[Match]:
         touched = any(MASKS.search(a.target.casefold()) for a in own) or any(
             _moves(c) and _is_mask(c) for c in calls
         )
-        joint = any(_is_mask(c) and c.method not in ("as_tensor", "tensor", "from_numpy", "array")
-                    and _names_image(c) for c in calls)  # fmt: skip
+        joint = any(
+            _is_mask(c)
+            and c.method not in ("as_tensor", "tensor", "from_numpy", "array")
+            and _names_image(c)
+            for c in calls
+        )
         if not touched and not joint and any(c.targets[0] in returned for c in moved):
             yield Match(moved[0].span, f"{moved[0].method} moves the image, and its mask stays")
 

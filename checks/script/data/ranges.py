@@ -26,12 +26,23 @@ def _statistics(reading: Training) -> Iterator[Match]:
         mean = call.keywords.get("mean") or (call.args[0] if call.args else None)
         numbers = [v.literal for v in mean.items] if mean is not None else []
         large = numbers and all(isinstance(v, int | float) and v > 2 for v in numbers)
-        around = [c for m in reading.methods("Compose") if n in (c := reading.calls[m]).args[0].calls
-                  if c.args] if large else []  # fmt: skip
-        scaled = any(reading.calls[k].method in SCALES and k < n
-                     for c in around for k in c.args[0].calls)  # fmt: skip
+        around = (
+            [
+                c
+                for m in reading.methods("Compose")
+                if n in (c := reading.calls[m]).args[0].calls
+                if c.args
+            ]
+            if large
+            else []
+        )
+        scaled = any(
+            reading.calls[k].method in SCALES and k < n for c in around for k in c.args[0].calls
+        )
         if scaled and call.name.startswith("torchvision."):
-            yield Match(call.span, "statistics of 0 to 255, and ToTensor() has divided by 255", "fail")
+            yield Match(
+                call.span, "statistics of 0 to 255, and ToTensor() has divided by 255", "fail"
+            )
 
 
 def _rows_as_channels(reading: Training) -> Iterator[Match]:
@@ -41,11 +52,18 @@ def _rows_as_channels(reading: Training) -> Iterator[Match]:
         given = call.args[0].items if len(call.args) == 1 else call.args
         if len(given) != 3 or given[0].literal not in (3, "3") or not call.receiver:
             continue
-        last = [a for a in reading.script.assignments
-                if a.target == call.receiver and a.scope == call.scope and a.position <= n]  # fmt: skip
+        last = [
+            a
+            for a in reading.script.assignments
+            if a.target == call.receiver and a.scope == call.scope and a.position <= n
+        ]
         texts = [render(reading, a.value) for a in last]
-        read = any(re.search(r"cv2\.(?:imread|resize|cvtColor)\(|Image\.open\(|imread\(", t) for t in texts)
-        moved = any(re.search(r"transpose|permute|moveaxis|ToTensor|to_tensor|\.T\b", t) for t in texts)
+        read = any(
+            re.search(r"cv2\.(?:imread|resize|cvtColor)\(|Image\.open\(|imread\(", t) for t in texts
+        )
+        moved = any(
+            re.search(r"transpose|permute|moveaxis|ToTensor|to_tensor|\.T\b", t) for t in texts
+        )
         if read and not moved:
             message = "the channels are last: reshape() makes rows of pixels into channels"
             yield Match(call.span, f"{message}, permute(2, 0, 1) moves them", "fail")
@@ -53,13 +71,22 @@ def _rows_as_channels(reading: Training) -> Iterator[Match]:
 
 def _real_and_made(reading: Training) -> Iterator[Match]:
     """A generator that ends in tanh, and real images from 0 to 1."""
-    tanh = [c for n in reading.methods("Tanh") if (c := reading.calls[n]).name == "torch.nn.Tanh"
-            and re.search(r"gen|decoder", reading.function(c.scope).owner.casefold()
-                          + "".join(c.targets).casefold())]  # fmt: skip
+    tanh = [
+        c
+        for n in reading.methods("Tanh")
+        if (c := reading.calls[n]).name == "torch.nn.Tanh"
+        and re.search(
+            r"gen|decoder",
+            reading.function(c.scope).owner.casefold() + "".join(c.targets).casefold(),
+        )
+    ]
     if not tanh or not reading.mentions("discriminator", "critic", "netd", "opt_d", "od", "loss_d"):
         return
     texts = [render(reading, v) for v, _, _ in reading.expressions]
-    if any(re.search(r"\*2\)-1|2\*\w+\)-1|-0\.5\)/0\.5|/127\.5|\.mul\(2|normalize", t, re.I) for t in texts):
+    if any(
+        re.search(r"\*2\)-1|2\*\w+\)-1|-0\.5\)/0\.5|/127\.5|\.mul\(2|normalize", t, re.I)
+        for t in texts
+    ):
         return
     for n in reading.methods("Compose"):
         call = reading.calls[n]
@@ -77,5 +104,3 @@ def _made(reading: Training, call: Call) -> list[Call]:
     if value is None or value.kind != "list" or any(v.kind != "call" for v in value.items):
         return []
     return [reading.calls[v.call] for v in value.items]
-
-

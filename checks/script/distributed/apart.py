@@ -10,10 +10,21 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
-SHARED = ("broadcast", "all_reduce", "all_gather", "all_gather_object", "broadcast_object_list",
-          "reduce", "wait_for_everyone", "barrier", "monitored_barrier")  # fmt: skip
-PREPARES = re.compile(r"(?:^|_)(?:prepare|download|preprocess|tokenize|build|extract|unzip|"
-                      r"make|create|convert|cache|snapshot)(?:_|$)|snapshot_download|urlretrieve")  # fmt: skip
+SHARED = (
+    "broadcast",
+    "all_reduce",
+    "all_gather",
+    "all_gather_object",
+    "broadcast_object_list",
+    "reduce",
+    "wait_for_everyone",
+    "barrier",
+    "monitored_barrier",
+)
+PREPARES = re.compile(
+    r"(?:^|_)(?:prepare|download|preprocess|tokenize|build|extract|unzip|"
+    r"make|create|convert|cache|snapshot)(?:_|$)|snapshot_download|urlretrieve"
+)
 READS = re.compile(r"dataset|load|read|open|memmap|folder|data|packed|corpus", re.IGNORECASE)
 
 
@@ -38,7 +49,9 @@ def leaves_alone(reading: Training) -> Iterator[Match]:
             for c in (reading.calls[n] for n in reading.methods(*SHARED))
         )
         if alone and not sent:
-            yield Match(each.span, "one process leaves the loop: the others wait in their next step")
+            yield Match(
+                each.span, "one process leaves the loop: the others wait in their next step"
+            )
 
 
 def _enters_training(reading: Training, inside: set[int]) -> bool:
@@ -49,8 +62,16 @@ def _enters_training(reading: Training, inside: set[int]) -> bool:
 
 def not_awaited(reading: Training) -> Iterator[Match]:
     """One process prepares files, and all read them at once."""
-    if any(reading.methods(name) for name in ("barrier", "wait_for_everyone", "main_process_first",
-                                              "monitored_barrier", "local_main_process_first")):  # fmt: skip
+    if any(
+        reading.methods(name)
+        for name in (
+            "barrier",
+            "wait_for_everyone",
+            "main_process_first",
+            "monitored_barrier",
+            "local_main_process_first",
+        )
+    ):
         return
     if not reading.methods("init_process_group") or not reading.backwards:
         return
@@ -61,10 +82,14 @@ def not_awaited(reading: Training) -> Iterator[Match]:
         if not arms or call.loops:
             continue
         place = render(reading, call.args[0])
-        later = [c for m in reading.scope_calls(call.scope)
-                 if m > n and (c := reading.calls[m]).arms == call.arms[: len(call.arms) - len(arms)]
-                 and any(place in render(reading, v) for v in (*c.args, *c.keywords.values()))
-                 and READS.search(c.name)]  # fmt: skip
+        later = [
+            c
+            for m in reading.scope_calls(call.scope)
+            if m > n
+            and (c := reading.calls[m]).arms == call.arms[: len(call.arms) - len(arms)]
+            and any(place in render(reading, v) for v in (*c.args, *c.keywords.values()))
+            and READS.search(c.name)
+        ]
         if later:
             message = f"{call.name}() runs in one process, and the others read {place} meanwhile"
             yield Match(call.span, message, "warn")
@@ -81,7 +106,10 @@ def other_number(reading: Training) -> Iterator[Match]:
         call = reading.calls[n]
         value = call.keywords.get("nprocs")
         count = value.literal if value is not None else None
-        if not call.name.startswith(("torch.multiprocessing", "multiprocessing")) or len(worlds) != 1:
+        if (
+            not call.name.startswith(("torch.multiprocessing", "multiprocessing"))
+            or len(worlds) != 1
+        ):
             continue
         world = next(iter(worlds))
         single = not reading.mentions("node_rank", "nnodes", "num_nodes")

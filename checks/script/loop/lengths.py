@@ -1,4 +1,4 @@
-"""Schedules against the run: where they end, where they begin again, and what asks every Nth time."""
+"""Schedules against the run: where they end and begin again, and what asks every Nth time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,18 @@ from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 EVERY = re.compile(r"[\w.() +]+%\s*[\w.]+")
-ACTS = {"step", "save", "save_pretrained", "validate", "evaluate", "zero_grad", "save_checkpoint",
-        "save_state", "eval_model", "test"}  # fmt: skip
+ACTS = {
+    "step",
+    "save",
+    "save_pretrained",
+    "validate",
+    "evaluate",
+    "zero_grad",
+    "save_checkpoint",
+    "save_state",
+    "eval_model",
+    "test",
+}
 
 
 def beyond(reading: Training, made: Call) -> Iterator[Match]:
@@ -64,13 +74,17 @@ def _milestones(reading: Training, made: Call) -> Iterator[Match]:
             continue
         end = _end(reading, step)
         if end is not None and first >= end:
-            yield Match(made.span, f"the first milestone is {first}, and the run has {end:g} epochs", "warn")
+            yield Match(
+                made.span, f"the first milestone is {first}, and the run has {end:g} epochs", "warn"
+            )
 
 
 def _end(reading: Training, step: Call) -> float | None:
     """How often the loop around runs: n of range(n)."""
     iterable = reading.script.loops[step.loops[0]].iterable
-    made = reading.calls[iterable.call] if iterable is not None and iterable.kind == "call" else None
+    made = (
+        reading.calls[iterable.call] if iterable is not None and iterable.kind == "call" else None
+    )
     if made is None or made.name != "range" or len(made.args) not in (1, 2):
         return None
     return _number(reading, made.args[-1], made)
@@ -85,9 +99,13 @@ def _begun_again(reading: Training, made: Call) -> Iterator[Match]:
     names = set(optimizer.targets) if optimizer is not None else set()
     known = evaluate.literals(reading, value, made)
     loaded = any(reading.calls[n].receiver in names for n in reading.methods("load_state_dict"))
-    if names and not loaded and not reading.mentions("last_epoch_") and known != {-1} and (
-        not known & {None, evaluate.UNDECIDED}
-    ):  # fmt: skip
+    if (
+        names
+        and not loaded
+        and not reading.mentions("last_epoch_")
+        and known != {-1}
+        and (not known & {None, evaluate.UNDECIDED})
+    ):
         yield Match(made.span, "last_epoch is set, and no group has initial_lr: it raises KeyError")
 
 
@@ -102,7 +120,9 @@ def inverted(reading: Training) -> Iterator[Match]:
         for n, call in enumerate(reading.calls):
             held = [arm for b, arm in call.arms if b == number]
             if held == [0] and call.method in ACTS and call.loops and n:
-                message = f"`{text.strip()}` is true in all steps but each of these: == 0 is missing"
+                message = (
+                    f"`{text.strip()}` is true in all steps but each of these: == 0 is missing"
+                )
                 yield Match(call.span, message, "warn")
                 break
 
@@ -118,16 +138,19 @@ def same_batch(reading: Training) -> Iterator[Match]:
         loop = call.loops[-1]
         if reading.backward_numbers.isdisjoint(reading.by_loop.get(loop, ())):
             continue
-        trained = [m for m in reading.by_loop[loop] if m in reading.backward_numbers
-                   and reading.calls[m].loops == call.loops]  # fmt: skip
+        trained = [
+            m
+            for m in reading.by_loop[loop]
+            if m in reading.backward_numbers and reading.calls[m].loops == call.loops
+        ]
         source = made.args[0]
         loaders = [c for c in objects.makers(reading, source, call.scope, n, call.arms)]
         known = [c for c in loaders if c is not None and c.method == "DataLoader"]
         if trained and known and len(known) == len(loaders):
             shuffled = any({"shuffle", "sampler"} & c.keywords.keys() for c in known)
             what = "a first batch of a new order" if shuffled else "the first batch"
-            severity = "warn" if shuffled else "fail"
-            yield Match(call.span, f"iter() starts anew: every step trains on {what}", severity)
+            message = f"iter() starts anew: every step trains on {what}"
+            yield Match(call.span, message, "warn" if shuffled else "fail")
 
 
 def never_counted(reading: Training) -> Iterator[Match]:
@@ -141,7 +164,7 @@ def never_counted(reading: Training) -> Iterator[Match]:
             held = reading.assigned.get(reading.key(name, each.scope), ())
             loops = any(name in loop.targets for loop in reading.script.loops)
             zero = [a for a in held if a.value.literal == 0 and not a.augmented]
-            if len(zero) == len(held) == 1 and not loops and not each.target == name:
+            if len(zero) == len(held) == 1 and not loops and each.target != name:
                 text = render(reading, each.value)
                 message = f"{name} stays 0: nothing counts it, and {each.target} with it"
                 if name in text:

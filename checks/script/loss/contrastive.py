@@ -208,15 +208,31 @@ def _without_offset(reading: Training) -> Iterator[Match]:
         if len(call.args) < 2:
             continue
         logits, labels = (expanded(reading, v, call, 4) for v in call.args[:2])
-        counted = re.match(r"torch\.arange\((?:\w+\.(?:size\(0\)|shape\[0\])|len\(\w+\))[,)]", labels)
-        keys = re.search(r"@(\w+)\.(?:t\(\)|T\b|mT\b|transpose\()", logits)
-        held = [a for a in reading.script.assignments
-                if keys and a.target == keys[1] and a.scope == call.scope and a.position <= n]  # fmt: skip
-        made = held[-1].value if held else None
-        gathered = made is not None and made.kind == "call" and reading.calls[made.call].method in gathers
-        if counted and gathered and not re.search(r"rank|offset|\+|\*", labels):
+        counted = re.match(
+            r"torch\.arange\((?:\w+\.(?:size\(0\)|shape\[0\])|len\(\w+\))[,)]", labels
+        )
+        sides = re.search(r"@(\w+)\.(?:t\(\)|T\b|mT\b|transpose\()", logits)
+        if sides is None:
+            continue
+        left = logits[: sides.start()]
+        name = re.search(r"(\w+)$", left)
+        own = any(f"{each}(" in left for each in gathers)
+        own = _is_gathered(reading, name[1], call, gathers) is not False if name else own
+        keys = _is_gathered(reading, sides[1], call, gathers)
+        if counted and keys and not own and not re.search(r"rank|offset|\+|\*", labels):
             message = "keys of all ranks, and labels from 0 on each: the rank's offset is missing"
             yield Match(call.span, message)
+
+
+def _is_gathered(reading: Training, name: str, call: Call, gathers: set[str]) -> bool | None:
+    """The name holds what a function that gathers returned; None where nothing is assigned."""
+    number = reading.numbers[id(call)]
+    held = [a for a in reading.script.assignments
+            if a.target == name and a.scope == call.scope and a.position <= number]  # fmt: skip
+    made = held[-1].value if held else None
+    if made is None:
+        return None
+    return made.kind == "call" and reading.calls[made.call].method in gathers
 
 
 RULES = (

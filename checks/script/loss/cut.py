@@ -12,8 +12,14 @@ from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
-NEW = ("torch.tensor", "torch.as_tensor", "torch.Tensor", "torch.FloatTensor", "torch.from_numpy",
-       "torch.autograd.Variable")  # fmt: skip
+NEW = (
+    "torch.tensor",
+    "torch.as_tensor",
+    "torch.Tensor",
+    "torch.FloatTensor",
+    "torch.from_numpy",
+    "torch.autograd.Variable",
+)
 CUTS = ("detach", "numpy", "item", "tolist")
 PENALTY = re.compile(r"(?:GeneratorExp|ListComp)<[\w.]+\.(?:named_)?parameters\(\),(?P<item>.*)>")
 OFF = re.compile(r"\b\w+\.(?:data\b|detach\(\)|item\(\))")
@@ -67,9 +73,10 @@ def _is_output(reading: Training, value: Value, call: Call, depth: int = 3) -> b
     if value.kind == "name" and depth:
         place = reading.numbers[id(call)]
         found = [
-            a.value for a in evaluate.definitions(reading, value.name, call.scope, place, call.arms)
+            a.value
+            for a in evaluate.definitions(reading, value.name, call.scope, place, call.arms)
             if a.value.kind == "call" and reading.calls[a.value.call] is not call
-        ]  # fmt: skip
+        ]
         return bool(found) and all(_is_output(reading, v, call, depth - 1) for v in found)
     if value.kind != "call":
         return False
@@ -91,12 +98,15 @@ def _penalties(reading: Training) -> Iterator[Match]:
             for term in reading.assigned.get(reading.key(name, each.scope), ()):
                 over = [reading.script.loops[n] for n in term.loops]
                 weights = any(
-                    loop.iterable is not None and loop.target
-                    and any(reading.calls[m].method in ("parameters", "named_parameters")
-                            for m in loop.iterable.calls)
+                    loop.iterable is not None
+                    and loop.target
+                    and any(
+                        reading.calls[m].method in ("parameters", "named_parameters")
+                        for m in loop.iterable.calls
+                    )
                     and OFF.search(render(reading, term.value))
                     for loop in over
-                )  # fmt: skip
+                )
                 if weights and term.scope == each.scope:
                     yield Match(term.span, f"{name} is of detached weights: it has no gradient")
                     break

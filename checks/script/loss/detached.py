@@ -125,7 +125,9 @@ def _decided_inside(reading: Training) -> Iterator[Match]:
             compares = call.method in ("float", "int", "long") and source.kind == "test"
             if own and (decides or compares):
                 what = call.method if decides else "a comparison"
-                yield Match(call.span, f"{what} has no gradient: the loss is constant to backward()")
+                yield Match(
+                    call.span, f"{what} has no gradient: the loss is constant to backward()"
+                )
                 return
 
 

@@ -9,6 +9,7 @@ from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
+
 def ends(reading: Training) -> Iterator[Match]:
     """A Dropout behind the last layer, batch norm of one sample, and exchanged betas."""
     for number, kind in loss_calls(reading):
@@ -38,18 +39,21 @@ def _betas(reading: Training) -> Iterator[Match]:
         numbers = [v.literal for v in value.items] if value is not None else []
         pair = [v for v in numbers if isinstance(v, float)]
         if len(pair) == 2 and pair[0] > pair[1] and pair[0] >= 0.99:
-            yield Match(call.span, f"betas={pair[0]:g}, {pair[1]:g} are exchanged: momentum is first")
+            yield Match(
+                call.span, f"betas={pair[0]:g}, {pair[1]:g} are exchanged: momentum is first"
+            )
 
 
 def _single(reading: Training) -> Iterator[Match]:
     """BatchNorm1d behind a Linear, and loaders of one sample."""
     linear = {
-        n for n in reading.methods("Sequential")
+        n
+        for n in reading.methods("Sequential")
         for v, w in zip(reading.calls[n].args, reading.calls[n].args[1:], strict=False)
         if v.kind == "call" == w.kind
         and reading.calls[v.call].name == "torch.nn.Linear"
         and reading.calls[w.call].name == "torch.nn.BatchNorm1d"
-    }  # fmt: skip
+    }
     for n in reading.methods("DataLoader") if linear else ():
         call = reading.calls[n]
         size = evaluate.argument(reading, call, "batch_size", 1)

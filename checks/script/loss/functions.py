@@ -51,8 +51,11 @@ def _incoming_unused(reading: Training, scope: int) -> Iterator[Match]:
 def _reads(reading: Training, scope: int, name: str) -> bool:
     """Anything of the function names it, also below an attribute or in a call on its own."""
     inside = [value for value, _, where in reading.expressions if where == scope]
-    inside += [loop.iterable for loop in reading.script.loops
-               if loop.scope == scope and loop.iterable is not None]  # fmt: skip
+    inside += [
+        loop.iterable
+        for loop in reading.script.loops
+        if loop.scope == scope and loop.iterable is not None
+    ]
     named = {n.partition(".")[0] for v in inside for n in (v.name, *v.names)}
     receivers = {reading.calls[n].receiver.partition(".")[0] for n in reading.scope_calls(scope)}
     changed = {a.target.partition(".")[0] for a in reading.script.assignments if a.scope == scope}
@@ -98,15 +101,20 @@ def _not_reversed(reading: Training, scope: int, name: str) -> Iterator[Match]:
     parts = list(flatten(inside))
     negative = any(
         part.name in ("USub", "Sub")
-        or (isinstance(part.literal, int | float) and not isinstance(part.literal, bool)
-            and part.literal < 0)
+        or (
+            isinstance(part.literal, int | float)
+            and not isinstance(part.literal, bool)
+            and part.literal < 0
+        )
         for part in parts
     ) or any(reading.calls[n].method.startswith("neg") for n in reading.scope_calls(scope))
     for value, span in _returned(reading, scope):
         whole = value.items[0] if value.kind == "list" and value.items else value
         if not negative and whole.kind in ("other", "name", "call"):
-            outside = any(reading.calls[n].method == "apply" and _negated(reading, n)
-                          for n in reading.methods("apply"))  # fmt: skip
+            outside = any(
+                reading.calls[n].method == "apply" and _negated(reading, n)
+                for n in reading.methods("apply")
+            )
             if not outside:
                 yield Match(span, f"{name} passes the gradient on with its sign: nothing reverses")
             return

@@ -198,11 +198,12 @@ RULES = (
             "betas of an optimizer in the other order; BatchNorm1d and batches of one",
         ),
         errors=("y.long() as the target of a binary cross-entropy",),
-        fix="Omit the last activation; (loss * mask).sum() / mask.sum(); take the sigmoid first; pass 2 * same - 1.",
+        fix="Omit the last activation; (loss * mask).sum() / mask.sum(); take the sigmoid first; "
+        "pass 2 * same - 1.",
         sources=("torch-cross-entropy",),
         needs=("cross_entropy", "CrossEntropyLoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss",
-               "MarginRankingLoss", "HingeEmbeddingLoss", "Sequential", "BCELoss", "binary_cross_entropy",
-               "binary_cross_entropy_with_logits"),
+               "MarginRankingLoss", "HingeEmbeddingLoss", "Sequential", "BCELoss",
+               "binary_cross_entropy", "binary_cross_entropy_with_logits"),
     ),
     Rule(
         code="SCR369",

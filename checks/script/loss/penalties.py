@@ -14,9 +14,11 @@ from doctor.facts.script_machine import ScriptMachine
 
 FLAT = re.compile(r"\.(?:view|reshape|flatten)\(|torch\.flatten\(|rearrange\(")
 IMAGES = ("Conv2d", "ConvTranspose2d", "Conv3d", "Conv1d")
-ONE = re.compile(r"(?:torch\.rand\((?:\(?1\)?|\(?\[?1,?\]?\)?)(?:,(?:device|dtype)=.*)?\)"
-                 r"|torch\.rand\(\)|(?:numpy\.random|random)\.(?:rand|random|uniform)\([01,]*\))"
-                 r"(?:\.(?:to|cuda|item)\(.*\))*")  # fmt: skip
+ONE = re.compile(
+    r"(?:torch\.rand\((?:\(?1\)?|\(?\[?1,?\]?\)?)(?:,(?:device|dtype)=.*)?\)"
+    r"|torch\.rand\(\)|(?:numpy\.random|random)\.(?:rand|random|uniform)\([01,]*\))"
+    r"(?:\.(?:to|cuda|item)\(.*\))*"
+)
 
 
 def penalties(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -24,10 +26,16 @@ def penalties(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         call = reading.calls[n]
         if call.name not in ("torch.autograd.grad", "autograd.grad"):
             continue
-        names = {a.target for a in reading.script.assignments
-                 if a.scope == call.scope and n in a.value.calls}  # fmt: skip
-        norms = [c for m in reading.methods("norm", "vector_norm")
-                 if (c := reading.calls[m]).scope == call.scope and m > n]  # fmt: skip
+        names = {
+            a.target
+            for a in reading.script.assignments
+            if a.scope == call.scope and n in a.value.calls
+        }
+        norms = [
+            c
+            for m in reading.methods("norm", "vector_norm")
+            if (c := reading.calls[m]).scope == call.scope and m > n
+        ]
         if not _is_two_sided(reading, call.scope):
             continue
         for norm in norms:
@@ -58,9 +66,12 @@ def _norm(reading: Training, norm: Call, names: set[str], number: int) -> Iterat
             yield Match(norm.span, "one norm of the whole batch: each sample has its own")
         return
     layers = any(reading.calls[m].method in IMAGES for m in reading.methods(*IMAGES))
-    if axis.literal == 1 and isinstance(axis.literal, int) and layers and not _flat(
-        reading, text, norm, value
-    ):  # fmt: skip
+    if (
+        axis.literal == 1
+        and isinstance(axis.literal, int)
+        and layers
+        and not _flat(reading, text, norm, value)
+    ):
         yield Match(norm.span, "the norm runs over channels alone: one for each pixel, not sample")
 
 
@@ -82,11 +93,13 @@ def _mixed_once(reading: Training, call: Call) -> Iterator[Match]:
         if not ONE.fullmatch(text):
             continue
         uses = [
-            a for a in reading.script.assignments
+            a
+            for a in reading.script.assignments
             if a.scope == call.scope and each.target in a.value.names and a.target != each.target
-        ]  # fmt: skip
-        mixes = [a for a in uses if re.search(rf"1-{re.escape(each.target)}\b",
-                                              render(reading, a.value))]  # fmt: skip
+        ]
+        mixes = [
+            a for a in uses if re.search(rf"1-{re.escape(each.target)}\b", render(reading, a.value))
+        ]
         expands = any(
             reading.calls[m].receiver == each.target
             and reading.calls[m].method in ("expand", "expand_as", "repeat")

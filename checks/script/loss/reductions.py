@@ -11,10 +11,14 @@ from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
-INTEGER = re.compile(r"\.(?:long|int)\(\)$|\.to\((?:dtype=)?torch\.(?:long|int64|int32)\)$|"
-                     r"dtype=torch\.(?:long|int64)\)$")  # fmt: skip
-MASKED = re.compile(r"\((?P<loss>\w*loss\w*)\*(?P<mask>\w*mask\w*)(?:\.(?:float|to|cuda|view|reshape|"
-                    r"flatten)\([^()]*\))*\)\.mean\(\)|torch\.mean\(\((?P<two>\w*loss\w*)\*\w*mask\w*\)\)")  # fmt: skip
+INTEGER = re.compile(
+    r"\.(?:long|int)\(\)$|\.to\((?:dtype=)?torch\.(?:long|int64|int32)\)$|"
+    r"dtype=torch\.(?:long|int64)\)$"
+)
+MASKED = re.compile(
+    r"\((?P<loss>\w*loss\w*)\*(?P<mask>\w*mask\w*)(?:\.(?:float|to|cuda|view|reshape|"
+    r"flatten)\([^()]*\))*\)\.mean\(\)|torch\.mean\(\((?P<two>\w*loss\w*)\*\w*mask\w*\)\)"
+)
 
 
 def of_classes(reading: Training) -> Iterator[Match]:
@@ -24,7 +28,9 @@ def of_classes(reading: Training) -> Iterator[Match]:
         if kind not in ("bce", "bce_logits") or len(call.args) < 2:
             continue
         if INTEGER.search(expanded(reading, call.args[1], call, 1)):
-            yield Match(call.span, "targets are integers: this loss takes floats, and raises", "fail")
+            yield Match(
+                call.span, "targets are integers: this loss takes floats, and raises", "fail"
+            )
 
 
 def over_padding(reading: Training) -> Iterator[Match]:
@@ -36,10 +42,10 @@ def over_padding(reading: Training) -> Iterator[Match]:
         name = found["loss"] or found["two"]
         held = [a for a in reading.script.assignments if a.target == name and a.scope == scope]
         tokens = any(
-            re.search(r"cross_entropy|nll_loss|criterion|loss_f", t) and (
-                "reduction='none'" in t or _is_unreduced(reading, t))
+            re.search(r"cross_entropy|nll_loss|criterion|loss_f", t)
+            and ("reduction='none'" in t or _is_unreduced(reading, t))
             for t in (render(reading, a.value) for a in held)
-        )  # fmt: skip
+        )
         if tokens:
             message = f"the mean of {name} counts masked places: divide its sum by the mask's"
             yield Match(span, message, "warn")
@@ -52,9 +58,11 @@ def _is_unreduced(reading: Training, text: str) -> bool:
         if call.name == (name and name[1]):
             made = objects.callee(reading, call)
             return bool(made) and all(
-                m is not None and (v := m.keywords.get("reduction")) is not None
-                and v.literal == "none" for m in made
-            )  # fmt: skip
+                m is not None
+                and (v := m.keywords.get("reduction")) is not None
+                and v.literal == "none"
+                for m in made
+            )
     return False
 
 
@@ -67,5 +75,3 @@ def implicit_axis(reading: Training) -> Iterator[Match]:
         if call.name.startswith("torch.nn.") and not given and not call.unpacked:
             message = f"{call.method} without dim: of three axes it runs over the first"
             yield Match(call.span, message, "note")
-
-

@@ -15,8 +15,11 @@ from doctor.facts.script import Call, Span, Value
 Place = tuple[int, int]
 """Scope and position."""
 DEPTH = 6
-GOALS = re.compile(r"(?:^|_|\.)(?:returns?|rets?|rt|rtgs?|rewards?_?to_?go|td_targets?|targets?|"
-                   r"advantages?|g_t|discounted\w*)$", re.IGNORECASE)  # fmt: skip
+GOALS = re.compile(
+    r"(?:^|_|\.)(?:returns?|rets?|rt|rtgs?|rewards?_?to_?go|td_targets?|targets?|"
+    r"advantages?|g_t|discounted\w*)$",
+    re.IGNORECASE,
+)
 LOOSE = ("squeeze", "flatten", "view", "reshape")
 
 
@@ -180,8 +183,11 @@ def _is_listed(reading: Training, call: Call, where: Place, depth: int) -> bool:
     names = [n for n in (call.args[0].name, *call.args[0].names) if n.isidentifier()]
     for name in names:
         starts = [v for v, _ in _definitions(reading, name, where)]
-        added = [c for n in reading.methods("append", "insert")
-                 if (c := reading.calls[n]).receiver == name and c.scope == call.scope]  # fmt: skip
+        added = [
+            c
+            for n in reading.methods("append", "insert")
+            if (c := reading.calls[n]).receiver == name and c.scope == call.scope
+        ]
         if not starts or not added or any(v.kind != "list" or v.items for v in starts):
             continue
         return all(_is_running(reading, c) for c in added)
@@ -194,10 +200,12 @@ def _is_running(reading: Training, call: Call) -> bool:
     if value.kind != "name":
         return False
     return any(
-        a.scope == call.scope and a.target == value.name and value.name in a.value.names
+        a.scope == call.scope
+        and a.target == value.name
+        and value.name in a.value.names
         and re.search(r"gamma|0\.9|discount", render(reading, a.value), re.IGNORECASE)
         for a in reading.script.assignments
-    )  # fmt: skip
+    )
 
 
 def unsqueezed(reading: Training) -> Iterator[Match]:
@@ -220,5 +228,3 @@ def unsqueezed(reading: Training) -> Iterator[Match]:
                 if GOALS.search(two.name) and _is_column(reading, one, (scope, position), DEPTH):
                     message = f"{call.name}() is (N, 1), and squeezed elsewhere: here it meets "
                     yield Match(span, message + f"{two.name} as (N, N), if that is (N,)", "warn")
-
-

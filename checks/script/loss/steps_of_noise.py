@@ -62,8 +62,11 @@ def _draws(reading: Training) -> Iterator[tuple[Call, str]]:
     wanted = reading.mentions("cumprod", "add_noise", "betas", "noise_scheduler", "alpha_bar")
     for n in reading.methods("randint") if wanted else ():
         call = reading.calls[n]
-        given = {a.target for a in reading.script.assignments
-                 if a.scope == call.scope and n in (a.value.call, *a.value.calls)}  # fmt: skip
+        given = {
+            a.target
+            for a in reading.script.assignments
+            if a.scope == call.scope and n in (a.value.call, *a.value.calls)
+        }
         for name in given:
             if re.fullmatch(r"t|ts|tt|step|steps|timesteps?|time_?steps?|k", name):
                 yield call, name
@@ -115,7 +118,9 @@ def _drawn_again(reading: Training) -> Iterator[Match]:
         for value in call.args[:2]:
             made = reading.calls[value.call] if value.kind == "call" else None
             if made is not None and made.method in ("randn_like", "randn"):
-                yield Match(call.span, "the target is drawn anew: it is not the noise that was added")
+                yield Match(
+                    call.span, "the target is drawn anew: it is not the noise that was added"
+                )
 
 
 def _not_cumulated(reading: Training) -> Iterator[Match]:
@@ -133,11 +138,16 @@ def _not_cumulated(reading: Training) -> Iterator[Match]:
             text = render(reading, made.value)
             root = re.search(r"randn|noise|eps", " ".join(made.value.names)) and "sqrt" in text
             level = rf"{name}\[\w+\]"
-            levels = {a.target for a in reading.script.assignments
-                      if re.match(level, render(reading, a.value))}  # fmt: skip
+            levels = {
+                a.target
+                for a in reading.script.assignments
+                if re.match(level, render(reading, a.value))
+            }
             used = re.search(level, text) or levels & set(made.value.names)
             if root and used and "1-" in text:
-                yield Match(made.span, f"{each.target} is of one step: their product up to t is used")
+                yield Match(
+                    made.span, f"{each.target} is of one step: their product up to t is used"
+                )
                 return
 
 
@@ -155,13 +165,12 @@ def _upwards(reading: Training) -> Iterator[Match]:
         start = made.args[0].literal if len(made.args) == 2 else 0
         inside = [reading.calls[n] for n in reading.by_loop.get(number, ())]
         noised = any(c.method in ("randn_like", "randn") for c in inside)
-        text = " ".join(render(reading, a.value) for a in reading.script.assignments
-                        if number in a.loops)  # fmt: skip
+        text = " ".join(
+            render(reading, a.value) for a in reading.script.assignments if number in a.loops
+        )
         turned = re.search(rf"-1?-?\(?{loop.target}\b", text) or "flip" in text
         subtracts = re.search(r"\(\w+-\(.*(?:beta|1-|eps|noise)", text)
         indexed = f"[{loop.target}]" in text
         if named and start in (0, 1) and noised and subtracts and indexed and not turned:
             message = f"{loop.target} goes up: samples are made from the last step to the first"
             yield Match(made.span, message)
-
-

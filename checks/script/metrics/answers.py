@@ -16,8 +16,16 @@ from doctor.facts.script_machine import ScriptMachine
 
 SAMPLES = ("temperature", "top_p", "top_k", "typical_p")
 DECODES = ("batch_decode", "decode")
-SCORES = ("compute", "add_batch", "corpus_bleu", "sentence_bleu", "exact_match", "corpus_score",
-          "rouge", "score")  # fmt: skip
+SCORES = (
+    "compute",
+    "add_batch",
+    "corpus_bleu",
+    "sentence_bleu",
+    "exact_match",
+    "corpus_score",
+    "rouge",
+    "score",
+)
 
 
 def answers(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -38,15 +46,20 @@ def _without_effect(reading: Training, call: Call) -> Iterator[Match]:
         value = call.keywords.get(key)
         numbers = evaluate.literals(reading, value, call) if value is not None else set()
         if numbers and all(isinstance(v, int | float) and v not in (1, 0, 50) for v in numbers):
-            yield Match(call.span, f"{key} has no effect: do_sample=False takes the likeliest token")
+            yield Match(
+                call.span, f"{key} has no effect: do_sample=False takes the likeliest token"
+            )
             return
 
 
 def _prompt_scored(reading: Training, call: Call) -> Iterator[Match]:
     """batch_decode(out) of a decoder has the prompt in front, and a metric compares it."""
     names = set(call.targets)
-    if not any(reading.calls[n].keywords.keys() & {"predictions", "hypotheses"}
-               or "bleu" in reading.calls[n].method for n in reading.methods(*SCORES)):  # fmt: skip
+    if not any(
+        reading.calls[n].keywords.keys() & {"predictions", "hypotheses"}
+        or "bleu" in reading.calls[n].method
+        for n in reading.methods(*SCORES)
+    ):
         return
     for n in reading.methods(*DECODES):
         made = reading.calls[n]
@@ -54,8 +67,9 @@ def _prompt_scored(reading: Training, call: Call) -> Iterator[Match]:
         whole = value is not None and value.kind == "name" and value.name in names
         cut = _is_cut(reading, made, n) or any(
             a.target in names and "[" in render(reading, a.value)
-            for a in reading.script.assignments if a.scope == made.scope
-        )  # fmt: skip
+            for a in reading.script.assignments
+            if a.scope == made.scope
+        )
         if whole and made.scope == call.scope and not cut:
             message = "the prompt is decoded with the answer, and both are scored: "
             yield Match(made.span, message + "cut out[:, prompt_length:]")
@@ -64,14 +78,18 @@ def _prompt_scored(reading: Training, call: Call) -> Iterator[Match]:
 def _is_cut(reading: Training, made: Call, number: int) -> bool:
     """What was decoded is split or cut before it is used."""
     texts = [render(reading, v) for v, _, scope in reading.expressions if scope == made.scope]
-    if any(re.search(r"\.(?:split|replace|removeprefix|partition|rpartition|strip_prompt)\(", t)
-           or re.search(r"\[len\(", t) for t in texts):  # fmt: skip
+    if any(
+        re.search(r"\.(?:split|replace|removeprefix|partition|rpartition|strip_prompt)\(", t)
+        or re.search(r"\[len\(", t)
+        for t in texts
+    ):
         return True
     return any(
         part.kind == "item" and number in part.calls
-        for value, _, scope in reading.expressions if scope == made.scope
+        for value, _, scope in reading.expressions
+        if scope == made.scope
         for part in flatten([value])
-    )  # fmt: skip
+    )
 
 
 RULES = (

@@ -10,8 +10,16 @@ from doctor.checks.script.training import Training
 
 AVERAGES = re.compile(r"(?:^|_|\.)(?:ema|avg|averaged?|swa|shadow)(?:_|$)")
 APPLIES = ("copy_to", "apply_shadow", "apply_ema", "swap_in", "apply_to", "copy_params_to")
-UNDONE = ("restore", "backup", "swap", "average_parameters", "undo", "original_", "reset_w",
-          "load_state_dict")  # fmt: skip
+UNDONE = (
+    "restore",
+    "backup",
+    "swap",
+    "average_parameters",
+    "undo",
+    "original_",
+    "reset_w",
+    "load_state_dict",
+)
 
 
 def averages(reading: Training) -> Iterator[Match]:
@@ -26,8 +34,11 @@ def _copied(reading: Training) -> Iterator[Match]:
         call = reading.calls[n]
         target = call.targets[0] if len(call.targets) == 1 else ""
         loop = call.loops[-1] if call.loops else -1
-        steps = [m for m in reading.by_loop.get(loop, ()) if m in reading.backward_numbers
-                 and reading.calls[m].loops == call.loops]  # fmt: skip
+        steps = [
+            m
+            for m in reading.by_loop.get(loop, ())
+            if m in reading.backward_numbers and reading.calls[m].loops == call.loops
+        ]
         if AVERAGES.search(target.casefold()) and steps and not call.arms:
             message = f"{target} is the model of this step: nothing of the steps before is in it"
             yield Match(call.span, message)
@@ -39,8 +50,12 @@ def _never_updated(reading: Training) -> Iterator[Match]:
         return
     for n in reading.methods("AveragedModel"):
         call = reading.calls[n]
-        passed = any(v.name in call.targets for c in reading.calls for v in c.args
-                     if c.method not in ("update_bn", "save", "evaluate", "validate", "test"))  # fmt: skip
+        passed = any(
+            v.name in call.targets
+            for c in reading.calls
+            for v in c.args
+            if c.method not in ("update_bn", "save", "evaluate", "validate", "test")
+        )
         if call.name.startswith("torch.optim.swa_utils") and call.targets and not passed:
             yield Match(call.span, f"{call.targets[0]}.update_parameters() is never called")
 
@@ -56,7 +71,9 @@ def _left_in(reading: Training) -> Iterator[Match]:
         )
         held = [reading.script.branches[b].test for b, _ in call.arms]
         last = any(test is not None and "-1" in test.text.replace(" ", "") for test in held)
-        owners = [(reading.calls[m].receiver or v.name) for v in call.args for m in (v.calls or (-1,))]
+        owners = [
+            (reading.calls[m].receiver or v.name) for v in call.args for m in (v.calls or (-1,))
+        ]
         other = any(o and reading.key(o, call.scope) not in reading.trained_names for o in owners)
         if trains and not last and not other and AVERAGES.search(call.receiver.casefold()):
             message = "the average replaces the weights, and the training goes on from it"

@@ -47,11 +47,11 @@ def _twins(reading: Training) -> Iterator[Match]:
         source = next((s.receiver for s in states if s.method == "state_dict"), "")
         if not source or source == call.receiver or not FOLLOWS.search(call.receiver.casefold()):
             continue
-        held = [reading.assigned.get(reading.key(x, call.scope), ())
-                for x in (call.receiver, source)]  # fmt: skip
-        if any(len(each) != 1 for each in held):
+        followers = reading.assigned.get(reading.key(call.receiver, call.scope), [])
+        sources = reading.assigned.get(reading.key(source, call.scope), [])
+        if len(followers) != 1 or len(sources) != 1:
             continue
-        one, other = held[0][0], held[1][0]
+        one, other = followers[0], sources[0]
         names = [_itself(reading, each) for each in (one, other)]
         together = one.scope == other.scope and names[0] and names[0] == names[1]
         again = any(one.position < a.position <= other.position or other.position < a.position
@@ -313,6 +313,14 @@ RULES = (
         ),
         fix="Call the update after every step, as slow.lerp_(fast, 1 - decay); copy buffers() too.",
         sources=("torch-saving",),
-        needs=("parameters", "load_state_dict", "no_grad", "data", "state_dict", "deepcopy", "AveragedModel"),
+        needs=(
+            "parameters",
+            "load_state_dict",
+            "no_grad",
+            "data",
+            "state_dict",
+            "deepcopy",
+            "AveragedModel",
+        ),
     ),
 )

@@ -12,10 +12,22 @@ from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
 
-SCORES = ("f1_score", "accuracy_score", "roc_auc_score", "precision_score", "recall_score",
-          "confusion_matrix", "classification_report", "matthews_corrcoef", "r2_score",
-          "mean_squared_error", "mean_absolute_error", "average_precision_score",
-          "balanced_accuracy_score", "cohen_kappa_score")  # fmt: skip
+SCORES = (
+    "f1_score",
+    "accuracy_score",
+    "roc_auc_score",
+    "precision_score",
+    "recall_score",
+    "confusion_matrix",
+    "classification_report",
+    "matthews_corrcoef",
+    "r2_score",
+    "mean_squared_error",
+    "mean_absolute_error",
+    "average_precision_score",
+    "balanced_accuracy_score",
+    "cohen_kappa_score",
+)
 
 
 def of_last_batch(reading: Training) -> Iterator[Match]:
@@ -86,14 +98,20 @@ def of_base_two(reading: Training) -> Iterator[Match]:
     """2 ** loss is no perplexity of a loss in nats."""
     texts = [(render(reading, v), s, scope) for v, s, scope in reading.expressions]
     for text, span, scope in texts:
-        found = re.search(r"\(2\*\*(?P<loss>[\w.]*loss\w*)\)|\bpow\(2,(?P<two>[\w.]*loss\w*)\)", text)
+        found = re.search(
+            r"\(2\*\*(?P<loss>[\w.]*loss\w*)\)|\bpow\(2,(?P<two>[\w.]*loss\w*)\)", text
+        )
         named = reading.mentions("ppl", "perplex", "vocab") or "cross_entropy" in reading.by_method
         if not found or not named or reading.mentions("log2", "bits", "bpc", "bpb"):
             continue
         own = found["loss"] or found["two"]
         made = reading.assigned.get(reading.key(own, scope), ())
-        nats = any("cross_entropy" in render(reading, a.value) or "criterion" in render(
-            reading, a.value) or ".loss" in render(reading, a.value) for a in made)  # fmt: skip
+        nats = any(
+            "cross_entropy" in render(reading, a.value)
+            or "criterion" in render(reading, a.value)
+            or ".loss" in render(reading, a.value)
+            for a in made
+        )
         if nats:
             yield Match(span, f"{own} is in nats: its perplexity is exp({own}), not 2**{own}")
 
@@ -108,7 +126,9 @@ def rounded(reading: Training) -> Iterator[Match]:
                 continue
             source = objects.operand(call)
             if source is not None and _are_logits(reading, source, call):
-                yield Match(each.span, "logits are rounded: without a sigmoid 0.5 is no threshold", "warn")
+                yield Match(
+                    each.span, "logits are rounded: without a sigmoid 0.5 is no threshold", "warn"
+                )
 
 
 def _are_logits(reading: Training, value: Value, call: Call) -> bool:
@@ -135,12 +155,21 @@ def of_all_processes(reading: Training) -> Iterator[Match]:
         mean = re.search(r"/len\(|\.mean\(|/\w*(?:num_batches|n_batches|steps)\b", text)
         if value.kind != "name" or not mean:
             continue
-        later = [render(reading, v) for v, s, scope in reading.expressions
-                 if scope == call.scope and s.order > call.span.order]  # fmt: skip
+        later = [
+            render(reading, v)
+            for v, s, scope in reading.expressions
+            if scope == call.scope and s.order > call.span.order
+        ]
         divided = any(re.search(rf"\b{re.escape(value.name)}\b[^,]*/", t) for t in later)
-        used = any(re.search(rf"\b{re.escape(value.name)}\b", t) for t in later)
+        used = any(
+            value.name in {n for v in c.args for n in (v.name, *v.names)}
+            for m in reading.methods("print", "info", "log", "add_scalar", "write", "update")
+            if (c := reading.calls[m]).scope == call.scope and c.span.order > call.span.order
+        )
         if used and not divided:
-            yield Match(call.span, f"{value.name} is the sum of all processes' means: it grows with them")
+            yield Match(
+                call.span, f"{value.name} is the sum of all processes' means: it grows with them"
+            )
 
 
 def overlapping(reading: Training) -> Iterator[Match]:
@@ -156,11 +185,16 @@ def overlapping(reading: Training) -> Iterator[Match]:
             if part is None or part.method != "Subset" or not part.args:
                 continue
             whole = part.args[0].name
-            trains = [c for c in loaders if c is not call and whole
-                      and is_training(c.targets[0] if c.targets else "")
-                      and {"sampler", "batch_sampler"}.isdisjoint(c.keywords)
-                      and (c.args[0].name if c.args else "") == whole
-                      and c.scope == part.scope == call.scope]  # fmt: skip
+            trains = [
+                c
+                for c in loaders
+                if c is not call
+                and whole
+                and is_training(c.targets[0] if c.targets else "")
+                and {"sampler", "batch_sampler"}.isdisjoint(c.keywords)
+                and (c.args[0].name if c.args else "") == whole
+                and c.scope == part.scope == call.scope
+            ]
             again = len(reading.assigned.get(reading.key(whole, part.scope), ())) > 1
             if trains and not again and is_training(whole):
                 message = f"{name} reads a part of {whole}, all of which trains the model"
@@ -168,9 +202,19 @@ def overlapping(reading: Training) -> Iterator[Match]:
 
 
 def chosen_by(reading: Training, new: str, each: Assignment) -> bool:
-    """new = evaluate(model, test_loader)."""
-    found = [a for a in reading.script.assignments
-             if a.target == new and a.scope == each.scope and a.position <= each.position]  # fmt: skip
+    """new = evaluate(model, test_loader), beside a loader for validation."""
+    others = {"val", "valid", "validation", "dev"}
+    if not any(
+        others & set(words(t))
+        for n in reading.methods("DataLoader")
+        for t in reading.calls[n].targets
+    ):
+        return False
+    found = [
+        a
+        for a in reading.script.assignments
+        if a.target == new and a.scope == each.scope and a.position <= each.position
+    ]
     for made in found[-1:]:
         for n in (made.value.call, *made.value.calls):
             values = reading.calls[n].args if n >= 0 else ()
@@ -184,5 +228,3 @@ def epoch_scores(reading: Training) -> Iterator[Match]:
     yield from of_last_batch(reading)
     yield from of_base_two(reading)
     yield from rounded(reading)
-
-

@@ -101,6 +101,12 @@ RULES = (
         fix="Pass training=self.training, or use an nn.Dropout of the module.",
         sources=("torch-functional-dropout",),
         training=False,
-        words=("dropout_p", r"ropout\w*\s*=\s*1\.0", r"Dropout\w*\((?:p=)?1\.0", r"(?:\bF|functional)\.\w*dropout", r"Dropout\w*\([^\n]*\)\s*\("),
+        words=(
+            "dropout_p",
+            r"ropout\w*\s*=\s*1\.0",
+            r"Dropout\w*\((?:p=)?1\.0",
+            r"(?:\bF|functional)\.\w*dropout",
+            r"Dropout\w*\([^\n]*\)\s*\(",
+        ),
     ),
 )

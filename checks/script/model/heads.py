@@ -19,12 +19,29 @@ HEADS: tuple[tuple[str, str], ...] = (
 )
 NAMES = {"fc", "classifier", "heads", "head", "last_linear", "output"}
 WIDTHS = {
-    "resnet18": 512, "resnet34": 512, "resnet50": 2048, "resnet101": 2048, "resnet152": 2048,
-    "resnext50_32x4d": 2048, "resnext101_32x8d": 2048, "wide_resnet50_2": 2048,
-    "wide_resnet101_2": 2048, "densenet121": 1024, "densenet161": 2208, "densenet169": 1664,
-    "densenet201": 1920, "googlenet": 1024, "inception_v3": 2048, "vgg11": 4096, "vgg13": 4096,
-    "vgg16": 4096, "vgg19": 4096, "alexnet": 4096, "mobilenet_v2": 1280, "efficientnet_b0": 1280,
-}  # fmt: skip
+    "resnet18": 512,
+    "resnet34": 512,
+    "resnet50": 2048,
+    "resnet101": 2048,
+    "resnet152": 2048,
+    "resnext50_32x4d": 2048,
+    "resnext101_32x8d": 2048,
+    "wide_resnet50_2": 2048,
+    "wide_resnet101_2": 2048,
+    "densenet121": 1024,
+    "densenet161": 2208,
+    "densenet169": 1664,
+    "densenet201": 1920,
+    "googlenet": 1024,
+    "inception_v3": 2048,
+    "vgg11": 4096,
+    "vgg13": 4096,
+    "vgg16": 4096,
+    "vgg19": 4096,
+    "alexnet": 4096,
+    "mobilenet_v2": 1280,
+    "efficientnet_b0": 1280,
+}
 """Inputs of the last layer."""
 
 
@@ -47,8 +64,10 @@ def other_head(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                 continue
             if each.value.kind == "call" and reading.calls[each.value.call].name.startswith(
                 "torch.nn."
-            ):  # fmt: skip
-                yield Match(each.span, f"{call.method} has no {part}: its head is {right}, which stays")
+            ):
+                yield Match(
+                    each.span, f"{call.method} has no {part}: its head is {right}, which stays"
+                )
         yield from _other_width(reading, call, name, right)
 
 
@@ -69,14 +88,22 @@ def _other_width(reading: Training, call: Call, name: str, right: str) -> Iterat
         given = found.pop() if len(found) == 1 else None
         whole = each.target.endswith(right) and call.method.startswith(("vgg", "alexnet"))
         if isinstance(given, int) and given != width and not whole:
-            yield Match(each.span, f"the last layer of {call.method} has {width} inputs, not {given}")
+            yield Match(
+                each.span, f"the last layer of {call.method} has {width} inputs, not {given}"
+            )
 
 
 def _first_linear(reading: Training, each: Assignment) -> Call | None:
     made = reading.calls[each.value.call] if each.value.kind == "call" else None
     if made is not None and made.name == "torch.nn.Sequential" and made.args:
-        made = next((reading.calls[v.call] for v in made.args
-                     if v.kind == "call" and reading.calls[v.call].name == "torch.nn.Linear"), None)  # fmt: skip
+        made = next(
+            (
+                reading.calls[v.call]
+                for v in made.args
+                if v.kind == "call" and reading.calls[v.call].name == "torch.nn.Linear"
+            ),
+            None,
+        )
     return made if made is not None and made.name == "torch.nn.Linear" else None
 
 
@@ -88,14 +115,26 @@ def frozen_chance(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         none = (weights is None or (weights.kind == "literal" and weights.literal is None)) and (
             old is None or old.literal is False
         )
+        asked = weights is not None or old is not None or "num_classes" not in call.keywords
         key = reading.key(name, call.scope)
-        loads = [c for n in reading.methods("load_state_dict")
-                 if reading.key((c := reading.calls[n]).receiver, c.scope) == key]  # fmt: skip
+        loads = [
+            c
+            for n in reading.methods("load_state_dict")
+            if reading.key((c := reading.calls[n]).receiver, c.scope) == key
+        ]
         passed = any(
-            v.name == name for c in reading.calls for v in c.args
+            v.name == name
+            for c in reading.calls
+            for v in c.args
             if re.search(r"load|restore|resume|init|copy", c.method)
-        )  # fmt: skip
-        if not none or loads or passed or call.unpacked or not _is_frozen(reading, name):
+        )
+        if (
+            not (none and asked)
+            or loads
+            or passed
+            or call.unpacked
+            or not _is_frozen(reading, name)
+        ):
             continue
         yield Match(call.span, f"{name} has random weights, and they are frozen")
 
@@ -118,10 +157,12 @@ def _is_frozen(reading: Training, name: str) -> bool:
         )
     }
     return any(
-        each.target.endswith(".requires_grad") and each.value.literal is False
-        and loops & set(each.loops) and not each.arms
+        each.target.endswith(".requires_grad")
+        and each.value.literal is False
+        and loops & set(each.loops)
+        and not each.arms
         for each in reading.script.assignments
-    )  # fmt: skip
+    )
 
 
 RULES = (
@@ -134,7 +175,7 @@ RULES = (
         why="An attribute of another name is never called: the network keeps its 1000 classes, and "
         "the new layer gets no gradient. A layer of another width raises.",
         fires=(
-            "model.fc = nn.Linear(...) of a VGG, MobileNet, DenseNet or EfficientNet of torchvision",
+            "model.fc = nn.Linear(...) of a VGG, MobileNet, DenseNet or EfficientNet",
             "model.classifier = nn.Linear(...) of a ResNet",
             "model.fc = nn.Linear(512, n) of a ResNet with 2048 features",
         ),

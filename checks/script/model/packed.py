@@ -29,15 +29,22 @@ def _packed(reading: Training, call: Call) -> Iterator[Match]:
     value = call.keywords.get("lengths") or (call.args[1] if len(call.args) > 1 else None)
     text = expanded(reading, value, call, 2) if value is not None else ""
     if re.search(r"\.cuda\(\)$|\.to\((?:'cuda[:\d]*'|(?:self\.)?device|x\.device)\)$", text):
-        yield Match(call.span, "lengths are on the GPU: pack_padded_sequence() takes them on the CPU")
-    sortedness = call.keywords.get("enforce_sorted") or (call.args[3] if len(call.args) > 3 else None)
+        yield Match(
+            call.span, "lengths are on the GPU: pack_padded_sequence() takes them on the CPU"
+        )
+    sortedness = call.keywords.get("enforce_sorted") or (
+        call.args[3] if len(call.args) > 3 else None
+    )
     if sortedness is None and not reading.mentions("sort", "descending") and not call.unpacked:
         message = "sequences are not sorted by length, and enforce_sorted is True by default"
         yield Match(call.span, message, "warn")
     first = call.keywords.get("batch_first") or (call.args[2] if len(call.args) > 2 else None)
     owner = reading.function(call.scope).owner
-    layers = [c for n in reading.methods(*RECURRENT)
-              if reading.function((c := reading.calls[n]).scope).owner == owner]  # fmt: skip
+    layers = [
+        c
+        for n in reading.methods(*RECURRENT)
+        if reading.function((c := reading.calls[n]).scope).owner == owner
+    ]
     batch = layers and all(
         (v := c.keywords.get("batch_first")) is not None and v.literal is True for c in layers
     )
@@ -58,25 +65,34 @@ def _one_direction(reading: Training) -> Iterator[Match]:
         forward = objects.method_of(reading, owner, "forward") if owner else None
         own = [(v, s) for v, s, scope in reading.expressions if scope == forward]
         text = " ".join(render(reading, v) for v, _ in own)
-        whole = re.search(r"\[-2\]|\.view\(|\.reshape\(|\.transpose\(|\.permute\(|\bh\w*\[0\]|\.sum\(", text)
+        whole = re.search(
+            r"\[-2\]|\.view\(|\.reshape\(|\.transpose\(|\.permute\(|\bh\w*\[0\]|\.sum\(", text
+        )
         for value, span in own if forward is not None and not whole else ():
             for part in flatten([value]):
                 last = part.kind == "item" and len(part.items) == 2 and part.items[1].literal == -1
                 if last and part.items[0].kind == "name" and HIDDEN.fullmatch(part.items[0].name):
                     name = part.items[0].name
-                    message = f"{name}[-1] is one direction of {made.targets[0] if made.targets else made.method}"
-                    yield Match(span, f"{message}: {name}[-2] is the other", "warn")
+                    message = f"{name}[-1] is one direction of {made.method}, {name}[-2] the other"
+                    yield Match(span, message, "warn")
                     return
 
 
 def _positions(reading: Training) -> Iterator[Match]:
     """x + self.pe[:x.size(0)], where the layers have the batch first."""
-    first = [c for c in reading.calls if (v := c.keywords.get("batch_first")) is not None
-             and v.literal is True and c.method.startswith(("Transformer", "MultiheadAttention"))]  # fmt: skip
+    first = [
+        c
+        for c in reading.calls
+        if (v := c.keywords.get("batch_first")) is not None
+        and v.literal is True
+        and c.method.startswith(("Transformer", "MultiheadAttention"))
+    ]
     if not first or any(reading.methods(name) for name in MOVES):
         return
     for value, span, _ in reading.expressions:
-        found = re.search(r"\+self\.(\w*(?:pe|pos)\w*)\[:(\w+)\.(?:size\(0\)|shape\[0\])", render(reading, value))
+        found = re.search(
+            r"\+self\.(\w*(?:pe|pos)\w*)\[:(\w+)\.(?:size\(0\)|shape\[0\])", render(reading, value)
+        )
         if found:
             message = f"{found[1]} is cut to the number of samples: the layers have the batch first"
             yield Match(span, message)
@@ -90,8 +106,8 @@ RULES = (
         title="Sequences are packed, read and numbered along their time",
         severity="fail",
         find=sequences,
-        why="Packing wants lengths on the CPU, in descending order unless it is told otherwise, and "
-        "the axis of the time. Positions that are cut along the batch are those of samples.",
+        why="Packing wants lengths on the CPU, in descending order unless it is told otherwise, "
+        "and the axis of the time. Positions that are cut along the batch are those of samples.",
         fires=(
             "pack_padded_sequence(x, lengths.cuda(), ...)",
             "x + self.pe[:x.size(0)] beside batch_first=True",

@@ -271,6 +271,7 @@ RULES = (
         fires=(
             "torch.save of the state_dict() of DDP or DataParallel, and load_state_dict() of this "
             "file in a model that is not, or not yet, wrapped",
+            "the same of a model that torch.compile() returned",
             "net.load_state_dict(checkpoint['state_dict'], strict=False) of Lightning",
             "a warning: the same where a condition decides about the wrapper",
         ),

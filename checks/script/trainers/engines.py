@@ -29,7 +29,11 @@ def engines(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                 yield from _divided(reading, call)
         for number in reading.methods("step"):
             call = reading.calls[number]
-            tested = [t.text for t in reading.tests(call) if re.search(r"%\s*[\w.\[\]'\"()]+\s*==", t.text)]
+            tested = [
+                t.text
+                for t in reading.tests(call)
+                if re.search(r"%\s*[\w.\[\]'\"()]+\s*==", t.text)
+            ]
             asked = any("boundary" in t.text for t in reading.tests(call))
             if call.receiver == engine and tested and accumulates and not asked:
                 message = f"{engine}.step() counts micro batches itself: under `{tested[0]}` "

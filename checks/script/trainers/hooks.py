@@ -11,18 +11,38 @@ from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Value
 
-CALLABLES = ("compute_metrics", "data_collator", "preprocess_logits_for_metrics", "model_init",
-             "compute_loss_func", "formatting_func", "collate_fn", "worker_init_fn", "reward_funcs")  # fmt: skip
-KEEPS = ("map", "filter", "shuffle", "select", "rename_column", "remove_columns", "with_format",
-         "cast_column", "rename_columns", "cast")  # fmt: skip
+CALLABLES = (
+    "compute_metrics",
+    "data_collator",
+    "preprocess_logits_for_metrics",
+    "model_init",
+    "compute_loss_func",
+    "formatting_func",
+    "collate_fn",
+    "worker_init_fn",
+    "reward_funcs",
+)
+KEEPS = (
+    "map",
+    "filter",
+    "shuffle",
+    "select",
+    "rename_column",
+    "remove_columns",
+    "with_format",
+    "cast_column",
+    "rename_columns",
+    "cast",
+)
 
 
 def of_lightning(reading: Training) -> Iterator[Match]:
     """self.hparams without save_hyperparameters(), and (optimizer, scheduler) as a pair."""
     modules = {
-        each.name for each in reading.script.classes
+        each.name
+        for each in reading.script.classes
         if any(base.endswith("LightningModule") for base in each.bases)
-    }  # fmt: skip
+    }
     yield from _unsaved(reading, modules)
     for scope in reading.functions_by_name.get("configure_optimizers", ()):
         function = reading.function(scope)
@@ -30,7 +50,11 @@ def of_lightning(reading: Training) -> Iterator[Match]:
             continue
         for value, span in zip(function.returns, function.exit_spans, strict=False):
             items = value.items if value.kind == "list" and len(value.items) == 2 else ()
-            if items and _is_scheduler(reading, items[1], scope) and items[0].kind in ("name", "call"):
+            if (
+                items
+                and _is_scheduler(reading, items[1], scope)
+                and items[0].kind in ("name", "call")
+            ):
                 message = "a tuple is of optimizers: a schedule goes into a second list"
                 yield Match(span, message, "fail")
 
@@ -40,13 +64,16 @@ def _unsaved(reading: Training, modules: set[str]) -> Iterator[Match]:
     bases = [b for c in reading.script.classes if c.name in modules for b in c.bases]
     if saved or any(not b.endswith(".LightningModule") and b != "LightningModule" for b in bases):
         return
-    given = any(a.target == "self.hparams" or a.target.endswith(".hparams")
-                for a in reading.script.assignments) or any(
-        c.receiver == "self.hparams" for c in reading.calls)  # fmt: skip
+    given = any(
+        a.target == "self.hparams" or a.target.endswith(".hparams")
+        for a in reading.script.assignments
+    ) or any(c.receiver == "self.hparams" for c in reading.calls)
     for value, span, scope in reading.expressions if not given else ():
         names = [n for n in (value.name, *value.names) if n.startswith("self.hparams.")]
         if names and reading.function(scope).owner in modules:
-            yield Match(span, f"{names[0]} is read, and save_hyperparameters() is never called", "fail")
+            yield Match(
+                span, f"{names[0]} is read, and save_hyperparameters() is never called", "fail"
+            )
             return
 
 
@@ -56,10 +83,13 @@ def _is_scheduler(reading: Training, value: Value, scope: int) -> bool:
         held = reading.assigned.get(reading.key(value.name, scope), ())
         found = [a.value for a in held]
     return bool(found) and all(
-        v.kind == "call" and ("lr_scheduler" in (name := reading.calls[v.call].name)
-                              or name.startswith("transformers.get_"))
+        v.kind == "call"
+        and (
+            "lr_scheduler" in (name := reading.calls[v.call].name)
+            or name.startswith("transformers.get_")
+        )
         for v in found
-    )  # fmt: skip
+    )
 
 
 def of_trainers(reading: Training) -> Iterator[Match]:
@@ -86,9 +116,12 @@ def _called(reading: Training, value: Value, key: str) -> Iterator[Match]:
     returned = reading.function(function).returns
     inner = {f.name for f in reading.script.functions if f.parent == function}
     plain = [v for v in returned if v.kind in ("dict", "literal", "list")]
-    if call.method in (key, "collate_fn", "data_collator") and not inner and returned and (
-        len(plain) == len(returned)
-    ):  # fmt: skip
+    if (
+        call.method in (key, "collate_fn", "data_collator")
+        and not inner
+        and returned
+        and (len(plain) == len(returned))
+    ):
         yield Match(call.span, f"{call.method}() is called here: {key} takes the function itself")
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.loop.lightning_schedules import lightning_modules
 from doctor.checks.script.rule import Match, Rule
-from doctor.checks.script.training import Training
 from doctor.checks.script.trainers.hooks import of_lightning
+from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
