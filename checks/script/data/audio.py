@@ -101,6 +101,7 @@ def _lengths(reading: Training, call: Call) -> Iterator[Match]:
         r"\.(?:clamp|to|cuda|cpu|int|long)\([^()]*(?:\([^()]*\))?\))*",
         text,
     )
+    raw = raw or re.match(r"torch\.full\(.*,(\w+)\.(?:size\(-?[12]\)|shape\[-?[12]\])[,)]", text)
     bound = raw and any(raw[1] in reading.script.loops[n].targets for n in call.loops)
     layer = _shortens(reading)
     if bound and layer is not None and not _recounted(reading):
@@ -153,7 +154,8 @@ def _blank(reading: Training, call: Call) -> Iterator[Match]:
             continue
         value = held[0].value
         letters = str(value.literal) if isinstance(value.literal, str) else ""
-        first = letters[:1] if letters else str(value.items[0].literal) if value.items else "_"
+        listed = value.items[0].literal if value.items else None
+        first = letters[:1] if letters else listed if isinstance(listed, str) else "_"
         if first.casefold() not in BLANKS and first.isalnum():
             yield Match(call.span, f"{first!r} has number 0 in {each.target}, and so has the blank")
             return

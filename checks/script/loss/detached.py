@@ -9,7 +9,7 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.loss.cut import cut_off
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Call, Value
+from doctor.facts.script import Arms, Assignment, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 DETACHES = ("item", "detach", "tolist", "numpy")
@@ -91,23 +91,43 @@ def _is_number(reading: Training, value: Value, call: Call, position: int) -> bo
 
 def _switched_on(reading: Training) -> Iterator[Match]:
     """loss.requires_grad = True before loss.backward(): a loss with a graph has it already."""
-    for number in reading.backwards:
-        call = reading.calls[number]
-        name = reading.loss_name(call)
-        if not name or name.startswith("self."):
-            continue
-        results = evaluate.definitions(reading, name, call.scope, number, call.arms)
+    for name, scope, number, arms in _losses(reading):
+        results = evaluate.definitions(reading, name, scope, number, arms)
         computed = bool(results) and all(_is_computed(reading, each) for each in results)
-        spans = [a.span for a in reading.script.assignments
-                 if a.target == f"{name}.requires_grad" and a.value.literal is True
-                 and a.scope == call.scope and a.position <= number]  # fmt: skip
-        spans += [c.span for n in reading.methods("requires_grad_")
-                  if n < number and (c := reading.calls[n]).scope == call.scope
-                  and c.receiver == name and not c.targets]  # fmt: skip
+        spans = [
+            a.span
+            for a in reading.script.assignments
+            if a.target == f"{name}.requires_grad"
+            and a.value.literal is True
+            and a.scope == scope
+            and a.position <= number
+        ]
+        spans += [
+            c.span
+            for n in reading.methods("requires_grad_")
+            if n < number
+            and (c := reading.calls[n]).scope == scope
+            and c.receiver == name
+            and not c.targets
+        ]
         for span in spans[:1] if computed else ():
             message = f"{name} gets requires_grad: with a graph it has it, without one "
             yield Match(span, message + "no weight gets a gradient", "warn")
             yield from _decided_inside(reading)
+
+
+def _losses(reading: Training) -> Iterator[tuple[str, int, int, Arms]]:
+    """What backward() is called on, and what training_step() returns."""
+    for number in reading.backwards:
+        call = reading.calls[number]
+        name = reading.loss_name(call)
+        if name and not name.startswith("self."):
+            yield name, call.scope, number, call.arms
+    for scope in reading.functions_by_name.get("training_step", ()):
+        function = reading.function(scope)
+        for value, (position, arms) in zip(function.returns, function.exits, strict=True):
+            if value.kind == "name":
+                yield value.name, scope, position, arms
 
 
 def _decided_inside(reading: Training) -> Iterator[Match]:

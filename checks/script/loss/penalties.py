@@ -13,7 +13,6 @@ from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 FLAT = re.compile(r"\.(?:view|reshape|flatten)\(|torch\.flatten\(|rearrange\(")
-IMAGES = ("Conv2d", "ConvTranspose2d", "Conv3d", "Conv1d")
 ONE = re.compile(
     r"(?:torch\.rand\((?:\(?1\)?|\(?\[?1,?\]?\)?)(?:,(?:device|dtype)=.*)?\)"
     r"|torch\.rand\(\)|(?:numpy\.random|random)\.(?:rand|random|uniform)\([01,]*\))"
@@ -65,14 +64,16 @@ def _norm(reading: Training, norm: Call, names: set[str], number: int) -> Iterat
         if own and "ndim" not in text:
             yield Match(norm.span, "one norm of the whole batch: each sample has its own")
         return
-    layers = any(reading.calls[m].method in IMAGES for m in reading.methods(*IMAGES))
-    if (
-        axis.literal == 1
-        and isinstance(axis.literal, int)
-        and layers
-        and not _flat(reading, text, norm, value)
-    ):
+    if axis.literal != 1 or not isinstance(axis.literal, int):
+        return
+    if _is_of_images(reading, norm.scope) and not _flat(reading, text, norm, value):
         yield Match(norm.span, "the norm runs over channels alone: one for each pixel, not sample")
+
+
+def _is_of_images(reading: Training, scope: int) -> bool:
+    """What is mixed has four axes: rand(n, 1, 1, 1) mixes it."""
+    own = (render(reading, v) for v, _, where in reading.expressions if where == scope)
+    return any(",1,1,1" in text for text in own)
 
 
 def _flat(reading: Training, text: str, norm: Call, value: Value) -> bool:

@@ -29,10 +29,11 @@ CORRECTED = re.compile(
 
 def advantages(reading: Training) -> Iterator[Match]:
     """gae = delta + gamma * lam * gae, where delta knows the ends of episodes and gae does not."""
-    for each in reading.script.assignments:
+    for each in (*reading.script.assignments, *reading.script.parts):
         text = render(reading, each.value)
-        name = re.escape(each.target)
-        recursive = re.search(rf"\*{name}\)|\({name}\*|\*{name}\b", text)
+        base, _, index = each.target.partition("[")
+        name = re.escape(base) + (r"\[\(\w+\+1\)\]" if index else "")
+        recursive = re.search(rf"\*{name}(?:\)|$|\b)|\({name}\*", text)
         if not recursive or not each.loops or not LAMBDAS.search(text) or ENDS.search(text):
             continue
         names = {n for n in each.value.names if n.isidentifier()}

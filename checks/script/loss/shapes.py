@@ -27,6 +27,9 @@ def broadcast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         first, second = call.args[:2]
         pairs = ((first, second), (second, first))
         for column, row in pairs:
+            if kind == "mse" and squared.differ(reading, column, row, (call.scope, number)):
+                yield Match(call.span, "one of (N, 1) and one of (N,) are broadcast to (N, N)")
+                break
             if _is_column(reading, column, call.scope, number, call.arms, DEPTH) and _is_row(
                 reading, row, call.scope, number, call.arms, DEPTH
             ):

@@ -44,6 +44,11 @@ def differences(reading: Training) -> Iterator[Match]:
                 break
 
 
+def differ(reading: Training, column: Value, row: Value, where: Place) -> bool:
+    """One is the output of a network with one number, the other a list of numbers."""
+    return _is_row(reading, row, where, DEPTH) and _is_column(reading, column, where, DEPTH)
+
+
 def _everything(reading: Training) -> list[tuple[Value, Span, int]]:
     """All expressions, also those that a method is called on: (a - b).pow(2)."""
     bases = [(c.base, c.span, c.scope) for c in reading.calls if c.base is not None]

@@ -91,10 +91,17 @@ def _one_step(reading: Training) -> Iterator[Match]:
             reading.calls[n].method in ("expand", "repeat", "full", "full_like", "expand_as")
             for n in reading.scope_calls(call.scope)
         )
-        batch = any(reading.script.loops[loop].targets for loop in call.loops)
+        batch = any(_reads_batches(reading, loop) for loop in call.loops)
         if batch and not spread:
             message = f"{name} is one step for the whole batch: each sample has its own"
             yield Match(call.span, message, "warn")
+
+
+def _reads_batches(reading: Training, number: int) -> bool:
+    """A for loop over something else than numbers: one image may be all that is trained on."""
+    iterable = reading.script.loops[number].iterable
+    made = iterable.calls if iterable is not None else ()
+    return iterable is not None and not any(reading.calls[n].name == "range" for n in made)
 
 
 def _one_too_far(reading: Training) -> Iterator[Match]:
