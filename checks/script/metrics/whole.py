@@ -228,3 +228,26 @@ def epoch_scores(reading: Training) -> Iterator[Match]:
     yield from of_last_batch(reading)
     yield from of_base_two(reading)
     yield from rounded(reading)
+
+
+BINARY = ("f1_score", "precision_score", "recall_score", "fbeta_score", "jaccard_score")
+CLASSES = ("num_labels", "num_classes", "n_classes", "num_class")
+
+
+def of_two_classes(reading: Training) -> Iterator[Match]:
+    """f1_score(labels, argmax) of a model of four classes, without average."""
+    counts = {
+        v.literal
+        for call in reading.calls
+        for key in CLASSES
+        if (v := call.keywords.get(key)) is not None
+    }
+    many = len(counts) == 1 and all(isinstance(n, int) and n > 2 for n in counts)
+    for n in reading.methods(*BINARY) if many else ():
+        call = reading.calls[n]
+        if not call.name.startswith("sklearn.metrics.") or len(call.args) != 2 or call.unpacked:
+            continue
+        text = expanded(reading, call.args[1], call, 2)
+        if "average" not in call.keywords and "argmax(" in text and "labels" not in call.keywords:
+            message = f"{call.method} is of two classes unless average is set: it raises"
+            yield Match(call.span, message, "fail")
