@@ -9,7 +9,7 @@ from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Value
+from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 LABELS = {"labels", "label", "targets", "target", "lm", "y"}
@@ -61,7 +61,7 @@ def marker_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]
     """The text that labels begin behind is none that prompts have."""
     for call in reading.calls:
         value = call.keywords.get("response_template") or call.keywords.get("response_part")
-        encodes = call.method in ("encode", "tokenize") or "tok" in call.name.casefold()
+        encodes = call.method in ("encode", "tokenize") or _is_tokenizer(call)
         if value is None and (call.method in TEMPLATES or encodes):
             value = call.args[0] if call.args else None
         marker = _constant(reading, value) if value is not None else ""
@@ -73,10 +73,17 @@ def marker_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]
         shown = [text for text in others if MARKERS.search(text)]
         written = any(marker.strip() in text for text in others)
         collated = call.method in TEMPLATES or value is call.keywords.get("response_template")
+        if not collated and reading.methods("add_special_tokens", "add_tokens"):
+            continue  # a token of its own that begins or ends a turn
         if shown and not written and (collated or _is_ignored(reading)):
             yield Match(
                 call.span, f"{marker.strip()!r} is in none of the texts: all labels are -100"
             )
+
+
+def _is_tokenizer(call: Call) -> bool:
+    """tok(text), self.tokenizer(text): convert_tokens_to_ids looks up one token, and no marker."""
+    return "tok" in call.method.casefold() and "convert" not in call.method
 
 
 def _constant(reading: Training, value: Value) -> str:
