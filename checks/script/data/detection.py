@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.data import mirrored
-from doctor.checks.script.rendering import render
+from doctor.checks.script.rendering import render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Span
+from doctor.facts.script import Span, Value
 from doctor.facts.script_machine import ScriptMachine
 
 MODELS = re.compile(r"torchvision\.models\.detection\.\w+")
@@ -83,15 +83,18 @@ def _from_zero(reading: Training) -> Iterator[Match]:
     for span, name in _numbered_from_zero(reading):
         yield Match(span, f"{name} begins at 0, which is the background")
         return
-    for each in reading.script.assignments:
-        text = render(reading, each.value) if each.target.endswith("labels") else ""
+    values = _labels(reading)
+    if any(re.search(r"labels?\b[^=]*\+1\b", text) for text, _, _ in reading.cached(statements)):
+        return
+    for value, span in values:
+        text = render(reading, value)
         for table, source in tables.items():
             lists = reading.assigned.get((0, source), ())
             names = [str(v.literal).casefold() for a in lists for v in a.value.items]
             named = bool(names) and not any("background" in n or n in ("bg", "") for n in names)
             if named and f"{table}[" in text and "+" not in text:
                 message = f"{names[0]} is class 0, which is the background"
-                yield Match(each.span, message)
+                yield Match(span, message)
                 return
 
 
@@ -103,14 +106,7 @@ def _numbered_from_zero(reading: Training) -> Iterator[tuple[Span, str]]:
         and re.search(r"\[0\]$", render(reading, a.value))
     }  # fmt: skip
     yolo = reading.mentions("yolo", "x_center", "xc") or reading.mentions("cx", "bw")
-    values = [
-        (c.args[0], c.span)
-        for n in reading.methods("append")
-        if (c := reading.calls[n]).receiver.endswith(("labels", "classes")) and c.args
-    ]
-    values += [(a.value, a.span) for a in reading.script.assignments
-               if a.target.endswith("labels")]  # fmt: skip
-    for value, span in values:
+    for value, span in _labels(reading):
         text = render(reading, value)
         number = re.search(r"(?:^|\(|<)int\((?:float\()?(\w+)", text)
         if yolo and number and number[1] in rows and "+" not in text:
@@ -119,6 +115,18 @@ def _numbered_from_zero(reading: Training) -> Iterator[tuple[Span, str]]:
         names = _names(reading, listed[1]) if listed and "+" not in text else []
         if listed and names and not any(n in ("background", "bg", "") for n in names):
             yield span, f"{listed[1]}.index()"
+
+
+def _labels(reading: Training) -> list[tuple[Value, Span]]:
+    """What is assigned to labels, or appended to them."""
+    values = [
+        (c.args[0], c.span)
+        for n in reading.methods("append")
+        if (c := reading.calls[n]).receiver.endswith(("labels", "classes")) and c.args
+    ]
+    values += [(a.value, a.span) for a in reading.script.assignments
+               if a.target.endswith("labels")]  # fmt: skip
+    return values
 
 
 def _names(reading: Training, listed: str) -> list[str]:

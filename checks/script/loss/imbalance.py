@@ -14,7 +14,11 @@ from doctor.facts.script_machine import ScriptMachine
 
 POSITIVE = r"(?:\w*(?:pos|positives?|fraud|ones)\w*|\w*\(?\(\w+==1\)\.sum\(\))"
 NEGATIVE = r"(?:\w*(?:neg|negatives?|zeros)\w*|\(\w+==0\)\.sum\(\))"
-INVERTED = re.compile(rf"\(?\b{POSITIVE}(?:\.\w+\(\))?/{NEGATIVE}", re.IGNORECASE)
+BOUNDED = r"(?:(?:np|numpy|torch)\.(?:maximum|clip|clamp|max)\()?"
+"""A bound against a division by 0."""
+INVERTED = re.compile(
+    rf"(?<!/)(?<!/\()\(?\b{POSITIVE}(?:\.\w+\(\))?/{BOUNDED}{NEGATIVE}", re.IGNORECASE
+)
 COUNTED = r"(?:\w*count\w*|\w*freq\w*|\w+\.bincount\([\w.=,]*\)|\w*hist\w*)"
 FREQUENCY = re.compile(
     rf"^(?:torch\.\w+\()?\(?({COUNTED})(?:\.float\(\))?/(?:\1\.sum\(\)|(?:np|torch|numpy)\.sum\(\1\)|sum\(\1\)|len\(\w+\)|"
@@ -52,7 +56,9 @@ def weighed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _text(reading: Training, value: Value, call: Call) -> str:
     """The value with names followed, without what makes a tensor of it."""
-    while value.kind == "call":
+    for _ in range(evaluate.DEPTH):
+        if value.kind != "call":
+            break
         made = reading.calls[value.call]
         if (
             made.method in ("tensor", "as_tensor", "FloatTensor", "Tensor", "from_numpy")
@@ -62,6 +68,9 @@ def _text(reading: Training, value: Value, call: Call) -> str:
         elif made.method in ("to", "cuda", "float") and (made.receiver or made.receiver_call >= 0):
             inner = Value("call", call=made.receiver_call)
             value = inner if made.receiver_call >= 0 else Value("name", name=made.receiver)
+        elif (returned := _returned(reading, made)) is not None:
+            value = returned
+            call = reading.calls[value.call] if value.kind == "call" else call
         else:
             break
     if value.kind == "name":
@@ -70,6 +79,13 @@ def _text(reading: Training, value: Value, call: Call) -> str:
         if len(found) == 1 and found[0].scope == call.scope and found[0].value != value:
             return _text(reading, found[0].value, call)
     return expanded(reading, value, call, 0)
+
+
+def _returned(reading: Training, made: Call) -> Value | None:
+    """The call or the formula that a function of the file returns, from one place only."""
+    number = reading.target_function(made)
+    results = reading.function(number).returns if number is not None else ()
+    return results[0] if len(results) == 1 and results[0].kind in ("call", "other") else None
 
 
 def _sampled(reading: Training) -> Iterator[Match]:
