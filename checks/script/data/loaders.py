@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.data.samplers import is_inverted
+from doctor.checks.script.data.worker_copies import has_workers, one_generator
 from doctor.checks.script.loop.order import calls_reached
 from doctor.checks.script.naming import is_held_out
 from doctor.checks.script.rule import Match, Rule
@@ -46,7 +47,8 @@ def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match
             yield Match(call.span, message, "fail")
     yield from _moved_in_workers(reading)
     yield from _normalized_first(reading)
-    yield from _one_generator(reading)
+    yield from _one_seed(reading)
+    yield from one_generator(reading)
 
 
 def _is_unshuffled(reading: Training, call: Call) -> bool:
@@ -125,7 +127,7 @@ def stream_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match
         data = call.args[0] if call.args else call.keywords.get("dataset")
         made = [reading.calls[v.call].name for v in evaluate.options(reading, data, call)
                 if v.kind == "call"] if data is not None else []  # fmt: skip
-        if len(made) != 1 or made[0] not in streams or not _has_workers(reading, call):
+        if len(made) != 1 or made[0] not in streams or not has_workers(reading, call):
             continue
         if _reads_all(reading, made[0]):
             yield Match(call.span, f"every worker reads all of {made[0]}: samples repeat")
@@ -147,38 +149,6 @@ def _reads_all(reading: Training, name: str) -> bool:
     return any(v is not None and (v.name or v.names) for v in over) and not drawn
 
 
-def _has_workers(reading: Training, call: Call) -> bool:
-    """num_workers is above 0, also by the default of a command line argument."""
-    value = call.keywords.get("num_workers")
-    if value is None:
-        return False
-    found = evaluate.literals(reading, value, call) | {evaluate.flag_default(reading, value.name)}
-    return any(isinstance(n, int) and n > 1 for n in found if n is not True)
-
-
-GENERATORS = {
-    "numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator",
-    "random.Random", "torch.Generator",
-}  # fmt: skip
-
-
-def _one_generator(reading: Training) -> Iterator[Match]:
-    """A generator that a dataset draws from in __getitem__, of which each worker has a copy."""
-    yield from _one_seed(reading)
-    if reading.mentions("get_worker_info", "worker_init_fn"):
-        return
-    for number in reading.methods("DataLoader"):
-        call = reading.calls[number]
-        if not _has_workers(reading, call):
-            continue
-        data = call.args[0] if call.args else call.keywords.get("dataset")
-        for option in evaluate.options(reading, data, call):
-            name = reading.calls[option.call].name if option.kind == "call" else ""
-            for each in _generators(reading, name) if name else ():
-                held = each.targets[0]
-                yield Match(each.span, f"each worker gets a copy of {held}: equal numbers")
-
-
 def _one_seed(reading: Training) -> Iterator[Match]:
     """worker_init_fn sets one constant seed in all workers."""
     for number in reading.methods("DataLoader"):
@@ -195,33 +165,6 @@ def _one_seed(reading: Training) -> Iterator[Match]:
             for each in seeds
         ):
             yield Match(seeds[0].span, "each worker gets the same seed: equal numbers in all")
-
-
-def _generators(reading: Training, name: str) -> Iterator[Call]:
-    """Generators that the class makes once, and draws from in __getitem__."""
-    for number in reading.methods("default_rng", "RandomState", "Generator", "Random"):
-        made = reading.calls[number]
-        function = reading.function(made.scope)
-        shared = not made.scope and not made.loops
-        if made.name not in GENERATORS or not (
-            shared or (function.owner, function.name) == (name, "__init__")
-        ):
-            continue
-        target = made.targets[0] if len(made.targets) == 1 else ""
-        key = reading.key(target, made.scope)
-        once = bool(target) and len(reading.assigned.get(key, ())) == 1
-        if once and any(_draws(reading, call, target, name) for call in reading.calls):
-            yield made
-
-
-def _draws(reading: Training, call: Call, target: str, name: str) -> bool:
-    """__getitem__ of the class uses it, or a method that this calls does."""
-    function = reading.function(call.scope)
-    passed = call.keywords.get("generator")
-    uses = call.receiver == target or (passed is not None and passed.name == target)
-    sites = [reading.calls[n].scope for n in reading.call_sites.get(call.scope, ())]
-    names = {function.name, *(reading.function(n).name for n in sites)}
-    return uses and function.owner == name and "__getitem__" in names
 
 
 def seed_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -272,7 +215,7 @@ RULES = (
             "a loader over a training set of torchvision without shuffle; shuffle=not train",
             "drop_last=True of a loader for validation or test",
             "a random generator that a dataset makes in __init__, or the file at its start, and "
-            "uses in __getitem__, and workers",
+            "uses in __getitem__, and workers; the same of a transform's __init__ and __call__",
             "worker_init_fn with a constant seed",
         ),
         errors=(

@@ -1,0 +1,93 @@
+"""Generators of random numbers of which each worker of a loader has a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+
+
+def has_workers(reading: Training, call: Call) -> bool:
+    """num_workers is above 0, also by the default of a command line argument."""
+    value = call.keywords.get("num_workers")
+    if value is None:
+        return False
+    found = evaluate.literals(reading, value, call) | {evaluate.flag_default(reading, value.name)}
+    return any(isinstance(n, int) and n > 1 for n in found if n is not True)
+
+
+GENERATORS = {
+    "numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator",
+    "random.Random", "torch.Generator",
+}  # fmt: skip
+
+
+def one_generator(reading: Training) -> Iterator[Match]:
+    """A generator that a dataset draws from in __getitem__, of which each worker has a copy."""
+    if reading.mentions("get_worker_info", "worker_init_fn"):
+        return
+    for number in reading.methods("DataLoader"):
+        call = reading.calls[number]
+        if not has_workers(reading, call):
+            continue
+        data = call.args[0] if call.args else call.keywords.get("dataset")
+        for option in evaluate.options(reading, data, call):
+            name = reading.calls[option.call].name if option.kind == "call" else ""
+            made = [(name, "__getitem__")] if name else []
+            if option.kind == "call" and objects.method_of(reading, name, "__getitem__"):
+                made += [(other, "__call__") for other in _transforms(reading, option)]
+            for owner, entry in made:
+                for each in _generators(reading, owner, entry):
+                    held = each.targets[0]
+                    yield Match(each.span, f"each worker gets a copy of {held}: equal numbers")
+
+
+def _transforms(reading: Training, data: Value) -> Iterator[str]:
+    """Classes of this file that __getitem__ calls, of a dataset like Clips(path, Jitter())."""
+    call = reading.calls[data.call]
+    start = objects.method_of(reading, call.name, "__init__")
+    parameters = [p.name for p in reading.function(start).parameters[1:]] if start else []
+    item = objects.method_of(reading, call.name, "__getitem__")
+    called = {reading.calls[n].name for n in reading.scope_calls(item)} if item else set()
+    passed = dict(zip(parameters, call.args, strict=False)) | call.keywords
+    for parameter, value in passed.items():
+        own = [a for a in reading.script.assignments if a.scope == start]
+        held = {a.target for a in own if a.value.kind == "name" and a.value.name == parameter}
+        for option in evaluate.options(reading, value, call) if held & called else ():
+            name = reading.calls[option.call].name if option.kind == "call" else ""
+            if name and objects.method_of(reading, name, "__call__") is not None:
+                yield name
+
+
+def _generators(reading: Training, name: str, entry: str) -> Iterator[Call]:
+    """Generators that the class makes once, and draws from in __getitem__ or __call__."""
+    for number in reading.methods("default_rng", "RandomState", "Generator", "Random"):
+        made = reading.calls[number]
+        function = reading.function(made.scope)
+        shared = not made.scope and not made.loops
+        if made.name not in GENERATORS or not (
+            shared or (function.owner, function.name) == (name, "__init__")
+        ):
+            continue
+        target = made.targets[0] if len(made.targets) == 1 else ""
+        key = reading.key(target, made.scope)
+        once = bool(target) and len(reading.assigned.get(key, ())) == 1
+        if once and any(_draws(reading, call, target, name, entry) for call in reading.calls):
+            yield made
+
+
+def _draws(reading: Training, call: Call, target: str, name: str, entry: str) -> bool:
+    """__getitem__ of the class uses it, or a method that this calls does."""
+    function = reading.function(call.scope)
+    if function.owner != name:
+        return False
+    passed = call.keywords.get("generator")
+    uses = call.receiver == target or (passed is not None and passed.name == target)
+    if not uses and call.receiver and "." not in call.receiver:  # rng = self.rng
+        held = objects.last_definition(reading, call.receiver, call)
+        uses = [v.name for v in held if v.kind == "name"] == [target]
+    sites = [reading.calls[n].scope for n in reading.call_sites.get(call.scope, ())]
+    return uses and entry in {function.name, *(reading.function(n).name for n in sites)}
