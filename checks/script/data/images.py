@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.data.ranges import ranges
+from doctor.checks.script.data.scaled_masks import scaled
 from doctor.checks.script.naming import is_held_out, is_training, words
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
@@ -124,8 +125,8 @@ def masks_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for call in reading.calls:
         if call.method in ("resize", "Resize", "rotate", "affine", "interpolate", "warpAffine"):
             yield from _resized(reading, call)
-        elif call.method in ("to_tensor", "ToTensor") and call.args:
-            yield from _scaled(reading, call)
+        else:
+            yield from scaled(reading, call, MASKS)
 
 
 def _subject(reading: Training, call: Call) -> str:
@@ -176,18 +177,6 @@ def _smooth_by_default(call: Call) -> bool:
     )
 
 
-def _scaled(reading: Training, call: Call) -> Iterator[Match]:
-    """ToTensor divides by 255: classes 1 and 2 become 0.004 and 0.008, and 0 as long."""
-    subject = _subject(reading, call) if call.args else ""
-    if not subject or not reading.mentions("cross_entropy", "crossentropy"):
-        return
-    line = (call.span.cell, call.span.line)
-    here = [a for a in reading.script.assignments if (a.span.cell, a.span.line) == line]
-    text = render(reading, here[0].value) if here else ""
-    if "*255" not in text and re.search(r"\.long\(\)|int64|torch\.long", text):
-        yield Match(call.span, f"to_tensor divides {subject} by 255: all classes become 0")
-
-
 RULES = (
     Rule(
         code="SCR347",
@@ -221,7 +210,7 @@ RULES = (
         "to_tensor() divides bytes by 255, and as integers all are 0 then.",
         fires=(
             "a mask that is resized or rotated bilinearly, also by default",
-            "to_tensor(mask).long()",
+            "to_tensor(mask).long(); the same through a Compose, with more than two classes",
         ),
         fix="Pass InterpolationMode.NEAREST; torch.from_numpy(np.array(mask)).long() keeps them.",
         sources=("image-segmentation-keras-11",),
