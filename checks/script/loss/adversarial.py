@@ -73,7 +73,7 @@ def _of_generator(
         judged = reading.calls[n] if n >= 0 else None
         if judged is None or judged.name not in others or not judged.args:
             continue
-        name, cut = _sample(reading, judged)
+        name, cut = _sample(reading, judged.args[0], judged)
         if not name or not _made_by(reading, name, judged, network):
             continue
         if cut:
@@ -126,11 +126,19 @@ def _judgements(reading: Training, call: Call) -> Iterator[Call]:
 
 
 def _is_sample(reading: Training, judged: Call, network: str) -> bool:
-    """The argument is what the other network returned, with its graph."""
-    value = judged.args[0]
+    """An argument is what the other network returned, with its graph."""
+    values = [*judged.args]
+    for value in judged.args:  # D(torch.cat([condition, fake], 1))
+        made = reading.calls[value.call] if value.kind == "call" else None
+        if made is not None and made.method in ("cat", "concat", "concatenate") and made.args:
+            values += made.args[0].items
+    return any(_is_from(reading, value, judged, network) for value in values)
+
+
+def _is_from(reading: Training, value: Value, judged: Call, network: str) -> bool:
     if value.kind == "call":
         return reading.calls[value.call].name == network
-    name, cut = _sample(reading, judged)
+    name, cut = _sample(reading, value, judged)
     if not name or cut:
         return False
     for each in evaluate.definitions(
@@ -142,9 +150,8 @@ def _is_sample(reading: Training, judged: Call, network: str) -> bool:
     return _made_by(reading, name, judged, network)
 
 
-def _sample(reading: Training, judged: Call) -> tuple[str, bool]:
+def _sample(reading: Training, value: Value, judged: Call) -> tuple[str, bool]:
     """What the other network judges, and whether it is cut off."""
-    value = judged.args[0]
     if value.kind == "call":
         made = reading.calls[value.call]
         return (made.receiver, True) if made.method == "detach" else ("", False)
