@@ -5,22 +5,66 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import objects
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.rendering import render, statements
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Call
+from doctor.facts.script import Assignment, Call, Value
 
 REDUCES = {"reduction", "reduce", "size_average"}
 TANH = r"(?:(?:torch\.(?:nn\.functional\.)?)?tanh\((\w+)\)|(\w+)\.tanh\(\))"
 CORRECTION = re.compile(rf"\(1-(?:\({TANH}\*\*2\)|{TANH}\.(?:pow\(2\)|square\(\)))")
 SQUASHED = re.compile(r"torch\.(?:nn\.functional\.)?tanh\(.*\)|[\w.]+\.tanh\(\)")
+STRAIGHT = re.compile(r"\((?P<input>[\w.]+)\+\((?P<codes>\w+)-(?P=input)\)\.detach\(\)\)")
 
 
 def changed_before(reading: Training) -> Iterator[Match]:
     yield from _focal_of_mean(reading)
     yield from _squashed_twice(reading)
+    yield from _codes_of_straight_through(reading)
+
+
+def _codes_of_straight_through(reading: Training) -> Iterator[Match]:
+    """mse_loss(z_q, z.detach()) of z_q = z + (q - z).detach(), whose gradient z gets."""
+    if reading.mentions("ema", "cluster_size"):
+        return
+    for number in reading.methods("mse_loss"):
+        call = reading.calls[number]
+        if len(call.args) != 2 or call.keywords.keys() - {"reduction"}:
+            continue
+        one, other = call.args
+        if one.kind == "call" and other.kind == "name":
+            one, other = other, one
+        cut = reading.calls[other.call] if other.kind == "call" else None
+        if one.kind != "name" or cut is None or cut.method != "detach":
+            continue
+        found = evaluate.options(reading, one, call)
+        if len(found) == 1 and _is_straight_through(reading, found[0], call.scope, number):
+            yield Match(call.span, f"{one.name} has no path to the codes: they do not learn")
+
+
+def _is_straight_through(reading: Training, value: Value, scope: int, own: int) -> bool:
+    """z + (q - z).detach(), also as the result of a module of this file."""
+    if parts := STRAIGHT.fullmatch(render(reading, value)):
+        codes = parts["codes"]
+        taken = [render(reading, v) for n in reading.methods("mse_loss") if n != own
+                 for v in reading.calls[n].args if reading.calls[n].scope == scope]  # fmt: skip
+        formula = re.compile(rf"(?<![\w.]){codes}-[\w.]+\.detach\(\)")
+        written = any(formula.search(t) for t, _, s in reading.cached(statements) if s == scope)
+        return codes not in taken and not written
+    index = value.items[1].literal if value.kind == "item" and len(value.items) == 2 else None
+    if not isinstance(index, int) or value.items[0].kind != "call":
+        return False
+    made = objects.callee(reading, reading.calls[value.items[0].call])
+    name = made[0].name if len(made) == 1 and made[0] is not None else ""
+    forward = objects.method_of(reading, name, "forward")
+    results = reading.function(forward).returns if forward is not None else ()
+    listed = results[0].items if len(results) == 1 else ()
+    if forward is None or index >= len(listed) or any("loss" in each.name for each in listed):
+        return False
+    held = _held(reading, listed[index].name, forward)
+    return bool(held) and _is_straight_through(reading, held[-1].value, forward, own)
 
 
 def _held(reading: Training, name: str, scope: int) -> list[Assignment]:

@@ -244,6 +244,7 @@ RULES = (
             "relu(d_negative - d_positive + margin); equal pairs that a margin pushes apart",
             "tanh(u) as action with the log_prob of u; Normal(mu, std).sample() in a VAE",
             "log(1 - tanh(a) ** 2) of a = tanh(u)",
+            "mse_loss(z_q, z.detach()) of z_q = z + (q - z).detach()",
             "GaussianNLLLoss of a log variance; CosineEmbeddingLoss with targets of 0",
         ),
         fix="(1 - pt) ** gamma; dice of sigmoid(logits); min(q1, q2) - alpha * log_prob; "
