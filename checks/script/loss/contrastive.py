@@ -198,6 +198,7 @@ def _cut_off(reading: Training) -> set[int]:
 
 def _without_offset(reading: Training) -> Iterator[Match]:
     """arange(batch) as labels of logits whose keys come from all ranks."""
+    yield from _without_own_rows(reading)
     gathers = {
         reading.function(reading.calls[n].scope).name
         for n in reading.methods("all_gather")
@@ -208,9 +209,7 @@ def _without_offset(reading: Training) -> Iterator[Match]:
         if len(call.args) < 2:
             continue
         logits, labels = (expanded(reading, v, call, 4) for v in call.args[:2])
-        counted = re.match(
-            r"torch\.arange\((?:\w+\.(?:size\(0\)|shape\[0\])|len\(\w+\))[,)]", labels
-        )
+        counted = COUNTED.match(labels)
         sides = re.search(r"@(\w+)\.(?:t\(\)|T\b|mT\b|transpose\()", logits)
         if sides is None:
             continue
@@ -222,6 +221,39 @@ def _without_offset(reading: Training) -> Iterator[Match]:
         if counted and keys and not own and not re.search(r"rank|offset|\+|\*", labels):
             message = "keys of all ranks, and labels from 0 on each: the rank's offset is missing"
             yield Match(call.span, message)
+
+
+COLLECTED = re.compile(
+    r"torch\.cat\((?:[\w.]+\.)?all_gather\(\w+\)(?:,(?:dim=)?0)?\)|(?:\w+\.)?accelerator\.gather\(\w+\)"
+)
+COLUMNS = re.compile(r"(\w+)\)?@(\w+)\.(?:t\(\)|T\b|mT\b|transpose\()")
+COUNTED = re.compile(r"torch\.arange\((?:\w+\.(?:size\(0\)|shape\[0\])|len\(\w+\))[,)]")
+
+
+def _without_own_rows(reading: Training) -> Iterator[Match]:
+    """img @ torch.cat(all_gather(txt)).t(), both gathered here, and labels of arange(batch)."""
+    gathered = {
+        (call.scope, call.args[0].name)
+        for n in reading.methods("all_gather", "gather")
+        if len((call := reading.calls[n]).args) == 1 and call.args[0].kind == "name"
+    }
+    for n in reading.methods("cross_entropy") if gathered else ():
+        call = reading.calls[n]
+        if len(call.args) != 2:
+            continue
+        logits, labels = (expanded(reading, v, call, 2) for v in call.args)
+        sides = COLUMNS.search(logits)
+        own = [a for a in reading.script.assignments if a.scope == call.scope]
+        texts = [(a.target, render(reading, a.value)) for a in own]
+        if sides is None or not COUNTED.match(labels) or (call.scope, sides[1]) not in gathered:
+            continue
+        keys = [text for target, text in texts if target == sides[2]]
+        whole = any("gather" in text for target, text in texts if target == sides[1])
+        moved = any(re.search(r"rank|offset", t + text) for t, text in texts)
+        if len(keys) == 1 and COLLECTED.fullmatch(keys[0]) and not whole and not moved:
+            message = "keys of all ranks, and labels from 0 on each: the rank's offset is missing"
+            yield Match(call.span, message)
+            return
 
 
 def _is_gathered(reading: Training, name: str, call: Call, gathers: set[str]) -> bool | None:
