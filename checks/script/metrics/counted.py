@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.metrics import whole
+from doctor.checks.script.metrics.nodes import ONE_GRAPH, nodes_held_out
 from doctor.checks.script.naming import is_held_out
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
@@ -15,36 +16,7 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
-ONE_GRAPH = {
-    "Planetoid", "WebKB", "WikipediaNetwork", "Actor", "WikiCS", "CoraGraphDataset",
-    "CiteseerGraphDataset", "PubmedGraphDataset",
-}  # fmt: skip
-"""Datasets of one graph that come with masks of training, validation and test."""
-OF_TRAINING_NODES = ("train_mask", "train_idx", "train_index", "split_idx", "trn_mask", "idx_train")
-ALL_NODES = re.compile(r"(?:\w+\.)+y|.*\.ndata\['?(?:label|labels|y)'?\]")
 RECURRENT = ("LSTM", "GRU", "RNN")
-
-
-def nodes_held_out(reading: Training) -> Iterator[Match]:
-    """The loss of a graph counts nodes that masks hold out."""
-    masks = {n for v, _, _ in reading.expressions for n in (v.name, *v.names)
-             if n.endswith((".test_mask", ".val_mask"))}  # fmt: skip
-    masks |= {n for c in reading.script.comparisons for n in (c.left.name, c.right.name)
-              if n.endswith((".test_mask", ".val_mask"))}  # fmt: skip
-    if not (masks or _masks_of_name(reading)) or reading.mentions(*OF_TRAINING_NODES):
-        return
-    for number, _ in loss_calls(reading):
-        call = reading.calls[number]
-        texts = [render(reading, v) for v in call.args[:1]]
-        texts += [expanded(reading, v, call, 1) for v in call.args[1:2]]
-        if len(texts) == 2 and ALL_NODES.fullmatch(texts[1]) and "[" not in texts[0]:
-            yield Match(call.span, "the loss counts all nodes, also those of test_mask")
-
-
-def _masks_of_name(reading: Training) -> bool:
-    """A benchmark with one graph, whose masks the file reads under a name that it composes."""
-    graphs = [reading.calls[n].name for n in reading.methods(*ONE_GRAPH)]
-    return any(name.startswith(("torch_geometric.", "dgl.")) for name in graphs)
 
 
 def encoded_by_target(reading: Training) -> Iterator[Match]:
@@ -285,7 +257,7 @@ RULES = (
         find=held_out,
         why="A result on nodes, rows or folds that trained the model says nothing of new data.",
         fires=(
-            "loss(out, data.y) without a mask, beside data.test_mask",
+            "loss(out, data.y) without a mask, beside data.test_mask or a train_mask of the file",
             "groupby(...)[target].transform('mean') before the split",
             "LabelEncoder().fit_transform() of each part; words of training and test texts",
             "changed copies of the rows before the split",
@@ -294,7 +266,8 @@ RULES = (
         fix="loss(out[data.train_mask], data.y[data.train_mask]); encode within the training part; "
         "make the model in the loop.",
         sources=("sklearn-pitfalls",),
-        needs=("test_mask", "val_mask", *ONE_GRAPH, "groupby", "fit_transform", "train_test_split",
+        needs=("test_mask", "val_mask", "train_mask", "train_idx", *ONE_GRAPH, "groupby",
+               "fit_transform", "train_test_split",
                "KFold", "StratifiedKFold", "GroupKFold"),
     ),
     Rule(
