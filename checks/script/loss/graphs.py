@@ -21,6 +21,7 @@ MOST_CALLS = 4
 
 def forward_without_grad(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _constant_penalty(reading)
+    yield from _part_without_grad(reading)
     if not reading.mentions(*NO_GRAPH):
         return
     for number in reading.methods("backward"):
@@ -42,6 +43,40 @@ def forward_without_grad(reading: Training, machine: ScriptMachine) -> Iterator[
             yield Match(call.span, f"{name} was computed under no_grad: it has no graph")
 
 
+def _part_without_grad(reading: Training) -> Iterator[Match]:
+    """with no_grad(): self.trunk(x) in a forward, and an optimizer over net.trunk.parameters()."""
+    if reading.mentions("enable_grad", "set_grad_enabled"):
+        return
+    held = {
+        reading.calls[m].receiver.rpartition(".")[2]
+        for n in reading.optimizers if not reading.calls[n].arms
+        for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+        for m in (v.call, *v.calls) if m >= 0
+        and reading.calls[m].method == "parameters" and "." in reading.calls[m].receiver
+    }  # fmt: skip
+    for part in sorted(held):
+        uses = [reading.calls[n] for n in reading.methods(part)]
+        if len(uses) != 1 or uses[0].name != f"self.{part}" or uses[0].arms:
+            continue
+        (call,) = uses
+        function = reading.function(call.scope)
+        sites = [reading.function(reading.calls[n].scope).name
+                 for n in reading.call_sites.get(call.scope, ())]  # fmt: skip
+        forward = function.owner in reading.modules and "forward" in (function.name, *sites)
+        cut = any(
+            v.kind == "call" and reading.calls[v.call].method in NO_GRAPH
+            for v in reading.contexts(call)
+        )
+        inside = any(c.receiver.endswith(f".{part}") or f".{part}." in c.name
+                     for c in reading.calls if c.method not in OF_PARTS)  # fmt: skip
+        if forward and cut and not inside:
+            message = f"{part} always runs without gradients: the optimizer holds it, and it stays"
+            yield Match(call.span, message, "warn")
+
+
+OF_PARTS = {"parameters", "named_parameters", "train", "eval", "requires_grad_", "to", "cuda",
+            "state_dict", "load_state_dict", "modules", "named_modules", "compile"}  # fmt: skip
+"""Methods of a module that run no forward."""
 PENALTIES = re.compile(r"penalt|(?:^|_)gp(?:_|$)|lipschitz|(?:^|_)r1(?:_|$)")
 
 
@@ -244,6 +279,7 @@ RULES = (
         fires=(
             "backward() on a loss that was computed under no_grad or inference_mode",
             "a penalty of the norm of autograd.grad(), which is called without create_graph=True",
+            "a warning: self.part(x) under no_grad alone, and an optimizer over part.parameters()",
         ),
         fix="End the no_grad block before the forward pass; pass create_graph=True for a penalty.",
         needs=("no_grad", "inference_mode", "autograd"),
