@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.distributed.batch import flag, number
 from doctor.checks.script.rendering import expanded
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Call, Launch, Value
 from doctor.facts.script_machine import ScriptMachine
+from doctor.script.engine_files import engine_file
 
 
 def engines(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -19,16 +21,17 @@ def engines(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if made.name != "deepspeed.initialize" or not made.targets:
             continue
         settings = _settings(reading, made)
+        yield from _batch_of_launch(reading, made)
         if settings is not None:
             yield from _halves(reading, made, settings)
         engine = made.targets[0]
         accumulates = _accumulates(reading, made, settings)
-        for number in reading.methods("backward"):
-            call = reading.calls[number]
+        for index in reading.methods("backward"):
+            call = reading.calls[index]
             if call.receiver == engine and call.args and accumulates:
                 yield from _divided(reading, call)
-        for number in reading.methods("step"):
-            call = reading.calls[number]
+        for index in reading.methods("step"):
+            call = reading.calls[index]
             tested = [
                 t.text
                 for t in reading.tests(call)
@@ -38,6 +41,38 @@ def engines(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             if call.receiver == engine and tested and accumulates and not asked:
                 message = f"{engine}.step() counts micro batches itself: under `{tested[0]}` "
                 yield Match(call.span, message + "it steps in each Nth of the Nth")
+
+
+def _batch_of_launch(reading: Training, made: Call) -> Iterator[Match]:
+    """train_batch_size is not micro batch, accumulation and the processes of the launch."""
+    if reading.mentions("mpu", "pipeline", "tensor_parallel", "sequence_parallel", "autotp"):
+        return
+    batch = {each.key: each.value for each in reading.script.settings}
+    for launch in reading.script.launches:
+        name, processes = engine_file(launch), _processes(launch)
+        keys = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+        whole, micro, steps = (batch.get(f"{name}:{key}") for key in keys)
+        if not name or not processes or not isinstance(whole, int) or not isinstance(micro, int):
+            continue
+        if not isinstance(steps, int) or micro * steps * processes == whole:
+            continue
+        product = f"{micro} * {steps} * {processes} GPUs"
+        message = f"{name}: train_batch_size {whole} is not {product} of {launch.path}"
+        machines = whole % (micro * steps * processes) == 0 and launch.program == "deepspeed"
+        if machines:  # a hostfile in its default place would add machines
+            message += f"; it takes {whole // (micro * steps)} GPUs"
+        yield Match(made.span, f"{message}: initialize() raises", "warn" if machines else None)
+        return
+
+
+def _processes(launch: Launch) -> int | None:
+    """What deepspeed or torchrun starts, on one machine; None where the line does not say."""
+    if flag(launch, "hostfile", "include", "exclude"):
+        return None
+    machines = flag(launch, "num_nodes", "nnodes")
+    if launch.program not in ("deepspeed", "torchrun") or machines not in (None, "1"):
+        return None
+    return number(flag(launch, "num_gpus", "nproc_per_node"))
 
 
 def _settings(reading: Training, made: Call) -> Value | None:
@@ -85,6 +120,8 @@ RULES = (
         fires=(
             "engine.step() under a test of the remainder, beside gradient_accumulation_steps",
             "loss / accumulation before engine.backward(loss)",
+            "train_batch_size of the JSON file of a launch beside the script, which is not micro "
+            "batch * accumulation * GPUs of that launch",
             "fp16 and bf16 both enabled in the dictionary of settings",
         ),
         fix="Call engine.backward(loss) and engine.step() for every micro batch; enable one of "

@@ -15,6 +15,7 @@ from doctor.facts.script import Launch, Script
 from doctor.facts.script_machine import ScriptMachine
 from doctor.judge.place import Place
 from doctor.script.discover import Files, excluded
+from doctor.script.engine_files import batches_of_engines
 from doctor.script.launch import bind
 from doctor.script.read import read_script, unreadable
 from doctor.script.requirements import Requirements
@@ -53,7 +54,7 @@ class Linter:
             return self._placed(path, self._found(path, missing), b"")
         launches = bind(self.launches, path) if self.launches else ()
         requirements = self.requirements.of(path)
-        settings = texts_for_numbers(path, data)
+        settings = (*texts_for_numbers(path, data), *batches_of_engines(path, launches))
         more = (launches, requirements, *([settings] if settings else []))
         key = self.cache.key(path, data, *more) if self.cache else ""
         if self.cache and (known := self.cache.get(key)) is not None:
