@@ -24,7 +24,7 @@ def reasons_of(log: Log, ids: Collection[str], path: str, line: int) -> list[Rea
     of the table."""
     found = {
         event.name: event
-        for event in reversed(log.harmless)
+        for event in reversed((*log.events, *log.harmless))
         if event.name in CONDITIONS
         and (event.path != path or event.line <= line or not line or ABOUT in event.groups)
         and not (CONDITIONS[event.name].passing and event.recovered)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from doctor.checks.log.conditions import explained
-from doctor.checks.log.curves import adversaries, learning, nonfinite, pace, rewards, shape
+from doctor.checks.log.curves import (
+    adversaries,
+    critics,
+    evaluations,
+    learning,
+    nonfinite,
+    pace,
+    rewards,
+    shape,
+)
 from doctor.facts.log import Log
 from doctor.judge.check import Check, Owner, Verdict
 
@@ -21,6 +30,41 @@ def _check(code: str, slug: str, judge: Callable[[Log], Verdict], **fields: obje
 
 
 def _checks() -> Iterator[Check]:
+    yield _check(
+        "LOG085",
+        "value-function-fails",
+        critics.explains,
+        title="The value function learns from returns of a usual size",
+        why="A policy gradient needs an estimate of what a state is worth. Returns of thousands give "
+        "a value function errors of millions: it explains nothing of them, its gradient takes over "
+        "in layers that it shares with the policy, and the policy stays random.",
+        passes=("its loss is finite and below 1,000, or it explains a part of the returns",),
+        warns=(
+            "its loss is above 1,000 and the explained variance at most 0.05",
+            "its loss grew a hundredfold to above 1,000",
+            "60 % of the samples or more are clipped",
+        ),
+        fails=("its loss is NaN or infinite",),
+        fix=critics.SCALE,
+        sources=("stable-baselines3-737", "isaaclab-1999"),
+        limits="that the policy improves.",
+    )
+    yield _check(
+        "LOG086",
+        "evaluation-stands-still",
+        evaluations.standing,
+        title="Evaluations change with the training",
+        why="A loss or a score that is equal in every digit at five evaluations or more says that "
+        "the evaluated weights do not change, that one answer is given to everything, or that no "
+        "answer can be right.",
+        passes=("the evaluations differ",),
+        notes=("a score is at its ceiling",),
+        warns=("all evaluations are equal: a loss or score with three decimals, or a score of 0",),
+        fix=evaluations.SAME,
+        commands=("doctor run --only SMK007",),
+        sources=("fnr-diagnosis",),
+        limits="that the score is measured as it should be.",
+    )
     yield _check(
         "LOG087",
         "loss-summed",
@@ -172,6 +216,7 @@ def _checks() -> Iterator[Check]:
             "all logged values are equal, or loss and gradient norm are 0",
             "the gradient norm is 0 at every step and the loss does not fall",
             "it stays at the level of guessing among ten classes or more",
+            "all values repeat in their order, three times or more",
         ),
         fails=("all logged values are equal and above 0, and the gradient norm is 0",),
         fix="Check that parameters require gradients and change (SMK007, CKP007), that labels are "

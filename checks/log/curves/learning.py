@@ -46,6 +46,16 @@ EQUAL_REWARDS = (
 )
 
 
+REPEATED = (
+    "Every epoch begins with the weights of the first one. Print the trainable parameters and the "
+    "learning rate, check that optimizer.step() runs and that its parameters are those of the "
+    "model (built after .to(), LoRA and FSDP wrapping; under DeepSpeed: engine.backward and "
+    "engine.step), that an adapter was loaded with is_trainable=True, and that reentrant "
+    "checkpointing got enable_input_require_grads(). If the run starts again from one checkpoint "
+    "each time, the log shows restarts instead."
+)
+
+
 def progress(log: Log) -> Verdict:
     return each_curve(log, "loss", lambda curve: _progress(log, curve))
 
@@ -60,6 +70,13 @@ def _progress(log: Log, loss: Curve) -> Verdict:
         return replace(_standing(log, loss, values[0]), places=(place_at(loss, places[0]),))
     if len(values) >= ENOUGH and (still := _without_gradients(log, loss, values)):
         return still
+    if loss.thinned == 1 and (period := series.repeats(values)):
+        repeated = warn(
+            f"the losses repeat to the last digit every {period} logged steps, "
+            f"{len(values) // period} times: no parameter changes",
+            fix=REPEATED,
+        )
+        return replace(repeated, places=(place_at(loss, places[period]),))
     if few := too_few(loss):
         return few
     if not series.is_flat(values):
@@ -154,6 +171,26 @@ NEVER_BETTER = (
 )
 
 
+OVERFITS = (
+    "The model learns its training data by heart after the first evaluation. Take the checkpoint "
+    "of the best evaluation (load_best_model_at_end with early stopping, save at every "
+    "evaluation), train for about that many steps, with a lower learning rate, a smaller rank, "
+    "dropout or weight decay, and with more data."
+)
+ALIKE = 0.25
+"""By how much the losses of training and evaluation may differ at the first evaluation where both "
+"are of one kind. Our own number."""
+
+
+def _begins_alike(log: Log, held_out: Curve) -> bool:
+    """Whether the first evaluation is at the level of the training's losses just before it."""
+    loss = partner(log, held_out, "loss")
+    pairs = list(zip(loss.steps, values_of(loss), strict=True)) if loss else []
+    before = [value for step, value in pairs if step <= held_out.steps[0]][-AFTER:]
+    first = values_of(held_out)[0]
+    return bool(before) and abs(first - median(before)) < ALIKE * first
+
+
 def generalizes(log: Log) -> Verdict:
     return each_curve(log, "eval_loss", lambda curve: _generalization(log, curve))
 
@@ -169,13 +206,15 @@ def _generalization(log: Log, held_out: Curve) -> Verdict:
     risen = risen and len(values) - best > AFTER
     if not risen or not _trained_on(log, held_out, held_out.steps[at]):
         return ok(f"the loss of the evaluation ends at {final:.4g}, best {values[best]:.4g}")
+    alike = never and _begins_alike(log, held_out)
     certain = never and (final > RISEN * values[best] or _chance(values[best]))
     make = warn if certain or final > FAR_RISEN * values[best] else note
     verdict = make(
         f"the loss of the evaluation was {values[best]:.4g} at {step_at(held_out, at)} and ends at "
         f"{final:.4g}, while that of the training fell"
-        + ("; it was never below its first value" if never else ""),
-        fix=NEVER_BETTER if never else None,
+        + ("; it was never below its first value" if never else "")
+        + (", which is the level of the training's: the data are of one kind" if alike else ""),
+        fix=NEVER_BETTER if never and not alike else OVERFITS if alike else None,
     )
     return replace(verdict, places=(place_at(held_out, at, "the best evaluation"),))
 

@@ -167,4 +167,5 @@ def _changes(log: Log, reward: Curve) -> Iterator[tuple[str, str]]:
 
 def is_of_policy(log: Log, loss: Curve) -> bool:
     """Whether the loss is of a policy: the rewards show the progress."""
-    return any(partner(log, loss, name) is not None for name in ("reward", "reward_spread"))
+    names = ("reward", "reward_spread", "episode_reward")
+    return any(partner(log, loss, name) is not None for name in names)

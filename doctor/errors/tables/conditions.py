@@ -56,12 +56,25 @@ ROWS = (
     ),
     Cause(
         id="nothing-trainable",
-        messages=(r"trainable params: 0 \|\|",),
-        examples=("trainable params: 0 || all params: 6,738,415,616 || trainable%: 0.0",),
-        why="No parameter requires a gradient.",
+        code="LOG084",
+        title="Parameters are left to train",
+        messages=(
+            r"trainable params: 0 \|\|",
+            r"(?:[Nn]umber of |[Tt]otal )?[Tt]rainable (?:params|parameters|weights)\s{0,4}[:=]"
+            r"\s{0,4}0(?:\.0{1,4})?\s{0,2}(?:M|B|/|%|\(|of\b|,? ?[Aa]ll\b|$)",
+            r"\b0(?:\.0{1,3} ?[MBK])? {1,8}Trainable params",
+        ),
+        examples=(
+            "trainable params: 0 || all params: 6,738,415,616 || trainable%: 0.0",
+            "Number of trainable parameters = 0",
+            "0         Trainable params",
+        ),
+        why="No parameter requires a gradient: what is printed as a loss changes with the batches "
+        "alone.",
         fix="Load an adapter with is_trainable=True, name target_modules that the model has, and "
         "freeze the base before the adapter is added, not after.",
-        role="condition",
+        role="warning",
+        sources=("peft-lora",),
         explains=("loss-plateau", "element0-no-grad", "uncaught-exception"),
     ),
     Cause(

@@ -65,7 +65,7 @@ ROWS = (
             Wording(
                 r"No valid stream found in input|no more frames left to decode|[Ii]nvalid data "
                 r"found when processing input|moov atom not found|[Ff]ailed to (?:open|decode) "
-                r"(?:the )?(?:video|audio)",
+                r"(?:the )?(?:video|audio)|DECORDError|[Ff]ailed to measure duration",
                 "ValueError: No valid stream found in input file. Is -1 of the desired media type?",
                 "A video or audio file is cut off, a Git LFS pointer, of a codec that this "
                 "decoder lacks, or has fewer frames than its header says.",

@@ -23,6 +23,7 @@ ROWS = (
             r"CUBLAS_STATUS_ALLOC_FAILED",
             r"Failed to CUDA calloc async",
             r"MPS backend out of memory",
+            r"PhysX error:[^\n]{0,60}fail(?:ed)? to allocate|ERROR_OUT_OF_DEVICE_MEMORY",
         ),
         examples=(
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.95 GiB. GPU 0 has a "
@@ -41,6 +42,7 @@ ROWS = (
             "CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",
             "Failed to CUDA calloc async 608 bytes",
             "RuntimeError: MPS backend out of memory (MPS allocated: 17.06 GB)",
+            "PhysX error: PxgCudaDeviceMemoryAllocator fail to allocate memory 339738624 bytes!!",
         ),
         why="An allocation on the GPU failed. The numbers of the message distinguish a single "
         "request that no GPU could serve, fragmentation, memory of other processes, and a model "

@@ -151,10 +151,13 @@ ROWS = (
         errors=("RuntimeError",),
         messages=(
             r"Some tensors share memory, this will lead to duplicate",
+            r"trying to save a non contiguous tensor",
             r"weights trying to be saved contained shared tensors",
         ),
         examples=(
             "RuntimeError: Some tensors share memory, this will lead to duplicate memory on disk",
+            "ValueError: You are trying to save a non contiguous tensor: `a.weight` which is not "
+            "allowed.",
             "RuntimeError: The weights trying to be saved contained shared tensors [{'a', 'b'}] "
             "that are mismatching the transformers base configuration.",
         ),

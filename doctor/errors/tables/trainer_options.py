@@ -132,6 +132,7 @@ ROWS = (
     ),
     Cause(
         id="monitored-metric-missing",
+        refines=("missing-key",),
         errors=("MisconfigurationException", "RuntimeError", "KeyError"),
         messages=(
             r"(?:not found|could not find the monitored key) in the returned metrics",
