@@ -24,8 +24,14 @@ from doctor.judge.check import Verdict, fail, note, ok, skip, warn
 ENOUGH, LONG = 5, 40
 """Equal values that are no accident, and values at the level of guessing among ten classes or more
 (ln 10 is above 2; a discriminator at ln 2 is none) that no start of a run explains. Our own."""
-CLASSES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 100, 1000, 32_000, 50_257, 128_256, 151_936)
-"""Numbers of classes, and of tokens in common vocabularies."""
+CLASSES = (
+    2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 100, 1000, 32_000, 50_257, 128_256, 151_936,
+    16, 32, 64, 128, 256, 512, 1024, 2048, 4096,
+)  # fmt: skip
+"""Numbers of classes, of tokens in common vocabularies, and of samples that a contrastive loss
+compares."""
+TWO_SIDES = ("discriminator_loss", "generator_loss")
+"""Curves beside which a loss of ln 2 is the healthy state."""
 GUESSED = 0.003
 """Distance of a level from that of guessing, as a share of it. Our own number."""
 RISEN_RATE, TINY_RATE, HIGH_RATE = 5.0, 1e-7, 5e-3
@@ -56,6 +62,14 @@ REPEATED = (
 )
 
 
+EQUAL_POLICY = (
+    "Print the trainable parameters and the learning rate of a step. Where logps are 0 too, no "
+    "token of an answer is left: prompts fill max_length, or the label mask hides the answers; "
+    "where they are not, model and reference are one object, the adapter is frozen "
+    "(is_trainable=True), or the rate is 0 or far below 1e-7."
+)
+
+
 def progress(log: Log) -> Verdict:
     return each_curve(log, "loss", lambda curve: _progress(log, curve))
 
@@ -70,6 +84,8 @@ def _progress(log: Log, loss: Curve) -> Verdict:
         return replace(_standing(log, loss, values[0]), places=(place_at(loss, places[0]),))
     if len(values) >= ENOUGH and (still := _without_gradients(log, loss, values)):
         return still
+    if len(values) >= ENOUGH and (equal := _equals_reference(log, loss, values)):
+        return equal
     if loss.thinned == 1 and (period := series.repeats(values)):
         repeated = warn(
             f"the losses repeat to the last digit every {period} logged steps, "
@@ -85,7 +101,9 @@ def _progress(log: Log, loss: Curve) -> Verdict:
     level = guesses or _chance(values[0])
     hint, fix = _of_rate(log, loss)
     is_long = len(values) >= LONG and fix != STILL_WARMS_UP
-    make = warn if guesses and guesses == _chance(values[0]) and is_long and values[0] > 2 else note
+    is_guess = bool(guesses) and guesses == _chance(values[0])
+    is_of_two_sides = any(curve.name in TWO_SIDES for curve in log.curves)
+    make = warn if is_guess and is_long and (values[0] > 2 or not is_of_two_sides) else note
     return make(
         f"the loss hardly changes: {values[0]:.4g} at first, {values[-1]:.4g} at last"
         f"{level or '; a training at its floor looks the same'}{hint}",
@@ -104,6 +122,19 @@ def _without_gradients(log: Log, loss: Curve, values: list[float]) -> Verdict | 
     return warn(
         f"the gradient norm is 0 at all {len(norms):,} logged steps, and the loss goes from "
         f"{values[0]:.4g} to {values[-1]:.4g}: nothing is trained"
+    )
+
+
+def _equals_reference(log: Log, loss: Curve, values: list[float]) -> Verdict | None:
+    """A preference loss at ln 2 whose margins are 0: the policy is its reference."""
+    margins = partner(log, loss, "preference_margin")
+    own = values_of(margins)[1:] if margins is not None else []
+    if len(own) < ENOUGH or any(own) or not all(abs(v - math.log(2)) < 1e-3 for v in values):
+        return None
+    return warn(
+        f"the preference loss is ln 2 and its margin 0 at all {loss.points:,} logged steps: the "
+        "policy equals its reference, nothing is trained",
+        fix=EQUAL_POLICY,
     )
 
 

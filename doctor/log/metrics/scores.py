@@ -31,6 +31,7 @@ OF_VALUES = {
     "mean total reward": "episode_reward",
     "episode_reward_mean": "episode_reward",
     "charts/episodic_return": "episode_reward",
+    "rewards/margins": "preference_margin",
     "clip_fraction": "clipped_share",
     "losses/clipfrac": "clipped_share",
     "actor/pg_clipfrac": "clipped_share",
