@@ -96,6 +96,8 @@ ROWS = (
             r"completion|instruction|output|response|question|answer|content|images?|audio|"
             r"labels?|input_ids|source|target|sentence\d?|query|tokens)'",
             r"(?:Column|column) .{1,80} not in the dataset|features\[\"\w{1,40}\"\]",
+            r"didn't find \[.{1,120}\] in \['__key__'|KeyError: '(?:observation|action|episode|"
+            r"next)\.?[\w.]{0,60}'",
         ),
         examples=(
             "KeyError: 'text'",

@@ -95,6 +95,7 @@ ROWS = (
         ),
         wordings=(
             Wording(
+                r"need at least one array to (?:concatenate|stack)|"
                 r"(?:max|min)\(\) (?:iterable )?arg(?:ument)? is (?:an empty sequence|empty)|"
                 r"reduction operation \S{1,40} which has no identity",
                 "ValueError: max() arg is an empty sequence",

@@ -69,11 +69,14 @@ ROWS = (
         messages=(
             r"Label class \d{1,6} exceeds|Possible class labels are",
             r"Class values must be smaller than num_classes",
+            r"num_classes`? \(\d{1,5}\) in [\s\S]{1,120}does not matche?s? the length of",
         ),
         examples=(
             "AssertionError: Label class 3 exceeds nc=3 in data.yaml. Possible class labels are "
             "0-2",
             "RuntimeError: Class values must be smaller than num_classes.",
+            "AssertionError: The `num_classes` (3) in Shared2FCBBoxHead of MMDataParallel does not "
+            "matches the length of `CLASSES` 80) in CocoDataset",
         ),
         wordings=(
             Wording(

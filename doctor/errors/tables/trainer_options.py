@@ -34,6 +34,36 @@ ROWS = (
                 'eval_strategy="no" and load_best_model_at_end=False.',
             ),
             Wording(
+                r"formatting function was provided while `completion_only_loss|formatting_func"
+                r".{0,80}completion_only_loss",
+                "ValueError: A formatting function was provided while `completion_only_loss=True`, "
+                "which is incompatible.",
+                "A formatting function makes one text of prompt and answer, so that nothing tells "
+                "where the answer begins.",
+                "Give columns prompt and completion (or messages) and no formatting_func, or "
+                "completion_only_loss=False, which trains on the prompt as well.",
+            ),
+            Wording(
+                r"no assistant tokens|assistant_only_loss=True[^\n]{0,300}(?:generation|template)",
+                "RuntimeError: You're using `assistant_only_loss=True`, but at least one example has "
+                "no assistant tokens.",
+                "The mask of the answers comes from {% generation %} in the chat template, which "
+                "this one lacks, or max_length cut the answer off.",
+                "Take a template with {% generation %} ... {% endgeneration %} around the answer "
+                "(newer TRL patches those of known models), a longer max_length, or "
+                "completion_only_loss with columns prompt and completion.",
+            ),
+            Wording(
+                r"DataCollatorForCompletionOnlyLM[^\n]{0,120}pack|packing[^\n]{0,80}"
+                r"(?:DataCollatorForCompletionOnlyLM|not compatible|requires? (?:flash|padding))",
+                "ValueError: You passed a DataCollatorForCompletionOnlyLM to the SFTTrainer. This is "
+                "not compatible with the `packing` argument.",
+                "Packed sequences hold several samples, in which this collator finds only one "
+                "answer, or which the attention must keep apart.",
+                "packing=False with that collator, or completion_only_loss=True (columns prompt "
+                "and completion) in newer TRL, which packs with masks and a flash attention.",
+            ),
+            Wording(
                 r"training requires a train_dataset",
                 "ValueError: Trainer: training requires a train_dataset.",
                 "The Trainer got no train_dataset.",
@@ -41,6 +71,7 @@ ROWS = (
             ),
         ),
         why="Settings of the Trainer contradict each other, or need data that it was not given.",
+        refines=("pip-refuses", "settings-refused"),
         sources=("transformers-training-args",),
     ),
     Cause(
