@@ -44,6 +44,10 @@ GOOD = (
     curve("reward", [0.1 + step / 200 for step in range(120)], "rl.log"),
     curve("reward_spread", [0.3] * 120, "rl.log"),
     curve("eval_loss", [1.0 - step / 50 for step in range(20)]),
+    curve("score:eval_f1", [0.5 + step / 100 for step in range(20)]),
+    curve("value_loss", [9.0 - step / 10 for step in range(20)], "rl.log"),
+    curve("explained_variance", [0.1 + step / 40 for step in range(20)], "rl.log"),
+    curve("clipped_share", [0.2] * 20, "rl.log"),
     curve("discriminator_loss", [1.3] * 30),
     curve("generator_loss", [0.9] * 30),
     curve("data_time", [0.01] * 30),
@@ -51,6 +55,11 @@ GOOD = (
 )
 RISING = [0.9 + n / 40 for n in range(50)]
 BAD = {
+    "value-function-fails": (
+        (curve("value_loss", [8e5] * 6), curve("explained_variance", [6e-8] * 6)),
+        Status.WARN,
+    ),
+    "evaluation-stands-still": ((curve("score:eval_f1", [0.4123] * 6),), Status.WARN),
     "discriminator-won": (
         (
             curve("discriminator_loss", [1.3] * 10 + [0.001] * 30),
@@ -151,6 +160,47 @@ def test_what_is_normal_and_what_is_not(curves: tuple[Curve, ...], slugs: set[st
     assert set(problems(with_curves(*curves))) == slugs
 
 
+@pytest.mark.parametrize(
+    ("curves", "status"),
+    [
+        ((curve("value_loss", [5.0, 4.0, INF]),), Status.FAIL),
+        ((curve("value_loss", [5.0] * 10 + [9e9] * 10),), Status.WARN),
+        ((curve("value_loss", [8e5] * 6), curve("explained_variance", [0.6] * 6)), Status.PASS),
+        ((curve("value_loss", [0.5] * 6), curve("explained_variance", [0.0] * 6)), Status.PASS),
+        ((curve("value_loss", [8e5] * 3), curve("explained_variance", [0.0] * 3)), Status.SKIP),
+        ((curve("clipped_share", [0.9] * 6),), Status.WARN),
+        ((curve("clipped_share", [0.2] * 6),), Status.SKIP),
+    ],
+)
+def test_the_value_function(curves: tuple[Curve, ...], status: Status) -> None:
+    assert findings(with_curves(*curves))["value-function-fails"].status is status
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "status"),
+    [
+        ("score:eval_accuracy", [0.0] * 5, Status.WARN),
+        ("score:map50", [0.0] * 4, Status.SKIP),
+        ("score:map50", [0.0, 0.0, 0.0, 0.0, 0.1], Status.PASS),
+        ("score:eval_accuracy", [0.5] * 8, Status.PASS),  # two decimals: a few samples
+        ("score:eval_accuracy", [0.998] * 8, Status.NOTE),  # at its ceiling
+        ("score:val_wer", [1.0] * 6, Status.WARN),
+        ("score:val_wer", [0.0] * 6, Status.PASS),
+        ("eval_loss", [1.8734] * 6, Status.WARN),
+        ("eval_loss", [1.9] * 6, Status.PASS),
+    ],
+)
+def test_evaluations_that_stand_still(name: str, values: list[float], status: Status) -> None:
+    assert findings(with_curves(curve(name, values)))["evaluation-stands-still"].status is status
+
+
+def test_overfitting_is_named_where_the_first_evaluation_is_like_the_training() -> None:
+    trained = loss([1.2, 1.1, 1.05, *(1.0 * 0.9**n for n in range(40))])
+    held = curve("eval_loss", [1.04, 1.1, 1.2, 1.4, 1.7, 1.9, 2.0])
+    held = msgspec.structs.replace(held, steps=(3, 8, 14, 20, 26, 32, 38))
+    assert "best evaluation" in (findings(with_curves(trained, held))["evaluation-rises"].fix or "")
+
+
 ONE_DIGIT = [round(2e-5 * (1 - n / 120), 6) for n in range(120)]
 
 
@@ -166,6 +216,18 @@ ONE_DIGIT = [round(2e-5 * (1 - n / 120), 6) for n in range(120)]
         ((curve("data_time", [0.4] * 30),), set()),
         ((loss([10.82] * 79 + [10.83]), curve("learning_rate", [1e-2] * 80)), {"loss-plateau"}),
         ((loss([0.693] * 79 + [0.694]),), set()),  # ln 2: a discriminator
+        ((loss([0.693] * 80), curve("learning_rate", [1e-4] * 80)), {"loss-plateau"}),
+        (
+            (loss([0.693] * 79 + [0.694]), curve("learning_rate", [1e-4] * 80)),
+            {"loss-plateau"},
+        ),
+        ((loss([3.1, 2.9, 3.3, 3.0] * 5),), {"loss-plateau"}),  # each epoch begins anew
+        ((loss([3.1, 2.9, 3.3, 3.0] * 2),), set()),
+        ((loss([3.0, 3.1] * 10),), set()),  # two values: printed with one digit
+        (
+            (loss([0.6931, 0.6932] * 10), curve("preference_margin", [0.0] * 20)),
+            {"loss-plateau"},
+        ),
         ((loss([1.9, 1.95] * 20), curve("grad_norm", [0.0] * 40)), {"loss-plateau"}),
         ((loss(falling(60)), curve("grad_norm", [0.0] * 60)), set()),  # it learns: not reported
     ],

@@ -31,7 +31,7 @@ CLASSES = (
 """Numbers of classes, of tokens in common vocabularies, and of samples that a contrastive loss
 compares."""
 TWO_SIDES = ("discriminator_loss", "generator_loss")
-"""Curves beside which a loss of ln 2 is the healthy state."""
+"""Curves beside which a loss of ln 2 is the healthy state, as it is where one loss stands alone."""
 GUESSED = 0.003
 """Distance of a level from that of guessing, as a share of it. Our own number."""
 RISEN_RATE, TINY_RATE, HIGH_RATE = 5.0, 1e-7, 5e-3
@@ -102,8 +102,7 @@ def _progress(log: Log, loss: Curve) -> Verdict:
     hint, fix = _of_rate(log, loss)
     is_long = len(values) >= LONG and fix != STILL_WARMS_UP
     is_guess = bool(guesses) and guesses == _chance(values[0])
-    is_of_two_sides = any(curve.name in TWO_SIDES for curve in log.curves)
-    make = warn if is_guess and is_long and (values[0] > 2 or not is_of_two_sides) else note
+    make = warn if is_guess and is_long and (values[0] > 2 or _is_of_one_side(log, loss)) else note
     return make(
         f"the loss hardly changes: {values[0]:.4g} at first, {values[-1]:.4g} at last"
         f"{level or '; a training at its floor looks the same'}{hint}",
@@ -123,6 +122,12 @@ def _without_gradients(log: Log, loss: Curve, values: list[float]) -> Verdict | 
         f"the gradient norm is 0 at all {len(norms):,} logged steps, and the loss goes from "
         f"{values[0]:.4g} to {values[-1]:.4g}: nothing is trained"
     )
+
+
+def _is_of_one_side(log: Log, loss: Curve) -> bool:
+    """Whether the log is of a trainer that prints its learning rate, and of no adversarial one."""
+    rate = partner(log, loss, "learning_rate")
+    return rate is not None and not any(curve.name in TWO_SIDES for curve in log.curves)
 
 
 def _equals_reference(log: Log, loss: Curve, values: list[float]) -> Verdict | None:
@@ -219,7 +224,7 @@ def _begins_alike(log: Log, held_out: Curve) -> bool:
     pairs = list(zip(loss.steps, values_of(loss), strict=True)) if loss else []
     before = [value for step, value in pairs if step <= held_out.steps[0]][-AFTER:]
     first = values_of(held_out)[0]
-    return bool(before) and abs(first - median(before)) < ALIKE * first
+    return len(before) == AFTER and abs(first - median(before)) < ALIKE * first
 
 
 def generalizes(log: Log) -> Verdict:

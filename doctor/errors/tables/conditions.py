@@ -62,7 +62,7 @@ ROWS = (
             r"trainable params: 0 \|\|",
             r"(?:[Nn]umber of |[Tt]otal )?[Tt]rainable (?:params|parameters|weights)\s{0,4}[:=]"
             r"\s{0,4}0(?:\.0{1,4})?\s{0,2}(?:M|B|/|%|\(|of\b|,? ?[Aa]ll\b|$)",
-            r"\b0(?:\.0{1,3} ?[MBK])? {1,8}Trainable params",
+            r"\b0(?:\.0{1,3} ?[MBK])? {1,12}Trainable params",
         ),
         examples=(
             "trainable params: 0 || all params: 6,738,415,616 || trainable%: 0.0",

@@ -100,6 +100,7 @@ ROWS = (
             r"next)\.?[\w.]{0,60}'",
         ),
         examples=(
+            "ValueError: didn't find ['y.txt'] in ['__key__', 'x.pyd']",
             "KeyError: 'text'",
             'KeyError: "Column labels not in the dataset. Current columns in the dataset: '
             "['text']\"",

@@ -19,7 +19,6 @@ MOST = r"(?:max|limit|allowed|position|context|block|length|window|\d{3})"
 ROWS = (
     Cause(
         id="sample-over-limit",
-        refines=("settings-refused", "value-over-limit"),
         errors=("ValueError", "RuntimeError", "AssertionError", "NotImplementedError"),
         messages=(
             rf"(?:Error|Exception)\b[^\n]{{0,40}}?\b{LENGTH}\w*'?s?\b[^\n]{{0,120}}?\b{BEYOND}\b"
