@@ -16,6 +16,8 @@ MOST = 3
 """Reasons that a finding names."""
 ABOUT = "about"
 """Group of a condition that names what the failure names: it counts wherever it stands."""
+FROM_THE_LOWEST = ("loss-divergence",)
+"""Checks whose place is before what went wrong."""
 Reason = tuple[Cause, LogEvent]
 
 
@@ -61,7 +63,7 @@ def explained(slug: str, judge: Callable[[Log], Verdict]) -> Callable[[Log], Ver
         verdict = judge(log)
         if verdict.status not in (Status.FAIL, Status.WARN):
             return verdict
-        place = next(iter(verdict.places), None)
+        place = next(iter(verdict.places), None) if slug not in FROM_THE_LOWEST else None
         reasons = reasons_of(
             log, (slug,), place.path if place else "", place.line or 0 if place else 0
         )

@@ -45,6 +45,11 @@ GOOD = (
     curve("reward_spread", [0.3] * 120, "rl.log"),
     curve("eval_loss", [1.0 - step / 50 for step in range(20)]),
     curve("score:eval_f1", [0.5 + step / 100 for step in range(20)]),
+    curve("latent_kl", [3.0 + step / 10 for step in range(30)]),
+    curve("device_memory", [9.0, 11.0, *[12.0] * 28]),
+    curve("samples_left_out", [0.1]),
+    curve("slowest_rank", [3.0, 1.0, 3.0, 2.0]),
+    curve("slowest_by", [1.5, 1.4, 1.5, 1.4]),
     curve("value_loss", [9.0 - step / 10 for step in range(20)], "rl.log"),
     curve("explained_variance", [0.1 + step / 40 for step in range(20)], "rl.log"),
     curve("clipped_share", [0.2] * 20, "rl.log"),
@@ -55,6 +60,13 @@ GOOD = (
 )
 RISING = [0.9 + n / 40 for n in range(50)]
 BAD = {
+    "collapsed": ((curve("latent_kl", [3.0 * 0.5**n for n in range(40)]),), Status.WARN),
+    "memory-grows": ((curve("host_memory", [20.0 + n for n in range(40)]),), Status.WARN),
+    "samples-left-out": ((curve("samples_left_out", [0.98]),), Status.WARN),
+    "rank-slower": (
+        (curve("slowest_rank", [5.0] * 6), curve("slowest_by", [1.9] * 6)),
+        Status.WARN,
+    ),
     "value-function-fails": (
         (curve("value_loss", [8e5] * 6), curve("explained_variance", [6e-8] * 6)),
         Status.WARN,
@@ -199,6 +211,63 @@ def test_overfitting_is_named_where_the_first_evaluation_is_like_the_training() 
     held = curve("eval_loss", [1.04, 1.1, 1.2, 1.4, 1.7, 1.9, 2.0])
     held = msgspec.structs.replace(held, steps=(3, 8, 14, 20, 26, 32, 38))
     assert "best evaluation" in (findings(with_curves(trained, held))["evaluation-rises"].fix or "")
+
+
+ENTROPY = curve("policy_entropy", [1.2 * 0.8**n for n in range(60)])
+
+
+@pytest.mark.parametrize(
+    ("slug", "curves", "status"),
+    [
+        ("collapsed", (ENTROPY, curve("reward", [0.2, 0.21] * 30)), Status.WARN),
+        ("collapsed", (ENTROPY, curve("reward", [n / 60 for n in range(60)])), Status.PASS),
+        ("collapsed", (ENTROPY,), Status.PASS),  # no rewards that could stand still
+        ("collapsed", (curve("codebook_usage", [40.0] * 10 + [1.0] * 30),), Status.WARN),
+        ("collapsed", (curve("codebook_usage", [0.4] * 40),), Status.PASS),
+        ("collapsed", (curve("latent_kl", [0.0001] * 5),), Status.SKIP),
+        ("memory-grows", (curve("device_memory", [9.0 + n for n in range(40)]),), Status.WARN),
+        ("memory-grows", (curve("device_memory", [9.0 + n / 50 for n in range(40)]),), Status.PASS),
+        ("memory-grows", (curve("host_memory", [9.0 * n for n in range(9)]),), Status.SKIP),
+        ("samples-left-out", (curve("samples", [1.0]),), Status.WARN),
+        ("samples-left-out", (curve("samples", [800.0]),), Status.SKIP),
+        ("samples-left-out", (curve("samples_left_out", [0.4]),), Status.PASS),
+        (
+            "rank-slower",
+            (curve("slowest_rank", [5.0] * 6), curve("slowest_by", [1.05] * 6)),
+            Status.PASS,
+        ),
+        (
+            "rank-slower",
+            (curve("slowest_rank", [5.0] * 2), curve("slowest_by", [2.0] * 2)),
+            Status.SKIP,
+        ),
+        ("evaluation-stands-still", (curve("eval_loss", [NAN] * 3),), Status.WARN),
+        ("scaler-collapse", (curve("skipped_steps", [10.0] * 12),), Status.FAIL),
+        ("scaler-collapse", (curve("skipped_steps", [2.0] + [0.0] * 30),), Status.PASS),
+    ],
+)
+def test_what_falls_or_grows(slug: str, curves: tuple[Curve, ...], status: Status) -> None:
+    found = findings(with_curves(*curves))
+    if slug == "scaler-collapse" and status is Status.PASS:
+        assert slug not in problems(with_curves(*curves))
+    else:
+        assert found[slug].status is status
+
+
+def test_a_rate_that_is_spent_early() -> None:
+    rate = curve("learning_rate", [0.1 * 0.9**n for n in range(120)])
+    stands = loss([max(1.2, 2.3 - n / 30) for n in range(120)])
+    falls = loss([2.3 - n / 60 for n in range(120)])
+    assert findings(with_curves(rate, stands))["learning-rate-zero"].status is Status.WARN
+    assert findings(with_curves(rate, falls))["learning-rate-zero"].status is Status.PASS
+
+
+def test_a_policy_that_has_left_its_reference() -> None:
+    reward = curve("reward", [0.4 + n / 100 for n in range(60)])
+    far = curve("policy_kl", [0.001 * 1.2**n for n in range(60)])
+    near = curve("policy_kl", [0.001 * 1.08**n for n in range(60)])
+    assert findings(with_curves(reward, far))["rewards-alike"].status is Status.WARN
+    assert findings(with_curves(reward, near))["rewards-alike"].status is Status.PASS
 
 
 ONE_DIGIT = [round(2e-5 * (1 - n / 120), 6) for n in range(120)]

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from doctor.checks.log.conditions import explained
 from doctor.checks.log.curves import (
     adversaries,
+    collapse,
     critics,
     evaluations,
     learning,
     nonfinite,
     pace,
+    resources,
     rewards,
     shape,
 )
@@ -235,6 +237,8 @@ def _checks() -> Iterator[Check]:
         "that steps once per rank or micro-batch.",
         passes=("it is zero only at the start of a warm-up or at the end",),
         notes=("it is zero in between and rises again",),
+        warns=("it is below a two-hundredth of its highest value in the second half, and the loss "
+            "does not improve",),
         fails=("it stays at zero, or is always zero",),
         fix="Build the scheduler for the number of optimizer steps of the whole run, on all ranks "
         "together.",
@@ -296,6 +300,62 @@ def _checks() -> Iterator[Check]:
         "train fewer epochs, on more or more varied data, or with regularization.",
         sources=("transformers-22934",),
         limits="that the evaluation's data are of the kind that the model will meet.",
+    )
+    yield _check(
+        "LOG100",
+        "collapsed",
+        collapse.holds,
+        title="Latents, codes and policies keep their variety",
+        why="A KL divergence of latents near 0, a codebook with a few codes, or a policy without "
+        "entropy says that a part of the model carries no information any more; the loss itself "
+        "often looks well.",
+        passes=("the values stay above these levels", "rewards rise while the entropy falls"),
+        warns=(
+            "the KL divergence of the latents fell below 0.001",
+            "less than 5 % of the codes are used",
+            "the entropy fell below 0.02 while the rewards did not rise",
+        ),
+        fix=collapse.ANSWERS,
+        sources=("trl-3452",),
+        limits="that what is generated is good.",
+    )
+    yield _check(
+        "LOG101",
+        "memory-grows",
+        resources.memory_holds,
+        title="The memory in use settles",
+        why="Memory that grows from step to step ends the run hours later, wherever the limit is.",
+        passes=("the last third is less than 1.3 times the first, or the rise ends",),
+        warns=("it is 1.3 times the first, and rises as before",),
+        fix=resources.MEMORIES["device_memory"][1],
+        sources=("pytorch-16417",),
+        limits="that the next longer sample fits.",
+    )
+    yield _check(
+        "LOG102",
+        "samples-left-out",
+        resources.samples_left,
+        title="Most samples are trained on",
+        why="A filter that drops nearly all samples, or a set of one or two, was hardly meant so.",
+        passes=("less than 90 % of the samples are left out",),
+        warns=("90 % of them or more are left out", "the training set has one or two samples"),
+        fix=resources.FILTER,
+        sources=("transformers-tokenization",),
+        limits="that the samples are good.",
+    )
+    yield _check(
+        "LOG103",
+        "rank-slower",
+        resources.ranks_keep_pace,
+        title="No rank is slower than the others",
+        why="Every step waits for the slowest rank, so that one GPU with a lowered clock halves the "
+        "throughput of all.",
+        passes=("no rank is 1.3 times slower than the median of the others time after time",),
+        warns=("the same rank is, in 80 % of the lines that have a time for each",),
+        fix=resources.STRAGGLER,
+        commands=("doctor run --only GPU004,GPU006",),
+        sources=("thermal-throttling",),
+        limits="that all are as fast as they could be.",
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import replace
 
 from doctor.checks.log.curves.reading import each_curve, place_at, values_of
@@ -26,6 +28,12 @@ SAME = (
     "(not a copy, an average or a checkpoint from before), that its parameters require gradients "
     "and change (doctor run --only SMK007), and that the learning rate is above 0."
 )
+NOT_FINITE = (
+    "Where the loss of the training is finite, look at the evaluation: samples whose labels are "
+    "all -100 (cut off by max_length, an answer that the mask does not find) or an empty last "
+    "batch are a division by 0; fp16_full_eval overflows where training in bf16 does not. Divide "
+    "by max(tokens, 1), drop such samples, and evaluate in the training's precision."
+)
 NOTHING_RIGHT = (
     "Print some predictions beside their labels before training on. Nothing that is predicted "
     "counts as right: labels are missing or of other names and numbers than the evaluation's, boxes "
@@ -48,6 +56,12 @@ def standing(log: Log) -> Verdict:
 
 def _loss(curve: Curve) -> Verdict:
     values = values_of(curve)
+    if values and not any(map(math.isfinite, values)):
+        found = warn(
+            f"the loss of the evaluation is {curve.values[0]} at all {curve.points:,} evaluations",
+            fix=NOT_FINITE,
+        )
+        return replace(found, places=(place_at(curve, 0),))
     if len(values) < FEWEST:
         return skip(f"{len(values)} evaluations; fewer than {FEWEST} are not judged")
     if len(set(values)) > 1 or not _is_exact(values[0]):
@@ -62,7 +76,7 @@ def _score(curve: Curve) -> Verdict:
     if len(set(values)) > 1:
         return ok(f"{name} changes")
     value = values[0]
-    if name.rpartition("_")[2] in ERROR_RATES:
+    if re.split(r"[\W_]", name)[-1] in ERROR_RATES:
         bad = value in (1.0, 100.0)
         return _stands(curve, name, NOTHING_RIGHT) if bad else ok(f"{name} is {value:g}")
     if value == 0.0:

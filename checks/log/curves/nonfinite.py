@@ -211,7 +211,25 @@ def _longest_run(flags: list[bool]) -> tuple[int, int] | None:
 
 
 def scale_holds(log: Log) -> Verdict:
-    return each_curve(log, "loss_scale", _scale)
+    skipped = each_curve(log, "skipped_steps", _skips)
+    return skipped if skipped.status is Status.FAIL else each_curve(log, "loss_scale", _scale)
+
+
+MOSTLY, ROWS = 0.5, 10
+"""Share of the logged rows, and their number, in which steps were skipped. Our own numbers."""
+
+
+def _skips(skipped: Curve) -> Verdict:
+    """What Megatron prints: how many steps since the row before were skipped."""
+    values = values_of(skipped)
+    with_any = [at for at, value in enumerate(values) if value > 0]
+    if len(with_any) < max(ROWS, MOSTLY * len(values)):
+        return ok(f"steps were skipped in {len(with_any):,} of {len(values):,} logged rows")
+    return fail(
+        f"steps are skipped in {len(with_any):,} of {len(values):,} logged rows: gradients are not "
+        "finite",
+        places=(place_at(skipped, with_any[0]),),
+    )
 
 
 def _scale(scale: Curve) -> Verdict:

@@ -113,7 +113,32 @@ def _reward(log: Log, reward: Curve) -> Verdict:
             fix=" ".join((BACK, *(fix for _, fix in changes)) if changes else (BACK, UNREAD)),
         )
         return replace(told, places=(place_at(reward, at, "the best reward"),))
+    if far := _far_away(log, reward):
+        return far
     return ok(f"the reward went from {values[0]:.4g} to {values[-1]:.4g}")
+
+
+FAR, FARTHER = 5.0, 100.0
+"""KL divergence from the reference per token, and its growth, beyond which a policy writes nothing
+that the reference would: below 1 is usual. Our own numbers."""
+
+
+def _far_away(log: Log, reward: Curve) -> Verdict | None:
+    """A policy that has left its reference, whatever its rewards are."""
+    curve = partner(log, reward, "policy_kl")
+    values = finite_of(curve)[0] if curve else []
+    if curve is None or len(values) < series.FEWEST:
+        return None
+    third = len(values) // 3
+    early, late = median(values[:third]), median(values[-third:])
+    if late < FAR or late < FARTHER * early:
+        return None
+    told = warn(
+        f"the KL divergence from the reference went from {early:.3g} to {late:.3g}: what the "
+        "rewards favour is far from what the model wrote before",
+        fix=COMPANIONS["policy_kl"][3] + " " + UNREAD,
+    )
+    return replace(told, places=(place_at(curve, len(curve.values) - 1),))
 
 
 CUT_OFF = 0.95

@@ -123,7 +123,8 @@ ROWS = (
             r"(?:CUDA|GPU|cuda)[^\n]{0,30}(?:not available|unavailable|not found|not detected)"
             r"[^\n]{0,30}(?:[Uu]sing|[Ff]all(?:ing)? ?back|[Dd]efault(?:ing)?|[Ss]witch(?:ing)?|"
             r"[Rr]unning|[Tt]raining)[^\n]{0,12} (?:the )?(?:CPU|cpu)\b",
-            r"[Ff]alling back to (?:the )?(?:CPU|cpu)\b",
+            r"(?:[Nn]o (?:\w{1,10} )?(?:GPU|CUDA)|(?:CUDA|GPU)s? (?:is |are )?not (?:available|found|"
+            r"detected))[^\n]{0,40}[Ff]all(?:ing|s)? back to (?:the )?(?:CPU|cpu)\b",
             r"not compiled to use GPU|Could not find cuda drivers on your machine, GPU will not be "
             r"used",
         ),

@@ -142,6 +142,10 @@ ROWS = (
     ),
     Cause(
         id="monitored-in-the-wrong-direction",
+        code="LOG069",
+        title="The monitored metric is taken in its direction",
+        role="warning",
+        sources=("transformers-trainer",),
         messages=(
             r"monitor['\"]?[=:] ?['\"]?[\w/-]{0,40}(?:loss|perplexity|ppl|wer|cer|mae|mse|error)\b"
             r"[^\n]{0,160}mode['\"]?[=:] ?['\"]?max\b",
