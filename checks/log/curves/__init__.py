@@ -321,7 +321,7 @@ def _checks() -> Iterator[Check]:
     )
     yield _check(
         "LOG101",
-        "memory-grows",
+        "memory-keeps-growing",
         resources.memory_holds,
         title="The memory in use settles",
         why="Memory that grows from step to step ends the run hours later, wherever the limit is.",

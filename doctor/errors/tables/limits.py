@@ -67,6 +67,92 @@ ROWS = (
         retry="again",
     ),
     Cause(
+        id="object-store-refuses",
+        refines=("message-says-what-to-do",),
+        errors=("ClientError", "EndpointConnectionError", "ReadError"),
+        wordings=(
+            Wording(
+                r"\(SlowDown\)|\(RequestLimitExceeded\)|\(ThrottlingException\)|reduce your request "
+                r"rate|503 Slow ?Down|429 .{0,60}storage\.googleapis",
+                "botocore.exceptions.ClientError: An error occurred (SlowDown) when calling the "
+                "GetObject operation: Please reduce your request rate.",
+                "All ranks and workers ask the bucket at once, more often than one prefix may be "
+                "asked.",
+                "Read fewer, larger objects (shards of 100 MB and more), fewer workers, spread keys "
+                "over prefixes, and retry with growing pauses (retries={'mode': 'adaptive'}); copy "
+                "the data to local disks once before the training.",
+                owner=Owner.ENVIRONMENT,
+            ),
+            Wording(
+                r"RequestTimeTooSkewed|request time and (?:the )?current time is too large|Signature "
+                r"(?:expired|not yet current)",
+                "botocore.exceptions.ClientError: An error occurred (RequestTimeTooSkewed) when "
+                "calling the PutObject operation",
+                "The clock of this node is minutes off, and signed requests are refused.",
+                "Set the clock: chronyc makestep, or timedatectl set-ntp true, on the host (a "
+                "container has its host's clock), and start again.",
+                ("date -u; chronyc tracking",),
+                Owner.MACHINE,
+            ),
+            Wording(
+                r"EndpointConnectionError|Could not connect to the endpoint URL|ConnectTimeoutError|"
+                r"tarfile\.ReadError|download failed: s3://|upload failed: ",
+                "botocore.exceptions.EndpointConnectionError: Could not connect to the endpoint "
+                "URL: \"https://s3.us-east-1.amazonaws.com/b/ckpt\"",
+                "The bucket could not be reached, or the transfer of a shard broke off.",
+                "Try the same path by hand on that node (aws s3 ls). Check region, endpoint "
+                "(AWS_ENDPOINT_URL), proxy and the node's way out; let the loader retry "
+                "(handler=wds.warn_and_continue skips a shard), or copy the data to a local disk "
+                "first. Save checkpoints locally and upload them after.",
+                ("aws s3 ls s3://BUCKET/ --debug 2>&1 | tail -5",),
+                Owner.ENVIRONMENT,
+            ),
+        ),
+        why="The object store of the data or checkpoints did not serve the request.",
+        retry="again",
+    ),
+    Cause(
+        id="answer-not-in-time",
+        errors=("TimeoutError",),
+        messages=(
+            r"asyncio\.(?:exceptions\.)?TimeoutError|concurrent\.futures\.(?:_base\.)?TimeoutError|"
+            r"^(?:\S{1,40} )?TimeoutError\s*$",
+            r"waitForInput: (?:poll for )?socket [^\n]{1,300}(?:timed out|likely a timeout)",
+        ),
+        examples=(
+            "asyncio.exceptions.TimeoutError",
+            "[c10d] waitForInput: socket SocketImpl(fd=60, addr=[::1]:52894, remote=[::1]:51216) "
+            "timed out after 300000ms",
+        ),
+        why="Something that the training asked did not answer within its limit: the server that "
+        "generates, a reward model, a sandbox that runs code, or the group over which weights are "
+        "sent to the sampler.",
+        fix="Read the log of that process first: it is slow, stuck or gone. Both sides must reach "
+        "each other's address and port (for the weights' group of TRL and ms-swift port 51216, "
+        "vllm_server_host as the other node sees it, NCCL_SOCKET_IFNAME the same), and prompts "
+        "must fit its max_model_len. Then a longer timeout, fewer requests at once, and a retry "
+        "for single answers.",
+        retry="again",
+    ),
+    Cause(
+        id="language-resource-missing",
+        refines=("model-not-found", "message-says-what-to-do", "file-missing"),
+        errors=("LookupError", "OSError"),
+        messages=(
+            r"Resource \S{0,12}(?P<nltk>[\w]{3,40})\S{0,12} not found|\[E050\] Can't find model|Can't "
+            r"find model '\w{2}_core",
+        ),
+        examples=(
+            "LookupError: Resource punkt_tab not found. Please use the NLTK Downloader to obtain "
+            "the resource",
+            "OSError: [E050] Can't find model 'en_core_web_sm'.",
+        ),
+        why="NLTK and spaCy bring their models as separate downloads, which this node has not.",
+        fix="python -m nltk.downloader NAME (punkt_tab since NLTK 3.9), python -m spacy download "
+        "NAME; on nodes without a network copy the directory and set NLTK_DATA.",
+        owner=Owner.ENVIRONMENT,
+    ),
+    Cause(
         id="run-ends-at-once",
         messages=(
             r"This run will do zero steps|[Rr]eached the end \(\d+ epochs?\) of our training run",
@@ -183,7 +269,7 @@ ROWS = (
         id="value-over-limit",
         messages=(
             r"(?:Error|Exception)\b[^\n]{0,240}?\b(?:is|are) (?:greater|larger|more|bigger|higher|"
-            r"longer) than (?:the )?(?:max\w*|limit|allowed|available|number of|total|supported|"
+            r"longer|smaller|less|lower|fewer|shorter) than (?:the )?(?:tokenizer\w*|min\w*|required|max\w*|limit|allowed|available|number of|total|supported|"
             r"configured)\b",
             r"(?:Error|Exception)\b[^\n]{0,240}?\b(?:exceeds?|exceeded|exceeding) (?:the )?(?:max\w"
             r"*|limit|allowed|available|number of|capacity|supported|model)\b",
