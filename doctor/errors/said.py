@@ -23,6 +23,24 @@ SAID: tuple[Said, ...] = (
         "python -m pip install {wanted}, and restart.",
     ),
     (
+        "hf-offline network-missing hub-transfer-failed",
+        r"(?P<name>ProxyError|Cannot connect to proxy|Tunnel connection failed)",
+        "A proxy stands between and refuses ({name}): check HTTPS_PROXY, HTTP_PROXY and NO_PROXY of "
+        "this job.",
+    ),
+    (
+        "network-missing hf-offline",
+        r"(?P<name>mlflow|comet|clearml|neptune|swanlab|aim)\.\S{0,60}(?:Exception|Error)",
+        "The tracking server of {name} is not reached from this node: correct its address "
+        "(MLFLOW_TRACKING_URI and the like), or log to files and upload them later.",
+    ),
+    (
+        "file-missing",
+        r"(?P<name>index files for the data|No such file or directory: '\S{1,200}\.(?:idx|bin)')",
+        "Megatron's data is given by its prefix, without .bin and .idx, both of which "
+        "preprocess_data.py writes.",
+    ),
+    (
         "segmentation-fault",
         r"exitcode {0,6}: -(?P<signal>8)\b|(?P<name>Floating point exception|SIGFPE)",
         "A division by 0 of whole numbers in native code. On an H20 it is cuBLAS 12.4.5 or older: "

@@ -68,7 +68,6 @@ ROWS = (
     ),
     Cause(
         id="object-store-refuses",
-        refines=("message-says-what-to-do",),
         errors=("ClientError", "EndpointConnectionError", "ReadError"),
         wordings=(
             Wording(
@@ -95,7 +94,7 @@ ROWS = (
                 Owner.MACHINE,
             ),
             Wording(
-                r"EndpointConnectionError|Could not connect to the endpoint URL|ConnectTimeoutError|"
+                r"EndpointConnectionError|Could not connect to the endpoint URL|botocore\S{1,40}Timeout|"
                 r"tarfile\.ReadError|download failed: s3://|upload failed: ",
                 "botocore.exceptions.EndpointConnectionError: Could not connect to the endpoint "
                 "URL: \"https://s3.us-east-1.amazonaws.com/b/ckpt\"",
@@ -136,7 +135,6 @@ ROWS = (
     ),
     Cause(
         id="language-resource-missing",
-        refines=("model-not-found", "message-says-what-to-do", "file-missing"),
         errors=("LookupError", "OSError"),
         messages=(
             r"Resource \S{0,12}(?P<nltk>[\w]{3,40})\S{0,12} not found|\[E050\] Can't find model|Can't "

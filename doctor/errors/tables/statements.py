@@ -253,6 +253,8 @@ ROWS = (
             r"(?:got|found|received|was|were|has|is|given)\b",
             r"(?:Error|Exception)\b[^\n]{0,240}?\b(?:have|has|of|with) different (?:shape|length|size|"
             r"dtype|device|number|type)s?\b",
+            r"(?:Error|Exception): [^\n]{0,200}?(?:Size\(\[[\d, ]{0,80}\]\)|\([\d, ]{1,60}\)|\b\d{1,12})"
+            r" ?(?:vs\.?|!=|is not equal to|versus) ?(?:torch\.Size\(|\(|\d)",
             r"(?:Error|Exception)\b[^\n]{0,240}?\b(?:do(?:es)?|did) ?n[o']t (?:match|correspond|agree|"
             r"equal|fit)\b|(?:Error|Exception)\b[^\n]{0,240}?\bmismatch(?:ed|es)?\b|(?:Error|Exception)"
             r"\b[^\n]{0,240}?\b(?:must|should|needs? to|has to|have to) be (?:the same|equal|identical)",
@@ -261,6 +263,7 @@ ROWS = (
             "ValueError: Expected 8 rewards, got 4",
             "AssertionError: response mask and advantages have different shapes torch.Size([8, 512])",
             "AssertionError: Results do not correspond to current coco set",
+            "AssertionError: torch.Size([4, 511, 32000]) vs torch.Size([4, 512])",
         ),
         why="The program compares two things that must agree, and the message names both: what it "
         "needs and what it was given.",
@@ -276,7 +279,7 @@ ROWS = (
         messages=(
             r"(?:Error|Exception)\b[^\n]{0,300}?\b(?:environment variable|env(?:\.| )?var(?:iable)?) "
             r"['\"`]?(?P<name>[A-Z][A-Z0-9_]{2,60})",
-            r"(?:Error|Exception)\b[^\n]{0,300}?\b(?:set|export|define) (?:the )?['\"`]?[A-Z][A-Z0-9]{2,20}"
+            r"(?:Error|Exception)\b[^\n]{0,300}?\b(?:set|export|define) (?:the )?['\"`]?[A-Z][A-Z0-9]{1,20}"
             r"_[A-Z0-9_]{1,40}",
         ),
         examples=(

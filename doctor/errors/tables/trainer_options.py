@@ -75,6 +75,29 @@ ROWS = (
         sources=("transformers-training-args",),
     ),
     Cause(
+        id="rewards-of-other-number",
+        refines=("missing-dimension", "differing-sizes", "other-than-expected"),
+        errors=("RuntimeError", "ValueError", "TypeError"),
+        messages=(
+            r"(?:rewards_per_func|_calculate_rewards|output_reward_func)[\s\S]{0,1500}?(?:expanded size|"
+            r"must match|Expected|must be real number|not NoneType)",
+            r"[Ee]xpected \d{1,6} rewards?,? (?:but )?got \d{1,6}|reward function[^\n]{0,80}(?:return|"
+            r"length)[^\n]{0,60}(?:\d{1,6}|None)",
+        ),
+        examples=(
+            "    rewards_per_func[:, i] = torch.tensor(output_reward_func, device=device)\n"
+            "RuntimeError: The expanded size of the tensor (16) must match the existing size (4)",
+            "ValueError: Expected 8 rewards, got 4",
+        ),
+        why="A reward function returned another number of rewards than there are completions: one "
+        "for each prompt, one for all, or None for some.",
+        fix="Return a list with one number (None only where TRL skips that function) for each "
+        "completion, in their order: prompts and columns of the data come repeated once per "
+        "generation, so zip(completions, answers) has the right length. A conversational set gives "
+        "completions as lists of messages: completion[0]['content'].",
+        sources=("trl-grpo-config",),
+    ),
+    Cause(
         id="columns-dropped",
         errors=("ValueError", "IndexError", "TypeError", "KeyError"),
         messages=(
