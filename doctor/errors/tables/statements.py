@@ -260,7 +260,7 @@ ROWS = (
             r"\b[^\n]{0,240}?\b(?:must|should|needs? to|has to|have to) be (?:the same|equal|identical)",
         ),
         examples=(
-            "ValueError: Expected 8 rewards, got 4",
+            "ValueError: Expected 8 rollouts, got 4",
             "AssertionError: response mask and advantages have different shapes torch.Size([8, 512])",
             "AssertionError: Results do not correspond to current coco set",
             "AssertionError: torch.Size([4, 511, 32000]) vs torch.Size([4, 512])",
