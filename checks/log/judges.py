@@ -58,10 +58,7 @@ def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> V
     if failing := _failing(log, flight_recorder):
         return ok(f"no error in {read}; {failing.code} {failing.slug} fails")
     if warned := _warned(log):
-        return ok(f"no error in {read}; {warned.code} {warned.slug} warns")
-    if story.warnings:
-        row = class_of(story.warnings[0])
-        return ok(f"no error in {read}; {row.code} {row.id} warns")
+        return ok(f"no error in {read}; {warned} warns")
     if named := next((each for each in log.events if each.name in BY_ID_OF_NO_CLASS), None):
         return _named_only(named, read)
     summaries = [event for event in story.others if class_of(event).role == "summary"]
@@ -110,9 +107,13 @@ def _failing(log: Log, recorder: FlightRecorder | Unknown | None) -> Check | Non
     return next((c for c in curves.CHECKS if c.judge(log).status is Status.FAIL), None)
 
 
-def _warned(log: Log) -> Check | None:
-    """The check of a curve that warns of a run that no error ended."""
-    return next((c for c in curves.CHECKS if c.judge(log).status is Status.WARN), None)
+def _warned(log: Log) -> str:
+    """The check of a curve, or the class of a line, that warns of a run that no error ended."""
+    for check in curves.CHECKS:
+        if check.judge(log).status is Status.WARN:
+            return f"{check.code} {check.slug}"
+    row = next(map(class_of, story_of(log).warnings), None)
+    return f"{row.code} {row.id}" if row else ""
 
 
 def _extent(log: Log) -> str:

@@ -25,7 +25,8 @@ SAID: tuple[Said, ...] = (
     (
         "hf-offline network-missing hub-transfer-failed",
         r"(?P<name>ProxyError|Cannot connect to proxy|Tunnel connection failed)",
-        "A proxy stands between and refuses ({name}): check HTTPS_PROXY, HTTP_PROXY and NO_PROXY of "
+        "A proxy stands between and refuses ({name}): check HTTPS_PROXY, HTTP_PROXY and "
+        "NO_PROXY of "
         "this job.",
     ),
     (

@@ -225,8 +225,16 @@ ENTROPY = curve("policy_entropy", [1.2 * 0.8**n for n in range(60)])
         ("collapsed", (curve("codebook_usage", [40.0] * 10 + [1.0] * 30),), Status.WARN),
         ("collapsed", (curve("codebook_usage", [0.4] * 40),), Status.PASS),
         ("collapsed", (curve("latent_kl", [0.0001] * 5),), Status.SKIP),
-        ("memory-keeps-growing", (curve("device_memory", [9.0 + n for n in range(40)]),), Status.WARN),
-        ("memory-keeps-growing", (curve("device_memory", [9.0 + n / 50 for n in range(40)]),), Status.PASS),
+        (
+            "memory-keeps-growing",
+            (curve("device_memory", [9.0 + n for n in range(40)]),),
+            Status.WARN,
+        ),
+        (
+            "memory-keeps-growing",
+            (curve("device_memory", [9.0 + n / 50 for n in range(40)]),),
+            Status.PASS,
+        ),
         ("memory-keeps-growing", (curve("host_memory", [9.0 * n for n in range(9)]),), Status.SKIP),
         ("samples-left-out", (curve("samples", [1.0]),), Status.WARN),
         ("samples-left-out", (curve("samples", [800.0]),), Status.SKIP),

@@ -16,7 +16,7 @@ TABLE = """
 |    value_loss           | 8.610e+05   |
 """
 DETECTOR = """
-                 Class     Images  Instances      Box(P          R      mAP50  mAP50-95): 100%|##| 19/19
+                 Class     Images  Instances      Box(P          R     mAP50  mAP50-95): 100%|#| 1/1
                    all       1210          0          0          0       0.25          0
 """
 

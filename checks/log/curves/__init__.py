@@ -37,7 +37,8 @@ def _checks() -> Iterator[Check]:
         "value-function-fails",
         critics.explains,
         title="The value function learns from returns of a usual size",
-        why="A policy gradient needs an estimate of what a state is worth. Returns of thousands give "
+        why="A policy gradient needs an estimate of what a state is worth. Returns of thousands "
+        "give "
         "a value function errors of millions: it explains nothing of them, its gradient takes over "
         "in layers that it shares with the policy, and the policy stays random.",
         passes=("its loss is finite and below 1,000, or it explains a part of the returns",),
@@ -237,8 +238,10 @@ def _checks() -> Iterator[Check]:
         "that steps once per rank or micro-batch.",
         passes=("it is zero only at the start of a warm-up or at the end",),
         notes=("it is zero in between and rises again",),
-        warns=("it is below a two-hundredth of its highest value in the second half, and the loss "
-            "does not improve",),
+        warns=(
+            "it is below a two-hundredth of its highest value in the second half, and the loss "
+            "does not improve",
+        ),
         fails=("it stays at zero, or is always zero",),
         fix="Build the scheduler for the number of optimizer steps of the whole run, on all ranks "
         "together.",
@@ -348,7 +351,8 @@ def _checks() -> Iterator[Check]:
         "rank-slower",
         resources.ranks_keep_pace,
         title="No rank is slower than the others",
-        why="Every step waits for the slowest rank, so that one GPU with a lowered clock halves the "
+        why="Every step waits for the slowest rank, so that one GPU with a lowered clock halves "
+        "the "
         "throughput of all.",
         passes=("no rank is 1.3 times slower than the median of the others time after time",),
         warns=("the same rank is, in 80 % of the lines that have a time for each",),

@@ -1,4 +1,4 @@
-"""The value function of a reinforcement learning: what it explains, and the scale of the rewards."""
+"""The value function of a reinforcement learning, and the scale of its rewards."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ GOOD = 0.9
 """Share, or per cent, from which on a score may stand at its ceiling. Our own number."""
 ERROR_RATES = ("wer", "cer")
 SAME = (
-    "The model gives the same answer to everything, or the weights that are evaluated are not those "
+    "The model gives the same answer to everything, or the weights that are evaluated are not "
+    "those "
     "that are trained. Print some predictions beside their labels: one class for all of them means "
     "a learning rate that is too high or classes that are unequal (class weights, a lower rate, a "
     "warm-up). If predictions differ, check that the model that is evaluated is the trained one "
@@ -36,7 +37,8 @@ NOT_FINITE = (
 )
 NOTHING_RIGHT = (
     "Print some predictions beside their labels before training on. Nothing that is predicted "
-    "counts as right: labels are missing or of other names and numbers than the evaluation's, boxes "
+    "counts as right: labels are missing or of other names and numbers than the evaluation's, "
+    "boxes "
     "are in another format or unit, answers are compared as text with other case, spaces or tags, "
     "or the confidence threshold drops everything. Evaluate a model that is known to be good with "
     "the same code."
@@ -97,5 +99,3 @@ def _stands(curve: Curve, name: str, fix: str) -> Verdict:
 def _is_exact(value: float) -> bool:
     """Whether it has so many decimals that values that differ would be printed differently."""
     return value == value and len(repr(value).partition(".")[2].rstrip("0")) >= DIGITS
-
-

@@ -82,17 +82,8 @@ def _progress(log: Log, loss: Curve) -> Verdict:
         return skip(OF_POLICY)
     if len(values) >= ENOUGH and len(set(values)) == 1:
         return replace(_standing(log, loss, values[0]), places=(place_at(loss, places[0]),))
-    if len(values) >= ENOUGH and (still := _without_gradients(log, loss, values)):
+    if len(values) >= ENOUGH and (still := _untrained(log, loss, values)):
         return still
-    if len(values) >= ENOUGH and (equal := _equals_reference(log, loss, values)):
-        return equal
-    if loss.thinned == 1 and (period := series.repeats(values)):
-        repeated = warn(
-            f"the losses repeat to the last digit every {period} logged steps, "
-            f"{len(values) // period} times: no parameter changes",
-            fix=REPEATED,
-        )
-        return replace(repeated, places=(place_at(loss, places[period]),))
     if few := too_few(loss):
         return few
     if not series.is_flat(values):
@@ -128,6 +119,23 @@ def _is_of_one_side(log: Log, loss: Curve) -> bool:
     """Whether the log is of a trainer that prints its learning rate, and of no adversarial one."""
     rate = partner(log, loss, "learning_rate")
     return rate is not None and not any(curve.name in TWO_SIDES for curve in log.curves)
+
+
+def _untrained(log: Log, loss: Curve, values: list[float]) -> Verdict | None:
+    still = _without_gradients(log, loss, values) or _equals_reference(log, loss, values)
+    return still or _repeated(loss, values)
+
+
+def _repeated(loss: Curve, values: list[float]) -> Verdict | None:
+    period = series.repeats(values) if loss.thinned == 1 else 0
+    if not period:
+        return None
+    found = warn(
+        f"the losses repeat to the last digit every {period} logged steps, "
+        f"{len(values) // period} times: no parameter changes",
+        fix=REPEATED,
+    )
+    return replace(found, places=(place_at(loss, finite_of(loss)[1][period]),))
 
 
 def _equals_reference(log: Log, loss: Curve, values: list[float]) -> Verdict | None:

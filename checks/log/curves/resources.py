@@ -1,4 +1,4 @@
-"""Memory that grows over a run, ranks that are slower than the others, samples that are left out."""
+"""Memory that grows over a run, ranks that are slower than others, samples left out."""
 
 from __future__ import annotations
 
@@ -121,5 +121,3 @@ def _count(curve: Curve) -> Verdict:
         return ok(f"{count:,.0f} samples")
     found = warn(f"the training set has {count:.0f} samples", fix=FILTER)
     return replace(found, places=(place_at(curve, 0),))
-
-

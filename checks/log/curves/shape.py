@@ -148,13 +148,15 @@ def _rate_of(log: Log, loss: Curve) -> str:
 
 
 def rate_positive(log: Log) -> Verdict:
-    return each_curve(log, "learning_rate", lambda curve: _rate(log, curve))
+    return each_curve(
+        log,
+        "learning_rate",
+        lambda curve: _spent(log, curve, values_of(curve)) or _rate(log, curve),
+    )
 
 
 def _rate(log: Log, rate: Curve) -> Verdict:
     values = values_of(rate)
-    if spent := _spent(log, rate, values):
-        return spent
     if any(values) and 0.0 not in values:
         return ok(f"the learning rate is above 0 at {rate.points:,} logged steps")
     if not any(values):

@@ -9,7 +9,9 @@ ROWS = (
     Cause(
         id="compiled-code-stale",
         errors=("RuntimeError",),
-        messages=(r"Failed to create dynamic compiled|[Cc]ompiled cache[^\n]{0,60}(?:stale|corrupt)",),
+        messages=(
+            r"Failed to create dynamic compiled|[Cc]ompiled cache[^\n]{0,60}(?:stale|corrupt)",
+        ),
         examples=("RuntimeError: Unsloth: Failed to create dynamic compiled modules!",),
         why="Unsloth writes patched modules into a directory at its start; several processes wrote "
         "there at once, it may not be written, or its files are of another release.",

@@ -59,7 +59,8 @@ ROWS = (
         code="LOG084",
         title="Parameters are left to train",
         messages=(
-            r"(?<![\w-])(?<![Nn]on )(?:[Nn]umber of |[Tt]otal )?[Tt]rainable (?:params|parameters|weights)\s{0,4}[:=]"
+            r"(?<![\w-])(?<![Nn]on )(?:[Nn]umber of |[Tt]otal )?[Tt]rainable (?:params|"
+            r"parameters|weights)\s{0,4}[:=]"
             r"\s{0,4}0(?:\.0{1,4})?\s{0,2}(?:M|B|/|%|\(|\|\||of\b|,? ?[Aa]ll\b|$)",
             r"\b0(?:\.0{1,3} ?[MBK])? {1,12}Trainable params",
         ),

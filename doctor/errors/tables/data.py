@@ -162,7 +162,8 @@ ROWS = (
         why="A configuration names a class or a field that this program or this release does not "
         "know: its module was not imported, is of another library (mmpretrain in mmdet), or the "
         "configuration is newer.",
-        fix="Import the module that registers it (custom_imports=dict(imports=[...]), the project's "
+        fix="Import the module that registers it (custom_imports=dict(imports=[...]), the "
+        "project's "
         "own package on PYTHONPATH), install the library of its scope, correct the name, or "
         "upgrade the library to the release that the configuration was written with "
         "(python -m pip install -U transformers for fields of config.json).",

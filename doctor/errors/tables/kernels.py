@@ -11,7 +11,8 @@ ROWS = (
         id="more-than-32-bits",
         errors=("RuntimeError",),
         messages=(
-            r"less than INT_MAX|canUse32BitIndexMath|(?:integer out of range|too many elements) for "
+            r"less than INT_MAX|canUse32BitIndexMath|(?:integer out of range|too many "
+            r"elements) for "
             r"(?:32|int)|must be less than 2\*\*31|exceeds (?:the )?(?:int32|INT_MAX|32-bit)",
             r"Triton Error \[CUDA\]: invalid argument",
         ),

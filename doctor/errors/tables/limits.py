@@ -71,19 +71,22 @@ ROWS = (
         errors=("ClientError", "EndpointConnectionError", "ReadError"),
         wordings=(
             Wording(
-                r"\(SlowDown\)|\(RequestLimitExceeded\)|\(ThrottlingException\)|reduce your request "
+                r"\(SlowDown\)|\(RequestLimitExceeded\)|\(ThrottlingException\)|reduce your "
+                r"request "
                 r"rate|503 Slow ?Down|429 .{0,60}storage\.googleapis",
                 "botocore.exceptions.ClientError: An error occurred (SlowDown) when calling the "
                 "GetObject operation: Please reduce your request rate.",
                 "All ranks and workers ask the bucket at once, more often than one prefix may be "
                 "asked.",
-                "Read fewer, larger objects (shards of 100 MB and more), fewer workers, spread keys "
+                "Read fewer, larger objects (shards of 100 MB and more), fewer workers, "
+                "spread keys "
                 "over prefixes, and retry with growing pauses (retries={'mode': 'adaptive'}); copy "
                 "the data to local disks once before the training.",
                 owner=Owner.ENVIRONMENT,
             ),
             Wording(
-                r"RequestTimeTooSkewed|request time and (?:the )?current time is too large|Signature "
+                r"RequestTimeTooSkewed|request time and (?:the )?current time is too large|"
+                r"Signature "
                 r"(?:expired|not yet current)",
                 "botocore.exceptions.ClientError: An error occurred (RequestTimeTooSkewed) when "
                 "calling the PutObject operation",
@@ -94,10 +97,11 @@ ROWS = (
                 Owner.MACHINE,
             ),
             Wording(
-                r"EndpointConnectionError|Could not connect to the endpoint URL|botocore\S{1,40}Timeout|"
+                r"EndpointConnectionError|Could not connect to the endpoint URL|"
+                r"botocore\S{1,40}Timeout|"
                 r"tarfile\.ReadError|download failed: s3://|upload failed: ",
                 "botocore.exceptions.EndpointConnectionError: Could not connect to the endpoint "
-                "URL: \"https://s3.us-east-1.amazonaws.com/b/ckpt\"",
+                'URL: "https://s3.us-east-1.amazonaws.com/b/ckpt"',
                 "The bucket could not be reached, or the transfer of a shard broke off.",
                 "Try the same path by hand on that node (aws s3 ls). Check region, endpoint "
                 "(AWS_ENDPOINT_URL), proxy and the node's way out; let the loader retry "
@@ -137,7 +141,8 @@ ROWS = (
         id="language-resource-missing",
         errors=("LookupError", "OSError"),
         messages=(
-            r"Resource \S{0,12}(?P<nltk>[\w]{3,40})\S{0,12} not found|\[E050\] Can't find model|Can't "
+            r"Resource \S{0,12}(?P<nltk>[\w]{3,40})\S{0,12} not found|\[E050\] Can't find "
+            r"model|Can't "
             r"find model '\w{2}_core",
         ),
         examples=(
@@ -207,7 +212,8 @@ ROWS = (
             r"(?:CUDA|GPU|cuda)[^\n]{0,30}(?:not available|unavailable|not found|not detected)"
             r"[^\n]{0,30}(?:[Uu]sing|[Ff]all(?:ing)? ?back|[Dd]efault(?:ing)?|[Ss]witch(?:ing)?|"
             r"[Rr]unning|[Tt]raining)[^\n]{0,12} (?:the )?(?:CPU|cpu)\b",
-            r"(?:[Nn]o (?:\w{1,10} )?(?:GPU|CUDA)|(?:CUDA|GPU)s? (?:is |are )?not (?:available|found|"
+            r"(?:[Nn]o (?:\w{1,10} )?(?:GPU|CUDA)|(?:CUDA|GPU)s? (?:is |are )?not "
+            r"(?:available|found|"
             r"detected))[^\n]{0,40}[Ff]all(?:ing|s)? back to (?:the )?(?:CPU|cpu)\b",
             r"not compiled to use GPU|Could not find cuda drivers on your machine, GPU will not be "
             r"used",
@@ -228,9 +234,7 @@ ROWS = (
         "a torch or jax built for CUDA (jax[cuda12]), --gpus all for a container.",
         role="warning",
         owner=Owner.ENVIRONMENT,
-        commands=(
-            'python -c "import torch; print(torch.__version__, torch.cuda.is_available())"',
-        ),
+        commands=('python -c "import torch; print(torch.__version__, torch.cuda.is_available())"',),
         sources=("lightning-hardware-agnostic",),
     ),
     Cause(
@@ -242,7 +246,8 @@ ROWS = (
                 "RuntimeError: Version mismatch: The cluster was started with: Ray: 2.40.0 Python: "
                 "3.10.12 This process on node 10.0.0.3 was started with: Ray: 2.44.1",
                 "The head and this process have other versions of Ray or of Python.",
-                "Use one image or environment on all nodes and for the driver: the same Ray and the "
+                "Use one image or environment on all nodes and for the driver: the same Ray "
+                "and the "
                 "same Python to its second number (pip show ray, python --version on each), then "
                 "ray stop --force everywhere and start the head again.",
                 ("ray --version; python --version",),
@@ -254,7 +259,8 @@ ROWS = (
                 "job, please try again later..",
                 "The dashboard's agent of the head is not running: ray[default] is missing, its "
                 "port is taken, or it failed at its start.",
-                "Install ray[default], read dashboard_agent.log and raylet.out of the session, free "
+                "Install ray[default], read dashboard_agent.log and raylet.out of the "
+                "session, free "
                 "its ports (52365, 8265), and start the head again; or run the driver on the head "
                 "without ray job submit.",
                 ("tail -50 /tmp/ray/session_latest/logs/dashboard_agent.log",),
@@ -267,7 +273,8 @@ ROWS = (
         id="value-over-limit",
         messages=(
             r"(?:Error|Exception)\b[^\n]{0,240}?\b(?:is|are) (?:greater|larger|more|bigger|higher|"
-            r"longer|smaller|less|lower|fewer|shorter) than (?:the )?(?:tokenizer\w*|min\w*|required|max\w*|limit|allowed|available|number of|total|supported|"
+            r"longer|smaller|less|lower|fewer|shorter) than (?:the )?(?:tokenizer\w*|min\w*|"
+            r"required|max\w*|limit|allowed|available|number of|total|supported|"
             r"configured)\b",
             r"(?:Error|Exception)\b[^\n]{0,240}?\b(?:exceeds?|exceeded|exceeding) (?:the )?(?:max\w"
             r"*|limit|allowed|available|number of|capacity|supported|model)\b",

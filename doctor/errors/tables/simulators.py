@@ -15,7 +15,8 @@ ROWS = (
             r"GLFWError|DISPLAY environment variable is missing|NoSuchDisplayException|cannot "
             r"connect to (?:X server|display)|Cannot connect to ['\"]?None['\"]?",
             r"Cannot initialize a EGL device display|GPU Foundation is not initialized|"
-            r"vkCreateInstance failed|VkResult: ERROR_(?:INCOMPATIBLE_DRIVER|INITIALIZATION_FAILED)",
+            r"vkCreateInstance failed|VkResult: ERROR_(?:INCOMPATIBLE_DRIVER|"
+            r"INITIALIZATION_FAILED)",
         ),
         examples=(
             "mujoco.FatalError: gladLoadGL error",
@@ -63,7 +64,7 @@ ROWS = (
                 "Install what brings it (gymnasium[mujoco], gymnasium[atari] with ale-py, the "
                 "project itself), import it before gym.make, and name the version that the "
                 "installed release has (-v5 since gymnasium 1.0).",
-                ("python -c \"import gymnasium; print(list(gymnasium.registry)[-20:])\"",),
+                ('python -c "import gymnasium; print(list(gymnasium.registry)[-20:])"',),
             ),
         ),
         why="Environment, algorithm and wrappers do not fit each other.",

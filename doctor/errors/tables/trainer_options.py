@@ -45,7 +45,8 @@ ROWS = (
             ),
             Wording(
                 r"no assistant tokens|assistant_only_loss=True[^\n]{0,300}(?:generation|template)",
-                "RuntimeError: You're using `assistant_only_loss=True`, but at least one example has "
+                "RuntimeError: You're using `assistant_only_loss=True`, but at least one "
+                "example has "
                 "no assistant tokens.",
                 "The mask of the answers comes from {% generation %} in the chat template, which "
                 "this one lacks, or max_length cut the answer off.",
@@ -56,7 +57,8 @@ ROWS = (
             Wording(
                 r"DataCollatorForCompletionOnlyLM[^\n]{0,120}pack|packing[^\n]{0,80}"
                 r"(?:DataCollatorForCompletionOnlyLM|not compatible|requires? (?:flash|padding))",
-                "ValueError: You passed a DataCollatorForCompletionOnlyLM to the SFTTrainer. This is "
+                "ValueError: You passed a DataCollatorForCompletionOnlyLM to the SFTTrainer. "
+                "This is "
                 "not compatible with the `packing` argument.",
                 "Packed sequences hold several samples, in which this collator finds only one "
                 "answer, or which the attention must keep apart.",
@@ -79,9 +81,11 @@ ROWS = (
         refines=("missing-dimension", "differing-sizes", "other-than-expected"),
         errors=("RuntimeError", "ValueError", "TypeError"),
         messages=(
-            r"(?:rewards_per_func|_calculate_rewards|output_reward_func)[\s\S]{0,1500}?(?:expanded size|"
+            r"(?:rewards_per_func|_calculate_rewards|"
+            r"output_reward_func)[\s\S]{0,1500}?(?:expanded size|"
             r"must match|Expected|must be real number|not NoneType)",
-            r"[Ee]xpected \d{1,6} rewards?,? (?:but )?got \d{1,6}|reward function[^\n]{0,80}(?:return|"
+            r"[Ee]xpected \d{1,6} rewards?,? (?:but )?got \d{1,6}|reward "
+            r"function[^\n]{0,80}(?:return|"
             r"length)[^\n]{0,60}(?:\d{1,6}|None)",
         ),
         examples=(

@@ -149,7 +149,8 @@ ROWS = (
         "class numbers.",
         fix="Give it class numbers: logits.argmax(axis=-1) (predictions[0] where a model returns a "
         "tuple), average='macro' for more than two classes, positions with label -100 removed from "
-        "both lists, and equally many of both. A set with one class has no AUC: shuffle or stratify the "
+        "both lists, and equally many of both. A set with one class has no AUC: shuffle or "
+        "stratify the "
         "split. NaN predictions: the training diverged before; read "
         "its loss.",
         sources=("python-exceptions",),

@@ -16,7 +16,8 @@ LEFT_OUT, SAMPLES = "samples_left_out", "samples"
 _UNIT = {"k": 1 / (1 << 20), "m": 1 / 1024, "g": 1.0, "t": 1024.0}
 """In GiB."""
 MEMORY = re.compile(
-    r"(?<![\w/])(?:(?P<host>(?:host|cpu|system|process)?[_ ]?(?:rss|ram)(?:[_ ](?:used|usage|mem))?|"
+    r"(?<![\w/])(?:(?P<host>(?:host|cpu|system|process)?[_ ]?(?:rss|ram)(?:[_ ](?:used|usage|"
+    r"mem))?|"
     r"(?:host|cpu|system)[_ ]mem(?:ory)?(?:[_ ]used)?)|"
     r"(?:(?:max|peak|gpu|cuda|vram|allocated|reserved)[_ ]?){0,2}"
     r"(?:mem(?:ory)?(?:[_ ](?:used|allocated|alloc|reserved))?|vram|gpu_mem))"

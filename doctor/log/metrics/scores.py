@@ -69,9 +69,7 @@ SCORES = re.compile(
     rf"(?<![\w/.@-])((?:{'|'.join(EVALUATION)})[/_ -]{{1,2}}(?:{_METRICS}|{_ALONE})|{_ALONE})"
     rf"{_IS}({_NUMBER}){_END}"
 )
-VALUES = re.compile(
-    rf"(?<![\w/.@-])({'|'.join(map(re.escape, OF_VALUES))}){_IS}({_NUMBER}){_END}"
-)
+VALUES = re.compile(rf"(?<![\w/.@-])({'|'.join(map(re.escape, OF_VALUES))}){_IS}({_NUMBER}){_END}")
 HEADER = re.compile(r"\bclass\s+images\s+instances\s+box\(p\s+r\s+map50")
 """Above a row of Ultralytics' evaluation, whose last two columns are scores."""
 ROW_OF_ALL = re.compile(r"^\s*all\s+\d+\s+\d+\s+((?:[\d.e+-]+\s*){4,8})$")
@@ -102,7 +100,7 @@ def _values(lines: Iterable[str]) -> Iterator[tuple[int, str, float]]:
         is_table = bool(HEADER.search(lower)) or (is_table and not row and "%|" in lower)
         for name, value in values_beside(lower):
             yield number, name, value
-        if "best" in lower or "|" not in lower and not any(word in lower for word in CUES):
+        if "best" in lower or ("|" not in lower and not any(word in lower for word in CUES)):
             continue
         for name, value, percent in SCORES.findall(lower):
             yield number, f"{SCORE}:{name}", float(value) / (100 if percent else 1)
