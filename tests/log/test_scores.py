@@ -79,6 +79,13 @@ def test_what_is_none(text: str) -> None:
         ("Transferred 0/499 items from pretrained weights", "weights-not-loaded"),
         ("EarlyStopping(monitor=val_loss, mode=max)", "monitored-in-the-wrong-direction"),
         ("train: 0 images, 7426 backgrounds, 0 corrupt", "labels-not-found"),
+        (
+            "UserWarning: Using a target size (torch.Size([32])) that is different to the input "
+            "size (torch.Size([32, 1])).",
+            "targets-broadcast",
+        ),
+        ("[INFO] Setting ds_accelerator to cpu (auto detect)", "gpu-not-used"),
+        ("[INFO] Setting ds_accelerator to cuda (auto detect)", ""),
         ("Non-trainable params: 0", ""),
         ("0         Non-trainable params", ""),
         ("Transferred 493/499 items from pretrained weights", ""),

@@ -29,6 +29,10 @@ SAME = (
     "(not a copy, an average or a checkpoint from before), that its parameters require gradients "
     "and change (doctor run --only SMK007), and that the learning rate is above 0."
 )
+CEILING = (
+    "Where the task is not that easy, look for evaluation data among the training data, the answer "
+    "among the inputs, or an evaluation that has one class."
+)
 NOT_FINITE = (
     "Where the loss of the training is finite, look at the evaluation: samples whose labels are "
     "all -100 (cut off by max_length, an answer that the mask does not find) or an empty last "
@@ -84,7 +88,9 @@ def _score(curve: Curve) -> Verdict:
     if value == 0.0:
         return _stands(curve, name, NOTHING_RIGHT)
     if value >= (GOOD if value <= 1 else 100 * GOOD):
-        found = note(f"{name} is {value:g} at all {len(values):,} evaluations: at its ceiling")
+        found = note(
+            f"{name} is {value:g} at all {len(values):,} evaluations: at its ceiling", fix=CEILING
+        )
         return replace(found, places=(place_at(curve, 0),))
     return _stands(curve, name, SAME) if _is_exact(value) else ok(f"{name} is {value:g}")
 

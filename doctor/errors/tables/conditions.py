@@ -78,6 +78,25 @@ ROWS = (
         explains=("loss-plateau", "element0-no-grad", "uncaught-exception"),
     ),
     Cause(
+        id="one-class-predicted",
+        messages=(
+            r"UndefinedMetricWarning: (?:Precision|Recall|F-score)[^\n]{0,60} ill-defined|No "
+            r"positive "
+            r"(?:samples|predictions|class) (?:found |were found |predicted )?in",
+        ),
+        examples=(
+            "UndefinedMetricWarning: Precision is ill-defined and being set to 0.0 in labels with "
+            "no predicted samples.",
+        ),
+        why="No sample is predicted to be of some class.",
+        fix="Count the predictions of each class. Where one class takes all: weights per class or "
+        "a balanced sampler, a lower learning rate, a threshold below 0.5 for a rare class, and a "
+        "split that holds all classes.",
+        role="condition",
+        explains=("evaluation-stands-still",),
+        sources=("fnr-diagnosis",),
+    ),
+    Cause(
         id="bridge-chosen",
         messages=(
             r"Bootstrap : Using (?:\[\d\])?(?:docker\d|br-\w|virbr\d|lo:|veth\w|tun\d|tailscale\d|"

@@ -202,6 +202,24 @@ ROWS = (
         sources=("ultralytics-20595",),
     ),
     Cause(
+        id="targets-broadcast",
+        code="LOG104",
+        title="Predictions and targets have one shape",
+        refines=("extra-dimension",),
+        messages=(r"UserWarning: Using a target size .{1,60} that is different to the input size",),
+        examples=(
+            "UserWarning: Using a target size (torch.Size([32])) that is different to the input "
+            "size (torch.Size([32, 1])). This will likely lead to incorrect results due to "
+            "broadcasting.",
+        ),
+        why="The loss compares every prediction with every target, (n, 1) with (n,), so that the "
+        "best answer is the mean of the targets. The run goes on and learns nothing else.",
+        fix="Give both one shape before the loss: prediction.squeeze(-1), or target.unsqueeze(1) "
+        "(view_as). Train again: what was trained until now predicts the mean.",
+        role="warning",
+        sources=("torch-functional",),
+    ),
+    Cause(
         id="gpu-not-used",
         code="LOG083",
         title="The training uses the GPU that is there",
@@ -215,7 +233,8 @@ ROWS = (
             r"(?:[Nn]o (?:\w{1,10} )?(?:GPU|CUDA)|(?:CUDA|GPU)s? (?:is |are )?not "
             r"(?:available|found|"
             r"detected))[^\n]{0,40}[Ff]all(?:ing|s)? back to (?:the )?(?:CPU|cpu)\b",
-            r"not compiled to use GPU|Could not find cuda drivers on your machine, GPU will not be "
+            r"Setting ds_accelerator to cpu\b|not compiled to use GPU|Could not find cuda "
+            r"drivers on your machine, GPU will not be "
             r"used",
         ),
         examples=(
