@@ -115,7 +115,8 @@ ROWS = (
         messages=(
             r"killed by signal: Bus error",
             r"insufficient shared memory \(shm\)",
-            r"\bSIGBUS\b|exitcode {0,6}: -7\b|return code = -7\b|Bus error \(core dumped\)",
+            r"\bSIGBUS\b|exitcode {0,6}: -7\b|return code = -7\b|Bus error \(core dumped\)|"
+            r"Fatal Python error: Bus error",
             r"unable to (?:open|mmap|allocate|resize) (?:shared memory|file|\d+ "
             r"bytes)(?![^\n]{0,200}Too many open)[^\n]{0,200}(?:/torch_|No space left|Cannot "
             r"allocate)",
