@@ -181,7 +181,8 @@ ROWS = (
             Wording(
                 r"(?:torchrun|accelerate|deepspeed|python3?|nvcc|ninja|llamafactory-cli|axolotl|"
                 r"swift|tune|huggingface-cli|hf|wandb|ray|srun|mpirun|git|conda|module|source|uv|"
-                r"pip3?|cmake)['\x22]?: (?:command )?not found|execve\(\): .{1,200}: No such file|is "
+                r"pip3?|cmake)['\x22]?: (?:command )?not found|execve\(\): .{1,200}: No such "
+                r"file|is "
                 r"not recognized as (?:the name of a cmdlet|an internal or external command)",
                 "bash: accelerate: command not found",
                 "The program is not installed in the environment of this shell or of this node, "
