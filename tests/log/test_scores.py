@@ -86,6 +86,15 @@ def test_what_is_none(text: str) -> None:
         ),
         ("[INFO] Setting ds_accelerator to cpu (auto detect)", "gpu-not-used"),
         ("[INFO] Setting ds_accelerator to cuda (auto detect)", ""),
+        (
+            "EarlyStopping(monitor='val_loss', mode='min'), ModelCheckpoint(monitor='val_acc', "
+            "mode='max')",
+            "",
+        ),
+        (
+            "ModelCheckpoint(monitor='val_acc', mode='max'), Early(monitor='val_loss', mode='min')",
+            "",
+        ),
         ("Non-trainable params: 0", ""),
         ("0         Non-trainable params", ""),
         ("Transferred 493/499 items from pretrained weights", ""),

@@ -174,11 +174,14 @@ ROWS = (
         role="warning",
         sources=("transformers-trainer",),
         messages=(
-            r"monitor['\"]?[=:] ?['\"]?[\w/-]{0,40}(?:loss|perplexity|ppl|wer|cer|mae|mse|error)\b"
-            r"[^\n]{0,160}mode['\"]?[=:] ?['\"]?max\b",
+            r"monitor['\"]?[=:] ?['\"]?(?!neg)[\w/-]{0,40}(?:loss|perplexity|ppl|wer|cer|mae|"
+            r"mse|error)\b"
+            r"(?:(?!mode|monitor)[^\n]){0,160}mode['\"]?[=:] ?['\"]?max\b",
             r"monitor['\"]?[=:] ?['\"]?[\w/-]{0,40}(?:acc|accuracy|f1|auc|auroc|bleu|rouge\w?|map|"
-            r"dice|iou|miou|psnr|ssim|recall|precision)\b[^\n]{0,160}mode['\"]?[=:] ?['\"]?min\b",
-            r"metric_for_best_model['\"]?[=:] ?['\"]?[\w/-]{0,40}loss\b[^\n]{0,400}"
+            r"dice|iou|miou|psnr|ssim|recall|precision)\b(?:(?!mode|monitor)[^\n]){0,160}"
+            r"mode['\"]?[=:] ?['\"]?min\b",
+            r"metric_for_best_model['\"]?[=:] "
+            r"?['\"]?[\w/-]{0,40}loss\b(?:(?!metric_for)[^\n]){0,400}"
             r"greater_is_better['\"]?[=:] ?True",
         ),
         examples=(
