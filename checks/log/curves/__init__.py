@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from doctor.checks.log.conditions import explained
-from doctor.checks.log.curves import (
-    adversaries,
-    collapse,
-    critics,
-    evaluations,
-    learning,
-    nonfinite,
-    pace,
-    resources,
-    rewards,
-    shape,
-)
-from doctor.facts.log import Log
-from doctor.judge.check import Check, Owner, Verdict
+from doctor.checks.log.curves import adversaries, learning, nonfinite, pace, rewards, shape
+from doctor.checks.log.curves.beside import checks_beside
+from doctor.checks.log.curves.declared import curve_check
+from doctor.judge.check import Check
 
 NUMERICS = (
     "Train in bf16 with fp32 weights, clip the gradient norm, lower the learning rate or lengthen "
@@ -26,49 +15,8 @@ NUMERICS = (
 )
 
 
-def _check(code: str, slug: str, judge: Callable[[Log], Verdict], **fields: object) -> Check:
-    judge = explained(slug, judge)
-    return Check(code=code, slug=slug, judge=judge, owner=Owner.JOB, **fields)  # type: ignore[arg-type]
-
-
 def _checks() -> Iterator[Check]:
-    yield _check(
-        "LOG085",
-        "value-function-fails",
-        critics.explains,
-        title="The value function learns from returns of a usual size",
-        why="A policy gradient needs an estimate of what a state is worth. Returns of thousands "
-        "give "
-        "a value function errors of millions: it explains nothing of them, its gradient takes over "
-        "in layers that it shares with the policy, and the policy stays random.",
-        passes=("its loss is finite and below 1,000, or it explains a part of the returns",),
-        warns=(
-            "its loss is above 1,000 and the explained variance at most 0.05",
-            "its loss grew a hundredfold to above 1,000",
-            "60 % of the samples or more are clipped",
-        ),
-        fails=("its loss is NaN or infinite",),
-        fix=critics.SCALE,
-        sources=("stable-baselines3-737", "isaaclab-1999"),
-        limits="that the policy improves.",
-    )
-    yield _check(
-        "LOG086",
-        "evaluation-stands-still",
-        evaluations.standing,
-        title="Evaluations change with the training",
-        why="A loss or a score that is equal in every digit at five evaluations or more says that "
-        "the evaluated weights do not change, that one answer is given to everything, or that no "
-        "answer can be right.",
-        passes=("the evaluations differ",),
-        notes=("a score is at its ceiling",),
-        warns=("all evaluations are equal: a loss or score with three decimals, or a score of 0",),
-        fix=evaluations.SAME,
-        commands=("doctor run --only SMK007",),
-        sources=("fnr-diagnosis",),
-        limits="that the score is measured as it should be.",
-    )
-    yield _check(
+    yield curve_check(
         "LOG087",
         "loss-summed",
         learning.averaged,
@@ -83,7 +31,7 @@ def _checks() -> Iterator[Check]:
         sources=("transformers-37766",),
         limits="that the loss is the right one.",
     )
-    yield _check(
+    yield curve_check(
         "LOG088",
         "discriminator-won",
         adversaries.balanced,
@@ -100,7 +48,7 @@ def _checks() -> Iterator[Check]:
         sources=("torch-dcgan",),
         limits="that what is generated is good.",
     )
-    yield _check(
+    yield curve_check(
         "LOG089",
         "waits-for-data",
         pace.data_arrives,
@@ -118,7 +66,7 @@ def _checks() -> Iterator[Check]:
         sources=("torch-tuning-loading",),
         limits="that the GPU is busy while it computes.",
     )
-    yield _check(
+    yield curve_check(
         "LOG090",
         "loss-zero-gradnorm-nan",
         nonfinite.hidden_nan,
@@ -133,7 +81,7 @@ def _checks() -> Iterator[Check]:
         sources=("transformers-31997", "cbl-root"),
         limits="that the loss was finite between the logged steps.",
     )
-    yield _check(
+    yield curve_check(
         "LOG091",
         "loss-nonfinite",
         nonfinite.finite,
@@ -148,7 +96,7 @@ def _checks() -> Iterator[Check]:
         sources=("ps-P8", "ps-P10", "transformers-23918", "sliders-30"),
         limits="that the loss was finite between the logged steps.",
     )
-    yield _check(
+    yield curve_check(
         "LOG092",
         "gradient-nonfinite",
         nonfinite.stepping,
@@ -166,7 +114,7 @@ def _checks() -> Iterator[Check]:
         sources=("transformers-31997", "ps-P10"),
         limits="that each step was taken.",
     )
-    yield _check(
+    yield curve_check(
         "LOG093",
         "loss-spike",
         shape.no_spikes,
@@ -185,7 +133,7 @@ def _checks() -> Iterator[Check]:
         sources=("zclip", "spam"),
         limits="that there was none between the logged steps.",
     )
-    yield _check(
+    yield curve_check(
         "LOG094",
         "loss-divergence",
         shape.no_divergence,
@@ -203,7 +151,7 @@ def _checks() -> Iterator[Check]:
         sources=("ps-P8",),
         limits="that it falls as fast as it should.",
     )
-    yield _check(
+    yield curve_check(
         "LOG095",
         "loss-plateau",
         learning.progress,
@@ -228,7 +176,7 @@ def _checks() -> Iterator[Check]:
         sources=("fnr-diagnosis",),
         limits="that it generalizes.",
     )
-    yield _check(
+    yield curve_check(
         "LOG096",
         "learning-rate-zero",
         shape.rate_positive,
@@ -248,7 +196,7 @@ def _checks() -> Iterator[Check]:
         sources=("cbl-root",),
         limits="that the schedule is the right one.",
     )
-    yield _check(
+    yield curve_check(
         "LOG097",
         "throughput-falling",
         pace.throughput_holds,
@@ -263,7 +211,7 @@ def _checks() -> Iterator[Check]:
         sources=("thermal-throttling",),
         limits="that it is as high as it could be.",
     )
-    yield _check(
+    yield curve_check(
         "LOG098",
         "rewards-alike",
         rewards.rewards_differ,
@@ -282,7 +230,7 @@ def _checks() -> Iterator[Check]:
         sources=("trl-3452",),
         limits="that the reward function rewards what it should.",
     )
-    yield _check(
+    yield curve_check(
         "LOG099",
         "evaluation-rises",
         learning.generalizes,
@@ -304,63 +252,6 @@ def _checks() -> Iterator[Check]:
         sources=("transformers-22934",),
         limits="that the evaluation's data are of the kind that the model will meet.",
     )
-    yield _check(
-        "LOG100",
-        "collapsed",
-        collapse.holds,
-        title="Latents, codes and policies keep their variety",
-        why="A KL divergence of latents near 0, a codebook with a few codes, or a policy without "
-        "entropy says that a part of the model carries no information any more; the loss itself "
-        "often looks well.",
-        passes=("the values stay above these levels", "rewards rise while the entropy falls"),
-        warns=(
-            "the KL divergence of the latents fell below 0.001",
-            "less than 5 % of the codes are used",
-            "the entropy fell below 0.02 while the rewards did not rise",
-        ),
-        fix=collapse.ANSWERS,
-        sources=("trl-3452",),
-        limits="that what is generated is good.",
-    )
-    yield _check(
-        "LOG101",
-        "memory-keeps-growing",
-        resources.memory_holds,
-        title="The memory in use settles",
-        why="Memory that grows from step to step ends the run hours later, wherever the limit is.",
-        passes=("the last third is less than 1.3 times the first, or the rise ends",),
-        warns=("it is 1.3 times the first, and rises as before",),
-        fix=resources.MEMORIES["device_memory"][1],
-        sources=("pytorch-16417",),
-        limits="that the next longer sample fits.",
-    )
-    yield _check(
-        "LOG102",
-        "samples-left-out",
-        resources.samples_left,
-        title="Most samples are trained on",
-        why="A filter that drops nearly all samples, or a set of one or two, was hardly meant so.",
-        passes=("less than 90 % of the samples are left out",),
-        warns=("90 % of them or more are left out", "the training set has one or two samples"),
-        fix=resources.FILTER,
-        sources=("transformers-tokenization",),
-        limits="that the samples are good.",
-    )
-    yield _check(
-        "LOG103",
-        "rank-slower",
-        resources.ranks_keep_pace,
-        title="No rank is slower than the others",
-        why="Every step waits for the slowest rank, so that one GPU with a lowered clock halves "
-        "the "
-        "throughput of all.",
-        passes=("no rank is 1.3 times slower than the median of the others time after time",),
-        warns=("the same rank is, in 80 % of the lines that have a time for each",),
-        fix=resources.STRAGGLER,
-        commands=("doctor run --only GPU004,GPU006",),
-        sources=("thermal-throttling",),
-        limits="that all are as fast as they could be.",
-    )
 
 
-CHECKS = tuple(_checks())
+CHECKS = tuple(sorted((*_checks(), *checks_beside()), key=lambda check: check.code))
