@@ -6,7 +6,7 @@ from doctor._util.units import shown
 from doctor.checks.data.relations import Meaning, Meanings, verdicts
 from doctor.checks.data.seen import FEW, each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Split
-from doctor.facts.data_rows import Agreement
+from doctor.facts.data_rows import Agreement, Indices
 from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, skip, warn
 from doctor.judge.combine import worst
 
@@ -14,6 +14,8 @@ UNKNOWN, BLANKS = 0.2, 0.5
 """Shares of tokens and of targets from which on it is a warning. Our own numbers."""
 BOXES, OUTSIDE, SIZED = 0.01, 0.05, 0.2
 """Shares of the boxes, of which some may be mistakes of who drew them. Our own numbers."""
+MOSTLY = 0.9
+"""Of the boxes that leave their image. Our own number."""
 LEAST_TURNED = 5
 LEAST_COMPARED = 64
 """Turned images, and rows of features. Our own numbers."""
@@ -60,13 +62,21 @@ def _beyond(agreement: Agreement) -> Verdict | None:
     for each in agreement.indices:
         if each.beyond:
             word = WORDS_OF[each.kind]
+            where = f": {rows(each.rows)}" if each.rows else ""
             text = (
-                f"{word} go to {each.highest:,}, and {each.table} has {each.entries:,} entries, 0 "
-                f"to {each.entries - 1:,}: {rows(each.rows)}"
+                f"{word} go {_range(each)}, and {each.table} has {each.entries:,} entries, 0 "
+                f"to {each.entries - 1:,}{where}"
             )
             fix = ENTRIES_FIXES[each.kind]
             found.append(fail(text, fix=fix) if "model" in each.table else note(text, fix=fix))
     return worst(*found) if found else None
+
+
+def _range(each: Indices) -> str:
+    """ "to 904", "from 1 to 200": where the lowest number is told, it may explain the highest."""
+    if each.kind != "numbers" and each.lowest >= 0:
+        return f"to {each.highest:,}"
+    return f"from {each.lowest:,} to {each.highest:,}"
 
 
 def _targets(agreement: Agreement) -> Verdict | None:
@@ -100,6 +110,10 @@ def _boxes(split: Split) -> Verdict | None:
         return note(share(boxes.turned, boxes.boxes, what), fix=CORNERS)
     if boxes.outside >= OUTSIDE * boxes.boxes:
         what = "boxes leave their image, as corners and as corner or center with a size"
+        if boxes.swapped >= MOSTLY * boxes.outside:
+            what = "boxes leave their image, and fit into it where they are divided by its other side"
+            text = share(boxes.outside, boxes.boxes, what)
+            return observed(text, boxes.boxes, fix=SIDES)
         return observed(share(boxes.outside, boxes.boxes, what), boxes.boxes, fix=INSIDE)
     return None
 
@@ -136,6 +150,14 @@ NUMBERED = (
     "Number the classes or the words once, from train, and give the same mapping to each split: a "
     "split that lacks one numbers those behind it otherwise."
 )
+MOVED = (
+    "Add to the edges of each graph the number of nodes before it, where graphs are joined to a batch: "
+    "edge_index + offset, with offset the sum of the nodes so far, as torch_geometric.data.Batch does."
+)
+TABLE = (
+    "Number from 0 without gaps, by one mapping for all splits, or give the table the highest number "
+    "plus one entries: nn.Embedding(highest + 1, ...)."
+)
 CLASSES = "Number the classes from 0, and give the model num_labels of them."
 BLANK = "Leave the number of the blank to it: number the letters from another one, or set blank=."
 LONGER = "Drop samples whose text is longer than their sound, and look at how lengths are counted."
@@ -148,6 +170,10 @@ CORNERS = (
     "format in which they are stored."
 )
 INSIDE = "Scale the boxes with the image, by the size of the image that they were drawn in."
+SIDES = (
+    "Divide x by the width and y by the height: the shape of an array begins with the height "
+    "(h, w = image.shape[:2]), the size of a PIL image with the width."
+)
 LEAK = "Leave the target's column out of the features."
 FINITE = "Fill or drop what is missing before the batch is made, or give the model a mask of it."
 WORDS = "Tokenize with the tokenizer that was trained on such text."
@@ -157,12 +183,14 @@ WORDS_OF = {
     "classes": "classes",
     "positions": "positions",
     "types": "token_type_ids",
+    "numbers": "numbers",
 }
 ENTRIES_FIXES = {
     "ids": ENTRIES,
     "classes": CLASSES,
     "positions": "Truncate rows to the model's max_position_embeddings, or count positions from 0.",
     "types": "Number the segments from 0, and give the model type_vocab_size of them.",
+    "numbers": TABLE,
 }
 MEANINGS: Meanings = {
     "start twice": Meaning(
@@ -311,6 +339,27 @@ MEANINGS: Meanings = {
         "Number the nodes from 0, as the rows of x.",
         least=0.0,
     ),
+    "end not marked": Meaning(
+        "ends of episodes of several lengths, where the next row does not go on from this one, are not "
+        "marked, as all rows have a flag of 0",
+        "Store terminated of env.step() as the flag, the third value, and not truncated, the fourth: "
+        "the value of a state that failed is not that of the state behind it.",
+        least=0.5,
+    ),
+    "end marked late": Meaning(
+        "ends of episodes are marked on the first row of the next one",
+        "Store the flag that env.step() returns with the state before that step.",
+        least=0.5,
+    ),
+    "edges not moved": Meaning(
+        "graphs behind the first one of their batch have no edge: all edges name the numbers of one "
+        "graph's nodes",
+        MOVED,
+        least=0.5,
+    ),
+    "edges between graphs": Meaning(
+        "graphs have edges to the nodes of another graph of their batch", MOVED, least=0.5
+    ),
     "units differ": Meaning(
         "values in column {0} of {fields} are about {1} times smaller than the others, and spread "
         "alike: two units",
@@ -341,6 +390,19 @@ MEANINGS: Meanings = {
         "Make the weights from the labels in the order of the dataset that the loader reads: "
         "class_weights[labels].",
         single=True,
+    ),
+    "targets no probabilities": Meaning(
+        "targets of a binary cross entropy are not from 0 to 1, but from {0} to {1}",
+        "Give it 0 and 1, or shares between them: a mask of 0 and 255 divided by 255, classes of -1 "
+        "and 1 as 0 and 1; several classes need a cross entropy.",
+        least=0.0,
+    ),
+    "row beyond table": Meaning(
+        "rows of the dataset have a number in {fields} that the model's table lacks, which has {1} "
+        "entries: they go from {2} to {0}",
+        TABLE,
+        least=0.0,
+        broken=True,
     ),
     "files unpaired": Meaning(
         "files of {fields} stand beside a file of another name, whose partner is elsewhere",

@@ -56,6 +56,12 @@ MEANINGS: Meanings = {
         "obs.copy() before env.step().",
         least=0.9,
     ),
+    "target is input": Meaning(
+        "rows have their own input as labels: the decoder learns to copy it",
+        "Tokenize the column of the targets for the labels (text_target=), and the one of the texts for "
+        "input_ids.",
+        least=0.9,
+    ),
     "decoder sees target": Meaning(
         "rows have decoder_input_ids equal to their labels: the decoder copies what it gets",
         "Shift decoder_input_ids to the right behind decoder_start_token_id, or give the model "

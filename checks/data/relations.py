@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from doctor._util.units import listed, shown
 from doctor.checks.data.seen import observed, rows, share
 from doctor.facts.data_rows import Relation, RelationKind
-from doctor.judge.check import Verdict, note
+from doctor.judge.check import Verdict, fail, note
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,8 @@ class Meaning:
     """Share from which on it is a warning, below that it is nothing. Our own numbers."""
     noted: bool = False
     """It may be meant: a note."""
+    broken: bool = False
+    """The training ends at the first such row: a failure."""
     single: bool = False
     """It holds for the whole or not at all, and has no share."""
 
@@ -47,6 +49,8 @@ def _verdict(relation: Relation, meaning: Meaning) -> Verdict:
     where = f": {rows(relation.rows)}" if relation.rows else ""
     if meaning.noted:
         return note(f"{whole}{where}", fix=meaning.fix)
+    if meaning.broken:
+        return fail(f"{whole}{where}", fix=meaning.fix)
     return observed(f"{whole}{where}", relation.whole, fix=meaning.fix)
 
 

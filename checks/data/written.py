@@ -34,7 +34,7 @@ def _whole_classes(split: Split) -> Verdict:
     if maps is None:
         return skip("the batches have no label maps of classes")
     text = f"{maps.values} values in {maps.maps} label maps"
-    return _broken(maps, text) or _borders(maps, text, split)
+    return _broken(maps, text) or _levels(maps) or _borders(maps, text, split)
 
 
 def _broken(maps: LabelMaps, text: str) -> Verdict | None:
@@ -44,6 +44,19 @@ def _broken(maps: LabelMaps, text: str) -> Verdict | None:
     if maps.broken:
         return observed(f"{text} are whole within areas and fractions between them", maps.maps)
     return None
+
+
+def _levels(maps: LabelMaps) -> Verdict | None:
+    if not maps.levels:
+        return None
+    between = "" if maps.levels == 2 else f" and {maps.levels - 2} between them at equal distances"
+    text = (
+        f"{maps.maps} label maps hold 0 and 255{between}: {maps.levels} levels of brightness in place "
+        f"of the classes 0 to {maps.levels - 1}"
+    )
+    if maps.as_stored:
+        return note(f"{text}, if the loop does not turn these bytes into classes", fix=LEVELS)
+    return observed(text, maps.maps, fix=LEVELS)
 
 
 def _borders(maps: LabelMaps, text: str, split: Split) -> Verdict:
@@ -67,6 +80,11 @@ UNDIVIDED = (
     "v2.ToImage() and tv_tensors.Mask, which leave the numbers as they are."
 )
 
+LEVELS = (
+    "Turn brightness into classes where the mask is read: (mask > 127).long() of two classes, "
+    "mask // step of several; for a binary cross entropy, mask.float() / 255."
+)
+
 MAPS = Check(
     code="DAT020",
     slug="label-maps-whole",
@@ -74,10 +92,14 @@ MAPS = Check(
     why="Bilinear resizing or rotation of a mask averages the numbers of two classes at their "
     "border: between 0 and 2 the class 1 appears, and 5 to 254 next to the 255 that is ignored.",
     passes=("fewer than 15 % of the pixels at borders lie between the values on both sides",),
-    notes=("at least 15 % do, of more than 64 values",),
+    notes=(
+        "at least 15 % do, of more than 64 values",
+        "maps of bytes hold 0 and 255 alone",
+    ),
     warns=(
         "in 32 or more label maps at least 15 % do, in 6 or more combinations of values",
         "in 32 or more maps two values stand at borders alone, between those on both sides",
+        "the values of 32 or more maps of whole numbers are 0 and 255, or divide that range evenly",
         "the values of 32 or more maps are 0 to 63 divided by 255, or whole within areas and "
         "fractions between them",
     ),
@@ -162,6 +184,18 @@ MEANINGS: Meanings = {
         "values of {fields} are written with a unit, or without one, unlike the rest",
         "Write all numbers of a column in one unit, and the unit into its name.",
         least=0.01,
+    ),
+    "unit of a group": Meaning(
+        "rows are the group of the second of {fields} whose first one has the median {0}, and {1} in all "
+        "other groups: another unit, as degrees of Fahrenheit among those of Celsius",
+        "Bring the column to one unit, by the group that is named, before it is scaled.",
+        least=0.01,
+    ),
+    "scale of a group": Meaning(
+        "rows are the group of the second of {fields} whose first one has the median {0}, and about {1} "
+        "in all other groups, with a spread that differs as much: another unit, or another kind",
+        "Look at the unit of these rows, and bring the column to one before it is scaled.",
+        noted=True,
     ),
     "dates mixed": Meaning(
         "values of {fields} are dates in another order than the rest",

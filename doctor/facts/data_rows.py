@@ -54,7 +54,9 @@ RelationKind = Literal[
     "weights inverted", "weights of other rows", "positive weight inverted",
     "columns reordered", "eval of one class", "units differ", "edge beyond",
     "points not swapped", "parts share nodes",
-    "boxes in a corner",
+    "boxes in a corner", "unit of a group", "scale of a group",
+    "edges not moved", "edges between graphs", 
+    "target is input", "end not marked", "end marked late", "targets no probabilities", "row beyond table",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 
@@ -75,13 +77,14 @@ class Relation(Section, frozen=True, kw_only=True):
 class Indices(Section, frozen=True, kw_only=True):
     """Whole numbers, and the table that they index."""
 
-    kind: Literal["ids", "classes", "positions", "types"]
+    kind: Literal["ids", "classes", "positions", "types", "numbers"]
     entries: int
     table: str
     """Whose it is: "the model's embedding"."""
     highest: int
+    lowest: int = 0
     beyond: int = 0
-    """Rows with a number that it does not have."""
+    """Rows, or numbers of a step, that it does not have."""
     rows: tuple[int, ...] = ()
 
 
@@ -137,6 +140,8 @@ class Boxes(Section, frozen=True, kw_only=True):
     """Boxes that are no two corners in this order."""
     outside: int = 0
     """Boxes that leave the image, however they are read."""
+    swapped: int = 0
+    """Of those, shares of the image that lie within it where width and height are exchanged."""
 
 
 class Seeds(Section, frozen=True, kw_only=True):
@@ -228,6 +233,11 @@ class LabelMaps(Section, frozen=True, kw_only=True):
     """Different combinations of such a pixel's value and its neighbours'."""
     unit_steps: int = 0
     """Places where two areas meet whose values differ by 1."""
+    levels: int = 0
+    """Values that divide 0 to 255 evenly, both among them: 0 and 255, or 0, 85, 170 and 255; 0:
+    others."""
+    as_stored: bool = False
+    """The maps are bytes, as in their files."""
     broken: Literal["", "divided", "interpolated"] = ""
     """What was done to numbers of classes that are fractions: a division by 255, or an average at
     the borders of areas."""

@@ -96,14 +96,11 @@ class Agreement:
     ) -> None:
         """Targets of a CTC loss: rows x positions, padded by negative numbers or by lengths."""
         lengths, inputs = _first(named, LENGTHS), _first(named, INPUT_LENGTHS)
-        if labels.dim() != 2 or labels.is_floating_point():
+        if labels.is_floating_point():
             return
-        if lengths is None and not bool((labels < 0).any()):
-            return  # what pads them is not known
-        for number, row in enumerate(labels):
-            part = row[: int(lengths[number])] if lengths is not None else row[row >= 0]
+        for number, part in enumerate(parts_of(labels, lengths)):
             self.targets += 1
-            self.longer += inputs is not None and len(part) > int(inputs[number])
+            self.longer += inputs is not None and frames_for(part) > int(inputs[number])
             if bool((part == self.blank).any()):
                 self.blanks += 1
                 self.target_rows += [first_row + number] * (len(self.target_rows) < MOST_ROWS)
@@ -184,6 +181,36 @@ class Agreement:
         }
 
 
+def parts_of(labels: torch.Tensor, lengths: Optional[torch.Tensor]) -> List[torch.Tensor]:
+    """The target of each row; none where what pads them, or divides them, is not known."""
+    if lengths is None:
+        padded = labels.dim() == 2 and bool((labels < 0).any())
+        return [row[row >= 0] for row in labels] if padded else []
+    each = [int(length) for length in lengths]
+    if labels.dim() == 1 and sum(each) == len(labels):
+        return list(labels.split(each))
+    return [row[:length] for row, length in zip(labels, each)] if labels.dim() == 2 else []
+
+
+def frames_for(target: torch.Tensor) -> int:
+    """Steps that a target needs: one for each letter, and a blank between two equal ones."""
+    return len(target) + int((target[1:] == target[:-1]).sum())
+
+
+def of_ctc(calls: List[Dict[str, Any]], blank: Optional[int]) -> Dict[str, Any]:
+    """The same counts from what the losses of some steps got."""
+    targets = [each for call in calls for each in call["targets"]]
+    inputs = [
+        int(n) for call in calls for n in torch.as_tensor(call["input_lengths"]).reshape(-1).tolist()
+    ]
+    blanks = [n for n, each in enumerate(targets) if bool((each == blank).any())]
+    longer = sum(frames_for(each) > length for each, length in zip(targets, inputs))
+    return {
+        "targets": len(targets), "blanks": len(blanks), "longer": longer,
+        "target_rows": blanks[:MOST_ROWS],
+    }  # fmt: skip
+
+
 def is_affine(values: torch.Tensor, target: torch.Tensor) -> bool:
     """Whether the target is a factor of the values, and a difference, in all rows."""
     spread, other = values - values.mean(), target - target.mean()
@@ -247,8 +274,10 @@ def types_of(module: Foreign) -> Any:
 
 def blank_of(criterion: Foreign, module: Foreign) -> Optional[int]:
     """The class that a CTC loss reserves for no letter."""
-    if isinstance(criterion, torch.nn.CTCLoss):
-        return int(criterion.blank)
+    inner = list(module.modules()) if isinstance(module, torch.nn.Module) else []
+    losses = [each for each in (criterion, *inner) if isinstance(each, torch.nn.CTCLoss)]
+    if losses:
+        return int(losses[0].blank)
     if type(module).__name__.endswith("ForCTC"):
         blank = observing.attribute(observing.attribute(module, "config"), "pad_token_id")
         return blank if isinstance(blank, int) else None

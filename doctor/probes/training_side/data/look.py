@@ -18,7 +18,6 @@ from ... import wire
 from ..foreign import Foreign, observing
 from . import (
     files,
-    finite_rows,
     held_tokenizer,
     joined,
     keeper,
@@ -27,10 +26,13 @@ from . import (
     output_classes,
     pace,
     reading,
+    row_values,
     rows,
     shared,
     sounds,
     split_look,
+    stated,
+    step_calls,
     targets,
     two_splits,
     vocabulary,
@@ -80,6 +82,9 @@ class Look:
         """The first ones of each split."""
         self.sending = threading.Lock()
         self.sounds: Optional[sounds.Opened] = None
+        self.losses = stated.of_code(code_of(request))
+        """What is known of the losses: by the source, and once there were steps by these."""
+        self.steps: Optional[step_calls.StepCalls] = None
 
     def run(self) -> None:
         try:
@@ -122,15 +127,15 @@ class Look:
         with wire.stage("compare rows"):
             try:
                 written = written_rows.WrittenRows()
-                finite, pairs = finite_rows.FiniteRows(train), joined.Joined()
-                add = written.add if train.by_row else finite.add
+                values, pairs = row_values.RowValues(train, self.steps), joined.Joined()
+                add = written.add if train.by_row else values.add
 
                 def each(row: Foreign, number: int) -> None:
                     add(row, number)
                     pairs.add(row, number)
 
                 content = rows.read(train, seconds, each)
-                found = written.records(content.complete) + finite.records()
+                found = written.records(content.complete) + values.records()
                 found += observing.attempt(pairs.records, [])
                 note(relations=found)
                 broken = observing.attribute(train.items, "broken")
@@ -175,10 +180,12 @@ class Look:
         note(tokenizer=self.vocabulary.origin)
 
     def _read(self, source: targets.Source) -> None:
-        directory = self.request["tokenizer"]
+        directory, opened = self.request["tokenizer"], self.opened
         look = self.split = split_look.SplitLook(
-            source, self.vocabulary, self.opened.module, directory, self.opened.criterion
+            source, self.vocabulary, opened.module, directory, opened.criterion, self.losses
         )
+        if source.name == "train" and opened.module is not None and opened.loss is not None:
+            look.steps = step_calls.StepCalls(opened.module, opened.loss)
         look.show = int(self.request["show"])
         look.mixing.show = bool(look.show)
         with wire.stage("read %s" % source.name):
@@ -203,6 +210,8 @@ class Look:
         if source.name == "train" and self.request.get("pace"):
             with wire.stage("time the loader"):
                 look.pace = pace.pace(source)
+        self.steps = look.steps or self.steps
+        self.losses = look.losses
         record = look.record()
         self.batches[source.name] = look.batches[: two_splits.MOST_BATCHES]
         with self.sending:

@@ -12,6 +12,7 @@ from typing import Any, Dict, Iterator, Optional
 from ... import wire
 from ..foreign import Foreign, containers, observing
 from ..subject import subjects
+from .graphs import joined_graphs
 from .targets import Source, items_of
 
 FRAME = re.compile(r'File "([^"\n]{1,500})", line (\d{1,7})')
@@ -110,7 +111,10 @@ def _is_a_batch(batch: Foreign) -> bool:
 
 
 def rows_in(batch: Foreign) -> int:
-    """Samples of a batch: the first dimension of its tensors, else 1."""
+    """Samples of a batch: its graphs, the first dimension of its tensors, else 1."""
+    graphs = observing.attempt(lambda: joined_graphs(batch), 0)
+    if graphs:
+        return graphs
     count = subjects.first_dimension(batch)
     if count is None:
         sizes = [each.shape[0] for each in containers.tensors(batch).values() if each.dim()]

@@ -13,6 +13,7 @@ from typing import Any, Dict, Iterator, List, Optional
 from ..foreign import Foreign, containers
 from .chats import ANSWERS, PROMPTS, ROLES, messages_of
 from .columns import DECIMAL_COMMA, is_blank
+from .group_units import GroupUnits
 from .relations import Relations, relation
 from .row_texts import texts_of
 from .templates import MARKERS
@@ -50,6 +51,7 @@ class WrittenRows:
         self._ends: List[int] = []
         """Rows whose prompt ends with the answer."""
         self._paired = 0
+        self._groups = GroupUnits()
         self._ended: Counter[str] = Counter()
         self._classes: Dict[str, Counter[str]] = {}
         self._forms: Dict[str, Dict[str, List[int]]] = {}
@@ -71,6 +73,7 @@ class WrittenRows:
             self._relations.count("entities in text", escaped, number)
         repeated = sum(isinstance(value, str) and value == name for name, value in row.items())
         self._relations.count("header in rows", repeated > 1, number)
+        self._groups.add(row, number)
         for name, value in row.items():
             if isinstance(value, str) and len(value) <= LONG:
                 self._add_form(str(name), value.strip(), number)
@@ -178,7 +181,7 @@ class WrittenRows:
                 found.append(relation("one class", sum(counts.values()), self.rows, (name,)))
         for name, forms in self._forms.items():
             found += mixed(name, forms)
-        return found
+        return found + self._groups.records()
 
 
 def prompt_of(row: Foreign) -> str:
