@@ -351,6 +351,24 @@ MEANINGS: Meanings = {
         "Store the flag that env.step() returns with the state before that step.",
         least=0.5,
     ),
+    "merge multiplies": Meaning(
+        "the left join in {first} by {others} makes {2} rows of {0}: keys have several rows on both "
+        "sides, so that rows are repeated with other values",
+        "Bring the right table to one row for each key before (drop_duplicates(key), or groupby(key)"
+        ".last()), and let pandas check it: merge(..., validate='m:1').",
+        single=True,
+    ),
+    "merge without partners": Meaning(
+        "the join in {first} by {others} finds a partner for {2} of {0} rows",
+        "Bring the keys of both tables to one form: numbers or texts, leading zeros, case and space.",
+        single=True,
+    ),
+    "columns beside others": Meaning(
+        "concat in {first} lays tables of {0} rows side by side and makes {2} rows: their row numbers "
+        "differ, so that values move to other rows or are missing",
+        "Number the rows of both tables alike before: reset_index(drop=True).",
+        single=True,
+    ),
     "edges not moved": Meaning(
         "graphs behind the first one of their batch have no edge: all edges name the numbers of one "
         "graph's nodes",

@@ -186,14 +186,14 @@ MEANINGS: Meanings = {
         least=0.01,
     ),
     "unit of a group": Meaning(
-        "rows are the group of the second of {fields} whose first one has the median {0}, and {1} in all "
-        "other groups: another unit, as degrees of Fahrenheit among those of Celsius",
+        "rows, one group by {second}, have a median {first} of {0}, and all other groups one of about "
+        "{1}: another unit, as degrees of Fahrenheit among those of Celsius",
         "Bring the column to one unit, by the group that is named, before it is scaled.",
         least=0.01,
     ),
     "scale of a group": Meaning(
-        "rows are the group of the second of {fields} whose first one has the median {0}, and about {1} "
-        "in all other groups, with a spread that differs as much: another unit, or another kind",
+        "rows, one group by {second}, have a median {first} of {0}, and all other groups one of about "
+        "{1}, with a spread that differs as much: another unit, or another kind",
         "Look at the unit of these rows, and bring the column to one before it is scaled.",
         noted=True,
     ),

@@ -55,6 +55,7 @@ RelationKind = Literal[
     "columns reordered", "eval of one class", "units differ", "edge beyond",
     "points not swapped", "parts share nodes",
     "boxes in a corner", "unit of a group", "scale of a group",
+    "merge multiplies", "merge without partners", "columns beside others",
     "edges not moved", "edges between graphs", 
     "target is input", "end not marked", "end marked late", "targets no probabilities", "row beyond table",
 ]  # fmt: skip

@@ -21,6 +21,7 @@ from . import (
     held_tokenizer,
     joined,
     keeper,
+    merges,
     numbering,
     offsets,
     output_classes,
@@ -85,6 +86,7 @@ class Look:
         self.losses = stated.of_code(code_of(request))
         """What is known of the losses: by the source, and once there were steps by these."""
         self.steps: Optional[step_calls.StepCalls] = None
+        self.merges: Optional[merges.Merges] = None
 
     def run(self) -> None:
         try:
@@ -110,9 +112,12 @@ class Look:
         if self.request["kind"] == "file":
             opened = targets.Opened(files.open_path(self.request["path"]))
         else:
-            opened = targets.call(self.request)
+            opened = targets.call(self.request, self._watch_merges)
         directory = self.request.get("model")
         return targets.with_model(opened, directory) if directory else opened
+
+    def _watch_merges(self) -> None:
+        self.merges = merges.watch()
 
     def _compare(self, sources: List[targets.Source]) -> None:
         """Equal rows, and files."""
@@ -137,6 +142,8 @@ class Look:
                 content = rows.read(train, seconds, each)
                 found = written.records(content.complete) + values.records()
                 found += observing.attempt(pairs.records, [])
+                if self.merges is not None:
+                    found += self.merges.records(sources)
                 note(relations=found)
                 broken = observing.attribute(train.items, "broken")
                 note(repeats=rows.repeats(content), broken=named(broken) if broken else None)

@@ -51,11 +51,13 @@ class Opened(NamedTuple):
     """A loss that is a module, as torch.nn.CTCLoss."""
 
 
-def call(request: Dict[str, Any]) -> Opened:
-    """What the factory FILE.py:name returns. Raises NotData, NotAFactory and its own errors."""
+def call(request: Dict[str, Any], loaded: Callable[[], None] = lambda: None) -> Opened:
+    """What the factory FILE.py:name returns; `loaded` is called before it is. Raises NotData,
+    NotAFactory and its own errors."""
     arguments = list(request.get("arguments") or ())
     with wire.stage("load the code"):
         factory = own_model.load(request["file"], request["name"], os.curdir, arguments)
+    loaded()
     with wire.stage("call the factory"):
         value = factory()
     with wire.stage("make the loaders"):
