@@ -111,7 +111,9 @@ def _boxes(split: Split) -> Verdict | None:
     if boxes.outside >= OUTSIDE * boxes.boxes:
         what = "boxes leave their image, as corners and as corner or center with a size"
         if boxes.swapped >= MOSTLY * boxes.outside:
-            what = "boxes leave their image, and fit into it where they are divided by its other side"
+            what = (
+                "boxes leave their image, and fit into it where they are divided by its other side"
+            )
             text = share(boxes.outside, boxes.boxes, what)
             return observed(text, boxes.boxes, fix=SIDES)
         return observed(share(boxes.outside, boxes.boxes, what), boxes.boxes, fix=INSIDE)
@@ -151,11 +153,14 @@ NUMBERED = (
     "split that lacks one numbers those behind it otherwise."
 )
 MOVED = (
-    "Add to the edges of each graph the number of nodes before it, where graphs are joined to a batch: "
-    "edge_index + offset, with offset the sum of the nodes so far, as torch_geometric.data.Batch does."
+    "Add to the edges of each graph the number of nodes before it, where graphs are joined to a "
+    "batch: "
+    "edge_index + offset, with offset the sum of the nodes so far, as torch_geometric.data.Batch "
+    "does."
 )
 TABLE = (
-    "Number from 0 without gaps, by one mapping for all splits, or give the table the highest number "
+    "Number from 0 without gaps, by one mapping for all splits, or give the table the highest "
+    "number "
     "plus one entries: nn.Embedding(highest + 1, ...)."
 )
 CLASSES = "Number the classes from 0, and give the model num_labels of them."
@@ -340,9 +345,11 @@ MEANINGS: Meanings = {
         least=0.0,
     ),
     "end not marked": Meaning(
-        "ends of episodes of several lengths, where the next row does not go on from this one, are not "
+        "ends of episodes of several lengths, where the next row does not go on from this one, "
+        "are not "
         "marked, as all rows have a flag of 0",
-        "Store terminated of env.step() as the flag, the third value, and not truncated, the fourth: "
+        "Store terminated of env.step() as the flag, the third value, and not truncated, the "
+        "fourth: "
         "the value of a state that failed is not that of the state behind it.",
         least=0.5,
     ),
@@ -351,26 +358,49 @@ MEANINGS: Meanings = {
         "Store the flag that env.step() returns with the state before that step.",
         least=0.5,
     ),
+    "languages exchanged": Meaning(
+        "rows have the two languages of {fields} exchanged",
+        "Exchange the two sides of these rows, or drop them: source and target must keep their "
+        "places.",
+        least=0.02,
+    ),
+    "text not translated": Meaning(
+        "rows have one text on both sides of {fields}",
+        "Drop these rows: their text is not translated.",
+    ),
+    "files in text order": Meaning(
+        "numbered files are read in the order of their names as text ({fields}, ...), and rows are "
+        "pieces of a sequence: 10 comes before 2",
+        "Sort by the number: sorted(paths, key=lambda path: int(re.search(r'\\d+', "
+        "path.stem)[0])), or "
+        "write names with leading zeros.",
+        least=0.0,
+    ),
     "merge multiplies": Meaning(
-        "the left join in {first} by {others} makes {2} rows of {0}: keys have several rows on both "
+        "the left join in {first} by {others} makes {2} rows of {0}: keys have several rows on "
+        "both "
         "sides, so that rows are repeated with other values",
-        "Bring the right table to one row for each key before (drop_duplicates(key), or groupby(key)"
+        "Bring the right table to one row for each key before (drop_duplicates(key), or "
+        "groupby(key)"
         ".last()), and let pandas check it: merge(..., validate='m:1').",
         single=True,
     ),
     "merge without partners": Meaning(
         "the join in {first} by {others} finds a partner for {2} of {0} rows",
-        "Bring the keys of both tables to one form: numbers or texts, leading zeros, case and space.",
+        "Bring the keys of both tables to one form: numbers or texts, leading zeros, case and "
+        "space.",
         single=True,
     ),
     "columns beside others": Meaning(
-        "concat in {first} lays tables of {0} rows side by side and makes {2} rows: their row numbers "
+        "concat in {first} lays tables of {0} rows side by side and makes {2} rows: their row "
+        "numbers "
         "differ, so that values move to other rows or are missing",
         "Number the rows of both tables alike before: reset_index(drop=True).",
         single=True,
     ),
     "edges not moved": Meaning(
-        "graphs behind the first one of their batch have no edge: all edges name the numbers of one "
+        "graphs behind the first one of their batch have no edge: all edges name the numbers of "
+        "one "
         "graph's nodes",
         MOVED,
         least=0.5,
@@ -411,7 +441,8 @@ MEANINGS: Meanings = {
     ),
     "targets no probabilities": Meaning(
         "targets of a binary cross entropy are not from 0 to 1, but from {0} to {1}",
-        "Give it 0 and 1, or shares between them: a mask of 0 and 255 divided by 255, classes of -1 "
+        "Give it 0 and 1, or shares between them: a mask of 0 and 255 divided by 255, classes of "
+        "-1 "
         "and 1 as 0 and 1; several classes need a cross entropy.",
         least=0.0,
     ),

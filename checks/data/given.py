@@ -56,9 +56,16 @@ MEANINGS: Meanings = {
         "obs.copy() before env.step().",
         least=0.9,
     ),
+    "links in graph": Meaning(
+        "links that are to be predicted are edges of the graph that the model gets",
+        "Give the model the edges of train alone: the links of the evaluation, in both "
+        "directions, are "
+        "left out of edge_index (RandomLinkSplit of torch_geometric does it).",
+    ),
     "target is input": Meaning(
         "rows have their own input as labels: the decoder learns to copy it",
-        "Tokenize the column of the targets for the labels (text_target=), and the one of the texts for "
+        "Tokenize the column of the targets for the labels (text_target=), and the one of the "
+        "texts for "
         "input_ids.",
         least=0.9,
     ),

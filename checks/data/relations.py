@@ -13,7 +13,8 @@ from doctor.judge.check import Verdict, fail, note
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The sentence of a relation, with {fields}, or {first}, {second} and {others} of them, and {0},
+    """The sentence of a relation, with {fields}, or {first}, {second} and {others} of them, and
+    {0},
     {1} for its numbers."""
 
     text: str

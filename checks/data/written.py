@@ -51,7 +51,8 @@ def _levels(maps: LabelMaps) -> Verdict | None:
         return None
     between = "" if maps.levels == 2 else f" and {maps.levels - 2} between them at equal distances"
     text = (
-        f"{maps.maps} label maps hold 0 and 255{between}: {maps.levels} levels of brightness in place "
+        f"{maps.maps} label maps hold 0 and 255{between}: {maps.levels} levels of brightness in "
+        f"place "
         f"of the classes 0 to {maps.levels - 1}"
     )
     if maps.as_stored:
@@ -116,6 +117,11 @@ def well_written(data: Data) -> Verdict:
     return worst(each_split(data, _well_written), *verdicts(data.relations, MEANINGS))
 
 
+SPANS = (
+    "Give start and end in letters of the text as it is stored (text[start:end]), and look at "
+    "where both "
+    "were shifted: by cleaning, by bytes, or by an end that is included."
+)
 MEANINGS: Meanings = {
     "prompt begins answer": Meaning(
         "answers begin with their whole prompt",
@@ -186,16 +192,38 @@ MEANINGS: Meanings = {
         least=0.01,
     ),
     "unit of a group": Meaning(
-        "rows, one group by {second}, have a median {first} of {0}, and all other groups one of about "
+        "rows, one group by {second}, have a median {first} of {0}, and all other groups one of "
+        "about "
         "{1}: another unit, as degrees of Fahrenheit among those of Celsius",
         "Bring the column to one unit, by the group that is named, before it is scaled.",
         least=0.01,
     ),
     "scale of a group": Meaning(
-        "rows, one group by {second}, have a median {first} of {0}, and all other groups one of about "
+        "rows, one group by {second}, have a median {first} of {0}, and all other groups one of "
+        "about "
         "{1}, with a spread that differs as much: another unit, or another kind",
         "Look at the unit of these rows, and bring the column to one before it is scaled.",
         noted=True,
+    ),
+    "answer elsewhere": Meaning(
+        "answers are not in their context at the place that is given",
+        "Count answer_start in letters of the context as it is stored: text that was stripped, "
+        "cleaned "
+        "or decoded since has other places.",
+        least=0.01,
+    ),
+    "span beyond text": Meaning(
+        "rows have a span that ends before it begins, or beyond their text", SPANS, least=0.01
+    ),
+    "span cuts words": Meaning(
+        "rows have a span that begins or ends within a word, or holds another text than it says",
+        SPANS,
+        least=0.2,
+    ),
+    "tags of other tokens": Meaning(
+        "rows have another number of tags than of tokens",
+        "Drop these rows, or tag them again by the same division into tokens.",
+        least=0.0,
     ),
     "dates mixed": Meaning(
         "values of {fields} are dates in another order than the rest",

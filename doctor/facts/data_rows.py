@@ -55,9 +55,13 @@ RelationKind = Literal[
     "columns reordered", "eval of one class", "units differ", "edge beyond",
     "points not swapped", "parts share nodes",
     "boxes in a corner", "unit of a group", "scale of a group",
+    "answer elsewhere", "span beyond text", "span cuts words", "tags of other tokens",
+    "languages exchanged", "text not translated",
+    "files in text order", "links in graph",
     "merge multiplies", "merge without partners", "columns beside others",
     "edges not moved", "edges between graphs", 
-    "target is input", "end not marked", "end marked late", "targets no probabilities", "row beyond table",
+    "target is input", "end not marked", "end marked late",
+    "targets no probabilities", "row beyond table",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 
@@ -412,6 +416,9 @@ class Rendered(Section, frozen=True, kw_only=True):
     lost: int = 0
     """Chats of which the template leaves the last question or answer out."""
     lost_rows: tuple[int, ...] = ()
+    calls: int = 0
+    """Of the rows, those with a call of a tool and no text, which the template refuses; they are
+    rendered with an empty text."""
 
 
 class Markers(Section, frozen=True, kw_only=True):

@@ -201,7 +201,9 @@ def of_ctc(calls: List[Dict[str, Any]], blank: Optional[int]) -> Dict[str, Any]:
     """The same counts from what the losses of some steps got."""
     targets = [each for call in calls for each in call["targets"]]
     inputs = [
-        int(n) for call in calls for n in torch.as_tensor(call["input_lengths"]).reshape(-1).tolist()
+        int(n)
+        for call in calls
+        for n in torch.as_tensor(call["input_lengths"]).reshape(-1).tolist()
     ]
     blanks = [n for n, each in enumerate(targets) if bool((each == blank).any())]
     longer = sum(frames_for(each) > length for each, length in zip(targets, inputs))

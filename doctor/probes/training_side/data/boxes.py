@@ -46,7 +46,9 @@ def of_samples(source: Source, module: Foreign) -> Optional[Dict[str, Any]]:
         turned += int((at[:, 2:] <= at[:, :2]).any(1).sum())
         out = leaves(at, limit)
         outside += int(out.sum())
-        swapped += int((out & ~leaves(at * found[4], limit)).sum()) if float(limit.max()) <= 1 else 0
+        swapped += (
+            int((out & ~leaves(at * found[4], limit)).sum()) if float(limit.max()) <= 1 else 0
+        )
     if not boxes:
         return None
     return {
@@ -133,7 +135,8 @@ def is_relative(boxes: torch.Tensor, side: float) -> bool:
 
 
 def of_rows(value: torch.Tensor) -> Optional[torch.Tensor]:
-    """The boxes of rows as YOLO has them: class and box, or image, class and box; or box and class."""
+    """The boxes of rows as YOLO has them: class and box, or image, class and box; or box and
+    class."""
     if value.dim() != 3 or value.shape[2] not in (5, 6) or not value.is_floating_point():
         return None
     rows = host(value).float().reshape(-1, value.shape[2])

@@ -1,4 +1,5 @@
-"""Transitions of a reinforcement learner in the order in which they were collected: whether the flag
+"""Transitions of a reinforcement learner in the order in which they were collected: whether the
+flag
 of an episode's end stands where the episodes end."""
 
 from __future__ import annotations
@@ -64,7 +65,6 @@ def steps_of(source: Source) -> Optional[Steps]:
     names = roles_of(containers.tensors(as_batch(dataset[0])))
     if names is None:
         return None
-    state, after, flag = names
     kept: Tuple[List[torch.Tensor], ...] = ([], [], [])
     for number in range(count):
         named = containers.tensors(as_batch(dataset[number]))

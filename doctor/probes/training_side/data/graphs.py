@@ -1,4 +1,5 @@
-"""Graphs: the nodes of train and those of the evaluation, the nodes that edges name, and graphs of a
+"""Graphs: the nodes of train and those of the evaluation, the nodes that edges name, and graphs of
+a
 batch whose edges were joined without moving their numbers."""
 
 from __future__ import annotations
@@ -30,10 +31,29 @@ class Joined(NamedTuple):
     """The graph of each node."""
 
 
-def of_batches(batches: List[Foreign]) -> List[Dict[str, Any]]:
+def of_batches(batches: List[Foreign], *, evaluated: bool = False) -> List[Dict[str, Any]]:
     """Records on the first graph, which a dict or an object like PyG's holds, and on all joined
-    ones."""
-    return [*of_first(batches[0]), *of_joined(batches)] if batches else []
+    ones. `evaluated`: in training, the links of the graph may be the ones that are predicted."""
+    if not batches:
+        return []
+    found = [*of_first(batches[0]), *of_joined(batches)]
+    return [*found, *of_links(batches[0])] if evaluated else found
+
+
+def of_links(graph: Foreign) -> List[Dict[str, Any]]:
+    """Links that are to be predicted, and stand among the edges of the graph that the model
+    gets."""
+    edges, asked = part(graph, "edge_index"), part(graph, "edge_label_index")
+    labels = part(graph, "edge_label")
+    if not is_edges(edges) or not is_edges(asked) or len(edges) != 2 or len(asked) != 2:
+        return []
+    if labels is not None and len(labels) == asked.shape[1]:
+        asked = asked[:, labels > 0]
+    width = 1 + int(max(edges.max(), asked.max())) if asked.numel() else 1
+    known = torch.isin(asked[0] * width + asked[1], edges[0] * width + edges[1])
+    return (
+        [relation("links in graph", int(known.sum()), asked.shape[1])] if bool(known.any()) else []
+    )
 
 
 def of_first(graph: Foreign) -> List[Dict[str, Any]]:

@@ -110,4 +110,3 @@ def spread(values: List[float]) -> float:
 def distance(value: float, medians: List[float]) -> float:
     """From the range of the others."""
     return max(min(medians) - value, value - max(medians), 0.0)
-

@@ -91,7 +91,8 @@ class LabelMaps:
 
 
 def levels(maps: List[torch.Tensor]) -> int:
-    """The different values, where they are 0, 255 and what divides the range between them evenly: the
+    """The different values, where they are 0, 255 and what divides the range between them evenly:
+    the
     brightness by which classes are drawn; else 0."""
     values = torch.unique(torch.cat([torch.unique(each) for each in maps]))
     count = len(values)

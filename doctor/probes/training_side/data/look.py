@@ -17,6 +17,7 @@ from typing import Any, Dict, List, Optional
 from ... import wire
 from ..foreign import Foreign, observing
 from . import (
+    file_order,
     files,
     held_tokenizer,
     joined,
@@ -65,7 +66,7 @@ def main(text: str) -> None:
     os.environ.update(OFFLINE)
     keeper.keep()
     look = Look(request)
-    look.sounds = sounds.Opened()
+    look.sounds, look.numbered = sounds.Opened(), file_order.Numbered()
     look.run()
     sys.stdout.flush()
     os._exit(0)  # threads and workers of the user's code do not hold it
@@ -86,6 +87,7 @@ class Look:
         self.losses = stated.of_code(code_of(request))
         """What is known of the losses: by the source, and once there were steps by these."""
         self.steps: Optional[step_calls.StepCalls] = None
+        self.numbered: Optional[file_order.Numbered] = None
         self.merges: Optional[merges.Merges] = None
 
     def run(self) -> None:
@@ -232,6 +234,8 @@ class Look:
         found = observing.attempt(lambda: weighing.of_target(self.opened, source), [])
         code = code_of(self.request)
         found += observing.attempt(lambda: sounds.of_source(source, self.sounds, code), [])
+        if (numbered := self.numbered) is not None:
+            found += observing.attempt(lambda: file_order.of_source(source, numbered), [])
         return found
 
     def _measure(self, look: split_look.SplitLook) -> None:

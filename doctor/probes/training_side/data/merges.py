@@ -12,7 +12,8 @@ from .targets import Source
 
 MOST, MOST_ROWS = 64, 2_000_000
 LEAST, FEW = 32, 0.01
-"""Rows of a table, and the share of them with a partner below which the keys are of two kinds. Our own
+"""Rows of a table, and the share of them with a partner below which the keys are of two kinds. Our
+own
 numbers."""
 
 

@@ -45,7 +45,6 @@ from . import (
     workers,
 )
 
-
 NOTHING_STATED = stated.Stated()
 
 
@@ -97,11 +96,7 @@ class SplitLook:
 
     def add(self, raw: Foreign) -> None:
         batch = views.of(raw)
-        if self.steps is not None:
-            self._step(raw)
-        self.padding.ignored = self.losses.padding_ignored
-        if self.agreement.blank is None:
-            self.agreement.blank = self.losses.blank
+        self._step(raw)
         tokens = documents.without(documents.tokens_of(batch), self.losses.ignored)
         if self.first is None:
             self.first, self.tokens = raw, tokens
@@ -133,14 +128,18 @@ class SplitLook:
         self.documents += documents.documents(tokens, row, self.vocabulary.pad)
 
     def _step(self, raw: Foreign) -> None:
-        """What a step on the batch shows of the losses counts in place of what the source states."""
+        """What a step on the batch shows of the losses counts in place of what the source
+        states."""
         steps = self.steps
-        assert steps is not None
-        observing.attempt(lambda: steps.add(raw), None)
-        if steps.classified:
+        if steps is not None:
+            observing.attempt(lambda: steps.add(raw), None)
+        if steps is not None and steps.classified:
             self.losses = self.losses._replace(ignored=steps.left_out, padding_ignored=False)
-        if steps.ctc:
+        if steps is not None and steps.ctc:
             self.losses = self.losses._replace(blank=int(steps.ctc[0].get("blank", 0)))
+        self.padding.ignored = self.losses.padding_ignored
+        if self.agreement.blank is None:
+            self.agreement.blank = self.losses.blank
 
     def record(self) -> Dict[str, Any]:
         record = self.reading.record()
@@ -185,7 +184,8 @@ class SplitLook:
         looks += [self.steps.records] if self.steps is not None else []
         looks += [self.in_batch.records]
         looks += [lambda: self.token_places.records(self.documents, self.vocabulary)]
-        looks += [lambda: graphs.of_batches(self.batches)]
+        evaluated = self.source.name == "eval"
+        looks += [lambda: graphs.of_batches(self.batches, evaluated=evaluated)]
         looks += self._rows_again() if self.reading.ended not in ("error", "hang") else []
         counted = record["labels"] or {}
         if self.documents and counted.get("unlabelled") == counted.get("documents"):

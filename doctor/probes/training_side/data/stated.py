@@ -1,4 +1,5 @@
-"""What the source of a target states of its losses: the label that they ignore, and the class that a
+"""What the source of a target states of its losses: the label that they ignore, and the class that
+a
 CTC loss reserves for no letter."""
 
 from __future__ import annotations

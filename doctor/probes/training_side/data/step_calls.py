@@ -30,7 +30,8 @@ IGNORED = -100
 MOST_VALUES = 4_000_000
 """Outputs whose gradient is read."""
 MOST_BATCHES, MOST_WORK, FIRST_WORK = 8, 2e10, 1e12
-"""Steps, and weights times numbers of their batches: of all steps, and of the first one, some seconds
+"""Steps, and weights times numbers of their batches: of all steps, and of the first one, some
+seconds
 and a minute of two cores. Our own numbers."""
 
 
@@ -239,9 +240,7 @@ def merged(one: Optional[Beyond], other: Beyond) -> Beyond:
     return Beyond(one.count + other.count, one.whole + other.whole, low, high, one.bound)
 
 
-def left_out(
-    loss: torch.Tensor, classed: List[Tuple[torch.Tensor, torch.Tensor, int]]
-) -> Set[int]:
+def left_out(loss: torch.Tensor, classed: List[Tuple[torch.Tensor, torch.Tensor, int]]) -> Set[int]:
     """Classes for which no output has a gradient, where others have one: a loss ignores them, by
     ignore_index, a mask or a weight of 0."""
     calls = [each for each in classed if each[0].requires_grad]

@@ -10,11 +10,12 @@ import re
 from collections import Counter
 from typing import Any, Dict, Iterator, List, Optional
 
-from ..foreign import Foreign, containers
+from ..foreign import Foreign, containers, observing
 from .chats import ANSWERS, PROMPTS, ROLES, messages_of
 from .columns import DECIMAL_COMMA, is_blank
 from .group_units import GroupUnits
 from .relations import Relations, relation
+from .row_spans import RowSpans
 from .row_texts import texts_of
 from .templates import MARKERS
 from .views import LABELS
@@ -51,7 +52,7 @@ class WrittenRows:
         self._ends: List[int] = []
         """Rows whose prompt ends with the answer."""
         self._paired = 0
-        self._groups = GroupUnits()
+        self._parts = (GroupUnits(), RowSpans())
         self._ended: Counter[str] = Counter()
         self._classes: Dict[str, Counter[str]] = {}
         self._forms: Dict[str, Dict[str, List[int]]] = {}
@@ -73,7 +74,8 @@ class WrittenRows:
             self._relations.count("entities in text", escaped, number)
         repeated = sum(isinstance(value, str) and value == name for name, value in row.items())
         self._relations.count("header in rows", repeated > 1, number)
-        self._groups.add(row, number)
+        for part in self._parts:
+            observing.attempt(lambda: part.add(row, number), None)  # noqa: B023 - called at once
         for name, value in row.items():
             if isinstance(value, str) and len(value) <= LONG:
                 self._add_form(str(name), value.strip(), number)
@@ -181,7 +183,7 @@ class WrittenRows:
                 found.append(relation("one class", sum(counts.values()), self.rows, (name,)))
         for name, forms in self._forms.items():
             found += mixed(name, forms)
-        return found + self._groups.records()
+        return found + [each for part in self._parts for each in part.records()]
 
 
 def prompt_of(row: Foreign) -> str:
