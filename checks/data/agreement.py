@@ -415,9 +415,9 @@ MEANINGS: Meanings = {
         least=0.01,
     ),
     "sound rates mixed": Meaning(
-        "files of sound have another rate than most ({1} Hz beside {0} Hz), and the source "
-        "of TARGET reads no rate",
-        "Read the rate with each file, and resample it to the one that the features expect "
+        "files of sound have another rate than most ({1} Hz beside {0} Hz), and the source of "
+        "TARGET neither compares nor changes the rate",
+        "Resample each file to the rate that the features expect, from the one that its header has "
         "(torchaudio.functional.resample, librosa.load(sr=)).",
         least=0.01,
     ),

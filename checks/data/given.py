@@ -56,6 +56,13 @@ MEANINGS: Meanings = {
         "obs.copy() before env.step().",
         least=0.9,
     ),
+    "mask predicted": Meaning(
+        "rows predict the token of the mask, which their input has there: labels were copied "
+        "after the "
+        "tokens were masked",
+        "Copy the labels first: labels = input_ids.clone(), and mask input_ids then.",
+        least=0.2,
+    ),
     "links in graph": Meaning(
         "links that are to be predicted are edges of the graph that the model gets",
         "Give the model the edges of train alone: the links of the evaluation, in both "
@@ -85,7 +92,8 @@ def unseen(data: Data) -> Verdict:
 
 def _unseen(split: Split) -> Verdict:
     found = verdicts(split.relations, MEANINGS)
-    visible = _visible(split.labels)
+    known = any(each.kind == "mask predicted" for each in split.relations)
+    visible = None if known else _visible(split.labels)
     if visible is not None:
         found.append(visible)
     if found:

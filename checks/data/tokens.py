@@ -6,7 +6,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checks.data.seen import each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Padding, Split
-from doctor.judge.check import Check, Owner, Verdict, skip, unknown
+from doctor.judge.check import Check, Owner, Verdict, note, skip, unknown
 
 TWICE = 0.5
 """Share of documents that begin with two of them, from which on it is the pipeline. Our number."""
@@ -64,6 +64,8 @@ def _unused(split: Split) -> Verdict:
         return observed(f"{text}: {rows(padding.trained_rows)}", padding.rows, fix=TRAINED)
     if padding.labelled:
         text = share(padding.labelled, padding.rows, "rows train a run of the padding token")
+        if not padding.loss_known:
+            return note(f"{text}, unless the loss ignores it (ignore_index)", fix=TRAINED)
         return observed(text, padding.rows, fix=TRAINED)
     if padding.attended > padding.unmasked:
         text = share(padding.attended, padding.rows, "rows are padded, and their mask includes it")
@@ -100,6 +102,7 @@ UNUSED = Check(
     why="Trained padding dilutes the loss and teaches the model to emit it. Padding that the mask "
     "includes changes what the text's tokens see.",
     passes=("no position that the mask excludes has a label, and the mask excludes padding",),
+    notes=("a run of a number that may be padding has labels, and the target holds no loss",),
     warns=(
         "a position that the mask excludes has a label, in 32 or more rows",
         "rows are padded to several lengths, and their mask is all ones, or an encoder of "

@@ -205,6 +205,13 @@ MEANINGS: Meanings = {
         "Look at the unit of these rows, and bring the column to one before it is scaled.",
         noted=True,
     ),
+    "document repeated": Meaning(
+        "documents occurred before, with other values beside them",
+        "Drop repeated documents by their text alone, whatever the other columns hold: a crawl "
+        "fetches "
+        "a page again under other addresses.",
+        least=0.2,
+    ),
     "answer elsewhere": Meaning(
         "answers are not in their context at the place that is given",
         "Count answer_start in letters of the context as it is stored: text that was stripped, "

@@ -27,6 +27,8 @@ class Padding:
 
     def __init__(self, pad: Optional[int], module: Foreign = None) -> None:
         self.pad = pad
+        self.loss_known = True
+        """Whether the target holds the loss, or something of a library whose loss is known."""
         self.ignored = False
         """A loss ignores a label that is not known, which may be the padding token."""
         self.sees_all = attends_without_mask(module)
@@ -96,6 +98,7 @@ class Padding:
             "attended": self.attended if padded else 0,
             "labelled": self.labelled if padded and not self.ignored else 0,
             "unmasked": self.unmasked,
+            "loss_known": self.loss_known,
         }
 
 

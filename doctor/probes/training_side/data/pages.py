@@ -7,7 +7,7 @@ import re
 from typing import List, Optional
 
 from ..foreign import Foreign
-from .chats import ANSWERS, messages_of
+from .chats import ANSWERS, PROMPTS, messages_of
 
 LONGEST, BEGINNING = 1500, 160
 """Characters of such a page, and of its beginning, where it says what it is. Our own numbers."""
@@ -31,6 +31,14 @@ def is_page(texts: List[str]) -> bool:
     """Whether the longest text of a row is such a page."""
     text = max(texts, key=len, default="").strip()
     return len(text) <= LONGEST and BLOCKED.search(text[:BEGINNING]) is not None
+
+
+def document_of(row: Foreign) -> str:
+    """The longest text of a row that is a document: it has neither a chat, nor a class or an
+    answer."""
+    if messages_of(row) or any(name in row for name in (*ANSWERED, *PROMPTS, "class", "category")):
+        return ""
+    return max((each for each in row.values() if isinstance(each, str)), key=len, default="")
 
 
 def ends_with_question(row: Foreign) -> Optional[bool]:

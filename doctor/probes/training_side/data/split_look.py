@@ -67,6 +67,9 @@ class SplitLook:
         self.steps: Optional[step_calls.StepCalls] = None
         self.losses = losses._replace(ignored={*losses.ignored, *ignored_by(criterion)})
         self.padding = padding.Padding(vocabulary.pad, module)
+        self.padding.loss_known = not (
+            module is None and criterion is None and vocabulary.tokenizer is None
+        )
         self.agreement = agreement.Agreement(vocabulary, module, criterion)
         self.mixing = mixing.Mixing()
         self.inputs = inputs.Inputs(module, directory)

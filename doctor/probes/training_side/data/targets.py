@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
+import re
+import types
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Pattern,
+    Sequence,
+)
 
 import torch
 
@@ -11,13 +23,16 @@ from ... import wire
 from ..foreign import Foreign, containers, observing
 from ..subject import contract, frameworks, losses, own_model, subjects, transformers_model
 
-TRAIN = ("train", "loader", "train_loader", "train_dataloader", "train_dataset", "dataset", "data",
-         "batch", "dataloader", "train_ds")  # fmt: skip
-EVAL = ("eval", "validation", "val", "valid", "dev", "test", "eval_loader", "val_loader",
-        "eval_dataset", "val_dataset", "eval_dataloader", "val_dataloader", "val_ds")  # fmt: skip
-COLLATORS = ("collate_fn", "collator", "data_collator", "collate")
-CRITERIA = ("loss", "criterion", "loss_fn", "objective")
-TOKENIZERS = ("tokenizer", "processing_class", "processor")
+OF_SPLIT = r"(_?(loader|dataloader|dataset|data|set|split|iter|ds|dl|batches))?"
+TRAIN = re.compile(r"(?i)(train|training|trn)%s|(data)?loaders?|datasets?|data|batch|batches|dl|ds"
+                   % OF_SPLIT)  # fmt: skip
+EVAL = re.compile(r"(?i)(eval|evaluation|validation|valid|val|dev|test|holdout)%s" % OF_SPLIT)
+MODELS = re.compile(r"(?i)model|module|net|network")
+COLLATORS = re.compile(r"(?i)collate_fn|collator|data_collator|collate")
+CRITERIA = re.compile(r"(?i)loss|criterion|loss_fn|objective|loss_function|crit")
+TOKENIZERS = re.compile(r"(?i)tokenizer|tok|processing_class|processor")
+NESTED = re.compile(r"(?i)(data)?loaders|datasets|data|splits")
+"""Names of a dict of splits within the one that is returned."""
 
 
 class NotData(Exception):
@@ -83,6 +98,11 @@ def read(value: Foreign) -> Opened:
         return Opened(_of_modules(value))
     if containers.is_mapping(value) and not _is_batch(value):
         return _of_mapping(dict(value.items()))
+    if type(value) is types.SimpleNamespace or containers.is_record(value):
+        fields = {name: observing.attribute(value, name) for name in vars(value)}
+        return _of_mapping(fields) if not _is_batch(fields) else Opened([source("train", fields)])
+    if isinstance(value, tuple) and observing.has(value, "_asdict"):
+        return _of_mapping(dict(value._asdict()))
     if isinstance(value, (tuple, list)) and value:
         return _of_tuple(list(value))
     return Opened([source("train", value)])
@@ -128,6 +148,9 @@ def _of_modules(module: Foreign) -> List[Source]:
 
 
 def _of_mapping(fields: Dict[str, Any]) -> Opened:
+    for name, value in list(fields.items()):
+        if NESTED.fullmatch(str(name)) and containers.is_mapping(value) and not _is_batch(value):
+            fields = {**{n: e for n, e in fields.items() if n != name}, **dict(value.items())}
     train, evaluation = _first(fields, TRAIN), _first(fields, EVAL)
     if train is None and evaluation is None:
         raise NotData("a dict with the keys %s; allowed are train, eval, collate_fn, tokenizer, "
@@ -135,34 +158,64 @@ def _of_mapping(fields: Dict[str, Any]) -> Opened:
     collate = _first(fields, COLLATORS)
     named = (("train", train), ("eval", evaluation))
     sources = [source(name, each, collate) for name, each in named if each is not None]
-    module = fields.get("model")
+    module = _first(fields, MODELS)
     module = module if isinstance(module, torch.nn.Module) else None
     loss = losses.bound(_first(fields, CRITERIA)) if module is not None else None
     criterion = _first(fields, CRITERIA)
     return Opened(sources, module, loss, _first(fields, TOKENIZERS), None, collate, criterion)
 
 
-def _first(fields: Dict[str, Any], names: Any) -> Foreign:
-    return next((fields[name] for name in names if fields.get(name) is not None), None)
+def _first(fields: Dict[str, Any], named: Pattern[str]) -> Foreign:
+    each = ((name, value) for name, value in fields.items() if value is not None)
+    return next((value for name, value in each if named.fullmatch(str(name))), None)
 
 
 def _of_tuple(items: List[Foreign]) -> Opened:
-    if isinstance(items[0], torch.nn.Module):
-        if len(items) == 1 or frameworks.is_lightning(items[0]):
-            raise NotData("a module without a batch")
-        loss = losses.bound(items[2] if len(items) > 2 else None)
-        if isinstance(items[1], (tuple, list)) and _are_tensors(items[1]):  # one batch
-            return Opened([Source("train", "loader", [items[1]])], items[0], loss)
-        criterion = items[2] if len(items) > 2 else None
-        return Opened([source("train", items[1])], items[0], loss, criterion=criterion)
-    if len(items) == 2 and _is_data(items[0]):
-        if _is_data(items[1]):
-            return Opened([source("train", items[0]), source("eval", items[1])])
-        if callable(items[1]):
-            return Opened([source("train", items[0], items[1])], collator=items[1])
+    """Loaders, a model, its loss and a tokenizer, in any order; or one batch."""
     if _are_tensors(items):  # one batch
         return Opened([Source("train", "loader", [items])])
-    return Opened([source("train", items)])
+    modules = [each for each in items if isinstance(each, torch.nn.Module)]
+    models = [each for each in modules if not losses.is_loss_module(each)]
+    module = next(iter(models or (modules if len(modules) == len(items) else [])), None)
+    if module is not None and (len(items) == 1 or frameworks.is_lightning(items[0])):
+        raise NotData("a module without a batch")
+    rest = [each for each in items if each is not None and each is not module]
+    tokenizer = next((each for each in rest if is_tokenizer(each)), None)
+    made = [each for each in rest if each is not tokenizer and not is_optimizer(each)]
+    found = [each for each in made if not callable(each) or _is_data(each)]
+    calls = [each for each in made if callable(each) and not _is_data(each)]
+    if not found or (module is None and len(found) > 2):
+        return Opened([source("train", items)])
+    if module is None:
+        criterion = next((e for e in calls if isinstance(e, torch.nn.Module)), None)
+        collate = next((each for each in calls if each is not criterion), None)
+        loss = None
+    else:
+        criterion, collate = next(iter(calls), None), None
+        loss = losses.bound(criterion)
+    sources = [_batch_or_source(name, each, collate) for name, each in zip(NAMES, found)]
+    return Opened(sources, module, loss, tokenizer, None, collate, criterion)
+
+
+NAMES = ("train", "eval")
+
+
+def _batch_or_source(name: str, value: Foreign, collate: Foreign) -> Source:
+    if isinstance(value, (tuple, list)) and _are_tensors(value):  # one batch
+        return Source(name, "loader", [value])
+    return source(name, value, collate)
+
+
+def is_tokenizer(value: Foreign) -> bool:
+    """Whether it turns texts into tokens and back, as those of transformers do."""
+    return all(observing.has(value, name) for name in ("decode", "convert_ids_to_tokens"))
+
+
+def is_optimizer(value: Foreign) -> bool:
+    """Whether it is an optimizer, or a schedule of its rate."""
+    return observing.has(value, "step") and (
+        observing.has(value, "param_groups") or observing.has(value, "optimizer")
+    )
 
 
 def _is_data(value: Foreign) -> bool:

@@ -6,14 +6,17 @@ Only counts and numbers of rows leave this module.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Set
 
 from ..foreign import Foreign, containers, observing
+from . import rows
 from .chats import ANSWERS, PROMPTS, ROLES, messages_of
 from .columns import DECIMAL_COMMA, is_blank
 from .group_units import GroupUnits
+from .pages import document_of
 from .relations import Relations, relation
 from .row_spans import RowSpans
 from .row_texts import texts_of
@@ -23,6 +26,8 @@ from .views import LABELS
 LONG, LEAST_DIFFERENT = 20, 10
 """Characters of a text that is no class, and different answers that are no classes. Our own
 numbers."""
+LONG_DOCUMENT = 100
+"""Characters of a text that two authors do not write alike. Our own number."""
 OPEN = 0.3
 """Share of different answers from which on they are free texts. Our own number."""
 SPEAKERS = re.compile(r"(?i)\s*#*\s*(user|human|assistant|system|gpt|bot)\s*:")
@@ -54,6 +59,7 @@ class WrittenRows:
         self._paired = 0
         self._parts = (GroupUnits(), RowSpans())
         self._ended: Counter[str] = Counter()
+        self._documents: Set[bytes] = set()
         self._classes: Dict[str, Counter[str]] = {}
         self._forms: Dict[str, Dict[str, List[int]]] = {}
         """Column -> form of a value -> its rows."""
@@ -67,6 +73,7 @@ class WrittenRows:
         self._add_sides(row, number)
         self._add_triple(row, number)
         self._add_label(row, number)
+        self._add_document(document_of(row), number)
         found = [each for each in texts_of(row) if len(each) > LONG]
         if found:
             plain = not any(TAG.search(each) for each in found)
@@ -79,6 +86,14 @@ class WrittenRows:
         for name, value in row.items():
             if isinstance(value, str) and len(value) <= LONG:
                 self._add_form(str(name), value.strip(), number)
+
+    def _add_document(self, text: str, number: int) -> None:
+        """Whether a long text occurred before, whatever stands beside it, as another address."""
+        if len(text) >= LONG_DOCUMENT:
+            plain = rows.normal(text).encode("utf-8", "surrogatepass")
+            key = hashlib.blake2b(plain, digest_size=16).digest()
+            self._relations.count("document repeated", key in self._documents, number)
+            self._documents.add(key)
 
     def _add_answer(self, row: Foreign, number: int) -> None:
         prompt, answer = prompt_of(row), answer_of(row)
