@@ -10,7 +10,7 @@ from doctor.facts.data_rows import Agreement, Indices
 from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, skip, warn
 from doctor.judge.combine import worst
 
-UNKNOWN, BLANKS = 0.2, 0.5
+UNKNOWN, BLANKS = 0.2, 0.01
 """Shares of tokens and of targets from which on it is a warning. Our own numbers."""
 BOXES, OUTSIDE, SIZED = 0.01, 0.05, 0.2
 """Shares of the boxes, of which some may be mistakes of who drew them. Our own numbers."""
@@ -478,7 +478,8 @@ AGREED = Check(
         "at least 1 % of 32 or more boxes are no corners, where model or format has corners",
         "at least 5 % of 32 or more boxes leave their image in any format",
         "a column of the features equals the target, but for factor and difference, in 64 rows",
-        "half of 32 or more targets of a CTC loss hold its blank, or one is longer than its input",
+        "at least 1 % of 32 or more targets of a CTC loss hold its blank, or one is longer than "
+        "its input",
         "rows begin or end with token ids below 0, such as the -100 of ignored labels",
         "classes or words have another number in the dataset of eval than in that of train",
         "of 32 or more rows one has NaN or Inf that no mask excludes",

@@ -21,11 +21,12 @@ from .targets import Source, size
 MOST_FILES, LEAST_FILES = 512, 16
 """Files whose headers are read, and below which nothing is said."""
 ENDS = (".wav", ".flac")
-RATE = re.compile(r"(?i)resampl|librosa\.load|cast_column|sampling_rate=|\borig_(sr|freq)|decimate|"
-                  r"AudioDecoder|(rate\(?\)?|\bsr|\bfs)\s*(!=|==|<|>|\*|/)|(\*|/|==|!=)\s*(\w+\.)?"
-                  r"(\w*framerate|\w*samplerate|sample_rate|sampling_rate|sr|fs)\b|"
-                  r"(if|assert|while)\b[^\n]*\b(\w*rate|sr|fs)\b|"
-                  r"\w\([^()\n]*\b(sr|fs|rate|sample_rate|framerate|samplerate)\b(?! *[,)]? *=)[^()\n]*\)")  # fmt: skip
+NAMED = r"(sr|fs|rate|\w*framerate|\w*samplerate|sample_rate|sampling_rate)"
+RATE = re.compile(
+    r"(?i)resampl|librosa\.load|cast_column|sampling_rate=|\borig_(sr|freq)|decimate|AudioDecoder|"
+    r"\b{0}(\(\))?\s*(!=|==|<|>|\*|/)|(\*|/|==|!=)\s*(\w+\.)?{0}\b|"
+    r"\b(if|assert|while)\b[^\n]*\b{0}\b|\w\([^()\n]*\b{0}\b[^()\n]*\)".format(NAMED)
+)
 """Words of a source that does something with the rate of a file: compares it, computes with it, or
 hands it on; that it is read and returned changes nothing."""
 

@@ -80,7 +80,7 @@ def _stops(
         stated = _ids(observing.attribute(generation, "eos_token_id"))
         made = observing.attribute(generation, "_from_model_config", False)
         if made and eos and stated and not set(stated) & special_ids(tokenizer):
-            stated = ()  # a default of the class of the model's configuration, in this vocabulary a word
+            stated = ()  # a default of the configuration's class, in this vocabulary a word
         # The Trainer adds the tokenizer's when it starts to train.
         aligned = eos if observing.has(trainer, "_align_special_tokens") else ()
         if stated or aligned:
