@@ -10,10 +10,13 @@ from doctor.facts.data_rows import Agreement, Indices
 from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, skip, warn
 from doctor.judge.combine import worst
 
-UNKNOWN, BLANKS = 0.2, 0.01
-"""Shares of tokens and of targets from which on it is a warning. Our own numbers."""
+UNKNOWN, MOST_UNKNOWN, BLANKS = 0.2, 0.5, 0.01
+"""Shares of tokens from which on it is noted, and of tokens and of targets from which on it is a
+warning. Our own numbers."""
 BOXES, OUTSIDE, SIZED = 0.01, 0.05, 0.2
 """Shares of the boxes, of which some may be mistakes of who drew them. Our own numbers."""
+EMPTY = 0.02
+"""Share of targets of a CTC loss; some recordings may be silent. Our own number."""
 MOSTLY = 0.9
 """Of the boxes that leave their image. Our own number."""
 LEAST_TURNED = 5
@@ -85,6 +88,9 @@ def _targets(agreement: Agreement) -> Verdict | None:
         what = f"targets hold {agreement.blank}, the blank of the CTC loss"
         text = share(agreement.blanks, targets, what)
         return observed(f"{text}: {rows(agreement.target_rows)}", targets, fix=BLANK)
+    if agreement.empty >= EMPTY * targets > 0:
+        text = share(agreement.empty, targets, "targets of a CTC loss have no letter")
+        return observed(text, targets, fix=LETTERS)
     if agreement.longer:
         text = share(agreement.longer, targets, "targets are longer than their input")
         return observed(f"{text}, so that their CTC loss is infinite", targets, fix=LONGER)
@@ -94,7 +100,7 @@ def _targets(agreement: Agreement) -> Verdict | None:
 def _turned(agreement: Agreement) -> Verdict | None:
     if agreement.turned < LEAST_TURNED or agreement.followed:
         return None
-    text = f"{agreement.turned} draws of samples flip the image, and none its mask or boxes"
+    text = f"{agreement.turned} draws of samples turn or move the image, and none its mask or boxes"
     return observed(text, FEW, fix=TURN)
 
 
@@ -102,6 +108,9 @@ def _boxes(split: Split) -> Verdict | None:
     boxes = split.boxes
     if boxes is None:
         return None
+    if boxes.flat >= BOXES * boxes.boxes:
+        text = share(boxes.flat, boxes.boxes, "boxes have no width or no height")
+        return observed(text, boxes.boxes, fix=FLAT)
     if boxes.corners and boxes.turned >= BOXES * boxes.boxes:
         what = f"boxes are not x1, y1, x2, y2 with x1 < x2 and y1 < y2, as {boxes.corners} has them"
         return observed(share(boxes.turned, boxes.boxes, what), boxes.boxes, fix=CORNERS)
@@ -124,6 +133,9 @@ def _columns(agreement: Agreement) -> Verdict | None:
     for each in agreement.columns:
         if each.rows >= LEAST_COMPARED:
             text = f"column {each.column} of {shown(each.name)} is the target in {each.rows:,} rows"
+            if each.with_columns:
+                others = " and ".join(str(one) for one in each.with_columns)
+                text = f"{text}, added to column {others}: they are its parts"
             typed: Remedy = {"fix": LEAK}
             return observed(text, each.rows, **typed)
     return None
@@ -136,6 +148,8 @@ def _values(agreement: Agreement) -> Verdict | None:
         return observed(f"{text}: {rows(agreement.nonfinite_rows)}", agreement.rows, fix=FINITE)
     if agreement.tokens and agreement.unknown >= UNKNOWN * agreement.tokens:
         text = share(agreement.unknown, agreement.tokens, "tokens stand for unknown words")
+        if agreement.unknown >= MOST_UNKNOWN * agreement.tokens:
+            return observed(f"{text}: they are of another vocabulary", agreement.rows, fix=WORDS)
         return note(text, fix=WORDS)
     return None
 
@@ -165,6 +179,11 @@ TABLE = (
 )
 CLASSES = "Number the classes from 0, and give the model num_labels of them."
 BLANK = "Leave the number of the blank to it: number the letters from another one, or set blank=."
+LETTERS = (
+    "Look at how texts become numbers: letters that the vocabulary lacks, as those of another "
+    "case, are "
+    "left out."
+)
 LONGER = "Drop samples whose text is longer than their sound, and look at how lengths are counted."
 TURN = (
     "Draw the random flip once per sample and apply it to both: torchvision.transforms.v2 or "
@@ -173,6 +192,11 @@ TURN = (
 CORNERS = (
     "Convert the boxes: torchvision.ops.box_convert(boxes, 'xywh', 'xyxy'), or 'cxcywh', by the "
     "format in which they are stored."
+)
+FLAT = (
+    "Drop boxes without an area after a crop, and keep boxes that are shares of the image as "
+    "fractions: "
+    "as whole numbers they are 0."
 )
 INSIDE = "Scale the boxes with the image, by the size of the image that they were drawn in."
 SIDES = (
@@ -397,6 +421,28 @@ MEANINGS: Meanings = {
         "differ, so that values move to other rows or are missing",
         "Number the rows of both tables alike before: reset_index(drop=True).",
         single=True,
+    ),
+    "edges without features": Meaning(
+        "the graph has features of {0} edges, and {1} edges",
+        "Change both together: edges that are added, dropped or made undirected take their "
+        "features "
+        "along.",
+        single=True,
+    ),
+    "rows counted by batches": Meaning(
+        "the dataset has a length of {0}, and holds {1} rows: its length counts batches of {2}",
+        "Return the number of rows from __len__; the DataLoader makes batches of them.",
+        single=True,
+    ),
+    "noise equal": Meaning(
+        "rows have the same {fields} as all others of their batch",
+        "Draw the noise in the shape of the batch: torch.randn_like(x), or once for each row.",
+        least=0.9,
+    ),
+    "time runs back": Meaning(
+        "rows have {fields} that runs backwards: the newest step is first",
+        "Sort by time before windows are cut: frame.sort_values('time').",
+        least=0.9,
     ),
     "edges not moved": Meaning(
         "graphs behind the first one of their batch have no edge: all edges name the numbers of "

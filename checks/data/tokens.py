@@ -12,6 +12,10 @@ TWICE = 0.5
 """Share of documents that begin with two of them, from which on it is the pipeline. Our number."""
 
 
+TRAINED_SHARE = 0.5
+"""Of the padding of labels that are no tokens of the row. Our own number."""
+
+
 def once(data: Data) -> Verdict:
     return each_split(data, _once)
 
@@ -75,6 +79,13 @@ def _unused(split: Split) -> Verdict:
 
 def _attended(padding: Padding, split: Split) -> Verdict:
     """Of an input with labels of its own: a class, other tokens, or none."""
+    own = split.labels is not None and split.labels.objective == "other tokens"
+    if own and padding.trained >= TRAINED_SHARE * padding.excluded > 0:
+        what = "positions that the mask excludes have labels that are not ignored"
+        text = f"{share(padding.trained, padding.excluded, what)}: {rows(padding.trained_rows)}"
+        if padding.loss_known:
+            return observed(text, padding.rows, fix=TRAINED)
+        return note(f"{text}, unless the loss leaves them out", fix=TRAINED)
     if padding.attended and not padding.excluded:
         no_mask = padding.unmasked == padding.attended
         what = "the model gets no mask" if no_mask else "their mask includes it"

@@ -232,6 +232,11 @@ MEANINGS: Meanings = {
         "Drop these rows, or tag them again by the same division into tokens.",
         least=0.0,
     ),
+    "types mixed": Meaning(
+        "values of {fields} are numbers in quotes, or without, unlike the rest",
+        "Write a column in one type: 1 and '1' are two classes, and two keys.",
+        least=0.01,
+    ),
     "dates mixed": Meaning(
         "values of {fields} are dates in another order than the rest",
         "Write all dates as YYYY-MM-DD before they are compared.",

@@ -55,7 +55,9 @@ RelationKind = Literal[
     "columns reordered", "eval of one class", "units differ", "edge beyond",
     "points not swapped", "parts share nodes",
     "boxes in a corner", "unit of a group", "scale of a group",
-    "document repeated", "mask predicted", "answer elsewhere",
+    "edges without features", "types mixed", "rows counted by batches", "noise equal",
+    "eval before train", "time runs back", "document repeated",
+    "mask predicted", "answer elsewhere",
     "span beyond text", "span cuts words", "tags of other tokens",
     "languages exchanged", "text not translated",
     "files in text order", "links in graph",
@@ -95,11 +97,15 @@ class Indices(Section, frozen=True, kw_only=True):
 
 
 class Column(Section, frozen=True, kw_only=True):
-    """A column of the features that is the target, but for a factor and a difference."""
+    """A column of the features that is the target, but for a factor and a difference, or the order
+    of
+    its values."""
 
     name: str
     column: int
     rows: int
+    with_columns: tuple[int, ...] = ()
+    """Others, the weighted sum of which with this one is the target."""
 
 
 class Agreement(Section, frozen=True, kw_only=True):
@@ -122,6 +128,8 @@ class Agreement(Section, frozen=True, kw_only=True):
     """Of those, the ones that hold the blank."""
     longer: int = 0
     """Of those, the ones that are longer than their input."""
+    empty: int = 0
+    """Of those, the ones without a letter."""
     target_rows: tuple[int, ...] = ()
     nonfinite: str = ""
     """A field with NaN or Inf that no mask excludes, and its rows."""
@@ -148,6 +156,8 @@ class Boxes(Section, frozen=True, kw_only=True):
     """Boxes that leave the image, however they are read."""
     swapped: int = 0
     """Of those, shares of the image that lie within it where width and height are exchanged."""
+    flat: int = 0
+    """Boxes without a width or a height, also where they are corners."""
 
 
 class Seeds(Section, frozen=True, kw_only=True):
@@ -340,6 +350,10 @@ class Inputs(Section, frozen=True, kw_only=True):
 
     twice: str = ""
     """Images that were divided by 255 twice: "plain", or the normalization that followed."""
+    again: str = ""
+    """"twice: " and the normalization that was applied twice; "bytes: " and the one for 0 to 255
+    that
+    was applied to 0 to 1."""
     name: str
     samples: int
     shape: tuple[int, ...]

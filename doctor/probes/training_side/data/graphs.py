@@ -19,6 +19,7 @@ EDGES = ("edge_index", "edges", "edge_list", "edge_idx", "edge_indices", "bonds"
 OWNERS = ("batch", "batch_index", "batch_idx", "batch_vec", "node_batch", "graph_id", "graph_ids",
           "graph_idx", "graph_index", "segment_ids", "membership")  # fmt: skip
 """Names of the number of each node's graph."""
+OF_EDGES = ("edge_attr", "edge_weight", "edge_type", "edge_features")
 LEAST_EDGES = 4
 
 
@@ -73,6 +74,10 @@ def of_first(graph: Foreign) -> List[Dict[str, Any]]:
         beyond = int(((edges >= len(nodes)) | (edges < 0)).any(0).sum())
         if beyond:
             found.append(relation("edge beyond", beyond, edges.shape[1], (), (), (len(nodes),)))
+        attributes = next((e for e in (part(graph, n) for n in OF_EDGES) if e is not None), None)
+        if attributes is not None and len(attributes) != edges.shape[1]:
+            counts = (len(attributes), edges.shape[1])
+            found.append(relation("edges without features", 1, 1, (), (), counts))
     return found
 
 

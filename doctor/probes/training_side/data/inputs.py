@@ -27,6 +27,8 @@ NORMALIZATIONS = {
 TWICE = 255.0**2
 MOST_TWICE, ROUNDING = 1.01 / 255, 1e-4
 """The largest value of bytes that were divided by 255 twice, and what rounding adds to them."""
+SLACK = 0.02
+"""By which rounding and resizing leave 0 to 1. Our own number."""
 BYTES = (150.0, 255.5)
 """The largest value of the images before, if they were of 0 to 255."""
 
@@ -90,6 +92,30 @@ class Inputs:
                 return name
         return ""
 
+    def _again(self) -> str:
+        """The normalization that was applied twice, or the one in steps of 0 to 255 that was
+        applied to
+        0 to 1; "" for neither."""
+        if self.low >= 0 or self.samples < 2:
+            return ""
+        for name, (mean, std) in NORMALIZATIONS.items():
+            ends = list(zip(self._lows, self._highs, mean, std))
+            once = [(low * s + m, high * s + m) for low, high, m, s in ends]
+            twice = [(low * s + m, high * s + m) for (low, high), (_, _, m, s) in zip(once, ends)]
+            plain = (
+                min(low for low, _ in twice) > -SLACK and max(high for _, high in twice) < 1 + SLACK
+            )
+            wide = all(high - low > 0.5 for low, high in twice)
+            if plain and wide and (min(low for low, _ in once) < -0.5):
+                return "twice: " + name
+            bytes_ = [
+                (low * 255 * s + 255 * m, high * 255 * s + 255 * m) for low, high, m, s in ends
+            ]
+            small = all(low > -SLACK and high < 1 + SLACK for low, high in bytes_)
+            if small and all(high - low > 0.2 for low, high in bytes_):
+                return "bytes: " + name
+        return ""
+
     def measure(
         self, module: torch.nn.Module, loss: Callable[[Any, Any], Any], batches: List[Foreign]
     ) -> None:
@@ -120,6 +146,7 @@ class Inputs:
             "first": self.first,
             "unscaled": "" if self.whole and self.low >= 0 else self._unscaled(),
             "twice": self._twice(),
+            "again": self._again() if self.shape[1] == 3 else "",
             **self.expected,
         }
 

@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, Optional, Set
 from ..foreign import Foreign, containers, observing
 from . import rows
 from .chats import ANSWERS, PROMPTS, ROLES, messages_of
-from .columns import DECIMAL_COMMA, is_blank
+from .columns import DECIMAL_COMMA, is_blank, number_of
 from .group_units import GroupUnits
 from .pages import document_of
 from .relations import Relations, relation
@@ -60,6 +60,8 @@ class WrittenRows:
         self._parts = (GroupUnits(), RowSpans())
         self._ended: Counter[str] = Counter()
         self._documents: Set[bytes] = set()
+        self._kinds: Dict[str, Dict[str, List[int]]] = {}
+        """Column -> text or number -> its rows."""
         self._classes: Dict[str, Counter[str]] = {}
         self._forms: Dict[str, Dict[str, List[int]]] = {}
         """Column -> form of a value -> its rows."""
@@ -84,6 +86,9 @@ class WrittenRows:
         for part in self._parts:
             observing.attempt(lambda: part.add(row, number), None)  # noqa: B023 - called at once
         for name, value in row.items():
+            kind = kind_of(value)
+            if kind:
+                self._kinds.setdefault(str(name), {}).setdefault(kind, []).append(number)
             if isinstance(value, str) and len(value) <= LONG:
                 self._add_form(str(name), value.strip(), number)
 
@@ -198,7 +203,18 @@ class WrittenRows:
                 found.append(relation("one class", sum(counts.values()), self.rows, (name,)))
         for name, forms in self._forms.items():
             found += mixed(name, forms)
+        for name, kinds in self._kinds.items():
+            if len(kinds) > 1:
+                fewer, whole = min(kinds.values(), key=len), sum(map(len, kinds.values()))
+                found.append(relation("types mixed", len(fewer), whole, (name,), fewer))
         return found + [each for part in self._parts for each in part.records()]
+
+
+def kind_of(value: Foreign) -> str:
+    """Whether a number is one, or the text of one; "" for anything else."""
+    if number_of(value) is None or is_blank(value):
+        return ""
+    return "text" if isinstance(value, str) else "number"
 
 
 def prompt_of(row: Foreign) -> str:
