@@ -194,6 +194,11 @@ class Agreement:
         }
 
 
+def has_lengths(batch: Foreign) -> bool:
+    """Whether a batch has lengths of targets, as a CTC loss needs them."""
+    return _first(containers.tensors(batch), LENGTHS) is not None
+
+
 def parts_of(labels: torch.Tensor, lengths: Optional[torch.Tensor]) -> List[torch.Tensor]:
     """The target of each row; none where what pads them, or divides them, is not known."""
     if lengths is None:

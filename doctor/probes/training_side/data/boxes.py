@@ -33,7 +33,7 @@ def of_samples(source: Source, module: Foreign) -> Optional[Dict[str, Any]]:
     if not count or not observing.has(dataset, "__getitem__"):
         return None
     stated = "the model" if is_detector(module) else ""
-    boxes = turned = outside = swapped = flat = 0
+    boxes = turned = outside = swapped = flat = filled = 0
     target_form = False
     for index in range(0, count, -(-count // SAMPLES)):
         found = sample_of(dataset[index])
@@ -45,6 +45,7 @@ def of_samples(source: Source, module: Foreign) -> Optional[Dict[str, Any]]:
         boxes += len(at)
         filling = (at == at[:, :1]).all(1)  # rows of 0 or -1 that fill a batch up
         flat += int(((at[:, 2:] <= 0).any(1) & ~filling).sum())
+        filled += int(filling.sum())
         turned += int((at[:, 2:] <= at[:, :2]).any(1).sum())
         out = leaves(at, limit)
         outside += int(out.sum())
@@ -53,6 +54,7 @@ def of_samples(source: Source, module: Foreign) -> Optional[Dict[str, Any]]:
         )
     if not boxes:
         return None
+    flat = boxes if filled == boxes else flat
     return {
         "type": "Boxes", "boxes": boxes, "corners": stated, "turned": turned, "outside": outside,
         "likely": target_form, "swapped": swapped, "flat": flat,

@@ -105,7 +105,7 @@ class Inputs:
             plain = (
                 min(low for low, _ in twice) > -SLACK and max(high for _, high in twice) < 1 + SLACK
             )
-            wide = all(high - low > 0.5 for low, high in twice)
+            wide = all(high - low > 0.2 for low, high in twice)
             if plain and wide and (min(low for low, _ in once) < -0.5):
                 return "twice: " + name
             bytes_ = [

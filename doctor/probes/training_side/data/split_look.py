@@ -141,7 +141,8 @@ class SplitLook:
         if steps is not None and steps.ctc:
             self.losses = self.losses._replace(blank=int(steps.ctc[0].get("blank", 0)))
         self.padding.ignored = self.losses.padding_ignored
-        if self.agreement.blank is None:
+        of_step = steps is not None and bool(steps.ctc)
+        if self.agreement.blank is None and (of_step or agreement.has_lengths(raw)):
             self.agreement.blank = self.losses.blank
 
     def record(self) -> Dict[str, Any]:
