@@ -181,7 +181,7 @@ def headlines(copied: bool) -> Any:
                       decoder_start_token_id=0, pad_token_id=0, eos_token_id=1)  # fmt: skip
     ids = torch.randint(9, 500, (96, 24), generator=seeded())
     ids[:, -1] = 1
-    labels = ids if copied else torch.cat([ids[:, 4:15], ids[:, -1:]], 1)
+    labels = ids if copied else torch.cat([ids[:, 4:15].flip(1), ids[:, -1:]], 1)
     rows = Rows(96, lambda n: {"input_ids": ids[n], "attention_mask": torch.ones(24).long(),
                                "labels": labels[n]})  # fmt: skip
     return {"model": T5ForConditionalGeneration(config), "train": loader(rows)}
