@@ -515,15 +515,18 @@ AGREED = Check(
     "raise nothing, and nothing of use is learned.",
     passes=("each field that was read fits to the others, and to the model where there is one",),
     notes=(
-        "at least 20 % of the tokens stand for unknown words",
+        "at least 20 % of the tokens stand for unknown words; from half of them on it is a warning",
         "at least 20 % of boxes beside labels are no corners, and no model was read",
         "token ids go beyond the tokenizer, and no model was read",
     ),
     warns=(
-        "of an image that is flipped at random, mask or boxes never are, in 5 or more draws",
+        "of an image that is flipped, turned or moved at random, mask or boxes never are, in 5 or "
+        "more draws",
         "at least 1 % of 32 or more boxes are no corners, where model or format has corners",
-        "at least 5 % of 32 or more boxes leave their image in any format",
-        "a column of the features equals the target, but for factor and difference, in 64 rows",
+        "at least 5 % of 32 or more boxes leave their image in any format, or 1 % have no area",
+        "a column of the features equals the target, but for factor and difference, in 64 rows, "
+        "has "
+        "its order, or is one of two or three parts of it",
         "at least 1 % of 32 or more targets of a CTC loss hold its blank, or one is longer than "
         "its input",
         "rows begin or end with token ids below 0, such as the -100 of ignored labels",
@@ -532,9 +535,18 @@ AGREED = Check(
         "a code for what is missing, or a second unit, stands in a column of the features",
         "weights of a loss or a sampler grow with the counts of the classes",
         "two texts of a row are displaced, or negatives are positives of the same user or batch",
-        "files of sound have several rates, and the source reads none",
+        "files of sound have several rates, and the source does nothing with them",
+        "edges of joined graphs are not moved, or lead to another graph of the batch",
+        "ends of episodes are not marked, or a row late; a window runs back in time",
+        "targets of a binary cross entropy are not from 0 to 1",
+        "pandas joins tables whose keys repeat on both sides or have no partner, or numbered files "
+        "of a sequence are read in the order of text",
+        "two languages are exchanged in 2 % of the rows, or one text stands on both sides in 5 %",
     ),
-    fails=("token ids or classes go beyond the model's embedding or its classes",),
+    fails=(
+        "token ids, classes or other numbers go beyond the model's embeddings or its classes, in a "
+        "batch or in a row of the dataset",
+    ),
     fix="Look at the rows that are named.",
     owner=Owner.JOB,
     judge=agreed,

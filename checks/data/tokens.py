@@ -118,7 +118,8 @@ UNUSED = Check(
         "a position that the mask excludes has a label, in 32 or more rows",
         "rows are padded to several lengths, and their mask is all ones, or an encoder of "
         "transformers gets none",
-        "a run of the padding token has labels",
+        "a run of the padding token has labels that the loss does not leave out",
+        "half of the padding of labels for each token, such as tags, is not ignored",
     ),
     fix="Pass the attention mask that the tokenizer returns, or build it from the lengths.",
     owner=Owner.JOB,

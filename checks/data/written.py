@@ -360,6 +360,7 @@ WRITTEN = Check(
         "all chats end with a message of the user, as prompts do",
         "at least 2 % of the answers to questions about a text of the row are empty",
         "at least 1 % of a column are one number such as 9999, far above all others",
+        "one group of rows is some power of ten above or below all others, which are alike",
     ),
     warns=(
         "at least 2 % of 32 or more answers are empty, and call no tool",
@@ -370,6 +371,10 @@ WRITTEN = Check(
         "values of a column differ in case or in the space around them alone",
         "a column is filled in for some classes alone, in 64 or more rows",
         "at least 1 % of the answers end at the greatest length, most of them within a sentence",
+        "at least 20 % of 32 or more documents of 100 characters occurred before",
+        "answers or entities are not at the place in their text that is given, or tokens have "
+        "another number of tags",
+        "one group of rows is in another unit of temperature than all others",
         "at least 1 % of a column are one number such as -999, far below all others",
     ),
     fix="Look at the rows that are named.",
