@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,14 @@ torch = pytest.importorskip("torch")
 from data_targets import verdicts  # noqa: E402
 
 from doctor.judge.check import Status  # noqa: E402
-from doctor.probes.training_side.data import file_order, languages, merges, stated, targets  # noqa: E402
+from doctor.probes.training_side.data import (  # noqa: E402
+    file_order,
+    languages,
+    merges,
+    returned,
+    stated,
+    targets,
+)
 
 data = torch.utils.data
 functional = torch.nn.functional
@@ -294,3 +302,48 @@ def test_joins_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kinds == ["merge multiplies", "merge without partners", "columns beside others"]
     small = targets.Source("train", "loader", None, 120)  # of which it takes one row for each order
     assert "merge multiplies" not in [each["kind"] for each in watched.records([small])]
+
+
+NET, LOSS = torch.nn.Linear(6, 2), torch.nn.CrossEntropyLoss()
+TABLE = data.TensorDataset(torch.randn(64, 6), torch.arange(64) % 2)
+OPTIMIZER = torch.optim.SGD(NET.parameters(), 0.1)
+ONE, TWO = loader(TABLE), loader(TABLE)
+
+
+@pytest.mark.parametrize(
+    ("value", "splits", "module", "criterion"),
+    [
+        ((NET, LOSS, ONE), 1, NET, LOSS),
+        ((NET, ONE, LOSS), 1, NET, LOSS),
+        ((ONE, NET), 1, NET, None),
+        ((NET, None, ONE), 1, NET, None),
+        (
+            (NET, (ONE, TWO), LOSS, torch.optim.SGD(NET.parameters(), 0.1), {"lr": 0.1}),
+            2,
+            NET,
+            LOSS,
+        ),
+        (({"train": ONE, "val": TWO}, NET, LOSS), 2, NET, LOSS),
+        ((ONE, TWO), 2, None, None),
+        ((LOSS, ONE), 1, None, LOSS),
+        ({"net": NET, "trainloader": ONE, "testloader": TWO, "criterion": LOSS}, 2, NET, LOSS),
+        ({"model": NET, "loaders": {"train": ONE, "valid": TWO}}, 2, NET, None),
+        ({"first": ONE}, 1, None, None),
+        (SimpleNamespace(model=NET, train_dl=ONE, loss_fn=LOSS), 1, NET, LOSS),
+    ],
+    ids=range(12),
+)
+def test_what_a_factory_returns_is_read_in_any_order(
+    value: Any, splits: int, module: Any, criterion: Any
+) -> None:
+    opened = returned.read(value)
+    assert len(opened.sources) == splits
+    assert opened.module is module
+    assert opened.criterion is criterion
+    assert (opened.loss is None) is (module is None)
+
+
+def test_what_holds_no_data_is_refused() -> None:
+    for value in (NET, (NET,), {"lr": 0.1}, (NET, LOSS)):
+        with pytest.raises(targets.NotData):
+            returned.read(value)

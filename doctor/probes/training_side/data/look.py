@@ -28,6 +28,7 @@ from . import (
     output_classes,
     pace,
     reading,
+    returned,
     row_values,
     rows,
     shared,
@@ -114,9 +115,9 @@ class Look:
         if self.request["kind"] == "file":
             opened = targets.Opened(files.open_path(self.request["path"]))
         else:
-            opened = targets.call(self.request, self._watch_merges)
+            opened = returned.call(self.request, self._watch_merges)
         directory = self.request.get("model")
-        return targets.with_model(opened, directory) if directory else opened
+        return returned.with_model(opened, directory) if directory else opened
 
     def _watch_merges(self) -> None:
         self.merges = merges.watch()
