@@ -398,7 +398,7 @@ MEANINGS: Meanings = {
         "Sort by the number: sorted(paths, key=lambda path: int(re.search(r'\\d+', "
         "path.stem)[0])), or "
         "write names with leading zeros.",
-        least=0.0,
+        single=True,
     ),
     "merge multiplies": Meaning(
         "the left join in {first} by {others} makes {2} rows of {0}: keys have several rows on "

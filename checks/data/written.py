@@ -205,6 +205,14 @@ MEANINGS: Meanings = {
         "Look at the unit of these rows, and bring the column to one before it is scaled.",
         noted=True,
     ),
+    "tags in text": Meaning(
+        "rows hold tags of HTML such as </p> and <br>",
+        "Extract the text of pages (BeautifulSoup(page).get_text(' ')), unless the model shall "
+        "write "
+        "pages.",
+        least=0.2,
+        noted=True,
+    ),
     "document repeated": Meaning(
         "documents occurred before, with other values beside them",
         "Drop repeated documents by their text alone, whatever the other columns hold: a crawl "

@@ -56,7 +56,7 @@ RelationKind = Literal[
     "points not swapped", "parts share nodes",
     "boxes in a corner", "unit of a group", "scale of a group",
     "edges without features", "types mixed", "rows counted by batches", "noise equal",
-    "eval before train", "time runs back", "document repeated",
+    "eval before train", "time runs back", "document repeated", "tags in text",
     "mask predicted", "answer elsewhere",
     "span beyond text", "span cuts words", "tags of other tokens",
     "languages exchanged", "text not translated",

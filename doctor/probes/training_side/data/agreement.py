@@ -108,7 +108,7 @@ class Agreement:
             self.targets += 1
             self.empty += not len(part)
             self.longer += inputs is not None and frames_for(part) > int(inputs[number])
-            if bool((part == self.blank).any()):
+            if bool(torch.eq(part, self.blank).any()):  # type: ignore[arg-type]
                 self.blanks += 1
                 self.target_rows += [first_row + number] * (len(self.target_rows) < MOST_ROWS)
 
@@ -150,9 +150,9 @@ class Agreement:
             equal = equal or [n for n in range(width) if is_monotone(made[:, n], target)]
             if 0 < len(equal) < width - 1:
                 found.append({"type": "Column", "name": name, "column": equal[0], "rows": rows})
-            elif not equal and (parts := parts_of_target(made, target)):
-                found.append({"type": "Column", "name": name, "column": parts[0], "rows": rows,
-                              "with_columns": parts[1:]})  # fmt: skip
+            elif not equal and (summed := parts_of_target(made, target)):
+                found.append({"type": "Column", "name": name, "column": summed[0], "rows": rows,
+                              "with_columns": summed[1:]})  # fmt: skip
         return found
 
     def record(self) -> Optional[Dict[str, Any]]:
@@ -206,7 +206,7 @@ def parts_of(labels: torch.Tensor, lengths: Optional[torch.Tensor]) -> List[torc
         return [row[row >= 0] for row in labels] if padded else []
     each = [int(length) for length in lengths]
     if labels.dim() == 1 and sum(each) == len(labels):
-        return list(labels.split(each))
+        return list(torch.split(labels, each))
     return [row[:length] for row, length in zip(labels, each)] if labels.dim() == 2 else []
 
 

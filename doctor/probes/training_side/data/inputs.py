@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
 
@@ -27,8 +27,9 @@ NORMALIZATIONS = {
 TWICE = 255.0**2
 MOST_TWICE, ROUNDING = 1.01 / 255, 1e-4
 """The largest value of bytes that were divided by 255 twice, and what rounding adds to them."""
-SLACK = 0.02
-"""By which rounding and resizing leave 0 to 1. Our own number."""
+SLACK, EXACTLY = 0.02, 0.005
+"""By which rounding and resizing leave 0 to 1, and how far black and white are from it. Our own
+numbers."""
 BYTES = (150.0, 255.5)
 """The largest value of the images before, if they were of 0 to 255."""
 
@@ -45,6 +46,8 @@ class Inputs:
         self.shape: List[int] = []
         self.first = self.name = ""
         self._lows = [float("inf")] * 3
+        self._some: Optional[torch.Tensor] = None
+        """Values of a few images: images x channels x pixels."""
         self._highs = [float("-inf")] * 3
 
     def add(self, batch: Foreign) -> None:
@@ -63,6 +66,7 @@ class Inputs:
         steps = plain * TWICE
         self._steps = self._steps and bool((steps - steps.round()).abs().max() < 0.01)
         if plain.shape[1] == 3:
+            self._some = plain[:4].flatten(2)[:, :, :4096] if self._some is None else self._some
             lows, highs = plain.amin((0, 2, 3)).tolist(), plain.amax((0, 2, 3)).tolist()
             self._lows = list(map(min, self._lows, lows))
             self._highs = list(map(max, self._highs, highs))
@@ -102,11 +106,8 @@ class Inputs:
             ends = list(zip(self._lows, self._highs, mean, std))
             once = [(low * s + m, high * s + m) for low, high, m, s in ends]
             twice = [(low * s + m, high * s + m) for (low, high), (_, _, m, s) in zip(once, ends)]
-            plain = (
-                min(low for low, _ in twice) > -SLACK and max(high for _, high in twice) < 1 + SLACK
-            )
-            wide = all(high - low > 0.2 for low, high in twice)
-            if plain and wide and (min(low for low, _ in once) < -0.5):
+            full = all(abs(low) < EXACTLY and abs(high - 1) < EXACTLY for low, high in twice)
+            if min(low for low, _ in once) < -0.5 and (full or self._in_steps(mean, std)):
                 return "twice: " + name
             bytes_ = [
                 (low * 255 * s + 255 * m, high * 255 * s + 255 * m) for low, high, m, s in ends
@@ -115,6 +116,18 @@ class Inputs:
             if small and all(high - low > 0.2 for low, high in bytes_):
                 return "bytes: " + name
         return ""
+
+    def _in_steps(self, mean: Sequence[float], std: Sequence[float]) -> bool:
+        """Whether images are bytes that were divided by 255 once two normalizations are undone."""
+        if self._some is None:
+            return False
+        factors = [torch.tensor(each)[None, :, None] for each in (mean, std)]
+        plain = self._some
+        for _ in range(2):
+            plain = plain * factors[1] + factors[0]
+        steps = plain * 255
+        inside = float(plain.min()) > -EXACTLY and float(plain.max()) < 1 + EXACTLY
+        return inside and bool((steps - steps.round()).abs().max() < 0.02)
 
     def measure(
         self, module: torch.nn.Module, loss: Callable[[Any, Any], Any], batches: List[Foreign]

@@ -60,8 +60,8 @@ def read(value: Foreign) -> Opened:
         return Opened(_of_modules(value))
     if containers.is_mapping(value) and not is_batch(value):
         return _of_mapping(dict(value.items()))
-    if isinstance(value, tuple) and observing.has(value, "_asdict"):
-        return _of_mapping(dict(value._asdict()))
+    if observing.has(value, "_asdict") and isinstance(value, tuple):
+        return _of_mapping(dict(zip(observing.attribute(value, "_fields"), value)))
     if (fields := fields_of(value)) is not None:
         return _of_mapping(fields)
     if isinstance(value, (tuple, list)) and value:

@@ -73,7 +73,7 @@ def stands(text: str, answer: str, at: int) -> bool:
 
 def spans_of(row: Dict[str, Any]) -> List[Tuple[int, int, str]]:
     """Start, end and, where it is given, the text of each entity."""
-    value = next((row[name] for name in SPANS if isinstance(row.get(name), list)), [])
+    value: List[Any] = next((row[n] for n in SPANS if isinstance(row.get(n), list)), [])
     found = []
     for each in value:
         start = end = None

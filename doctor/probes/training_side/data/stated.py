@@ -54,7 +54,7 @@ def constants(tree: ast.AST) -> Iterator[Any]:
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             names, values = [node.targets[0]], [node.value]
             if isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple):
-                names, values = node.targets[0].elts, node.value.elts  # type: ignore[assignment]
+                names, values = node.targets[0].elts, node.value.elts
             for name, value in zip(names, values):
                 plain = number_of(value, {})
                 if isinstance(name, ast.Name) and plain is not None:
@@ -65,7 +65,7 @@ def number_of(node: ast.AST, numbers: Dict[str, int]) -> Optional[int]:
     if isinstance(node, ast.Name):
         return numbers.get(node.id)
     try:
-        value = ast.literal_eval(node)  # type: ignore[arg-type]
+        value = ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, RecursionError):
         return None
     return value if type(value) is int else None

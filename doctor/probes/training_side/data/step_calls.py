@@ -47,7 +47,7 @@ class Table(NamedTuple):
 class Beyond(NamedTuple):
     """Numbers that a table or an output lacks."""
 
-    count: int
+    wrong: int
     whole: int
     low: float
     high: float
@@ -97,7 +97,7 @@ class StepCalls:
 
     def indexed(self) -> Dict[str, Table]:
         """Field of the batch -> the table that it indexes, where no number of it was beyond."""
-        whole = {key: each for key, each in self.tables.items() if not self.lookups[key].count}
+        whole = {key: each for key, each in self.tables.items() if not self.lookups[key].wrong}
         return {name: each for each in whole.values() for name in each.fields}
 
     def indices(self) -> List[Dict[str, Any]]:
@@ -105,24 +105,24 @@ class StepCalls:
         found, told = [], set()
         for key, each in self.lookups.items():
             table = self.tables[key]
-            if not each.count or (table.fields and table.fields in told):
+            if not each.wrong or (table.fields and table.fields in told):
                 continue
             told.add(table.fields)
             named = "the model's table %s" % table.name if table.name else "a table of the model"
             if table.fields:
                 named = "%s, which %s indexes," % (named, table.fields[0][:60])
             found.append(indices("numbers", named, each))
-        if self.classes is not None and self.classes.count:
+        if self.classes is not None and self.classes.wrong:
             found.append(indices("classes", "the model's output", self.classes))
         return found
 
     def records(self) -> List[Dict[str, Any]]:
         """Relations on the targets of the losses."""
         found = self.probabilities
-        if found is None or not found.count:
+        if found is None or not found.wrong:
             return []
         ends = (found.low, found.high)
-        return [relation("targets no probabilities", found.count, found.whole, (), (), ends)]
+        return [relation("targets no probabilities", found.wrong, found.whole, (), (), ends)]
 
     def _step(self, watch: "_Watch", batch: Foreign) -> torch.Tensor:
         with torch.random.fork_rng(devices=[]), torch.enable_grad(), watch:
@@ -207,7 +207,7 @@ def rows_of(bound: Dict[str, Any]) -> List[torch.Tensor]:
     targets = host(bound["targets"])
     lengths = torch.as_tensor(bound["target_lengths"]).reshape(-1).tolist()
     if targets.dim() == 1:
-        return list(targets[: sum(lengths)].split(lengths))
+        return list(torch.split(targets[: sum(lengths)], lengths))
     return [row[:length] for row, length in zip(targets, lengths)]
 
 
@@ -219,7 +219,7 @@ def indices(kind: str, table: str, each: Beyond) -> Dict[str, Any]:
     """The record Indices."""
     return {
         "type": "Indices", "kind": kind, "entries": each.bound, "table": table,
-        "highest": int(each.high), "lowest": int(each.low), "beyond": each.count,
+        "highest": int(each.high), "lowest": int(each.low), "beyond": each.wrong,
     }  # fmt: skip
 
 
@@ -232,12 +232,12 @@ def beyond(values: torch.Tensor, wrong: torch.Tensor, bound: int) -> Beyond:
 
 def merged(one: Optional[Beyond], other: Beyond) -> Beyond:
     """Of two calls; of two bounds, as of two outputs, those of the worse one."""
-    if one is None or (one.bound != other.bound and other.count):
+    if one is None or (one.bound != other.bound and other.wrong):
         return other
     if one.bound != other.bound:
         return one
     low, high = min(one.low, other.low), max(one.high, other.high)
-    return Beyond(one.count + other.count, one.whole + other.whole, low, high, one.bound)
+    return Beyond(one.wrong + other.wrong, one.whole + other.whole, low, high, one.bound)
 
 
 def left_out(loss: torch.Tensor, classed: List[Tuple[torch.Tensor, torch.Tensor, int]]) -> Set[int]:

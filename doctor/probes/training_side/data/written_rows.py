@@ -43,6 +43,7 @@ PLAIN = re.compile(r"[-+]?\d+([.,]\d+)?")
 DATES = (re.compile(r"\d{4}-\d\d?-\d\d?"), re.compile(r"\d\d?/\d\d?/\d{4}"),
          re.compile(r"\d\d?\.\d\d?\.\d{4}"), re.compile(r"\d{4}/\d\d?/\d\d?"))  # fmt: skip
 ENTITY, TAG = re.compile(r"&(amp|lt|gt|quot|#\d+|nbsp|apos);"), re.compile(r"</?[a-zA-Z][^<>]*>")
+MARKUP = re.compile(r"</(p|div|span|li|ul|td|tr|a|b|i|strong|em|h[1-6])>|<br ?/?>")
 LEAST_NAME = 4
 MOST_LOOKED = 20_000
 
@@ -81,6 +82,7 @@ class WrittenRows:
             plain = not any(TAG.search(each) for each in found)
             escaped = plain and any(ENTITY.search(each) for each in found)
             self._relations.count("entities in text", escaped, number)
+            self._relations.count("tags in text", any(map(MARKUP.search, found)), number)
         repeated = sum(isinstance(value, str) and value == name for name, value in row.items())
         self._relations.count("header in rows", repeated > 1, number)
         for part in self._parts:
