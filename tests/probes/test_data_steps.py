@@ -325,13 +325,14 @@ ONE, TWO = loader(TABLE), loader(TABLE)
         ),
         (({"train": ONE, "val": TWO}, NET, LOSS), 2, NET, LOSS),
         ((ONE, TWO), 2, None, None),
+        ((ONE, TWO, ONE), 2, None, None),
         ((LOSS, ONE), 1, None, LOSS),
         ({"net": NET, "trainloader": ONE, "testloader": TWO, "criterion": LOSS}, 2, NET, LOSS),
         ({"model": NET, "loaders": {"train": ONE, "valid": TWO}}, 2, NET, None),
         ({"first": ONE}, 1, None, None),
         (SimpleNamespace(model=NET, train_dl=ONE, loss_fn=LOSS), 1, NET, LOSS),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_what_a_factory_returns_is_read_in_any_order(
     value: Any, splits: int, module: Any, criterion: Any

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
-from ..foreign import containers, observing
+from ..foreign import Foreign, containers, observing
 from . import rows
 from .documents import host
 from .interactions import before_of
@@ -62,17 +62,24 @@ def steps_of(source: Source) -> Optional[Steps]:
     count = min(size(dataset) or 0, MOST_ROWS)
     if count < 2 or not observing.has(dataset, "__getitem__"):
         return None
-    names = roles_of(containers.tensors(as_batch(dataset[0])))
+    names = roles_of(row_of(dataset, 0))
     if names is None:
         return None
-    kept: Tuple[List[torch.Tensor], ...] = ([], [], [])
+    state, after, flag = names
+    following: Optional[torch.Tensor] = None
+    ended: List[bool] = []
+    breaks: List[bool] = []
     for number in range(count):
-        named = containers.tensors(as_batch(dataset[number]))
-        for each, name in zip(kept, names):
-            each.append(host(named[name])[0])
-    states, following, ended = (torch.stack(each) for each in kept)
-    goes_on = (states[1:] == following[:-1]).reshape(count - 1, -1).all(1)
-    return Steps(ended.reshape(count, -1)[:-1, 0] > 0, ~goes_on)
+        named = {name: host(each) for name, each in row_of(dataset, number).items()}
+        if following is not None:
+            breaks.append(not torch.equal(named[state], following))
+        following = named[after]
+        ended.append(bool(named[flag].reshape(-1)[0] > 0))
+    return Steps(torch.tensor(ended[:-1]), torch.tensor(breaks))
+
+
+def row_of(dataset: Foreign, number: int) -> Named:
+    return containers.tensors(as_batch(dataset[number]))
 
 
 def roles_of(named: Named) -> Optional[Tuple[str, str, str]]:

@@ -57,7 +57,9 @@ class Merges:
         on: Foreign = None, left_on: Foreign = None, right_on: Foreign = None, **options: Foreign
     ) -> None:  # fmt: skip
         indexed = options.get("left_index") or options.get("right_index")
-        if indexed or how not in ("left", "inner") or not LEAST <= len(left) <= MOST_ROWS:
+        if indexed or how != "left" or options.get("indicator"):
+            return  # an inner join, or a mark of the partners, may look for rows that are in both
+        if not LEAST <= len(left) <= MOST_ROWS:
             return
         shared = [name for name in left.columns if name in set(right.columns)]
         ours, theirs = listed(left_on or on or shared), listed(right_on or on or shared)
@@ -69,7 +71,7 @@ class Merges:
         kind = ""
         if partners < FEW * len(left):
             kind = "merge without partners"
-        elif how == "left" and len(result) > len(left) and bool(left[ours].duplicated().any()):
+        elif len(result) > len(left) and bool(left[ours].duplicated().any()):
             kind = "merge multiplies"
         if kind:
             self._found.append(Merge(kind, here(), tuple(map(str, ours)), len(left), len(right),

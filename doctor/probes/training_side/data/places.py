@@ -24,7 +24,7 @@ SEVERAL = 3
 CODES = (-99.0, -999.0, -9999.0, -99999.0, -32768.0)
 WAVE, LOUD = 2000, 1000.0
 """Values of a row of sound at least, and a largest one above what sound of -1 to 1 has."""
-TIME = re.compile(r"(unix_?)?(time|timestamp|date|datetime|ts)(s|_idx|_index|_id|_steps?)?")
+TIME = re.compile(r"(unix_?)?(time|timestamp|date|datetime|ts)(s|_idx|_index|_id)?")
 LEAST_STEPS = 4
 FEW_TAGS = 64
 IGNORED = -100

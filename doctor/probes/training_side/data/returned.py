@@ -164,7 +164,8 @@ def _of_tuple(items: List[Foreign]) -> Opened:
     calls = [each for each in made if callable(each) and not is_data(each)]
     if module is not None and not found:
         raise NotData("a module without a batch")
-    if not found or (module is None and len(found) > 2):
+    loaders = all(map(is_loader, found))
+    if not found or (module is None and len(found) > 2 and not loaders):
         return Opened([source("train", items)])
     criterion = next((e for e in calls if module is not None or is_module(e)), None)
     collate = None if module is not None else next((e for e in calls if e is not criterion), None)
