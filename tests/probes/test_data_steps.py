@@ -208,6 +208,100 @@ def episodes(way: str, length: Callable[[int], int] = lambda n: 12 + 5 * (n % 6)
     return loader(Rows(len(rows), lambda n: dict(zip(names, rows[n], strict=True))), shuffle=True)
 
 
+def scenes() -> tuple[Any, Any]:
+    """Images with some areas on a ground, and their label maps."""
+    images = torch.rand(60, 3, 40, 40, generator=seeded()) * 0.2
+    areas = torch.zeros(60, 40, 40, dtype=torch.long)
+    for number in range(60):
+        for kind in (1, 2):
+            row, column = (number * 5 * kind) % 24, (number * 11 + 7 * kind) % 24
+            images[number, :, row : row + 12, column : column + 12] += 0.3 * kind
+            areas[number, row : row + 12, column : column + 12] = kind
+    return images.clamp(0, 1), areas
+
+
+IMAGES, AREAS = scenes()
+MEAN = torch.tensor([0.485, 0.456, 0.406])[:, None, None]
+SPREAD = torch.tensor([0.229, 0.224, 0.225])[:, None, None]
+
+
+def drawn(way: str) -> Any:
+    """Images that are cut out or turned anew for each row, with or without their label map."""
+
+    def row(number: int) -> Any:
+        image, area = IMAGES[number], AREAS[number]
+        if way == "turned":
+            return image.rot90(int(torch.randint(4, ())), (1, 2)), area
+        if way == "brighter":
+            return image * (0.7 + 0.5 * torch.rand(())), area
+        at, aside = torch.randint(0, 12, (2,)).tolist()
+        part = area[at : at + 28, aside : aside + 28] if way == "both" else area[6:34, 6:34]
+        return image[:, at : at + 28, aside : aside + 28], part
+
+    return loader(Rows(60, row))
+
+
+def normalized(times: int, unit: float = 1.0) -> Any:
+    """Bytes that were divided by 255, and normalized so often."""
+    made = (IMAGES[:, :, ::2, ::2] * 255).round() / 255
+    for _ in range(times):
+        made = (made - MEAN * unit) / (SPREAD * unit)
+    return loader(data.TensorDataset(made, torch.arange(60) % 3))
+
+
+def table(way: str) -> Any:
+    x = torch.randn(400, 7, generator=seeded())
+    y = torch.rand(400, generator=seeded(1)) * 900 + 100
+    if way == "parts":
+        x[:, 2], x[:, 5] = 0.3 * y + 20 * x[:, 6], 0.7 * y - 20 * x[:, 6]
+    if way == "logarithm":
+        x[:, 4] = y.log()
+    if way == "toy":
+        y = x @ torch.arange(1.0, 8.0)
+    return loader(data.TensorDataset(x, y))
+
+
+def noisy(once: bool) -> Any:
+    def collate(rows: Any) -> Any:
+        x = torch.stack(rows)
+        noise = torch.randn(1 if once else len(x), *x.shape[1:]).expand(x.shape).contiguous()
+        return {"x": x, "noise": noise, "t": torch.randint(0, 1000, (len(x),))}
+
+    return loader(Rows(60, lambda n: IMAGES[n]), collate_fn=collate)
+
+
+SERIES = torch.sin(torch.arange(2500.0) / 9) + 0.3 * torch.randn(2500, generator=seeded(3))
+TIMES = torch.arange(2500.0) * 3600
+
+
+def forecast(first: int, back: bool = False) -> Any:
+    values, times = (e.flip(0) if back else e for e in (SERIES, TIMES))
+    return Rows(300, lambda n: {"x": values[first + n : first + n + 24, None],
+                                "y": values[first + n + 24],
+                                "timestamp": times[first + n : first + n + 24]})  # fmt: skip
+
+
+class Batches(Rows):
+    """Rows whose length counts batches, as in another library."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size, lambda n: (IMAGES[n], n % 3))
+        self.images = list(IMAGES)
+
+
+def tags(fill: int) -> Any:
+    from transformers import BertConfig, BertForTokenClassification
+
+    config = BertConfig(vocab_size=90, hidden_size=8, num_hidden_layers=1, num_labels=4,
+                        num_attention_heads=2, intermediate_size=8)  # fmt: skip
+    ids = torch.randint(5, 90, (96, 20), generator=seeded())
+    mask = (torch.arange(20) < torch.randint(5, 20, (96,), generator=seeded(1))[:, None]).long()
+    labels = torch.randint(0, 4, (96, 20), generator=seeded(2)).masked_fill(mask == 0, fill)
+    rows = {"input_ids": ids * mask, "attention_mask": mask, "labels": labels}
+    each = Rows(96, lambda n: {name: value[n] for name, value in rows.items()})
+    return BertForTokenClassification(config), None, loader(each)
+
+
 CASES: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
     ("DAT022", partial(ratings, 1), partial(ratings, 0)),
     ("DAT022", partial(ratings, 1, offset=True), partial(ratings, 0, offset=True)),
@@ -227,6 +321,18 @@ CASES: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
     ("DAT024", partial(links, True), partial(links, False)),
     ("DAT022", partial(cars, True), partial(cars, False)),
     ("DAT022", partial(cars, True), partial(cars, False, square=True)),
+    ("DAT022", partial(drawn, "image alone"), partial(drawn, "both")),
+    ("DAT022", partial(drawn, "turned"), partial(drawn, "brighter")),
+    ("DAT010", partial(normalized, 2), partial(normalized, 1)),
+    ("DAT010", partial(normalized, 1, 255.0), partial(normalized, 0)),
+    ("DAT022", partial(table, "parts"), partial(table, "toy")),
+    ("DAT022", partial(table, "logarithm"), partial(table, "")),
+    ("DAT022", partial(noisy, True), partial(noisy, False)),
+    ("DAT022", lambda: loader(forecast(0, back=True)), lambda: loader(forecast(0))),
+    ("DAT025", lambda: (loader(forecast(1500)), loader(forecast(100))),
+     lambda: (loader(forecast(100)), loader(forecast(1500)))),
+    ("DAT022", lambda: loader(Batches(15), batch_size=4), lambda: loader(Batches(60))),
+    ("DAT005", partial(tags, 0), partial(tags, -100)),
     ("DAT024", partial(headlines, True), partial(headlines, False)),
     ("DAT022", partial(episodes, "nowhere"), partial(episodes, "marked")),
     ("DAT022", partial(episodes, "late"), partial(episodes, "marked")),

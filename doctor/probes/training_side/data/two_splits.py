@@ -13,6 +13,7 @@ from . import rows
 from .documents import host
 from .given import label_name
 from .inputs import image_of
+from .places import TIME
 from .relations import relation
 from .targets import Source, as_batch, size
 from .views import LABELS
@@ -61,6 +62,8 @@ def values_of(batches: List[Foreign]) -> Values:
             target = name in LABELS or name == label
             if "mask" in name or (each.dim() < 2 and not target):
                 continue
+            if TIME.fullmatch(name.split(".")[-1].lower()):
+                continue  # an eval that is later is as it should be
             if each.is_floating_point() or (is_image and not target):
                 found.setdefault(name, []).append(host(each).float())
     return found
