@@ -88,7 +88,7 @@ def _targets(agreement: Agreement) -> Verdict | None:
         what = f"targets hold {agreement.blank}, the blank of the CTC loss"
         text = share(agreement.blanks, targets, what)
         return observed(f"{text}: {rows(agreement.target_rows)}", targets, fix=BLANK)
-    if agreement.empty >= EMPTY * targets > 0:
+    if targets > agreement.empty >= EMPTY * targets:  # all of them are left to DAT001
         text = share(agreement.empty, targets, "targets of a CTC loss have no letter")
         return observed(text, targets, fix=LETTERS)
     if agreement.longer:
