@@ -74,10 +74,11 @@ def completes(own: OwnModel, smoke: SmallModel, options: RunOptions = ALL) -> Ve
 
 
 def _in_fp32_only(half: OwnModel, smoke: SmallModel, options: RunOptions) -> Verdict:
-    """A warning with the error in half precision, of a training that completes in fp32."""
+    """A note with the error in half precision, which is the doctor's choice and not the user's, of
+    a training that completes in fp32."""
     raised = completes(half, smoke, options)
-    summary = f"{raised.summary}; in fp32 the steps complete: say --precision fp32 if you train so"
-    return replace(raised, status=Status.WARN, summary=summary)
+    summary = f"{raised.summary}; in fp32 the steps complete, and nobody asked for less: this is no "
+    return replace(raised, status=Status.NOTE, summary=f"{summary}fault unless you train so")
 
 
 def _is_selected(check: Check, options: RunOptions) -> bool:
@@ -133,10 +134,12 @@ STEP_COMPLETES = Check(
         "the factory or the directory does not provide a model",
         "a stage raises, crashes or hangs",
     ),
-    warns=(
-        "memory grows in each of ten steps, by at least 256 KiB",
+    notes=(
         "dtypes do not fit under autocast in a half precision that nobody asked for; the steps "
         "complete in fp32",
+    ),
+    warns=(
+        "memory grows in each of ten steps, by at least 256 KiB",
         "a later step raises because of values that an earlier step made non-finite, which SMK006 "
         "fails",
         "of a model directory: tokens outside of the embedding, weights that lack parameters, or "

@@ -273,12 +273,18 @@ class OwnModel(Section, frozen=True, kw_only=True):
     """Columns of the samples that a Trainer removed, as forward has no argument of that name."""
     computed_once: tuple[str, ...] = ()
     """Attributes of modules that are tensors with a graph before the first step."""
+    in_other_batches: tuple[str, ...] = ()
+    """Parameters without a gradient in the first steps that got one in other batches of the
+    loader."""
+    batch_number: int = 0
+    """Of the batch that was trained on; more than 0 where the loss and all gradients of those
+    before it are 0."""
     routed: tuple[str, ...] = ()
     """Parameters without a gradient in the first steps that got one with other weights."""
     settings: Settings | None = None
     batch: tuple[BatchTensor, ...] = ()
     has_loader: bool = False
-    """Its batch is the first one of a loader, of which `data` in Facts has more."""
+    """Its batch is one of a loader, of which `data` in Facts has more."""
     data: Data | None = None
     """Of a batch of tokens with labels, and where the loss reads them."""
     pad_id: int | None = None
@@ -321,6 +327,7 @@ class OwnModel(Section, frozen=True, kw_only=True):
         reasons = {
             "one step": self.trend.single_steps if self.trend else (),
             "in other steps": self.trend.reached if self.trend else (),
+            "in other batches": self.in_other_batches,
             "with other weights": self.routed,
             "copies": tuple(each.name for each in self.smoke.parameters if each.copied),
             "not optimized": optimizer.omitted if optimizer else (),

@@ -9,7 +9,7 @@ import torch
 
 from ... import wire
 from ..foreign import Foreign, containers, observing
-from ..subject import contract, frameworks, losses, own_model, subjects, transformers_model
+from ..subject import contract, frameworks, loaders, losses, own_model, subjects, transformers_model
 
 TRAIN = ("train", "loader", "train_loader", "train_dataloader", "train_dataset", "dataset", "data",
          "batch", "dataloader", "train_ds")  # fmt: skip
@@ -120,7 +120,7 @@ def _of_modules(module: Foreign) -> List[Source]:
         first = (
             evaluation[0] if isinstance(evaluation, (list, tuple)) and evaluation else evaluation
         )
-        if contract.is_loader(first):
+        if loaders.is_loader(first):
             sources.append(source("eval", first))
     return sources
 
