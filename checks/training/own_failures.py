@@ -59,7 +59,8 @@ NO_KERNEL = (
 )
 IN_FP32 = "; run in fp32: oneDNN on this CPU has no kernel for a layer in the job's precision"
 LATER_BATCH = (
-    "; with batch {} of the loader: loss and gradients of those before it are 0, as without an object"
+    "; with batch {} of the loader: loss and gradients of those before it are 0, as of images "
+    "without an object"
 )
 MORE_TIME = "it computes and does not wait; a first torch.compile takes minutes on a busy machine"
 

@@ -77,8 +77,11 @@ def _in_fp32_only(half: OwnModel, smoke: SmallModel, options: RunOptions) -> Ver
     """A note with the error in half precision, which is the doctor's choice and not the user's, of
     a training that completes in fp32."""
     raised = completes(half, smoke, options)
-    summary = f"{raised.summary}; in fp32 the steps complete, and nobody asked for less: this is no "
-    return replace(raised, status=Status.NOTE, summary=f"{summary}fault unless you train so")
+    summary = (
+        f"{raised.summary}; in fp32 the steps complete, and nobody asked for less: this is no "
+        "fault unless you train so"
+    )
+    return replace(raised, status=Status.NOTE, summary=summary)
 
 
 def _is_selected(check: Check, options: RunOptions) -> bool:
@@ -204,6 +207,7 @@ LOSS_FINITE = replace(
         "output of a Linear is broadcast against a target; an own autograd Function returns the "
         "gradient of another input",
         "an elementwise loss broadcasts input and target to a larger shape than either",
+        "a tenth of the targets of a loss, or more, is padding",
         "targets of binary_cross_entropy_with_logits are outside of [0, 1], or the loss is the "
         "negative of cross_entropy or of an elementwise loss",
         "the loss of a prediction rises, or is exactly the same, in each of 20 steps",

@@ -300,6 +300,13 @@ MISUSES = {
         "softmax) that cannot reach at least 10 % of the targets",
         "Remove the activation behind the last layer, or bring the targets into its range.",
     ),
+    "padding": (
+        "{function} is taken over padding, too: at least a tenth of its targets fill rows up; "
+        "required: targets alone",
+        "Leave padding out of the loss: ignore_index=PAD, labels of -100 there, or "
+        "reduction='none' and (loss * mask).sum() / mask.sum(). The mean is that of padding "
+        "otherwise, which is easy to predict.",
+    ),
     "negated": (
         "the loss is the negative of {function}, which a step then raises; required: the loss that "
         "is to fall",

@@ -249,10 +249,10 @@ def _with_another_batch(
     if fault == "no gradient" or not number:
         return msgspec.structs.replace(own, in_other_batches=reached), answer, request
     run.child.end()
-    other, *rest = _run_in_precision(run._replace(batch_number=number))
+    other, of_other, again = _run_in_precision(run._replace(batch_number=number))
     if isinstance(other, Unknown) or other.smoke is None or not other.smoke.completed:
         return own, answer, request
-    return msgspec.structs.replace(other, batch_number=number), *rest
+    return msgspec.structs.replace(other, batch_number=number), of_other, again
 
 
 def _with_routed(run: _Run, own: OwnModel, request: dict[str, Any]) -> OwnModel:

@@ -24,13 +24,13 @@ class Misuse(Section, frozen=True, kw_only=True):
     """As in torch.nn.functional: "cross_entropy"."""
     kind: Literal[
         "softmax", "sigmoid", "relu", "no log-probabilities", "broadcast", "negated", "targets",
-        "positive", "signs", "no log target", "bounded",
+        "positive", "signs", "no log target", "bounded", "padding",
     ]  # fmt: skip
     """The activation that was applied before and that the loss applies itself; exponentials of the
     input of nll_loss that do not sum to 1; shapes that broadcast to a larger one than either; a
     loss that is the negative of the only function that it is made of; targets outside of [0, 1];
-    targets beyond the range of the activation that made the input; and three of earlier
-    versions."""
+    targets beyond the range of the activation that made the input; targets that fill rows up; and
+    three of earlier versions."""
     shapes: tuple[tuple[int, ...], ...] = ()
     """Of the input and the target."""
 

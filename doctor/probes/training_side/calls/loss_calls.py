@@ -10,7 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ..foreign import Arguments, Foreign, Function, Options, Types, observing
-from . import attention_calls, norm_calls, recurrent_calls
+from . import attention_calls, norm_calls, padded_targets, recurrent_calls
 
 ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses of two tensors of the same shape, which torch broadcasts otherwise."""
@@ -42,9 +42,10 @@ TOLERANCE = 0.1
 class LossCalls(TorchFunctionMode):
     """The number of classes of every cross entropy, and what is wrong in the inputs of a loss."""
 
-    def __init__(self, module: torch.nn.Module) -> None:
+    def __init__(self, module: torch.nn.Module, batch: Foreign = None) -> None:
         super().__init__()
         self._module = module
+        self._padding = padded_targets.PaddedTargets(module, batch)
         self.classes: List[int] = []
         self.misused: Dict[str, Dict[str, Any]] = {}
         """Function -> a doctor.facts.own_model.Misuse."""
@@ -76,6 +77,8 @@ class LossCalls(TorchFunctionMode):
             if kind := misuse(name, *inputs, reduced=options.get("reduction") != "none"):
                 shapes = [list(each.shape) for each in inputs]
                 self.misused[name] = {"function": name, "kind": kind, "shapes": shapes}
+            elif self._padding.counted(name, *inputs, options):
+                self.misused[name] = {"function": name, "kind": "padding", "shapes": []}
         if size := norm_calls.values_of_statistics(name, args, options):
             self.norms[size].append(norm_calls.described(name, args, self._module))
         self.attention.note(name, args, options)

@@ -9,7 +9,7 @@ import torch
 
 from ... import wire
 from ..foreign import Foreign, containers, observing
-from ..subject import contract, frameworks, loaders, losses, own_model, subjects, transformers_model
+from ..subject import frameworks, loaders, losses, own_model, subjects, transformers_model
 
 TRAIN = ("train", "loader", "train_loader", "train_dataloader", "train_dataset", "dataset", "data",
          "batch", "dataloader", "train_ds")  # fmt: skip

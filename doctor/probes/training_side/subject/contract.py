@@ -172,8 +172,8 @@ def batch_and_loss(
 
 def is_function(value: Foreign) -> bool:
     """Whether it is a loss in the place of a batch: tensors and some batches are callable too."""
-    a_batch = isinstance(value, torch.Tensor) or observing.has(value, "items") or loaders.is_loader(value)
-    return callable(value) and not a_batch
+    a_batch = isinstance(value, torch.Tensor) or observing.has(value, "items")
+    return callable(value) and not (a_batch or loaders.is_loader(value))
 
 
 def batch_for(module: torch.nn.Module, spec: Dict[str, Any], seed: int) -> Foreign:

@@ -71,16 +71,10 @@ def _taken(loader: Foreign, count: int, after: int) -> List[Foreign]:
     found: List[Foreign] = []
     deadline = time.monotonic() + MORE_SECONDS
     try:
-        for number, each in enumerate(loader):
-            if each is None and not found:
-                raise NotAFactory("the first batch of the %s is None; its collate_fn returned "
-                                  "nothing" % type(loader).__name__)  # fmt: skip
-            if number >= after:
-                found.append(each)
-            if len(found) == count or (found and time.monotonic() > deadline):
+        for each in itertools.islice(loader, after, None):
+            found.append(each)
+            if len(found) == count or time.monotonic() > deadline:
                 break
-    except NotAFactory:
-        raise
     except Exception as error:
         if found:
             return found
@@ -88,6 +82,9 @@ def _taken(loader: Foreign, count: int, after: int) -> List[Foreign]:
             repeat_here(loader, error)
         error.doctor_place = " (in the first batch of the loader)"  # type: ignore[attr-defined]
         raise
+    if found and found[0] is None:
+        raise NotAFactory("the first batch of the %s is None; its collate_fn returned "
+                          "nothing" % type(loader).__name__)  # fmt: skip
     return found
 
 
