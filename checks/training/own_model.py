@@ -208,6 +208,7 @@ LOSS_FINITE = replace(
         "gradient of another input",
         "an elementwise loss broadcasts input and target to a larger shape than either",
         "a tenth of the targets of a loss, or more, is padding",
+        "a batch norm in training has a momentum from 0.9 on, below 1",
         "targets of binary_cross_entropy_with_logits are outside of [0, 1], or the loss is the "
         "negative of cross_entropy or of an elementwise loss",
         "the loss of a prediction rises, or is exactly the same, in each of 20 steps",

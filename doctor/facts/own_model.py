@@ -24,13 +24,14 @@ class Misuse(Section, frozen=True, kw_only=True):
     """As in torch.nn.functional: "cross_entropy"."""
     kind: Literal[
         "softmax", "sigmoid", "relu", "no log-probabilities", "broadcast", "negated", "targets",
-        "positive", "signs", "no log target", "bounded", "padding",
+        "positive", "signs", "no log target", "bounded", "padding", "several",
     ]  # fmt: skip
     """The activation that was applied before and that the loss applies itself; exponentials of the
     input of nll_loss that do not sum to 1; shapes that broadcast to a larger one than either; a
     loss that is the negative of the only function that it is made of; targets outside of [0, 1];
-    targets beyond the range of the activation that made the input; targets that fill rows up; and
-    three of earlier versions."""
+    targets beyond the range of the activation that made the input; targets that fill rows up; rows
+    with more than one class; targets that are no signs, or not what log_target says; and one of
+    earlier versions."""
     shapes: tuple[tuple[int, ...], ...] = ()
     """Of the input and the target."""
 
@@ -83,6 +84,8 @@ class Trend(Section, frozen=True, kw_only=True):
     attention in train.py, line 12 shows token 0 alone"."""
     large_weights: tuple[str, ...] = ()
     """Layers whose weights enlarge what they get, and how far: "net.0, 11 times"."""
+    hasty_norms: tuple[str, ...] = ()
+    """Batch norms whose statistics are nearly those of the last batch: "bn1, momentum 0.99"."""
     fresh_heads: tuple[str, ...] = ()
     """Heads of a task that adapters leave frozen, with the numbers that they were initialized
     with: "score (Linear)"."""

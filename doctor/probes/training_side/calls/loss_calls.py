@@ -18,6 +18,13 @@ LIKELIHOODS = ("gaussian_nll_loss", "poisson_nll_loss", "kl_div", "soft_margin_l
 """The same of a target and a parameter of its distribution, or a score."""
 TO_MINIMIZE = ("cross_entropy", "nll_loss", *ELEMENTWISE)
 """Losses that a training minimizes; those of an adversary may be negated."""
+OF_LOGARITHMS = ("kl_div", "ctc_loss")
+"""Losses whose input is the logarithm of probabilities."""
+OF_SIGNS = {"soft_margin_loss": 1, "hinge_embedding_loss": 1, "cosine_embedding_loss": 2,
+            "margin_ranking_loss": 2}  # fmt: skip
+"""Losses whose targets are -1 and 1 -> the place of the target."""
+POSITIVE = 0.01
+"""A logarithm of a probability in half precision may be that far above 0."""
 ACTIVATIONS = {
     "cross_entropy": ("SoftmaxBackward0", "softmax"),
     "binary_cross_entropy_with_logits": ("SigmoidBackward0", "sigmoid"),
@@ -74,7 +81,8 @@ class LossCalls(TorchFunctionMode):
             if name == "cross_entropy":
                 shape = inputs[0].shape
                 self.classes.append(int(shape[1] if len(shape) > 1 else shape[0]))
-            if kind := misuse(name, *inputs, reduced=options.get("reduction") != "none"):
+            kind = misuse(name, *inputs, reduced=options.get("reduction") != "none")
+            if kind := kind or domain(name, inputs[0], args, options):
                 shapes = [list(each.shape) for each in inputs]
                 self.misused[name] = {"function": name, "kind": kind, "shapes": shapes}
             elif self._padding.counted(name, *inputs, options):
@@ -121,6 +129,34 @@ def misuse(name: str, value: torch.Tensor, target: torch.Tensor, *, reduced: boo
         larger = broadcast_size(value.shape, target.shape) > max(value.numel(), target.numel())
         return "broadcast" if larger else _bounded(value, target)
     return ""
+
+
+def domain(name: str, value: torch.Tensor, args: Arguments, options: Options) -> str:
+    """Whether the numbers are of the kind that the loss is defined for: logarithms of
+    probabilities, targets of -1 and 1; as Misuse.kind."""
+    if name == "cross_entropy" and args[1:] and _has_several(args[1]):
+        return "several"
+    place = OF_SIGNS.get(name, 1)
+    target = options.get("target", args[place] if len(args) > place else None)
+    if not isinstance(target, torch.Tensor):
+        return ""
+    target = observing.plain(target)
+    if name in OF_SIGNS:
+        return "" if bool((target.abs() == 1).all()) else "signs"
+    if name not in OF_LOGARITHMS:
+        return ""
+    if bool((observing.plain(value) > POSITIVE).any()):
+        return "no log-probabilities"
+    wrong = (target > POSITIVE) if options.get("log_target") else (target < 0)
+    return "no log target" if name == "kl_div" and bool(wrong.any()) else ""
+
+
+def _has_several(target: Foreign) -> bool:
+    """Whether rows of zeros and ones have more than one class."""
+    if not isinstance(target, torch.Tensor) or not target.is_floating_point() or target.dim() < 2:
+        return False
+    plain = observing.plain(target)
+    return bool(((plain == 0) | (plain == 1)).all()) and bool((plain.sum(1) > 1).any())
 
 
 def _bounded(value: torch.Tensor, target: torch.Tensor) -> str:
