@@ -66,7 +66,7 @@ MISUSES = {
         "sample trains nothing or the wrong thing.",
     ),
     "no log target": (
-        "the targets of kl_div are not what log_target says: probabilities without it, and "
+        "the targets of {function} are not what log_target says: probabilities without it, and "
         "logarithms with log_target=True",
         "Pass the target as probabilities (softmax), or as log_softmax with log_target=True.",
     ),
