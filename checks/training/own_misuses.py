@@ -66,8 +66,7 @@ MISUSES = {
         "sample trains nothing or the wrong thing.",
     ),
     "no log target": (
-        "the targets of {function} are not what log_target says: probabilities without it, and "
-        "logarithms with log_target=True",
+        "the targets of {function} are no logarithms, as log_target=True says",
         "Pass the target as probabilities (softmax), or as log_softmax with log_target=True.",
     ),
     "padding": (

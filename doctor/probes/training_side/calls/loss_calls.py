@@ -147,8 +147,8 @@ def domain(name: str, value: torch.Tensor, args: Arguments, options: Options) ->
         return ""
     if bool((observing.plain(value) > POSITIVE).any()):
         return "no log-probabilities"
-    wrong = (target > POSITIVE) if options.get("log_target") else (target < 0)
-    return "no log target" if name == "kl_div" and bool(wrong.any()) else ""
+    wrong = name == "kl_div" and options.get("log_target") and bool((target > POSITIVE).any())
+    return "no log target" if wrong else ""
 
 
 def _has_several(target: Foreign) -> bool:
