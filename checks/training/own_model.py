@@ -27,7 +27,7 @@ from doctor.checks.training.own_failures import (
     trains,
 )
 from doctor.checks.training.own_files import undecided_by_the_cut, with_files
-from doctor.checks.training.own_rates import by_the_update
+from doctor.checks.training.own_rates import by_the_scale, by_the_update
 from doctor.checks.training.own_seeds import with_other_seed
 from doctor.checks.training.own_steps import GROWTH_FIX, memory_growth, over_the_steps
 from doctor.facts.data import Data
@@ -181,7 +181,7 @@ def loss_finite(own: OwnModel, smoke: SmallModel) -> Verdict:
     if cuts := own_cuts.of_zero_loss(own.smoke):
         summary = f"{verdict.summary}; {own_cuts.clause(cuts)}"
         verdict = replace(verdict, summary=summary, fix=own_cuts.fix_of_zero_loss(cuts))
-    return about(without_error, smoke, by_the_update(own.smoke, verdict))
+    return by_the_scale(own, about(without_error, smoke, by_the_update(own.smoke, verdict)))
 
 
 LOSS_FINITE = replace(
