@@ -85,11 +85,8 @@ def _code(hook: Foreign) -> Foreign:
 def install(switch: Switch, patches: Patches, growth: HookGrowth) -> None:
     """Wrap the methods of modules that register hooks."""
     for method in REGISTERING:
-        patches.replace(
-            switch.torch.nn.Module,
-            method,
-            lambda original, method=method: _wrap(switch, growth, method, original),
-        )
+        wrap = functools.partial(_wrap, switch, growth, method)
+        patches.replace(switch.torch.nn.Module, method, wrap)
 
 
 def _wrap(

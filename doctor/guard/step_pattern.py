@@ -67,7 +67,7 @@ class StepPattern:
 
 def divided_by(root: Foreign) -> float:
     """The number that a loss was divided by last; 0.0 where it was not, or that is not known."""
-    node = getattr(root, "grad_fn", None)
+    node: Foreign = getattr(root, "grad_fn", None)
     if type(node).__name__ not in ("DivBackward0", "MulBackward0"):
         return 0.0
     try:

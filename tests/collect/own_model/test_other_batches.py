@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from own_code import Own, judged
+import pytest
+from own_code import Own, completes, judged
 
 from doctor.checks.training import own_model as checks
 from doctor.judge.check import Status
+
+pytestmark = pytest.mark.slow
 
 DETECTOR = """
     class Detector(nn.Module):
@@ -58,3 +61,32 @@ def test_a_loss_that_is_0_in_every_batch(own: Own) -> None:
     record = own(DETECTOR.format(loss="wrong", present="0"))
     assert record.batch_number == 0
     assert judged(checks.LOSS_FINITE, record).status is Status.FAIL
+
+
+EVALUATED = """
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.norm, self.b = nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)
+    def forward(self, x, labels):
+        return nn.functional.cross_entropy(self.b(self.norm(self.a(x))), labels)
+def make():
+    model = Normed()
+    {}
+    return model, batch()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("model.eval()", True),
+        ("model.norm.eval()", False),
+        ("model.eval(); model.train()", False),
+        ("model.eval(); model.a.requires_grad_(False)", False),
+    ],
+)
+def test_a_model_that_is_left_in_evaluation_mode(line: str, found: bool, own: Own) -> None:
+    verdict = completes(own(EVALUATED.format(line)))
+    assert (verdict.status is Status.WARN) is found, verdict.summary
+    assert ("BatchNorm1d" in verdict.summary) is found

@@ -85,7 +85,7 @@ class LossCalls(TorchFunctionMode):
             if kind := kind or domain(name, inputs[0], args, options):
                 shapes = [list(each.shape) for each in inputs]
                 self.misused[name] = {"function": name, "kind": kind, "shapes": shapes}
-            elif self._padding.counted(name, *inputs, options):
+            elif self._padding.counted(name, inputs[0], inputs[1], options):
                 self.misused[name] = {"function": name, "kind": "padding", "shapes": []}
         if size := norm_calls.values_of_statistics(name, args, options):
             self.norms[size].append(norm_calls.described(name, args, self._module))
