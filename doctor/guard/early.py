@@ -76,6 +76,8 @@ class Early:
     ) -> None:
         self._torch, self._batches, self._add, self._tally = torch, batches, add, tally
         self._only, self._pattern = only, StepPattern(torch)
+        self.searched: Callable[[Foreign], None] = lambda node: None
+        """Gets the node of each loss."""
         self._steady, self._jumps = steady, jumps
         self._misfits: dict[str, int] = {}
         self.classes = -1
@@ -131,6 +133,7 @@ class Early:
         """What the loss was computed from; an error of a version of torch ends this look."""
         try:
             self._jumps.passes(node, self._steady.backwards + 1)
+            self.searched(node)
             if self._passes <= limit.GRAPHS_READ:
                 self._look_for_misfit(node)
         except (AttributeError, RuntimeError, TypeError):

@@ -104,6 +104,11 @@ LEAST_METRICS, METRIC_SHARE = 6, 0.05
 """Metrics that ReduceLROnPlateau got, and how much they change in all. Our own numbers."""
 UNDIVIDED = 3
 """Steps in a row on gradients that a GradScaler scaled, and none divided. Our own number."""
+SIDES, PASSES_OF_SIDES, STEPS_OF_SIDES, FIRST_OF_SIDES = 2, 24, 60, 10
+"""Networks that train against each other, first backward passes whose graphs are searched, steps of
+each from which they are judged, and the first ones that are compared. Our own numbers."""
+WON, STARVED = 0.05, 0.02
+"""What is left of the loss of one, and of the gradient norm of the other. Our own numbers."""
 PERIODS, LEAST_PERIOD = 4, 3
 """Rows of equally many backward passes of which all but one are followed by a step, and the fewest
 passes of one: every second pass is an accumulation of two. Our own numbers."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Callable
 from . import codes, rules
 from . import thresholds as limit
 from .accumulation import Accumulation
+from .adversaries import Adversaries
 from .batches import Batches
 from .clips import Clips
 from .counts import rank_and_world
@@ -75,6 +76,9 @@ class Watch:
         add, watches, tally = self.judging.add, self.watches.values, self.judging.tally
         self.jumps = Jumps(self.alarms.add)
         self.early = Early(torch, self.steady, self.batches, self.jumps, add, tally, self._only)
+        self.adversaries = Adversaries(watches, add)
+        self.early.searched = self.adversaries.passes
+        self.judging.sides = self.adversaries
         self.hook_growth = HookGrowth(torch, self.steady, add)
         self.waits = Waits(lambda: self.steady.backwards, add)
         self.jumps.look, self.judging.jumped = self.early.reopen, self.jumps.wait
