@@ -22,9 +22,22 @@ from doctor.script.text import LIMIT
 FAMILY = "SCR"
 OF_FILES = ("SCR001", "SCR002")
 """Of a file that cannot be read, and of comments: nothing of the training."""
-MEASURED = ("SCR113", "SCR237", "SCR241")
+MEASURED = ("SCR113", "SCR206", "SCR237", "SCR241")
 """What the steps themselves show, and the text alone does not decide: weights in half precision
-(SMK008, GRD008), dropout in evaluation (SMK006), the mode of an evaluation (GRD031)."""
+(SMK008, GRD008), a schedule that nothing steps (SMK008, GRD030), dropout in evaluation (SMK006),
+the mode of an evaluation (GRD031)."""
+TRAINED = """
+
+def _doctor_trains():
+    parts = {factory}()
+    model, optimizer, loss_fn = parts["model"], parts["optimizer"], parts["loss_fn"]
+    for batch in parts["loader"]:
+        optimizer.zero_grad()
+        loss = loss_fn(model, batch)
+        loss.backward()
+        optimizer.step()
+"""
+"""Behind the text of a factory: how it is trained, which some rules ask for."""
 PROBLEMS = (Status.FAIL, Status.WARN)
 OF_PYTHON = re.compile(r"(?:^|/)(?:python|pypy|torchrun|accelerate|deepspeed)[\w.-]*$")
 """The programs of a command that run a file."""
@@ -55,12 +68,14 @@ def _problems(path: str, factory: str) -> tuple[Finding, ...]:
         data = read_regular(path, LIMIT + 1)
     except OSError:
         return ()
+    last = data.count(b"\n") + 1
     if factory:
-        data = without_unreached(data, factory)
+        data = without_unreached(data, factory).rstrip() + TRAINED.format(factory=factory).encode()
     left_out = {*OF_FILES, *MEASURED, *(rule.code for rule in RULES if rule.once)}
     checks = [each for each in catalog.of_families(FAMILY) if each.code not in left_out]
     linter = Linter(ScriptMachine(), frozenset(each.code for each in checks), (), {})
-    found = findings_of(linter.file(os.path.normpath(path), data), checks)
+    hits = linter.file(os.path.normpath(path), data)
+    found = findings_of([(hit, place) for hit, place in hits if hit.span.line <= last], checks)
     return tuple(_warning(each) for each in found if each.status in PROBLEMS and not each.ignored)
 
 

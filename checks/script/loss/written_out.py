@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loss.directions import gaussians, overlaps, triplets
 from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
@@ -50,6 +51,9 @@ def formulas_hold(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _mixed_apart(reading)
     yield from _variances(reading)
     yield from _signed(reading)
+    yield from gaussians(reading)
+    yield from triplets(reading)
+    yield from overlaps(reading)
 
 
 def _is_focal(reading: Training, function: Function) -> bool:
@@ -237,9 +241,12 @@ RULES = (
             "relu(1 + real) and relu(1 - fake)",
             "inputs mixed with lam, and losses with 1 - lam",
             "GaussianNLLLoss of a log variance; CosineEmbeddingLoss with targets of 0",
+            "a squared error times exp(logvar) beside logvar; relu(d_neg - d_pos + margin) of "
+            "distances; a dice loss that returns the overlap",
         ),
         fix="(1 - pt) ** gamma; dice of sigmoid(logits); min(q1, q2) - alpha * log_prob; "
-        "lam * loss(out, y) + (1 - lam) * loss(out, y[perm]); log_var.exp(); targets of 1 and -1.",
+        "lam * loss(out, y) + (1 - lam) * loss(out, y[perm]); log_var.exp(); targets of 1 and -1; "
+        "error ** 2 * exp(-logvar) + logvar; relu(d_pos - d_neg + margin); 1 - overlap.",
         sources=("torch-bce-logits",),
     ),
     Rule(
