@@ -19,11 +19,13 @@ class Waits:
     """The seconds between batches of the loader that trains, and how many of them were waiting.
 
     `open` until enough is known. In one batch, which this process makes itself, the files that are
-    opened are counted.
+    opened are counted. `notes`: nothing else times the batches.
     """
 
-    def __init__(self, backwards: Callable[[], int], add: Callable[[Alarm, Foreign], None]) -> None:
-        self._backwards, self._add = backwards, add
+    def __init__(
+        self, backwards: Callable[[], int], add: Callable[[Alarm, Foreign], None], *, notes: bool
+    ) -> None:
+        self._backwards, self._add, self._notes = backwards, add, notes
         self.open = True
         self._key = self._backwards_before = 0
         self._ended: float | None = None
@@ -70,9 +72,9 @@ class Waits:
         again = times >= limit.OPENINGS and 2 * times >= self._samples
         if again:
             text += f"; {os.path.basename(path)} was opened {times} times for one of them"
-        status = WARN if again else NOTE
-        cause = "reopened" if again else ""
-        self._add(Alarm(codes.DATA_ARRIVES, status, self._backwards(), text, cause), None)
+        status, cause = (WARN, "reopened") if again else (NOTE, "")
+        if again or self._notes:
+            self._add(Alarm(codes.DATA_ARRIVES, status, self._backwards(), text, cause), None)
 
     @contextlib.contextmanager
     def counting(self, samples: int) -> Iterator[None]:

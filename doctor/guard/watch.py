@@ -80,7 +80,7 @@ class Watch:
         self.early.searched = self.adversaries.passes
         self.judging.sides = self.adversaries
         self.hook_growth = HookGrowth(torch, self.steady, add)
-        self.waits = Waits(lambda: self.steady.backwards, add)
+        self.waits = Waits(lambda: self.steady.backwards, add, notes=not settings.all)
         self.jumps.look, self.judging.jumped = self.early.reopen, self.jumps.wait
         self.clips = Clips(torch, self.steady, self.values.submit, add, watches, tally)
         self.replicas = Replicas(self.writer, self.values)
