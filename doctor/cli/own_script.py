@@ -70,7 +70,7 @@ def _problems(path: str, factory: str) -> tuple[Finding, ...]:
         return ()
     last = data.count(b"\n") + 1
     if factory:
-        data = without_unreached(data, factory).rstrip() + TRAINED.format(factory=factory).encode()
+        data = without_unreached(data, factory) + TRAINED.format(factory=factory).encode()
     left_out = {*OF_FILES, *MEASURED, *(rule.code for rule in RULES if rule.once)}
     checks = [each for each in catalog.of_families(FAMILY) if each.code not in left_out]
     linter = Linter(ScriptMachine(), frozenset(each.code for each in checks), (), {})

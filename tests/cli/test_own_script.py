@@ -99,3 +99,29 @@ def test_lines_keep_their_numbers() -> None:
 def test_what_a_statement_or_a_decorator_uses_is_reached() -> None:
     text = b"def a(f):\n    return f\n\n@a\ndef make():\n    pass\n\ndef b():\n    pass\n\nc = b\n"
     assert without_unreached(text, "make") == text
+
+
+def test_lines_of_the_doctor_are_not_judged(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    text = "import torch\n\ndef make():\n"
+    text += "    model = torch.nn.Linear(4, 2)\n    return {'model': model}"
+    unreached = "".join(f"\n\ndef other{n}():\n    return {n}" for n in range(20))
+    file.write_text(text + unreached + "\n" * 30)
+    assert own_script.of_model(f"{file}:make") == ()
+    file.write_text(text)
+    assert own_script.of_model(f"{file}:make") == ()
+
+
+def test_rules_that_ask_for_a_training_judge_a_factory(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(
+        "import torch\n\ndef make():\n"
+        "    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))\n"
+        "    model.head = torch.nn.Linear(2, 2)\n"
+        "    optimizer = torch.optim.Adam(model.parameters())\n"
+        "    model.head = torch.nn.Linear(2, 3)\n"
+        "    return {'model': model, 'optimizer': optimizer}\n"
+    )
+    (finding,) = own_script.of_model(f"{file}:make")
+    assert finding.check.code == "SCR231"
+    assert "line 7" in finding.verdict.summary
