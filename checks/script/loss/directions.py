@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import objects
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
@@ -17,12 +16,6 @@ LIKELIHOOD = re.compile(
     rf"torch\.exp\((?P<two>{LOGARITHM})\))"
 )
 """(target - mean)² times the variance, where it is divided by it."""
-DISTANCES = re.compile(r"\.pow\(2\)|\*\*2|\.norm\(|norm\(|cdist\(|pairwise_distance\(|dist\(")
-ALIKE = re.compile(r"cosine_similarity|@|matmul|einsum|\.mm\(|bmm\(|\bdot\(|inner\(")
-FAR = re.compile(r"(?:^|_)(?:neg|an(?:_|$)|dn(?:_|$)|far)")
-NEAR = re.compile(r"(?:^|_)(?:pos|ap(?:_|$)|dp(?:_|$))")
-MARGIN = re.compile(r"\(\((\w+)-(\w+)\)\+[\w.]+\)")
-CLIPS = ("relu", "clamp", "clamp_min", "clip")
 OVERLAP = re.compile(r"\((?:\(2(?:\.0)?\*|2\*|\(\(2\*).*inter\w*.*\)/\(.*\+.*\)(?:\.mean\(\))?")
 MATRIX = re.compile(r"@.*(?:\.t\(\)|\.T\b|\.mT\b|transpose\()|einsum\(|matmul\(.*(?:\.t\(\)|\.T\b)")
 LARGEST = 0.5
@@ -37,27 +30,6 @@ def gaussians(reading: Training) -> Iterator[Match]:
         if name and re.search(rf"\+(?:\(0?\.5\*)?{re.escape(name)}\b(?!\.exp)", text):
             message = f"the squared error is divided by the variance: exp(-{name})"
             yield Match(span, message)
-
-
-def triplets(reading: Training) -> Iterator[Match]:
-    """relu(d_neg - d_pos + margin) of distances, which pulls the negatives closer."""
-    for number in reading.methods(*CLIPS):
-        call = reading.calls[number]
-        value = call.args[0] if call.args and not call.base else call.base
-        found = MARGIN.fullmatch(render(reading, value)) if value is not None else None
-        if found is None or not (FAR.search(found[1]) and NEAR.search(found[2])):
-            continue
-        texts = [_definition(reading, name, call) for name in found.groups()]
-        if all(DISTANCES.search(text) and not ALIKE.search(text) for text in texts):
-            yield Match(
-                call.span, "the distance of the negative is minimized: pos - neg + margin is meant"
-            )
-
-
-def _definition(reading: Training, name: str, call: Call) -> str:
-    """What a name was given last, "" where that is not one value."""
-    found = objects.last_definition(reading, name, call)
-    return render(reading, found[0]) if len(found) == 1 else ""
 
 
 def overlaps(reading: Training) -> Iterator[Match]:

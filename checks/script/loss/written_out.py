@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.loss.directions import gaussians, overlaps, triplets
+from doctor.checks.script.loss import policies
+from doctor.checks.script.loss.directions import gaussians, overlaps
 from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
@@ -52,8 +53,8 @@ def formulas_hold(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _variances(reading)
     yield from _signed(reading)
     yield from gaussians(reading)
-    yield from triplets(reading)
     yield from overlaps(reading)
+    yield from policies.formulas(reading, machine)
 
 
 def _is_focal(reading: Training, function: Function) -> bool:
@@ -240,9 +241,10 @@ RULES = (
             "the maximum of two critics in a target; min(q1, q2) + alpha * log_prob",
             "relu(1 + real) and relu(1 - fake)",
             "inputs mixed with lam, and losses with 1 - lam",
+            "relu(d_negative - d_positive + margin); equal pairs that a margin pushes apart",
+            "tanh(u) as action with the log_prob of u; Normal(mu, std).sample() in a VAE",
             "GaussianNLLLoss of a log variance; CosineEmbeddingLoss with targets of 0",
-            "a squared error times exp(logvar) beside logvar; relu(d_neg - d_pos + margin) of "
-            "distances; a dice loss that returns the overlap",
+            "a squared error times exp(logvar) beside logvar; a dice loss that returns the overlap",
         ),
         fix="(1 - pt) ** gamma; dice of sigmoid(logits); min(q1, q2) - alpha * log_prob; "
         "lam * loss(out, y) + (1 - lam) * loss(out, y[perm]); log_var.exp(); targets of 1 and -1; "

@@ -27,10 +27,15 @@ ROWS = (
         id="nccl-versions-differ",
         errors=("RuntimeError",),
         refines=("nccl-error",),
-        messages=(r"Mismatched NCCL version", r"NCCL version mismatch"),
+        messages=(
+            r"Mismatched NCCL version",
+            r"NCCL version mismatch",
+            r"NCCL \d\.\d{1,2}\.\d{1,2} on \S{1,60}, \d\.\d{1,2}\.\d{1,2} on",
+        ),
         examples=(
             "NCCL WARN Mismatched NCCL version detected : rank 0 version 22603",
             "NCCL version mismatch: compiled 2.18, found 2.20",
+            "NCCL 2.21.5 on node1, 2.18.1 on node2",
         ),
         why="The ranks load different NCCL libraries.",
         fix="Several NCCL libraries are in use: install the same torch for every rank, and remove "
@@ -239,6 +244,7 @@ ROWS = (
     ),
     Cause(
         id="collective-mismatch",
+        yields_to=("nccl-versions-differ",),
         code="LOG030",
         title="All ranks call the same collectives",
         messages=(

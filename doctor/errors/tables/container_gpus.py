@@ -89,6 +89,7 @@ ROWS = (
     ),
     Cause(
         id="container-without-driver",
+        yields_to=("container-started-without-gpus",),
         messages=(
             r"The NVIDIA Driver was not detected|Failed to detect NVIDIA driver version",
             r"Could not find any nv files on this host",

@@ -314,6 +314,10 @@ ROWS = (
     ),
     Cause(
         id="library-does-not-fit",
+        yields_to=(
+            "requirement-of-torch-broken",
+            "wheel-for-other-torch",
+        ),
         errors=("OSError", "ImportError"),
         messages=(
             r"Error in dlopen",

@@ -206,6 +206,7 @@ ROWS = (
     ),
     Cause(
         id="cpu-optimizer-not-built",
+        yields_to=("toolkit-of-other-cuda",),
         refines=("attribute-missing", "property-raised"),
         errors=("AttributeError",),
         messages=(r"'DeepSpeedCPU\w{3,8}' object has no attribute 'ds_opt",),
