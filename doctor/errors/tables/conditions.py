@@ -18,6 +18,7 @@ SET = r"['\"]?(?: \.{2,80} | {0,4}[=:] {0,4})"
 ROWS = (
     Cause(
         id="answer-template-not-found",
+        refines=("division-by-zero",),
         messages=(
             r"Could not find (?:response|instruction) key",
             r"[Aa]ll labels (?:in your dataset )?are (?:-100|masked|ignored)",
