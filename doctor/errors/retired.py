@@ -69,7 +69,7 @@ _JOINED = {
     "dataset-tensors split-lengths dataset-without-a-length",
     "packed-lengths": "lengths-on-a-gpu empty-sequences unsorted-lengths",
     "empty-tensors": "empty-selection empty-list empty-sequence",
-    "layer-arguments": "interpolation-dimensions interpolation-size ctc-lengths "
+    "layer-arguments": "interpolation-dimensions interpolation-size "
     "initialization-dimensions padding-row same-padding-stride class-weights",
     "optimizer-arguments": "sparse-adam-dense optimizer-of-result fused-and-foreach "
     "learning-rate-tensor sparse-gradients optimizer-state-on-gpu",

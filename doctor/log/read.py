@@ -17,6 +17,7 @@ from doctor.log.collector import Collector
 from doctor.log.kinds import Kinds
 from doctor.log.metrics.curves import MOST, Curves, most_values
 from doctor.log.metrics.files import file_kind, read_metric_file
+from doctor.log.metrics.scores import read_scores
 from doctor.log.opening import HEAD, READ_ERRORS, is_binary, opened
 from doctor.log.patterns import Gate, LinePattern
 from doctor.log.ranks import ranks_of
@@ -32,7 +33,9 @@ RATIO = 200
 """A compressed file is not read on beyond this ratio and 1 GiB; logs reach about 50."""
 FREE = 1 << 30
 SHORT = 1 << 15
-"""Bytes of a text that is kept: what people paste."""
+"""Bytes of a text that is looked at again: what people paste."""
+KEPT = 1 << 18
+"""Bytes of a text whose scores are read: the log of a run that prints one line per epoch."""
 
 Progress = Callable[[str], None]
 
@@ -136,7 +139,9 @@ def _read_parts(parts: Sequence[Part], ahead: Ahead, reader: FileReader) -> File
     reader.text.bytes = sum(part.size for part in parts)
     try:
         for part in parts:
-            reader.text.read_rows(*ahead.read(part))
+            block, rows = ahead.read(part)
+            reader.keep(block)
+            reader.text.read_rows(block, rows)
             reader.bytes += part.size
     except OSError as error:
         reader.problem = _reason(error)
@@ -175,9 +180,17 @@ class FileReader:
         self.collector = Collector(path, kinds.gate, rank)
         self.text = TextReader(self.collector, self.curves, kinds, scanner)
 
+    def keep(self, block: bytes) -> None:
+        """The next part of the text, as far as it may be looked at again."""
+        if len(self.short) <= KEPT:
+            self.short += block
+
     def result(self) -> FileResult:
         """What it amounts to; more may be read afterwards."""
         ended = self.text.lines if self.text.ended else 0
+        scores = Curves(self.path, self.rank)
+        if self.bytes <= KEPT:
+            read_scores(self.short.decode("utf-8", "replace"), scores)
         events, harmless = self.collector.events(ended)
         file = LogFile(
             path=self.path,
@@ -191,7 +204,7 @@ class FileReader:
             file=file,
             events=events,
             harmless=harmless,
-            curves=self.curves.curves(),
+            curves=(*self.curves.curves(), *scores.curves()),
             versions=self.text.versions,
             last_step=self.curves.last_step,
             omitted=self.collector.omitted,
@@ -222,7 +235,7 @@ def _read(stream: _Counted, reader: FileReader) -> None:
         raise OSError("is not a text file")
     for block in blocks(stream):
         reader.text.read(block)
-        reader.short = reader.short + block if len(reader.short) <= SHORT else reader.short
+        reader.keep(block)
     reader.text.end()
 
 

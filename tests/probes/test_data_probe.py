@@ -134,6 +134,30 @@ def test_the_shift_of_a_loss_is_measured(shift: int, expected: dict[str, int]) -
     assert record["later"] == 0
 
 
+def test_a_state_that_is_carried_to_the_next_batch_is_no_look_ahead() -> None:
+    import torch
+
+    from doctor.probes.training_side.data import documents, offsets
+
+    class Stream(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.head = torch.nn.Embedding(64, 16), torch.nn.Linear(16, 64)
+            self.layer, self.state = torch.nn.GRU(16, 16, batch_first=True), None
+
+        def forward(self, ids: Any, labels: Any) -> Any:
+            hidden, state = self.layer(self.embed(ids), self.state)
+            self.state = state.detach()
+            return torch.nn.functional.cross_entropy(self.head(hidden).mT, labels)
+
+    rows = torch.randint(3, 64, (8, 16))
+    real = documents.tokens_of((rows, rows))
+    assert real is not None
+    record = offsets.record(Stream(), lambda module, batch: module(*batch), (rows, rows), real)
+    assert record["type"] == "Unknown"
+    assert "keeps a state" in record["reason"]
+
+
 class Filtered:
     """A dataset with a table below the rows that it lists, as `datasets` keeps it."""
 
@@ -320,16 +344,16 @@ def test_a_sample_is_all_of_its_inputs(kind: str) -> None:
 def test_a_batch_of_tensors_and_a_module_without_evaluation_are_opened() -> None:
     import torch
 
-    from doctor.probes.training_side.data import targets
+    from doctor.probes.training_side.data import returned, targets
 
     net = torch.nn.Linear(8, 2)
     batch = (torch.randn(4, 8), torch.zeros(4))
-    (source,) = targets.read((net, batch, torch.nn.MSELoss())).sources
+    (source,) = returned.read((net, batch, torch.nn.MSELoss())).sources
     assert list(targets.items_of(source)) == [batch]
     for name in ("training_step", "configure_optimizers"):
         setattr(net, name, lambda *arguments: None)
     net.train_dataloader = lambda: [batch]  # type: ignore[assignment]
-    assert [each.name for each in targets.read(net).sources] == ["train"]
+    assert [each.name for each in returned.read(net).sources] == ["train"]
 
 
 def test_constant_inputs_are_counted_beside_a_mask_and_a_number() -> None:

@@ -35,7 +35,7 @@ ROWS = (
                 ("ray stop --force", "nproc; ulimit -u -n"),
             ),
             Wording(
-                r"ObjectStoreFullError|object store is full",
+                r"ObjectStoreFullError|object store is full|Check failed: objects_valid",
                 "ray.exceptions.ObjectStoreFullError: Failed to put object in object store because "
                 "the object store is full",
                 "Batches and weights that Ray holds in shared memory fill its object store.",
