@@ -16,6 +16,7 @@ ELSEWHERE = {
     "-o": "--output FORMAT=FILE",
     "--select": "--only",
     "--exclude": "--skip",
+    "--ignore": "--skip",
     "--disable": "--skip",
     "--strict": "--fail-on warn",
     "--exit-zero": "--fail-on never",

@@ -127,7 +127,6 @@ class SelectionFlags:
         list[str] | None,
         panels.scope(
             "All but these comma-separated codes, slugs or families (repeatable).",
-            *("--skip", "--ignore"),
             **CODES,
         ),
     ] = None
@@ -246,7 +245,7 @@ class RehearsalFlags:
         bool,
         panels.scope(
             "Leave the network open: only the known ways to upload are refused.",
-            *("--network", "--allow-uploads"),
+            "--network",
         ),
     ] = False
     access: Annotated[

@@ -72,7 +72,8 @@ def redact(
     facts = report.facts
     host = facts.host if isinstance(facts.host, Host) else Host(system="")
     if keep_names:
-        return _mapped(report, _change(hide_secrets))  # type: ignore[no-any-return]
+        shown: Report = _mapped(report, _change(hide_secrets))
+        return shown
     nodes = pseudonyms(_nodes(facts)) if hide_nodes else Names({})
     names = names_of((host, here) if here else (host,)).without(_compared_nodes(facts))
     values = _value_cleaner(host, _compared_values(facts))

@@ -288,8 +288,9 @@ def _targets(walk: Walk, node: ast.expr) -> list[tuple[str, int]]:
         ]
     if isinstance(node, ast.Subscript):
         base = walk.dotted(node.value)
-        negative = isinstance(node.slice, ast.UnaryOp) and isinstance(node.slice.op, ast.USub)
-        index = node.slice.operand if negative else node.slice  # type: ignore[attr-defined]
+        index, negative = node.slice, False
+        if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub):
+            index, negative = index.operand, True
         key = index.value if isinstance(index, ast.Constant) else None
         key = -key if negative and isinstance(key, int) else key
         return [(f"{base}[{key}]", -1)] if base and isinstance(key, str | int) else []

@@ -169,7 +169,7 @@ def test_an_exception_below_a_wrapper_leads_and_gives_its_reason(tmp_path: Path)
 
 def test_dynamo_that_refuses_code_asks_for_no_compiler(tmp_path: Path) -> None:
     finding, text = judged(tmp_path, "torch._dynamo.exc.Unsupported: Unsupported method call")
-    assert finding.verdict.causes[0] == "dynamo-refuses-code"
+    assert finding.verdict.causes[0] == "compiled-model-refused"
     assert "gcc" not in text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from doctor.checks.log.conditions import explained
 from doctor.checks.log.curves import adversaries, learning, nonfinite, pace, rewards, shape
@@ -15,9 +16,9 @@ NUMERICS = (
 )
 
 
-def _check(code: str, slug: str, judge: Callable[[Log], Verdict], **fields: object) -> Check:
+def _check(code: str, slug: str, judge: Callable[[Log], Verdict], **fields: Any) -> Check:
     judge = explained(slug, judge)
-    return Check(code=code, slug=slug, judge=judge, owner=Owner.JOB, **fields)  # type: ignore[arg-type]
+    return Check(code=code, slug=slug, judge=judge, owner=Owner.JOB, **fields)
 
 
 def _checks() -> Iterator[Check]:

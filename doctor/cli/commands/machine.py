@@ -123,12 +123,7 @@ def prescribe(
         panels.settings("What to paste; text is for reading (default: text).", "--for"),
     ] = "text",
     format: Annotated[
-        str,
-        panels.output(
-            "Output format (default: plain).",
-            parser=options.parser(forms.parse_format),
-            metavar="plain|json",
-        ),
+        Literal["plain", "json"], panels.output("Output format (default: plain).")
     ] = "plain",
     deterministic: Annotated[
         bool, panels.settings("Also fix seeds and use repeatable kernels.", "--deterministic")
@@ -151,9 +146,8 @@ def prescribe(
     report = run(set_flags(training), file, facts_file=facts, fail_on=fail_on, progress=True)
     final = redact(report, here=this_machine())
     settings = rules.prescribe(final.facts, final.findings, mode, deterministic=deterministic)
-    form = forms.form_of(format) or purpose
     draw = prescription_json.render if format == "json" else prescription.render
-    terminal.write(draw(final, settings, mode, form), sys.stdout)
+    terminal.write(draw(final, settings, mode, purpose), sys.stdout)
     return report.exit_code
 
 

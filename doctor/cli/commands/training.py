@@ -25,7 +25,6 @@ def guard(
         Path | None,
         panels.output(
             "Directory for the records (default: doctor-guard).",
-            *("--output-dir", "--out"),
             metavar="DIRECTORY",
         ),
     ] = None,
@@ -172,7 +171,7 @@ def scan(
     ] = None,
     resume: Annotated[
         bool,
-        panels.scope("Whether a run can be continued from PATH.", "--continue", "--resume"),
+        panels.scope("Whether a run can be continued from PATH.", "--continue"),
     ] = False,
     gpus: Annotated[
         int | None,
@@ -187,7 +186,7 @@ def scan(
         panels.scope("With --continue: facts of the environment that resumes.", metavar="FILE"),
     ] = None,
     deep: options.Deep = False,
-    tensors: Annotated[bool, panels.output("List every tensor.", "--tensors", "--all")] = False,
+    tensors: Annotated[bool, panels.output("List every tensor.", "--tensors")] = False,
     save_facts: options.SaveFacts = None,
 ) -> int:
     """Examine a checkpoint without executing any of it.

@@ -96,9 +96,8 @@ ROWS = (
                 "full, so that no workspace is left; else a size, a dtype or a GPU that this "
                 "cuDNN does not support.",
                 "Halve the batch or the image size and look at nvidia-smi first; then "
-                "torch.backends.cudnn.benchmark=False. If it persists at batch 1, run in "
-                "float32 without channels_last, or reinstall torch with the cuDNN of its own "
-                "wheel.",
+                "torch.backends.cudnn.benchmark=False. If it persists at batch 1, run in float32 "
+                "without channels_last, or reinstall torch with the cuDNN of its own wheel.",
                 ("nvidia-smi",),
             ),
             Wording(
@@ -137,7 +136,6 @@ ROWS = (
     ),
     Cause(
         id="compiled-model-refused",
-        refines=("compile-failed",),
         errors=(
             "UserError",
             "GuardOnDataDependentSymNode",
@@ -145,6 +143,7 @@ ROWS = (
             "LoweringException",
             "InductorError",
             "NoValidChoicesError",
+            "Unsupported",
         ),
         wordings=(
             Wording(
@@ -183,10 +182,62 @@ ROWS = (
                 'kernel_options={"BLOCK_M": 32, "BLOCK_N": 32}.',
                 ("TORCHINDUCTOR_MAX_AUTOTUNE_GEMM_BACKENDS=ATEN,TRITON python train.py",),
             ),
+            Wording(
+                r"recompile_limit|FailOnRecompileLimitHit|cache_size_limit",
+                "torch._dynamo.exc.FailOnRecompileLimitHit: recompile_limit reached with "
+                "fullgraph=True.",
+                "Shapes or objects change from call to call, so that torch.compile compiles again "
+                "and again; with fullgraph=True its limit is an error.",
+                "TORCH_LOGS=recompiles names what changes. Pad to fixed shapes, or compile with "
+                "dynamic=True; raise torch._dynamo.config.recompile_limit where the variants are "
+                "few.",
+                commands=("TORCH_LOGS=recompiles python train.py",),
+            ),
+            Wording(
+                r"InductorError: (?:AssertionError|LoweringException|KeyError|IndexError)|"
+                r"LoweringException|InternalTorchDynamoError|PassManager::run failed|expected size "
+                r"\d{1,12}==\d{1,12}, stride \d{1,12}==\d{1,12} at dim",
+                "torch._inductor.exc.InductorError: AssertionError: ",
+                "The compiler met a state that it does not expect: a defect of this torch version "
+                "for this model, or a GPU that the kernel does not support (bf16 below compute "
+                "capability 8.0), not a missing tool.",
+                "Run once without torch.compile (TORCH_COMPILE_DISABLE=1) to see that the model "
+                "works. Then upgrade torch, or leave the function that the traceback names out "
+                "with torch.compiler.disable.",
+                commands=("TORCH_COMPILE_DISABLE=1 python train.py",),
+                more=(
+                    "torch._dynamo.exc.InternalTorchDynamoError: KeyError: 'x'",
+                    "torch._inductor.exc.LoweringException: AssertionError: conv",
+                    "RuntimeError: PassManager::run failed",
+                    "AssertionError: expected size 768==768, stride 1==393216 at dim=1",
+                ),
+            ),
+            Wording(
+                r"torch\._dynamo\.exc\.(?:Unsupported|UserError)",
+                "torch._dynamo.exc.Unsupported: Unsupported method call",
+                "torch.compile met Python code that it cannot put into a graph, often of a wrapper "
+                "or library (DDP, a logger) around the model, where no break of the graph is "
+                "allowed.",
+                "Compile the module before it is wrapped: DDP(torch.compile(model)), or a newer "
+                "accelerate, which does so. Code of your own: take it out of the compiled part "
+                "(torch.compiler.disable), or leave fullgraph=True out, so that the graph may "
+                "break there. torch._dynamo.config.suppress_errors = True runs such parts "
+                "uncompiled.",
+                commands=("TORCH_LOGS=graph_breaks python train.py",),
+            ),
         ),
         why="torch.compile cannot keep this part of the model in a graph, or found no kernel "
         "for it.",
-        sources=("torch-symbolic-shapes",),
+        refines=(
+            "compile-failed",
+            "missing-key",
+            "hook-on-a-replaced-layer",
+            "absent-in-samples",
+        ),
+        sources=(
+            "torch-symbolic-shapes",
+            "torch-dynamo-errors",
+        ),
     ),
     Cause(
         id="kernel-takes-another-dtype",

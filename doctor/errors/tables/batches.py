@@ -31,10 +31,8 @@ ROWS = (
         ),
         why="The factory of --model is called without arguments, its loss as loss(module, batch), "
         "a criterion as criterion(output, target).",
-        fix="Name a factory without parameters, a function around it:\n"
-        "def make():\n"
-        "    return build(config)\n"
-        "Give its third value, the loss, the arguments that it is called with.",
+        fix="Name a factory without parameters, a function around it:\ndef make():\n    return "
+        "build(config)\nGive its third value, the loss, the arguments that it is called with.",
         told_by="the function is the one that --model names, or its third value",
         sources=("python-exceptions",),
     ),
@@ -181,9 +179,8 @@ ROWS = (
         why="backward() starts from one number.",
         fix="Reduce a loss of several values: loss.mean(), or reduction='mean' of the criterion. "
         "If it is the output of the model and not a loss, return (module, batch, loss) from the "
-        "factory.\n"
-        "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
-        "doctor explain model",
+        "factory.\nreturn model, batch, lambda model, batch: criterion(model(batch['x']), "
+        "batch['y'])\ndoctor explain model",
         sources=("torch-autograd",),
     ),
     Cause(
@@ -248,10 +245,9 @@ ROWS = (
                 "model's configuration.",
                 "The inputs of a decoder are made of the labels, beginning with a token that "
                 "the configuration lacks.",
-                "Set decoder_start_token_id in the model's configuration, from which the inputs "
-                "of the decoder are made of the labels: the pad token for T5, the token that "
-                "begins a text (decoder.config.bos_token_id, cls_token_id of the tokenizer) for "
-                "others.",
+                "Set decoder_start_token_id in the model's configuration, from which the inputs of "
+                "the decoder are made of the labels: the pad token for T5, the token that begins a "
+                "text (decoder.config.bos_token_id, cls_token_id of the tokenizer) for others.",
             ),
         ),
         why="The decoder makes its inputs from the labels, and got none.",

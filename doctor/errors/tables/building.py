@@ -7,38 +7,12 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
-        id="cuda-toolkit-missing",
-        refines=("compile-failed",),
-        errors=("OSError", "RuntimeError", "FileNotFoundError"),
-        messages=(
-            r"CUDA_HOME (?:environment variable is not set|does not exist)|MissingCUDAException",
-            r"nvcc was not found\.|(?:[Ff]ailed to|[Cc]ould not|[Cc]annot) find nvcc|nvcc: "
-            r"command not",
-            r"No such file or directory: '\S{0,200}/bin/nvcc'",
+        id="compiler-not-usable",
+        errors=(
+            "OSError",
+            "RuntimeError",
+            "FileNotFoundError",
         ),
-        examples=(
-            "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA "
-            "install root.",
-            "UserWarning: flash_attn was requested, but nvcc was not found.  Are you sure your "
-            "environment has nvcc available?",
-            "FileNotFoundError: [Errno 2] No such file or directory: '/usr/local/cuda/bin/nvcc'",
-        ),
-        why="A CUDA extension is compiled, and there is no compiler for CUDA (nvcc): torch's "
-        "wheel brings libraries only.",
-        fix="Prefer a prebuilt wheel of the package for this torch, CUDA and Python. To build, "
-        "install the CUDA toolkit of torch.version.cuda (or a -devel image; conda install -c "
-        "nvidia cuda-toolkit) and set CUDA_HOME to it. DeepSpeed only checks for it: "
-        "DS_SKIP_CUDA_CHECK=1 if no operator is built.",
-        owner=Owner.ENVIRONMENT,
-        commands=(
-            'python -c "import torch; print(torch.__version__, torch.version.cuda)"',
-            "export CUDA_HOME=/usr/local/cuda",
-        ),
-        sources=("torch-cpp-extension",),
-    ),
-    Cause(
-        id="compiler-of-another-time",
-        refines=("compile-failed",),
         wordings=(
             Wording(
                 r"Unknown CUDA arch|nvcc fatal {1,4}: {1,4}Unsupported gpu architecture",
@@ -81,45 +55,60 @@ ROWS = (
                 "the extension's setup.py.",
                 ("g++ --version", "export CC=gcc-11 CXX=g++-11"),
             ),
+            Wording(
+                r"CUDA_HOME (?:environment variable is not set|does not exist)|"
+                r"MissingCUDAException|nvcc was not found\.|(?:[Ff]ailed to|[Cc]ould not|"
+                r"[Cc]annot) find nvcc|nvcc: command not|No such file or directory: "
+                r"'\S{0,200}/bin/nvcc'",
+                "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA "
+                "install root.",
+                "A CUDA extension is compiled, and there is no compiler for CUDA (nvcc): torch's "
+                "wheel brings libraries only.",
+                "Prefer a prebuilt wheel of the package for this torch, CUDA and Python. To build, "
+                "install the CUDA toolkit of torch.version.cuda (or a -devel image; conda install "
+                "-c nvidia cuda-toolkit) and set CUDA_HOME to it. DeepSpeed only checks for it: "
+                "DS_SKIP_CUDA_CHECK=1 if no operator is built.",
+                commands=(
+                    'python -c "import torch; print(torch.__version__, torch.version.cuda)"',
+                    "export CUDA_HOME=/usr/local/cuda",
+                ),
+                more=(
+                    "UserWarning: flash_attn was requested, but nvcc was not found.  Are you sure "
+                    "your environment has nvcc available?",
+                    "FileNotFoundError: [Errno 2] No such file or directory: "
+                    "'/usr/local/cuda/bin/nvcc'",
+                ),
+            ),
+            Wording(
+                r"internal compiler error: Killed|Killed signal terminated program|died due to "
+                r"signal 9|nvcc error {1,4}: '\w{1,20}' died",
+                "c++: internal compiler error: Killed (program cc1plus)",
+                "The machine ran out of memory: each compiler of a CUDA extension needs some GB, "
+                "and ninja starts one per core.",
+                "Build with few at once: MAX_JOBS=2 pip install --no-build-isolation PACKAGE "
+                "(NVCC_THREADS=1), on a machine with more memory, or take a prebuilt wheel.",
+                commands=("MAX_JOBS=2 pip install --no-build-isolation PACKAGE", "free -g"),
+            ),
+            Wording(
+                r"cannot find -l(?:cuda|cudart|curand|cublas|cudnn|nvrtc|c10|torch|aio)|"
+                r"libcuda\.so cannot found",
+                "/usr/bin/ld: cannot find -lcuda: No such file or directory",
+                "The linker does not find a library: libcuda.so belongs to the driver (only "
+                "libcuda.so.1 may exist, or a container started without the GPU), the others to "
+                "the CUDA toolkit.",
+                "Start the container with its GPUs; add the directory with the library: export "
+                "LIBRARY_PATH=/usr/local/cuda/lib64/stubs:/usr/local/cuda/lib64:$LIBRARY_PATH, or "
+                "for Triton TRITON_LIBCUDA_PATH=DIRECTORY of libcuda.so.1; run sudo ldconfig after "
+                "installing.",
+                commands=("ldconfig -p | grep -E 'libcuda|libcudart|libcurand'",),
+                more=("AssertionError: libcuda.so cannot found!",),
+            ),
         ),
-        why="nvcc, the host's compiler and the GPU must be of one time.",
+        why="A CUDA extension is compiled, and the compiler, the host's compiler or a library is "
+        "missing, of another time, or out of memory.",
         owner=Owner.ENVIRONMENT,
+        refines=("compile-failed",),
         sources=("torch-cpp-extension",),
-    ),
-    Cause(
-        id="compiler-killed",
-        refines=("compile-failed",),
-        messages=(
-            r"internal compiler error: Killed|Killed signal terminated program|died due to signal "
-            r"9|nvcc error {1,4}: '\w{1,20}' died",
-        ),
-        examples=("c++: internal compiler error: Killed (program cc1plus)",),
-        why="The machine ran out of memory: each compiler of a CUDA extension needs some GB, and "
-        "ninja starts one per core.",
-        fix="Build with few at once: MAX_JOBS=2 pip install --no-build-isolation PACKAGE "
-        "(NVCC_THREADS=1), on a machine with more memory, or take a prebuilt wheel.",
-        owner=Owner.ENVIRONMENT,
-        commands=("MAX_JOBS=2 pip install --no-build-isolation PACKAGE", "free -g"),
-    ),
-    Cause(
-        id="library-not-linked",
-        refines=("compile-failed",),
-        messages=(
-            r"cannot find -l(?:cuda|cudart|curand|cublas|cudnn|nvrtc|c10|torch|aio)",
-            r"libcuda\.so cannot found",
-        ),
-        examples=(
-            "/usr/bin/ld: cannot find -lcuda: No such file or directory",
-            "AssertionError: libcuda.so cannot found!",
-        ),
-        why="The linker does not find a library: libcuda.so belongs to the driver (only "
-        "libcuda.so.1 may exist, or a container started without the GPU), the others to the CUDA "
-        "toolkit.",
-        fix="Start the container with its GPUs; add the directory with the library: export "
-        "LIBRARY_PATH=/usr/local/cuda/lib64/stubs:/usr/local/cuda/lib64:$LIBRARY_PATH, or for "
-        "Triton TRITON_LIBCUDA_PATH=DIRECTORY of libcuda.so.1; run sudo ldconfig after installing.",
-        owner=Owner.ENVIRONMENT,
-        commands=("ldconfig -p | grep -E 'libcuda|libcudart|libcurand'",),
     ),
     Cause(
         id="triton-helper-not-built",

@@ -47,8 +47,7 @@ ROWS = (
         messages=(
             r"[Cc]aught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), "
             r"OpType=(?P<op>\w+)(?:, NumelIn=(?P<numel>\d+))?[^)]{0,200}\(ms\)=(?P<limit>\d+)\) "
-            r"ran for (?P<ran>\d+) "
-            r"milliseconds",
+            r"ran for (?P<ran>\d+) milliseconds",
             r"imeout at (?:NCCL )?work: (?P<work>\d+)",
             r"[Cc]aught collective operation timeout",
             r"due to a collective timeout from|ProcessGroupNCCL's watchdog got stuck",
@@ -107,9 +106,8 @@ ROWS = (
             r"NCCL WARN Call to \w{4,40} failed|Cuda failure (?:\d{1,3} )?'(?!CUDA driver version)",
         ),
         examples=(
-            "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
-            "invalid usage, NCCL version 2.20.5. Duplicate GPU detected : rank 1 and rank 0 both "
-            "on CUDA",
+            "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, invalid "
+            "usage, NCCL version 2.20.5. Duplicate GPU detected : rank 1 and rank 0 both on CUDA",
             "NCCL WARN Mismatched NCCL version detected : rank 0 version 22005",
             "ncclUnhandledCudaError: Call to CUDA function failed.",
             "ncclRemoteError: A call failed possibly due to a network error or a remote process "

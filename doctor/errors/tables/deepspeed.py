@@ -20,9 +20,8 @@ ROWS = (
         "parameters, so each rank wrote the empty rest that it held.",
         fix="Write the weights anew from the complete checkpoint: python zero_to_fp32.py "
         "CHECKPOINT_DIRECTORY OUTPUT. For the next training set "
-        "stage3_gather_16bit_weights_on_model_save to true (zero3_save_16bit_model of "
-        "accelerate), or use ZeRO-2. ignore_mismatched_sizes=True would start these layers from "
-        "random numbers.",
+        "stage3_gather_16bit_weights_on_model_save to true (zero3_save_16bit_model of accelerate), "
+        "or use ZeRO-2. ignore_mismatched_sizes=True would start these layers from random numbers.",
         commands=("doctor scan CHECKPOINT",),
         sources=("torch-load-module",),
     ),
@@ -61,7 +60,13 @@ ROWS = (
         sources=("deepspeed-batch",),
     ),
     Cause(
-        id="deepspeed-configuration",
+        id="deepspeed-not-usable",
+        errors=(
+            "ModuleNotFoundError",
+            "ImportError",
+            "RuntimeError",
+            "AttributeError",
+        ),
         wordings=(
             Wording(
                 r"validation errors? for DeepSpeed\w{0,40}Config|DeepSpeedConfigError",
@@ -109,9 +114,8 @@ ROWS = (
             ),
             Wording(
                 r"None of the param groups are marked as MoE",
-                "AssertionError: The model has moe layers, but None of the param groups are "
-                "marked as MoE. Create a param group with 'moe' key set to True before creating "
-                "optimizer",
+                "AssertionError: The model has moe layers, but None of the param groups are marked "
+                "as MoE. Create a param group with 'moe' key set to True before creating optimizer",
                 "DeepSpeed's experts need groups of parameters of their own, and the optimizer "
                 "was made with plain ones.",
                 "Make the groups with "
@@ -141,9 +145,8 @@ ROWS = (
                 r"no[_ ]sync context manager is incompatible with gradient ?partitioning",
                 "AssertionError: no_sync context manager is incompatible with gradient "
                 "partitioning logic of ZeRO stage 2",
-                "ZeRO-2 and 3 reduce gradients at every backward, and since 0.16 DeepSpeed "
-                "refuses no_sync(), which older accelerate and transformers call while they "
-                "accumulate.",
+                "ZeRO-2 and 3 reduce gradients at every backward, and since 0.16 DeepSpeed refuses "
+                "no_sync(), which older accelerate and transformers call while they accumulate.",
                 "Upgrade accelerate and transformers (4.48 or newer leaves no_sync out), or "
                 "install deepspeed==0.15.4. In a loop of your own leave out "
                 "accelerator.accumulate() and no_sync(), and let gradient_accumulation_steps of "
@@ -161,16 +164,6 @@ ROWS = (
                 "checkpoint's directory.",
                 ("python zero_to_fp32.py . pytorch_model.bin",),
             ),
-        ),
-        why="DeepSpeed's configuration contradicts the Trainer's, the model, the number of "
-        "ranks, or what its ZeRO stage allows.",
-        sources=("deepspeed-3810", "deepspeed-2921"),
-    ),
-    Cause(
-        id="deepspeed-launch",
-        refines=("import-failed", "attribute-missing", "property-raised"),
-        errors=("ModuleNotFoundError", "ImportError", "RuntimeError", "AttributeError"),
-        wordings=(
             Wording(
                 r"No module named 'mpi4py'",
                 "ModuleNotFoundError: No module named 'mpi4py'",
@@ -201,22 +194,30 @@ ROWS = (
                 "deepspeed, torchrun) and without other accelerate settings in the environment; "
                 "or leave deepspeed= out on one GPU and use a real optimizer.",
             ),
+            Wording(
+                r"'DeepSpeedCPU\w{3,8}' object has no attribute 'ds_opt",
+                "AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'",
+                "DeepSpeed's optimizer for the CPU could not be compiled; this line only follows "
+                "when the object ends.",
+                "Read the compiler's first error above. It needs g++, ninja and a CUDA toolkit of "
+                "torch's version (CUDA_HOME); or build it at installation with "
+                "DS_BUILD_CPU_ADAM=1, or keep "
+                'torch\'s AdamW: "zero_force_ds_cpu_optimizer": false.',
+                commands=("ds_report", "rm -rf ~/.cache/torch_extensions"),
+                owner=Owner.ENVIRONMENT,
+            ),
         ),
-        why="A DeepSpeed configuration is used by a process that no launcher of DeepSpeed started.",
-    ),
-    Cause(
-        id="cpu-optimizer-not-built",
-        refines=("attribute-missing", "property-raised"),
-        errors=("AttributeError",),
-        messages=(r"'DeepSpeedCPU\w{3,8}' object has no attribute 'ds_opt",),
-        examples=("AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'",),
-        why="DeepSpeed's optimizer for the CPU could not be compiled; this line only follows when "
-        "the object ends.",
-        fix="Read the compiler's first error above. It needs g++, ninja and a CUDA toolkit of "
-        "torch's version (CUDA_HOME); or build it at installation with DS_BUILD_CPU_ADAM=1, or "
-        'keep torch\'s AdamW: "zero_force_ds_cpu_optimizer": false.',
-        owner=Owner.ENVIRONMENT,
-        commands=("ds_report", "rm -rf ~/.cache/torch_extensions"),
+        why="DeepSpeed was not launched or built, or its configuration contradicts the trainer's, "
+        "the batch sizes or the model.",
+        refines=(
+            "import-failed",
+            "attribute-missing",
+            "property-raised",
+        ),
+        sources=(
+            "deepspeed-3810",
+            "deepspeed-2921",
+        ),
     ),
     Cause(
         id="ranks-disagree",

@@ -162,12 +162,11 @@ ROWS = (
             "Back-off restarting failed container trainer in pod train-0",
         ),
         why="This line only says that another process, or an earlier step, failed.",
-        fix="Search the output for the first Error, Killed or Traceback, above this line or in "
-        "the log of the process that it names (Kubernetes: kubectl logs --previous POD), and "
-        "explain that one: doctor triage FILE does. "
-        "Status 137 or -9 with nothing before it: killed, mostly for RAM; 139 or -11: a crash in "
-        "native code. A program of one release calling a server of another also fails so: upgrade "
-        "both.",
+        fix="Search the output for the first Error, Killed or Traceback, above this line or in the "
+        "log of the process that it names (Kubernetes: kubectl logs --previous POD), and explain "
+        "that one: doctor triage FILE does. Status 137 or -9 with nothing before it: killed, "
+        "mostly for RAM; 139 or -11: a crash in native code. A program of one release calling a "
+        "server of another also fails so: upgrade both.",
         commands=("doctor triage train.log",),
         role="summary",
     ),

@@ -186,10 +186,9 @@ ROWS = (
                 "bash: accelerate: command not found",
                 "The program is not installed in the environment of this shell or of this node, "
                 "or its directory is not on PATH.",
-                "Activate the environment inside the job script (source .venv/bin/activate, "
-                "conda activate, module load), or name the interpreter: python -m "
-                "torch.distributed.run for torchrun, python -m accelerate.commands.launch for "
-                "accelerate.",
+                "Activate the environment inside the job script (source .venv/bin/activate, conda "
+                "activate, module load), or name the interpreter: python -m torch.distributed.run "
+                "for torchrun, python -m accelerate.commands.launch for accelerate.",
                 ('echo "$PATH"; which -a python torchrun',),
             ),
             Wording(

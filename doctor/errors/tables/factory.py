@@ -37,10 +37,9 @@ ROWS = (
         ),
         why="The statements of the training stand outside of any function, so that naming one of "
         "the file would run the whole training, with its downloads, trackers and saves.",
-        fix="Write the factory into a file of its own; this reads the script and runs nothing:\n"
-        "doctor init --factory-for FILE.py\n"
-        "Or put the training under if __name__ == '__main__', and name a function that returns "
-        "model and batch.",
+        fix="Write the factory into a file of its own; this reads the script and runs "
+        "nothing:\ndoctor init --factory-for FILE.py\nOr put the training under if __name__ == "
+        "'__main__', and name a function that returns model and batch.",
     ),
     Cause(
         id="factory-ends",
@@ -90,9 +89,8 @@ ROWS = (
         ),
         why="The factory returned something else than a module with a batch.",
         fix="Return the module with a batch of tensors (torch.from_numpy of an array), or with a "
-        "batch and a loss.\n"
-        "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
-        "doctor explain model",
+        "batch and a loss.\nreturn model, batch, lambda model, batch: criterion(model(batch['x']), "
+        "batch['y'])\ndoctor explain model",
     ),
     Cause(
         id="loader-without-batch",
@@ -112,9 +110,7 @@ ROWS = (
                 "the LightningModule gives no batch (train_dataloader: MisconfigurationException)",
                 "The LightningModule has no loader of its own.",
                 "Return the module with a loader: its own after module.setup('fit'), or that of "
-                "its data module.\n"
-                "data.setup('fit')\n"
-                "return module, data.train_dataloader()",
+                "its data module.\ndata.setup('fit')\nreturn module, data.train_dataloader()",
             ),
         ),
         why="The loader gives no batch: it has no data, or fewer samples than batch_size with "
@@ -133,8 +129,7 @@ ROWS = (
         ),
         why="disable_adapter_layers() switches adapters off and freezes them.",
         fix="Switch them on again before training, and use `with model.disable_adapter():` where "
-        "the base model alone is wanted:\n"
-        "model.enable_adapter_layers()",
+        "the base model alone is wanted:\nmodel.enable_adapter_layers()",
     ),
     Cause(
         id="adapters-are-frozen",
@@ -145,9 +140,8 @@ ROWS = (
             "adapters are frozen, as of an adapter that was loaded",
         ),
         why="PeftModel.from_pretrained loads an adapter for inference unless it is told otherwise.",
-        fix="Load the adapter so that it trains; requires_grad_(True) on the model would train "
-        "the base model, too:\n"
-        "PeftModel.from_pretrained(base, DIRECTORY, is_trainable=True)",
+        fix="Load the adapter so that it trains; requires_grad_(True) on the model would train the "
+        "base model, too:\nPeftModel.from_pretrained(base, DIRECTORY, is_trainable=True)",
     ),
     Cause(
         id="adapters-are-merged",

@@ -251,8 +251,7 @@ ROWS = (
             r"Torch not compiled with CUDA enabled",
             r"CUDA driver initialization failed, you might not have a CUDA gpu",
             r"cannot find any torch accelerator|No supported gpu backend found|Unsloth currently "
-            r"only "
-            r"works on",
+            r"only works on",
             r"CUDA_ERROR_NOT_INITIALIZED",
             r"No CUDA GPUs are available",
             r"no CUDA-capable device is detected|invalid device ordinal",

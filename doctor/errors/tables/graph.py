@@ -42,9 +42,8 @@ ROWS = (
                 "RuntimeError: Inplace update to inference tensor outside InferenceMode is not "
                 "allowed.",
                 "Values of inference mode cannot be used in a computation that is differentiated.",
-                "Use torch.no_grad() instead of torch.inference_mode() around what is not "
-                "trained: values of inference mode cannot be used in a computation that is "
-                "differentiated.",
+                "Use torch.no_grad() instead of torch.inference_mode() around what is not trained: "
+                "values of inference mode cannot be used in a computation that is differentiated.",
             ),
             Wording(
                 r"has changed the size of value",

@@ -156,9 +156,8 @@ ROWS = (
             r"Setting OMP_NUM_THREADS environment variable for each process to be 1",
             r"(?:using GPU \d+ to perform barrier|No device id is provided via "
             r"`init_process_group`)",
-            r"(?:Failed to open libibverbs|NET/IB : No device found|NET/Plugin ?: Could not "
-            r"find: |No plugin found \(libnccl-net\.so\)|Plugin load "
-            r".{0,80}libnccl-net\.so: cannot open)",
+            r"(?:Failed to open libibverbs|NET/IB : No device found|NET/Plugin ?: Could not find: |"
+            r"No plugin found \(libnccl-net\.so\)|Plugin load .{0,80}libnccl-net\.so: cannot open)",
             r"Waiting in store based barrier to initialize process group",
             r"socket cannot be initialized .{0,160}errno: 97",
             r"Unable to find hostfile, will proceed with training with local resources",
@@ -182,10 +181,9 @@ ROWS = (
             "not found.",
             "(raylet) Spilled 2300 MiB, 25 objects, write throughput 900 MiB/s.",
         ),
-        why="How ranks find each other and their devices: defaults of the launcher, IPv4, "
-        "NCCL's own transports, one node, Ray's object store on the disk. Ranks wait for the "
-        "slowest one; only a timeout is "
-        "a failure.",
+        why="How ranks find each other and their devices: defaults of the launcher, IPv4, NCCL's "
+        "own transports, one node, Ray's object store on the disk. Ranks wait for the slowest one; "
+        "only a timeout is a failure.",
         fix="",
         role="harmless",
         sources=("torch-run",),

@@ -151,10 +151,9 @@ ROWS = (
                 "The path holds no adapter: it is the output directory above the checkpoints, a "
                 "full model, a path that does not exist (and is taken for a repository), or the "
                 "adapter was never saved.",
-                "Give the directory with adapter_config.json and adapter_model.safetensors "
-                "(often out/checkpoint-N); load a full model with "
-                "AutoModelForCausalLM.from_pretrained; save an adapter with "
-                "model.save_pretrained(directory).",
+                "Give the directory with adapter_config.json and adapter_model.safetensors (often "
+                "out/checkpoint-N); load a full model with AutoModelForCausalLM.from_pretrained; "
+                "save an adapter with model.save_pretrained(directory).",
                 ("find . -name adapter_config.json",),
             ),
             Wording(

@@ -161,9 +161,8 @@ ROWS = (
                 "without a password, a known key or the same shell environment.",
                 "Let ssh node2 hostname work without a question from the first node (ssh-copy-id, "
                 "ssh-keyscan node2 >> ~/.ssh/known_hosts), with the same paths and libraries "
-                "there; "
-                "or start the job on each node by itself (torchrun with --rdzv-endpoint, srun, "
-                "deepspeed --no_ssh --node_rank=N).",
+                "there; or start the job on each node by itself (torchrun with --rdzv-endpoint, "
+                "srun, deepspeed --no_ssh --node_rank=N).",
                 ("ssh node2 hostname",),
             ),
         ),

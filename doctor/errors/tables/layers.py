@@ -92,19 +92,17 @@ ROWS = (
         errors=("ValueError", "NotImplementedError", "RuntimeError", "AssertionError"),
         wordings=(
             Wording(
-                r"Input and output sizes should be greater than 0|only one of size or "
-                r"scale_factor should be defined|Input Error: Only 3D, 4D and 5D input Tensors "
-                r"supported",
+                r"Input and output sizes should be greater than 0|only one of size or scale_factor "
+                r"should be defined|Input Error: Only 3D, 4D and 5D input Tensors supported",
                 "RuntimeError: Input and output sizes should be greater than 0, but got input "
                 "(H: 196, W: 0)",
                 "interpolate takes either the new size or a factor, and its mode is for a "
                 "certain number of dimensions.",
                 "Pass either size= or scale_factor= to interpolate, not both. Give it the "
-                "dimensions of its mode, samples and channels first: [batch, channels, time] "
-                "for linear, [batch, channels, height, width] for bilinear and bicubic, one "
-                "more for trilinear. unsqueeze(1) adds the channel. A size of 0 is an empty "
-                "input: a crop, a mask or a map of labels without any element; leave such "
-                "samples out.",
+                "dimensions of its mode, samples and channels first: [batch, channels, time] for "
+                "linear, [batch, channels, height, width] for bilinear and bicubic, one more for "
+                "trilinear. unsqueeze(1) adds the channel. A size of 0 is an empty input: a crop, "
+                "a mask or a map of labels without any element; leave such samples out.",
             ),
             Wording(
                 r"Expected input_lengths to have value|Expected tensor to have size at least \d+ "

@@ -8,7 +8,13 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(
         id="table-refused",
-        errors=("ArrowInvalid", "SchemaInferenceError"),
+        errors=(
+            "ArrowInvalid",
+            "SchemaInferenceError",
+            "ArrowTypeError",
+            "TypeError",
+            "DatasetGenerationCastError",
+        ),
         wordings=(
             Wording(
                 r"Column \d{1,6} named .{1,80} expected length \d{1,12} but got length",
@@ -45,9 +51,39 @@ ROWS = (
                 "Declare the feature, Array2D or Array3D(shape=..., dtype=...), or return "
                 "lists: array.tolist(). In a batched map the first dimension is the sample.",
             ),
+            Wording(
+                r"JSON parse error: Column\(.{0,80}\) changed from \w{3,12} to|Expected bytes, got "
+                r"an? '\w{2,20}' object|Couldn't cast (?:array of type|\w{1,20}\n)|CastError: "
+                r"Couldn't cast|Cannot write struct type|cannot mix (?:list|struct) and non-",
+                "pyarrow.lib.ArrowInvalid: JSON parse error: Column() changed from object to "
+                "string in row 0",
+                "A column has values of two types, such as numbers and texts or a list in some "
+                "rows: a table has one type per column. Files of several kinds in one directory "
+                "have the same effect.",
+                "Write each field with one type in all rows and files (str(value), always a list), "
+                "name the files with data_files=, or give features=.",
+                more=(
+                    "pyarrow.lib.ArrowTypeError: Expected bytes, got a 'int' object",
+                    "TypeError: Couldn't cast array of type string to null",
+                    "pyarrow.lib.ArrowInvalid: cannot mix list and non-list, non-null values",
+                ),
+            ),
+            Wording(
+                r"All the data files must have the same columns|because column names don't match",
+                "datasets.exceptions.DatasetGenerationCastError: An error occurred while "
+                "generating the dataset. All the data files must have the same columns, but at "
+                "some point there are 2 new columns",
+                "The files of one split have different columns.",
+                "Load them apart and select the common columns before concatenate_datasets, or "
+                "name the files that belong together with data_files=.",
+            ),
         ),
         why="A table has one row per sample, one type per column, and a limit of size per block.",
-        sources=("datasets-writer",),
+        sources=(
+            "datasets-writer",
+            "datasets-table",
+            "datasets-exceptions",
+        ),
     ),
     Cause(
         id="data-files-missing",
@@ -83,9 +119,8 @@ ROWS = (
                 "RuntimeError: Found 0 files in subfolders of: data/train",
                 "ImageFolder expects one directory per class with pictures in it, and found "
                 "none below this path.",
-                "Arrange train/CLASS/picture.jpg and give train; check the path in the "
-                "directory of the start, hidden directories, and the endings (or pass "
-                "is_valid_file).",
+                "Arrange train/CLASS/picture.jpg and give train; check the path in the directory "
+                "of the start, hidden directories, and the endings (or pass is_valid_file).",
                 ("ls data/train | head",),
             ),
             Wording(
@@ -248,7 +283,14 @@ ROWS = (
     ),
     Cause(
         id="worker-processes-refused",
-        errors=("AssertionError", "RuntimeError", "OSError"),
+        errors=(
+            "AssertionError",
+            "RuntimeError",
+            "OSError",
+            "AttributeError",
+            "PicklingError",
+            "TypeError",
+        ),
         wordings=(
             Wording(
                 r"daemonic processes are not allowed to have children",
@@ -279,14 +321,24 @@ ROWS = (
                 ("export TMPDIR=/tmp",),
                 owner=Owner.ENVIRONMENT,
             ),
-        ),
-        why="A process may not start its workers in this way.",
-        sources=("python-multiprocessing",),
-    ),
-    Cause(
-        id="sample-leaves-no-worker",
-        errors=("RuntimeError",),
-        wordings=(
+            Wording(
+                r"Can't (?:pickle|get) local object|[Cc]an(?:'t|not) pickle",
+                "AttributeError: Can't get local object 'make.<locals>.<lambda>'",
+                "A spawned worker gets dataset and functions by pickle, which takes no lambdas, "
+                "local functions, locks or open files.",
+                "Define functions at the level of the module, as a spawned worker imports them by "
+                "name; functools.partial passes arguments. Open files and connections in the "
+                "worker, at the first __getitem__. If the function is a library's, num_workers=0 "
+                "starts none (Windows and macOS spawn workers, Linux forks them).",
+                more=("TypeError: cannot pickle '_io.TextIOWrapper' object",),
+            ),
+            Wording(
+                r"An attempt has been made to start a new process before",
+                "RuntimeError: An attempt has been made to start a new process before the current "
+                "process has finished its bootstrapping phase.",
+                "Spawned workers import the main file, which starts them again.",
+                "Put what trains under if __name__ == '__main__':.",
+            ),
             Wording(
                 r"Cowardly refusing to serialize non-leaf tensor",
                 "RuntimeError: Cowardly refusing to serialize non-leaf tensor which "
@@ -322,9 +374,11 @@ ROWS = (
                 "shape: a worker of the DataLoader cannot stack the others.",
             ),
         ),
-        why="A worker of the DataLoader may return CPU tensors without a graph, each with "
-        "memory of its own.",
-        sources=("torch-reductions",),
+        why="A process may not start its workers in this way, or not hand them what it has.",
+        sources=(
+            "python-multiprocessing",
+            "torch-reductions",
+        ),
     ),
     Cause(
         id="generation-settings",

@@ -135,10 +135,9 @@ ROWS = (
                 "The model's chat template accepts only certain roles in a certain order: two "
                 "messages of one role follow each other, the conversation begins with the "
                 "assistant, or there is a system message.",
-                "Join neighbouring messages of one role, put a system message into the first "
-                "user message where the model has none (Gemma, Mistral), drop conversations "
-                "that begin with the assistant; or give the tokenizer another chat_template "
-                "before training.",
+                "Join neighbouring messages of one role, put a system message into the first user "
+                "message where the model has none (Gemma, Mistral), drop conversations that begin "
+                "with the assistant; or give the tokenizer another chat_template before training.",
             ),
         ),
         why="A chat template is missing, or takes messages with other fields or roles.",

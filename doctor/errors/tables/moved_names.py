@@ -31,12 +31,11 @@ ROWS = (
                 "transformers removed or moved the name, and the package in the frame above, or "
                 "your code, still imports it.",
                 "Upgrade the package in the frame above, or uninstall it if nothing needs it "
-                "(autoawq and auto-gptq for shard_checkpoint); else install a transformers of "
-                "its time (shard_checkpoint: <4.47, top_k_top_p_filtering: <4.39). In your own "
-                "code: AdamW is torch.optim.AdamW, AutoModelForVision2Seq is "
-                "AutoModelForImageTextToText, pruning helpers are in "
-                "transformers.pytorch_utils, one attention class per model replaces the Flash "
-                "and Sdpa ones.",
+                "(autoawq and auto-gptq for shard_checkpoint); else install a transformers of its "
+                "time (shard_checkpoint: <4.47, top_k_top_p_filtering: <4.39). In your own code: "
+                "AdamW is torch.optim.AdamW, AutoModelForVision2Seq is "
+                "AutoModelForImageTextToText, pruning helpers are in transformers.pytorch_utils, "
+                "one attention class per model replaces the Flash and Sdpa ones.",
                 (
                     "python -m pip show transformers",
                     "python -m pip uninstall autoawq auto-gptq",

@@ -33,9 +33,8 @@ ROWS = (
         why="A parameter is in two groups: one that two modules share, or a group of a part "
         "beside one of the whole model.",
         fix="Put each parameter into one group: leave those of the second group out of the "
-        "first.\n"
-        "ids = {id(p) for p in model.head.parameters()}\n"
-        "rest = [p for p in model.parameters() if id(p) not in ids]",
+        "first.\nids = {id(p) for p in model.head.parameters()}\nrest = [p for p in "
+        "model.parameters() if id(p) not in ids]",
         sources=("torch-optimizer",),
     ),
     Cause(

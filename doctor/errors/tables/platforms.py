@@ -7,44 +7,46 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
-        id="windows-page-file",
-        errors=("OSError",),
-        messages=(r"error code: <1455>", r"WinError 1455"),
-        examples=(
-            "RuntimeError: Couldn't open shared file mapping: <torch_14808_1591070686>, error "
-            "code: <1455>",
-            "OSError: [WinError 1455] The paging file is too small for this operation to "
-            'complete. Error loading "torch\\lib\\cudnn_cnn_train64_8.dll" or one of its '
-            "dependencies.",
+        id="windows-limits",
+        errors=(
+            "OSError",
+            "ImportError",
         ),
-        why="Each DataLoader worker of Windows imports torch again and reserves memory for its "
-        "libraries, more than the page file allows.",
-        fix="Lower num_workers (0 to 2), or enlarge the page file (system properties, advanced, "
-        "performance, virtual memory: some 32 GB), then restart.",
+        wordings=(
+            Wording(
+                r"error code: <1455>|WinError 1455",
+                "RuntimeError: Couldn't open shared file mapping: <torch_14808_1591070686>, error "
+                "code: <1455>",
+                "Each DataLoader worker of Windows imports torch again and reserves memory for its "
+                "libraries, more than the page file allows.",
+                "Lower num_workers (0 to 2), or enlarge the page file (system properties, "
+                "advanced, performance, virtual memory: some 32 GB), then restart.",
+                more=(
+                    "OSError: [WinError 1455] The paging file is too small for this operation to "
+                    'complete. Error loading "torch\\lib\\cudnn_cnn_train64_8.dll" or one of its '
+                    "dependencies.",
+                ),
+            ),
+            Wording(
+                r"DLL load failed: |WinError (?:126|127|182|1114)\]|DLL load failed while "
+                r"importing",
+                "ImportError: DLL load failed: The specified module could not be found.",
+                "A library that the named one needs is missing or of another version: the Visual "
+                "C++ runtime, libomp, CUDA of another version, or torch itself for an extension.",
+                "Install the current Microsoft Visual C++ Redistributable (x64) and restart; "
+                "reinstall torch with one command of its install page. For an extension install "
+                "the wheel of exactly this torch, CUDA and Python.",
+                commands=('python -c "import torch; print(torch.__version__)"',),
+                more=(
+                    "OSError: [WinError 126] The specified module could not be found. Error "
+                    'loading "torch\\lib\\fbgemm.dll" or one of its dependencies.',
+                    "ImportError: DLL load failed while importing flash_attn_2_cuda: The specified "
+                    "procedure could not be found.",
+                ),
+            ),
+        ),
+        why="Windows reserves memory for each process, and finds libraries by other rules.",
         owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
-        id="windows-library-missing",
-        errors=("OSError", "ImportError"),
-        messages=(
-            r"DLL load failed: ",
-            r"WinError (?:126|127|182|1114)\]",
-            r"DLL load failed while importing",
-        ),
-        examples=(
-            "ImportError: DLL load failed: The specified module could not be found.",
-            "OSError: [WinError 126] The specified module could not be found. Error loading "
-            '"torch\\lib\\fbgemm.dll" or one of its dependencies.',
-            "ImportError: DLL load failed while importing flash_attn_2_cuda: The specified "
-            "procedure could not be found.",
-        ),
-        why="A library that the named one needs is missing or of another version: the Visual C++ "
-        "runtime, libomp, CUDA of another version, or torch itself for an extension.",
-        fix="Install the current Microsoft Visual C++ Redistributable (x64) and restart; "
-        "reinstall torch with one command of its install page. For an extension install the wheel "
-        "of exactly this torch, CUDA and Python.",
-        owner=Owner.ENVIRONMENT,
-        commands=('python -c "import torch; print(torch.__version__)"',),
     ),
     Cause(
         id="compile-not-available",
@@ -79,7 +81,10 @@ ROWS = (
     ),
     Cause(
         id="mps-limits",
-        errors=("NotImplementedError", "RuntimeError"),
+        errors=(
+            "NotImplementedError",
+            "RuntimeError",
+        ),
         wordings=(
             Wording(
                 r"not (?:currently )?implemented for the MPS device",
@@ -89,6 +94,7 @@ ROWS = (
                 "Set PYTORCH_ENABLE_MPS_FALLBACK=1 before Python starts (the operation runs on "
                 "the CPU), upgrade torch, or call it on x.cpu().",
                 ("export PYTORCH_ENABLE_MPS_FALLBACK=1",),
+                owner=Owner.ENVIRONMENT,
             ),
             Wording(
                 r"Cannot convert a MPS Tensor to float64",
@@ -97,6 +103,7 @@ ROWS = (
                 "Apple's GPU has no float64; numpy arrays are float64 unless they are made "
                 "otherwise.",
                 "Convert on the CPU first: torch.from_numpy(x).float(), or dtype=torch.float32.",
+                owner=Owner.ENVIRONMENT,
             ),
             Wording(
                 r"Placeholder storage has not been allocated on MPS device",
@@ -114,9 +121,24 @@ ROWS = (
                 "moves the model to the job's device.",
                 owner=Owner.JOB,
             ),
+            Wording(
+                r"MPS backend out of memory",
+                "RuntimeError: MPS backend out of memory (MPS allocated: 17.83 GB, other "
+                "allocations",
+                "On a Mac the GPU shares the memory of the machine, and torch takes at most a part "
+                "of it.",
+                "Smaller batch, shorter sequences, gradient checkpointing, and fewer other "
+                "programs. PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 lifts torch's limit; the system "
+                "may then swap or freeze.",
+                commands=("export PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0",),
+            ),
         ),
         why="PyTorch on a Mac: an operation, a tensor or torch itself is not made for mps.",
-        owner=Owner.ENVIRONMENT,
+        refines=(
+            "cuda-oom",
+            "gpu-full-or-in-use",
+        ),
+        sources=("accelerate-memory",),
     ),
     Cause(
         id="ascend-communication-failed",

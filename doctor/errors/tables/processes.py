@@ -26,10 +26,8 @@ ROWS = (
         ),
         why="The terminal or the SSH connection that the training was started from was closed.",
         fix="Start the training in tmux or screen, with setsid, or as a batch job (Slurm, "
-        "systemd-run "
-        "--user), and resume from the last checkpoint. nohup alone does not protect torchrun, "
-        "which "
-        "handles SIGHUP itself.",
+        "systemd-run --user), and resume from the last checkpoint. nohup alone does not protect "
+        "torchrun, which handles SIGHUP itself.",
         commands=("setsid torchrun ... > train.log 2>&1 < /dev/null &",),
         sources=("ms-swift-64", "rrhf-35"),
         retry="again",
@@ -44,8 +42,7 @@ ROWS = (
             r"(?P<requeue>CANCELLED AT \S{1,40} DUE TO JOB REQUEUE)",
             r"CANCELLED AT \d",
             r"(?P<evicted>The node was low on resource|Pod was preempted|Preempted by pod|"
-            r"TerminationByKubelet|Pod "
-            r"ephemeral local storage usage exceeds)",
+            r"TerminationByKubelet|Pod ephemeral local storage usage exceeds)",
             r"(?P<spot>[Ss]pot (?:instance )?interruption notice)",
             r"srun: error: Node failure on (?P<node>[\w-]{1,60})",
         ),
@@ -61,9 +58,8 @@ ROWS = (
             "EC2 Spot interruption notice received",
             "srun: error: Node failure on b203",
         ),
-        why="The scheduler reached the job's time limit, preempted it, lost a node, or was told "
-        "to cancel it. The training itself may have been healthy. srun also cancels a step of "
-        "which "
+        why="The scheduler reached the job's time limit, preempted it, lost a node, or was told to "
+        "cancel it. The training itself may have been healthy. srun also cancels a step of which "
         "one task failed.",
         fix="Save checkpoints often enough, resume from the last one, and ask for the time that "
         "the run needs (or --signal=B:USR1@120 to save before the end).",
@@ -180,9 +176,8 @@ ROWS = (
         ),
         why="A process ended itself: a C++ exception or assertion, or NCCL's watchdog after an "
         "error of this or another rank. The reason stands in the lines before.",
-        fix="Look in the lines before, of the same process, for `terminate called`, `Assertion "
-        "... failed`, `what():` or a watchdog's report; TORCH_SHOW_CPP_STACKTRACES=1 shows the "
-        "stack.",
+        fix="Look in the lines before, of the same process, for `terminate called`, `Assertion ... "
+        "failed`, `what():` or a watchdog's report; TORCH_SHOW_CPP_STACKTRACES=1 shows the stack.",
         role="consequence",
         owner=Owner.ENVIRONMENT,
         sources=("python-faulthandler",),

@@ -8,7 +8,11 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(
         id="quantized-training",
-        errors=("ValueError", "Exception", "RuntimeError"),
+        errors=(
+            "ValueError",
+            "Exception",
+            "RuntimeError",
+        ),
         wordings=(
             Wording(
                 r"The model you want to train is loaded in 8-bit precision",
@@ -60,6 +64,16 @@ ROWS = (
                 "load_best_model_at_end=False for a model in 8 bits, or call model.cuda() "
                 "before load_state_dict.",
                 owner=Owner.JOB,
+            ),
+            Wording(
+                r"[Bb]itsandbytes was compiled without GPU support",
+                "The installed version of bitsandbytes was compiled without GPU support.",
+                "bitsandbytes loaded its library for the CPU: torch sees no GPU, or the installed "
+                "release has none for torch's CUDA.",
+                "If torch.cuda.is_available() is False, correct that first. Else reinstall: python "
+                "-m pip install -U --force-reinstall bitsandbytes, in a release for torch's CUDA "
+                "version (0.45 or newer for CUDA 12.8 and Blackwell).",
+                commands=("python -m bitsandbytes",),
             ),
         ),
         why="Weights of 4 or 8 bits are frozen: adapters on them train, and are merged and "
@@ -157,17 +171,5 @@ ROWS = (
         fix="Set gradient_checkpointing=False and save memory otherwise (smaller micro batch, "
         "accumulation), or call model.gradient_checkpointing_enable() on the inner transformers "
         "model; upgrade transformers if the class is its own.",
-    ),
-    Cause(
-        id="bitsandbytes-without-gpu",
-        messages=(r"[Bb]itsandbytes was compiled without GPU support",),
-        examples=("The installed version of bitsandbytes was compiled without GPU support.",),
-        why="bitsandbytes loaded its library for the CPU: torch sees no GPU, or the installed "
-        "release has none for torch's CUDA.",
-        fix="If torch.cuda.is_available() is False, correct that first. Else reinstall: python -m "
-        "pip install -U --force-reinstall bitsandbytes, in a release for torch's CUDA version "
-        "(0.45 or newer for CUDA 12.8 and Blackwell).",
-        owner=Owner.ENVIRONMENT,
-        commands=("python -m bitsandbytes",),
     ),
 )

@@ -78,10 +78,9 @@ ROWS = (
         messages=(r"The specified number of total steps is",),
         examples=("ValueError: Tried to step 3 times. The specified number of total steps is 2",),
         why="The schedule was stepped more often than total_steps says.",
-        fix="Let total_steps of the schedule (epochs * steps_per_epoch) be the number of "
-        "optimizer steps of the whole training: epochs * len(loader), divided by the steps of "
-        "gradient accumulation. If the scheduler is stepped once per epoch, that is the number of "
-        "epochs.",
+        fix="Let total_steps of the schedule (epochs * steps_per_epoch) be the number of optimizer "
+        "steps of the whole training: epochs * len(loader), divided by the steps of gradient "
+        "accumulation. If the scheduler is stepped once per epoch, that is the number of epochs.",
         sources=("torch-lr-scheduler",),
     ),
     Cause(

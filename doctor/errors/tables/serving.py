@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -28,44 +28,50 @@ ROWS = (
         sources=("vllm-2418", "qwen3-295"),
     ),
     Cause(
-        id="length-beyond-model",
-        errors=("ValueError",),
-        messages=(r"max_model_len \(\d{1,9}\) is greater than the derived",),
-        examples=(
-            "ValueError: User-specified max_model_len (32768) is greater than the derived "
-            "max_model_len (max_position_embeddings=4096 or model_max_length=None in model's "
-            "config.json).",
+        id="beyond-the-engines-length",
+        errors=(
+            "ValueError",
+            "NotImplementedError",
+            "AssertionError",
+            "BadRequestError",
         ),
-        why="The engine is asked for longer sequences than config.json says that the model has "
-        "positions for.",
-        fix="Lower max_model_len to what the message derives (prompt and completion together), or "
-        "take a model for longer contexts; with RoPE give the scaling that the model's card names "
-        "(hf_overrides / rope_scaling). VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 only silences it: "
-        "positions "
-        "beyond the limit give nonsense or fail.",
-    ),
-    Cause(
-        id="prompt-beyond-length",
-        errors=("ValueError", "NotImplementedError", "AssertionError", "BadRequestError"),
-        messages=(
-            r"prompt \(?(?:length|contains|has|of)?[^\n]{0,40}longer than the maximum model length",
-            r"(?:[Ii]nput|[Pp]rompt|[Ss]equence)(?: length| tokens)?[^\n]{0,40}(?:exceeds?|is "
-            r"larger than|longer than)[^\n]{0,20}max_(?:model_len|length|prompt_length|seq_len)",
-            r"maximum context length is \d{2,9} tokens",
+        wordings=(
+            Wording(
+                r"max_model_len \(\d{1,9}\) is greater than the derived",
+                "ValueError: User-specified max_model_len (32768) is greater than the derived "
+                "max_model_len (max_position_embeddings=4096 or model_max_length=None in model's "
+                "config.json).",
+                "The engine is asked for longer sequences than config.json says that the model has "
+                "positions for.",
+                "Lower max_model_len to what the message derives (prompt and completion together), "
+                "or take a model for longer contexts; with RoPE give the scaling that the model's "
+                "card names (hf_overrides / rope_scaling). VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 only "
+                "silences it: positions beyond the limit give nonsense or fail.",
+            ),
+            Wording(
+                r"prompt \(?(?:length|contains|has|of)?[^\n]{0,40}longer than the maximum model "
+                r"length|(?:[Ii]nput|[Pp]rompt|[Ss]equence)(?: length| "
+                r"tokens)?[^\n]{0,40}(?:exceeds?|is larger than|longer "
+                r"than)[^\n]{0,20}max_(?:model_len|length|prompt_length|seq_len)|maximum context "
+                r"length is \d{2,9} tokens",
+                "ValueError: The decoder prompt (length 5210) is longer than the maximum model "
+                "length of 4096. Make sure that `max_model_len` is no smaller than the number of "
+                "text tokens.",
+                "A prompt has more tokens than the engine or the data set takes; pictures and "
+                "earlier turns count as well.",
+                "Drop or cut long prompts before the run (verl: data.filter_overlong_prompts=True, "
+                "data.truncation=left; TRL: max_prompt_length), or raise the limit: max_model_len "
+                "at least prompt plus completion, data.max_prompt_length. For pictures lower "
+                "max_pixels; in a dialogue of many turns the limit holds for all turns together.",
+                more=(
+                    "NotImplementedError: sequence length is larger than max_length: 1200 > 1024",
+                    "BadRequestError: This model's maximum context length is 4096 tokens. However, "
+                    "you requested 5210 tokens",
+                ),
+            ),
         ),
-        examples=(
-            "ValueError: The decoder prompt (length 5210) is longer than the maximum model length "
-            "of 4096. Make sure that `max_model_len` is no smaller than the number of text tokens.",
-            "NotImplementedError: sequence length is larger than max_length: 1200 > 1024",
-            "BadRequestError: This model's maximum context length is 4096 tokens. However, you "
-            "requested 5210 tokens",
-        ),
-        why="A prompt has more tokens than the engine or the data set takes; pictures and earlier "
-        "turns count as well.",
-        fix="Drop or cut long prompts before the run (verl: data.filter_overlong_prompts=True, "
-        "data.truncation=left; TRL: max_prompt_length), or raise the limit: max_model_len at least "
-        "prompt plus completion, data.max_prompt_length. For pictures lower max_pixels; in a "
-        "dialogue of many turns the limit holds for all turns together.",
+        why="A prompt, or the length that is asked for, exceeds what the engine or the model "
+        "takes.",
     ),
     Cause(
         id="gpu-share-not-free",

@@ -62,11 +62,10 @@ ROWS = (
                 "index 1 - got [4, 8] but expected shape compatible with [6, 8]",
                 "scatter writes a part of its source with a smaller index; its backward pass "
                 "needs equal shapes.",
-                "Give the index of scatter the shape of what it writes: "
-                "index.expand_as(source), and index.unsqueeze(-1).expand(-1, channels) for "
-                "whole rows. scatter with a smaller index writes a part only, and its backward "
-                "pass needs equal shapes; index_add writes whole rows by an index with one "
-                "dimension.",
+                "Give the index of scatter the shape of what it writes: index.expand_as(source), "
+                "and index.unsqueeze(-1).expand(-1, channels) for whole rows. scatter with a "
+                "smaller index writes a part only, and its backward pass needs equal shapes; "
+                "index_add writes whole rows by an index with one dimension.",
             ),
         ),
         why="The sizes do not satisfy the rule of this one function.",

@@ -218,9 +218,8 @@ ROWS = (
     Cause(
         id="same-data-again",
         messages=(
-            r"(?:same|identical|repeated) (?:data|batch(?:es)?|samples?|order) (?:every|each|"
-            r"again|after|on|across)|(?:data|order) (?:is )?not shuffled|shuffle .{0,20}(?:not|"
-            r"n't)",
+            r"(?:same|identical|repeated) (?:data|batch(?:es)?|samples?|order) (?:every|each|again|"
+            r"after|on|across)|(?:data|order) (?:is )?not shuffled|shuffle .{0,20}(?:not|n't)",
         ),
         examples=(
             "same batches on all ranks",

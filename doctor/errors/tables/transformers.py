@@ -131,8 +131,7 @@ ROWS = (
         errors=("AttributeError", "KeyError", "RuntimeError", "MisconfigurationException"),
         wordings=(
             Wording(
-                r"'AttributeDict' object has no attribute|Missing attribute "
-                r"\"",
+                r"'AttributeDict' object has no attribute|Missing attribute \"",
                 'AttributeError: Missing attribute "lr"',
                 "The value is not among the saved hyperparameters of the LightningModule.",
                 "Call self.save_hyperparameters() in __init__ of the LightningModule, and let "

@@ -103,8 +103,7 @@ def _of_trainer(trainer: Foreign) -> Opened:
 
 
 def _of_lightning(module: Foreign) -> Opened:
-    for name in ("log", "log_dict"):  # they need a running Trainer
-        setattr(module, name, lambda *arguments, **options: None)
+    frameworks.logs_nothing(module)
     return Opened(_of_modules(module), module, frameworks.lightning_loss)
 
 

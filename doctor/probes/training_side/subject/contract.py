@@ -215,9 +215,13 @@ def first_of(batch: Foreign) -> Foreign:
         except Exception as error:
             if "in DataLoader worker" in str(error):
                 repeat_here(batch, error)
-            error.doctor_place = " (in the first batch of the loader)"  # type: ignore[attr-defined]
+            _mark(error)
             raise
     raise NotAFactory("the factory's %s has no batch%s" % (type(batch).__name__, _size(batch)))
+
+
+def _mark(error: Foreign) -> None:
+    error.doctor_place = " (in the first batch of the loader)"
 
 
 def repeat_here(loader: Foreign, error: Exception) -> None:
@@ -227,7 +231,7 @@ def repeat_here(loader: Foreign, error: Exception) -> None:
         loader.collate_fn([loader.dataset[number] for number in numbers])
     except Exception as again:
         if type(again) is type(error):
-            again.doctor_place = " (in the first batch of the loader)"  # type: ignore[attr-defined]
+            _mark(again)
             raise again from None
 
 
