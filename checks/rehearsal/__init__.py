@@ -7,6 +7,7 @@ from doctor.checks.rehearsal import (
     agreeing,
     confinement,
     evaluating,
+    memory,
     pace,
     resumed_state,
     resuming,
@@ -19,6 +20,7 @@ from doctor.checks.rehearsal import (
 CHECKS = (
     *confinement.CHECKS,
     *running.CHECKS,
+    *memory.CHECKS,
     *evaluating.CHECKS,
     *agreeing.CHECKS,
     *saving.CHECKS,

@@ -7,9 +7,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from doctor.checks.rehearsal.parts import unobserved
+from doctor.checks.rehearsal.parts import some, unobserved
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_runs import RehearsedRank, RehearsedRun
+from doctor.hardware.find import find
+from doctor.hardware.product import TERA
 from doctor.judge.check import Check, Owner, Verdict, note, skip, unknown
 
 LEAST_SHARE = 0.01
@@ -30,6 +32,10 @@ DRIFT = 0.1
 neighbours, the doctor's own hooks. Our own number."""
 WIDE = 0.25
 """Of the mean: an interval wider than that says little about the cost. Our own number."""
+UNITS = (("T", TERA), ("G", 1e9), ("M", 1e6))
+HALF, MOSTLY = ("bfloat16", "float16"), 0.9
+"""dtypes that tensor cores multiply at the data sheet's rate, and the share of the arithmetic in
+them from which on it is compared with that rate. Our own number."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +138,9 @@ def _estimate(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
         timed += f", each of {tokens:,} tokens as the first"
     if more := pace.enough(total):
         timed += f"; about {more + FIRST} would make the interval at most {WIDE:.0%} wide"
-    return note(f"{', '.join(parts)} ({timed}){_waiting(run)}; {_occasions(pace, hours[0], total)}")
+    arithmetic = achieved(run, pace.mean)
+    occasions = _occasions(pace, hours[0], total)
+    return note(f"{', '.join(parts)} ({timed}){arithmetic}{_waiting(run)}; {occasions}")
 
 
 def _tokens_per_step(rehearsal: Rehearsal, run: RehearsedRun) -> int:
@@ -140,6 +148,34 @@ def _tokens_per_step(rehearsal: Rehearsal, run: RehearsedRun) -> int:
     first = run.ranks[0]
     copies = rehearsal.agreement.distinct if rehearsal.agreement is not None else 1
     return (first.tokens or 0) * max(1, first.passes) * max(1, copies)
+
+
+def achieved(run: RehearsedRun, seconds: float) -> str:
+    """What the rank with the most arithmetic does per second, and of its GPU's peak."""
+    counts = [rank for rank in run.ranks if rank.counted is not None]
+    if not counts or not seconds > 0:
+        return ""
+    rank = max(counts, key=_operations)
+    counted, rate = rank.counted, _operations(rank) / seconds
+    assert counted is not None
+    text = f"; {_rate(rate)} per rank by the shapes of its operators"
+    if counted.left_out:
+        text += f", without {some(counted.left_out, len(counted.left_out))}"
+    known = find(rank.gpu) if rank.gpu else None
+    half = sum(counted.flops.get(dtype, 0) for dtype in HALF) / _operations(rank)
+    if known and known.bf16 and half > MOSTLY:
+        peak = f"{known.bf16 / TERA:,.0f} that the data sheet of {known.product.name} names"
+        text += f": {rate / known.bf16:.0%} of the {peak}"
+    return text
+
+
+def _rate(operations: float) -> str:
+    unit, size = next((each for each in UNITS if operations >= each[1]), UNITS[-1])
+    return f"{operations / size:.3g} {unit}FLOP/s"
+
+
+def _operations(rank: RehearsedRank) -> int:
+    return sum(rank.counted.flops.values()) if rank.counted else 0
 
 
 def _waiting(run: RehearsedRun) -> str:
@@ -180,7 +216,9 @@ ESTIMATES = Check(
     passes=("the steps allow an estimate, which is a note",),
     notes=(
         "--total-steps or --total-tokens was given: hours, and money with --price, with an "
-        "interval from the spread of the steps; what waiting for batches takes of it",
+        "interval from the spread of the steps; what waiting for batches takes of it; achieved "
+        "FLOP/s by the shapes of matrix products, convolutions and attention, on a GPU against its "
+        "data sheet",
     ),
     fix="Nothing, if that is acceptable. Else save and evaluate less often, or speed up the step.",
     owner=Owner.JOB,
@@ -188,7 +226,8 @@ ESTIMATES = Check(
     limits="that later steps take as long as these: start-up, other lengths of samples, a slower "
     "disk or network and interruptions are not in it. The interval knows the spread "
     "of these steps alone: a stall that is rare, or a slow drift, makes it too narrow. The "
-    "hooks that observe are in the time.",
+    "hooks that observe are in the time. Compiled code, sharded tensors and kernels without a "
+    "formula are not counted; what activation checkpointing computes again is.",
 )
 
 CHECKS = (ESTIMATES,)

@@ -1,4 +1,4 @@
-"""Stage 1: it runs, and fits."""
+"""Stage 1: it runs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from doctor._util.median import median
 from doctor._util.records import Unknown
 from doctor._util.units import gib, shown
 from doctor.checks.guard.ending import with_causes
-from doctor.checks.rehearsal.parts import some, unobserved
+from doctor.checks.rehearsal.memory import FITS, exhausted
+from doctor.checks.rehearsal.parts import some
 from doctor.facts.guard import Guarded, GuardError
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_runs import RehearsedRank, RehearsedRun, Waiting
-from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, warn
 
 ERROR = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)): (.*)")
-NEARLY_ALL = 0.95
-"""Share of the GPU's memory that leaves too little for longer batches. Our own number."""
 STILL, STILL_STEPS = 10.0, 20
 """Seconds, and steps' times, without a step from which on ranks at different collectives hang. Our
 own numbers."""
@@ -25,6 +24,8 @@ LOST_EACH_OTHER = re.compile(
     re.IGNORECASE,
 )
 """In errors of ranks that called different collectives."""
+SIGKILLED = re.compile(r"SIGKILL|[Ss]ignal:? 9\b|exitcode *:? *-9\b")
+"""In what launchers print of a process that was killed."""
 TOGETHER = (
     "Call the evaluation on every rank, with its own part of the data, and print on rank 0 alone: "
     "a collective in it (all_reduce, gather, barrier, a forward pass of DistributedDataParallel) "
@@ -47,13 +48,7 @@ def runs(rehearsal: Rehearsal, guard: Guarded | Unknown | None) -> Verdict:
     if run.cut:
         return _cut_off(run)
     if run.code:
-        observed = guard.error if isinstance(guard, Guarded) else None
-        steps = f"after {run.steps} steps" if run.steps else "before its first step"
-        if alone := _alone(run):
-            return fail(f"exit code {run.code} {steps}: {alone}{raised(run)}", fix=TOGETHER)
-        error = observed or _printed_error(run)
-        last = _unused(rehearsal, error) if error else _last_line(run)
-        return with_causes(f"exit code {run.code} {steps}{last}", error)
+        return _failed(rehearsal, run, guard.error if isinstance(guard, Guarded) else None)
     if not run.ranks:
         return fail(
             f"no training step in {run.seconds:.0f} s, exit code 0{_last_line(run)}",
@@ -73,6 +68,23 @@ def runs(rehearsal: Rehearsal, guard: Guarded | Unknown | None) -> Verdict:
             "the GPU's memory, and the job's allocation.",
         )
     return ok(f"{run.steps} steps{ranks}, {_pace(run.ranks)}{how}")
+
+
+def _failed(rehearsal: Rehearsal, run: RehearsedRun, observed: GuardError | None) -> Verdict:
+    """The exit code is not 0."""
+    steps = f"after {run.steps} steps" if run.steps else "before its first step"
+    ended = f"exit code {run.code} {steps}"
+    if killed(run) and (held := exhausted(run)):
+        return fail(f"{ended}, killed{held}", fix=FITS.fix)
+    if alone := _alone(run):
+        return fail(f"{ended}: {alone}{raised(run)}", fix=TOGETHER)
+    error = observed or _printed_error(run)
+    return with_causes(f"{ended}{_unused(rehearsal, error) if error else _last_line(run)}", error)
+
+
+def killed(run: RehearsedRun) -> bool:
+    """Whether the command or a process of it was ended by SIGKILL."""
+    return run.code in (-9, 137) or any(SIGKILLED.search(line) for line in run.tail)
 
 
 def _unused(rehearsal: Rehearsal, error: GuardError) -> str:
@@ -232,36 +244,4 @@ RUNS = Check(
 )
 
 
-def fits(rehearsal: Rehearsal) -> Verdict:
-    run = rehearsal.run("run")
-    if reason := unobserved(run):
-        return reason
-    assert run is not None
-    full = [
-        rank for rank in run.ranks if rank.reserved and rank.total and rank.allocated is not None
-    ]
-    if not full:
-        return skip("no GPU was used")
-    worst = max(full, key=lambda rank: (rank.allocated or 0) / (rank.total or 1))
-    share = (worst.allocated or 0) / (worst.total or 1)
-    summary = (
-        f"rank {worst.rank}: torch held at most {gib(worst.allocated or 0)} of "
-        f"{gib(worst.total or 0)}; at most {NEARLY_ALL:.0%}"
-    )
-    return warn(f"{summary} required") if share > NEARLY_ALL else ok(summary)
-
-
-FITS = Check(
-    code="RHS004",
-    slug="memory-left",
-    title="The rehearsed steps use at most 95 % of the GPU's memory",
-    why="The batches of a few steps are seldom the longest ones of the data.",
-    passes=("the peak of torch's allocator is at most 95 % of the memory, on every rank",),
-    warns=("it is more",),
-    fix="Lower the batch size, shorten the longest samples, or use activation checkpointing.",
-    owner=Owner.JOB,
-    judge=fits,
-    limits="that the longest batch of the data fits.",
-)
-
-CHECKS = (RUNS, FITS)
+CHECKS = (RUNS,)

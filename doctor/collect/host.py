@@ -93,7 +93,7 @@ def read_host(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -
         unusable_amd_nodes=_unusable_amd_nodes(root / "dev"),
         **read_kernel(root, platform.release()),
         **_pci(root),
-        **_memory(root / "proc/meminfo"),
+        **read_memory(root / "proc/meminfo"),
         **read_limits(root),
         **read_kernel_log(root),
     )
@@ -212,7 +212,8 @@ def _container(root: Path, environ: Mapping[str, str]) -> str | None:
     return NAMES_IN_CGROUPS.get(match[0], match[0]) if match else None
 
 
-def _memory(meminfo: Path) -> dict[str, Any]:
+def read_memory(meminfo: Path) -> dict[str, Any]:
+    """Fields of Host, of /proc/meminfo; {} where it cannot be read."""
     lines = dict(re.findall(r"^(\w+):\s+(\d+) kB$", read_text(meminfo) or "", re.MULTILINE))
     names = (("memory_total", "MemTotal"), ("memory_available", "MemAvailable"))
     return {field: int(lines[name]) * 1024 for field, name in names if name in lines}

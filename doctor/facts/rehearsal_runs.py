@@ -32,6 +32,16 @@ class Evaluated(Section, frozen=True, kw_only=True):
     """Calls with gradients enabled that no step followed before the model trained again."""
 
 
+class CountedStep(Section, frozen=True, kw_only=True):
+    """Floating-point operations of one step of a rank, a multiplication and an addition being two,
+    by the shapes of matrix products, convolutions and attention."""
+
+    flops: dict[str, int]
+    """dtype -> operations."""
+    left_out: tuple[Text, ...] = ()
+    """Operators of other libraries, of which nothing is known."""
+
+
 class RehearsedRank(Section, frozen=True, kw_only=True):
     """One process that trained."""
 
@@ -64,10 +74,14 @@ class RehearsedRank(Section, frozen=True, kw_only=True):
     reserved: int | None = None
     total: int | None = None
     """Memory of that GPU."""
+    gpu: Text = ""
+    """Its name, as torch gives it."""
     hashing: float = 0.0
     """Seconds spent in hashing, which the steps leave out."""
     broken: Text = ""
     """Why the process was no longer observed."""
+    counted: CountedStep | None = None
+    """The arithmetic of one step; None: it was not counted."""
 
 
 class SavedFile(Section, frozen=True, kw_only=True):
@@ -111,6 +125,26 @@ class Waiting(Section, frozen=True, kw_only=True):
     """The process had ended by itself before."""
 
 
+class HostMemory(Section, frozen=True, kw_only=True):
+    """Most bytes at once that all processes of a run had for themselves, looked at each second."""
+
+    loading: int
+    """Before the first step."""
+    running: int
+    """From then on."""
+    free: int
+    """Before the run, under the limits of this process's control groups."""
+    shm: int = 0
+    """By which what was free in /dev/shm fell, others' use included."""
+    shm_free: int | None = None
+    """In /dev/shm, before the run; None: there is none."""
+
+    @property
+    def most(self) -> int:
+        """With /dev/shm, which is memory too."""
+        return max(self.loading, self.running) + self.shm
+
+
 class RehearsedRun(Section, frozen=True, kw_only=True):
     """One run of the command."""
 
@@ -133,6 +167,8 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     stuck: tuple[Text, ...] = ()
     """Names of processes that SIGKILL did not end."""
     ranks: tuple[RehearsedRank, ...] = ()
+    memory: HostMemory | None = None
+    """None: not known."""
     saved: tuple[SavedFile, ...] = ()
     written: int = 0
     """Bytes in {output} at the end."""

@@ -24,7 +24,9 @@ from doctor.facts.rehearsal import (
 )
 from doctor.facts.rehearsal_resume import Lost, Resumed, SampleOrder
 from doctor.facts.rehearsal_runs import (
+    CountedStep,
     Evaluated,
+    HostMemory,
     OnDisk,
     RehearsedRank,
     RehearsedRun,
@@ -45,7 +47,7 @@ DISK = OnDisk(path="last.pt", bytes=2**20)
 SAVED = SavedFile(step=4, what="torch.save", path="/o/last.pt", seconds=0.1)
 RUN = RehearsedRun(
     name="run", code=0, seconds=10.0, ranks=(RANK,), saved=(SAVED,), written=2**20,
-    checkpoints=(DISK,),
+    checkpoints=(DISK,), memory=HostMemory(loading=3 * 2**30, running=4 * 2**30, free=10 * 2**30),
 )  # fmt: skip
 STOPPED = msgspec.structs.replace(
     RUN, name="stop", code=-15, signalled=9.0, signal="SIGTERM", saved_after_signal=True
@@ -99,7 +101,6 @@ def resumed(*lost: Lost, **fields: Any) -> Rehearsal:
 
 def test_a_healthy_rehearsal_has_no_warning_and_no_unknown() -> None:
     statuses = {code: each.status for code, each in findings(HEALTHY).items()}
-    assert statuses.pop("RHS004") is Status.SKIP  # no GPU
     assert statuses.pop("RHS015") is Status.SKIP  # no number of steps
     assert statuses.pop("RHS016") is Status.SKIP  # no factory
     assert statuses.pop("RHS017") is Status.SKIP  # no --access
@@ -115,6 +116,11 @@ def test_without_a_record_nothing_passes(check: Any) -> None:
 
 def test_the_section_survives_a_facts_file() -> None:
     assert decode(encode(facts(HEALTHY))).rehearsal == HEALTHY
+
+
+def held(**fields: Any) -> HostMemory:
+    values = {"loading": 30, "running": 40, "free": 100}
+    return HostMemory(**{key: value * 2**30 for key, value in {**values, **fields}.items()})
 
 
 def attempt(**fields: Any) -> Attempt:
@@ -241,6 +247,18 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS003", with_rank(world=2), Status.FAIL, "1 of 2 ranks"),
     ("RHS003", with_run(left=("sleep",)), Status.NOTE, "processes were left"),
     ("RHS004", with_rank(allocated=79, reserved=79, total=80), Status.WARN, "rank 0"),
+    ("RHS004", with_run(memory=held(loading=96)), Status.WARN, "while loading"),
+    ("RHS004", with_run(memory=held(running=80, shm=17)), Status.WARN, "in the steps"),
+    ("RHS004", with_run(memory=held(shm=39, shm_free=40)), Status.WARN, "/dev/shm"),
+    ("RHS004", with_run(memory=None), Status.UNKNOWN, "could not be read"),
+    ("RHS003", with_run(code=-9, memory=held(running=97)), Status.FAIL, "no memory is left"),
+    (
+        "RHS003",
+        with_run(code=1, tail=("exitcode : -9 (pid: 7)",), memory=held(loading=99)),
+        Status.FAIL,
+        "no memory is left",
+    ),
+    ("RHS003", with_run(code=-9, memory=held(running=50)), Status.FAIL, "exit code -9"),
     ("RHS004", with_rank(allocated=40, reserved=79, total=80), Status.PASS, "rank 0"),
     (
         "RHS005",
@@ -544,6 +562,24 @@ def test_steps_that_drift_give_a_wider_interval_than_the_same_steps_in_turn() ->
     low, high = Pace(drifting, 0.0, 0).interval(1000)
     narrow_low, narrow_high = Pace(in_turn, 0.0, 0).interval(1000)
     assert high - low > 1.5 * (narrow_high - narrow_low)
+
+
+def test_achieved_rates_stand_beside_the_data_sheet_where_tensor_cores_multiply() -> None:
+    def summary(flops: dict[str, int], gpu: str = "", *left_out: str) -> str:
+        rank = msgspec.structs.replace(
+            rank_of((1.0,) * 12), gpu=gpu, counted=CountedStep(flops=flops, left_out=left_out)
+        )
+        run = msgspec.structs.replace(RUN, saved=(), ranks=(rank,))
+        return findings(changed(runs=(run,), total_steps=1000))["RHS015"].verdict.summary
+
+    h100 = "NVIDIA H100 80GB HBM3"
+    half = summary({"bfloat16": 400 * 10**12, "float32": 10**12}, h100)
+    assert "401 TFLOP/s per rank" in half
+    assert "41% of the 989 that the data sheet of H100 80GB HBM3 names" in half
+    assert "data sheet" not in summary({"float32": 10**12}, h100)
+    assert "data sheet" not in summary({"bfloat16": 10**12}, "an unknown GPU")
+    assert "without flash_attn::fwd" in summary({"float32": 10**12}, "", "flash_attn::fwd")
+    assert "TFLOP" not in summary({})
 
 
 def test_tokens_become_steps_and_waiting_is_a_share() -> None:

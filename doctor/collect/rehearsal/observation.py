@@ -14,7 +14,7 @@ import msgspec
 from doctor._util.regular_file import read_regular
 from doctor._util.secrets import hide_secrets
 from doctor.collect.rehearsal import records
-from doctor.facts.rehearsal_runs import Evaluated, RehearsedRank, SavedFile
+from doctor.facts.rehearsal_runs import CountedStep, Evaluated, RehearsedRank, SavedFile
 
 FILE = re.compile(r"observed(\d{1,7})-(\d{1,10})\.jsonl")
 MOST_BYTES = 512 * 2**20
@@ -70,8 +70,9 @@ class Observed:
                 for e in evaluated
             ),
             resident=last.resident, allocated=last.allocated, reserved=last.reserved,
-            total=last.total,
+            total=last.total, gpu=last.gpu[:100],
             hashing=sum(each.seconds for each in self.snapshots),
+            counted=self._counted(),
             broken=next((each.text[:LONGEST] for each in self.of(records.Broken)), ""),
         )  # fmt: skip
 
@@ -89,6 +90,12 @@ class Observed:
         """Elements of the first tensor of whole numbers in two dimensions: samples x length."""
         shapes = [shape for dtype, shape, *_ in self.batch() if dtype in ("int64", "int32")]
         return next((math.prod(shape) for shape in shapes if len(shape) == 2), None)
+
+    def _counted(self) -> CountedStep | None:
+        for each in self.of(records.Counted):
+            flops = {name[:20]: count for name, count in list(each.flops.items())[:20]}
+            return CountedStep(flops=flops, left_out=tuple(n[:100] for n in each.left_out[:5]))
+        return None
 
     def saved(self) -> tuple[SavedFile, ...]:
         """Its calls that saved."""

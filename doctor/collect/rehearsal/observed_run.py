@@ -46,6 +46,7 @@ def read(
         stuck=tuple(ended.stuck),
         orphans=tuple(ended.orphans),
         ranks=tuple(each.rank() for each in processes),
+        memory=ended.memory,
         saved=next((each.saved() for each in processes if each.saved()), ()),
         written=on_disk.written(output),
         saved_after_signal=signalled is not None and on_disk.changed_since(output, signalled),

@@ -31,6 +31,7 @@ class Memory(msgspec.Struct, tag="memory", tag_field="kind"):
     allocated: int | None = None
     reserved: int | None = None
     total: int | None = None
+    gpu: str = ""
 
 
 class Saved(msgspec.Struct, tag="saved", tag_field="kind"):
@@ -48,6 +49,13 @@ class Load(msgspec.Struct, tag="load", tag_field="kind"):
     unexpected: list[str]
     missed: int
     extra: int
+
+
+class Counted(msgspec.Struct, tag="counted", tag_field="kind"):
+    """The arithmetic of one step."""
+
+    flops: dict[str, int]
+    left_out: list[str] = []
 
 
 class Evaluating(msgspec.Struct, tag="evaluating", tag_field="kind"):
@@ -176,6 +184,6 @@ class Joined(msgspec.Struct, tag="joined", tag_field="kind"):
 _Record = (
     Process | Step | Memory | Saved | Load | Evaluating | Evaluated | End | Broken
     | Paused | Batch | Snapshot | Loader | Taken | Epoch | Joined | Unprepared | Exchanged
-    | Gradients | Asks
+    | Gradients | Asks | Counted
 )  # fmt: skip
 decode = msgspec.json.Decoder(_Record).decode

@@ -21,11 +21,12 @@ from doctor.collect.guard_stalls import catches
 from doctor.collect.guarded_command import VARIABLE as GUARD
 from doctor.collect.guarded_command import bootstrap
 from doctor.collect.rehearsal import places
+from doctor.collect.rehearsal.host_memory import HostMemoryWatch
 from doctor.collect.rehearsal.launchers import CALLS, write_stubs
 from doctor.collect.rehearsal.supervisor import KILL_SECONDS
 from doctor.collect.rehearsal.tail import Tail
 from doctor.facts.rehearsal import Protection
-from doctor.facts.rehearsal_runs import Cut, RunName
+from doctor.facts.rehearsal_runs import Cut, HostMemory, RunName
 
 REHEARSAL = "DOCTOR_REHEARSAL"
 POLL_SECONDS = 0.1
@@ -64,6 +65,8 @@ class Request:
     writable: tuple[Path, ...] = ()
     grace: float = 30.0
     signal: str = "SIGTERM"
+    counts: bool = False
+    """Count the arithmetic of a step of the first run."""
     progress: Callable[[str], None] = lambda text: None
 
 
@@ -81,6 +84,7 @@ class Ended:
     stuck: list[str] = field(default_factory=list)
     orphans: list[str] = field(default_factory=list)
     protection: Protection = field(default_factory=Protection)
+    memory: HostMemory | None = None
 
 
 def run(
@@ -160,7 +164,7 @@ def _spec(
             {
                 "records": str(records), "output": str(output), "writable": writable,
                 "stop_at": stop_at, "go": str(records / GO),
-                "hashed": hashed,
+                "hashed": hashed, "counts": request.counts and name == "run",
             }
         ),
     }  # fmt: skip
@@ -187,6 +191,7 @@ class _Run:
         self.deadline, self.stop_at = time.monotonic() + deadline, stop_at
         self.end = Ended()
         self.tail = Tail(records)
+        self.memory = HostMemoryWatch()
         self.signalled_at = self.cut_at = 0.0
         self.buffer = b""
 
@@ -232,6 +237,7 @@ class _Run:
             case "ended":
                 self.end.code = None if self.end.cut else event["code"]
                 self.end.seconds = event["moment"] - self.end.began
+                self.end.memory = self.memory.facts()
             case "done":
                 self.end.left, self.end.stuck = event["left"], event["stuck"]
                 self.end.orphans = event["orphans"]
@@ -242,6 +248,7 @@ class _Run:
         if self.end.seconds:
             return
         step = self.tail.step()
+        self.memory.look(self.process.pid, stepping=step > 0)
         self.request.progress(f"{self.name}: step {step}" if step else f"{self.name}: started")
         if self.stop_at and not self.signalled_at and self.tail.paused:
             number = signal.Signals[self.request.signal].value
@@ -255,6 +262,7 @@ class _Run:
         if not self.end.cut and (now > self.deadline or late):
             self.end.cut = "grace" if late else "deadline"
             self.end.seconds = time.time() - self.end.began
+            self.end.memory = self.memory.facts()
             self.frames()
             self.order("kill")
             self.cut_at = time.monotonic()

@@ -108,6 +108,7 @@ class _Stages:
             writable=options.writable,
             grace=options.grace,
             signal=options.signal,
+            counts=bool(options.total_steps or options.total_tokens),
             progress=options.progress,
         )
         self.free = shutil.disk_usage(workplace.root).free

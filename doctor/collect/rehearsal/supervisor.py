@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from doctor.collect.rehearsal import landlock, namespaces
+from doctor.collect.rehearsal.processes import descendants
 
 SUBREAPER, DEATH_SIGNAL = 36, 1
 """PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG"""
@@ -173,10 +174,10 @@ class Watched:
             if self.code is not None and not reported:
                 reported = True
                 _send(event="ended", code=self.code, moment=time.time())
-        left = sorted({name for _, name in _descendants()})
+        left = sorted({name for _, name in descendants(os.getpid())})
         if not self.killed:
             self.kill()
-        stuck = sorted({name for _, name in _descendants()})
+        stuck = sorted({name for _, name in descendants(os.getpid())})
         _send(event="done", left=left, stuck=stuck, orphans=self.orphans)
 
     def goes_on(self) -> bool:
@@ -184,7 +185,7 @@ class Watched:
         launcher that dies of a signal, as that of accelerate, does not pass it on."""
         if self.lingers():
             return True
-        if not self.signal or self.orphans or not (found := _descendants()):
+        if not self.signal or self.orphans or not (found := descendants(os.getpid())):
             return False
         self.orphans, self.ended = sorted({name for _, name in found}), time.monotonic()
         for pid, _ in found:
@@ -194,7 +195,7 @@ class Watched:
 
     def lingers(self) -> bool:
         """Whether helpers of the command still have time to end by themselves."""
-        return bool(_descendants()) and time.monotonic() - self.ended < LINGER_SECONDS
+        return bool(descendants(os.getpid())) and time.monotonic() - self.ended < LINGER_SECONDS
 
     def reap(self) -> None:
         """Take in who has ended."""
@@ -219,7 +220,7 @@ class Watched:
     def kill(self) -> None:
         """SIGKILL until no descendant is left: orphans become children of this process."""
         deadline = time.monotonic() + KILL_SECONDS
-        while (found := _descendants()) and time.monotonic() < deadline:
+        while (found := descendants(os.getpid())) and time.monotonic() < deadline:
             for pid, _ in found:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
@@ -227,24 +228,6 @@ class Watched:
             time.sleep(POLL_SECONDS / 5)
         self.killed = True
         self.reap()
-
-
-def _descendants() -> list[tuple[int, str]]:
-    """Processes below this one that are not zombies, with their names."""
-    parents: dict[int, tuple[int, str, str]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdecimal():
-            with contextlib.suppress(OSError, ValueError):
-                with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
-                    text = file.read()
-                name = text[text.index("(") + 1 : text.rindex(")")]
-                state, parent = text[text.rindex(")") + 2 :].split()[:2]
-                parents[int(entry)] = int(parent), state, name
-    found = {os.getpid()}
-    while more := {pid for pid, (parent, _, _) in parents.items() if parent in found} - found:
-        found |= more
-    found.discard(os.getpid())
-    return [(pid, parents[pid][2]) for pid in sorted(found) if parents[pid][1] not in "ZX"]
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from ..session import REGISTRY
 from ..switch import raise_of_a_signal
 from ..writer import say
 from . import asked
+from .arithmetic import Arithmetic
 from .collectives import Collectives
 from .evaluations import Evaluations
 from .exchanged import Exchanged
@@ -58,6 +59,7 @@ class Observer:
         self.patches = Patches()
         self.evaluations = Evaluations(torch, self)
         self.exchanged = Exchanged(torch, self.records)
+        self.arithmetic = Arithmetic(torch, self.records)
         self.loaders = Loaders(torch, self, self.backwards)
         self.step = 0
         self.counts: Dict[int, int] = {}
@@ -132,6 +134,7 @@ class Observer:
             now = time.monotonic()
             seconds = now - self.last_step - self.own_seconds if self.last_step else None
             self.last_step, self.own_seconds = now, 0.0
+            self.arithmetic.end()
             passes, self.passed = self.backwards() - self.passed, self.backwards()
             waited, self.loaders.waited = self.loaders.waited, 0.0
             if count <= FULL_UNTIL or count % 100 == 0:
@@ -163,6 +166,8 @@ class Observer:
             return
         self.step = count
         self.exchanged.stepped(optimizer)
+        if self.settings.counts:
+            self.arithmetic.begin(count, optimizer)
         if self.world > 1 and count in (*COMPARED, *self.settings.hashed):
             self.hash_state("step")
         if self.step in (1, 2, 5) or self.step % 10 == 0:
@@ -210,10 +215,12 @@ class Observer:
         cuda = self.torch.cuda
         peak = {}
         if cuda.is_initialized():
+            properties = cuda.get_device_properties(cuda.current_device())
             peak = {
+                "gpu": properties.name,
                 "allocated": cuda.max_memory_allocated(),
                 "reserved": cuda.max_memory_reserved(),
-                "total": cuda.get_device_properties(cuda.current_device()).total_memory,
+                "total": properties.total_memory,
             }
         resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         self.records.write("memory", s=self.step, resident=resident, **peak)

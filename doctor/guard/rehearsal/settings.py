@@ -14,7 +14,8 @@ VARIABLE = "DOCTOR_REHEARSAL"
 class Settings:
     """`records` is the directory of the records, `output` that of the job, `writable` what it may
     write. At step `stop_at` (0: never) rank 0 waits until the file `go` exists. After `hashed`
-    steps each of several ranks records its state: at these one of them saves."""
+    steps each of several ranks records its state: at these one of them saves. `counts`: the
+    arithmetic of a step is counted."""
 
     records: str
     output: str
@@ -22,6 +23,7 @@ class Settings:
     stop_at: int = 0
     go: str = ""
     hashed: tuple[int, ...] = ()
+    counts: bool = False
 
 
 def from_environment() -> Optional[Settings]:

@@ -1,0 +1,98 @@
+"""Stage 1: it fits, on the GPU and on the host."""
+
+from __future__ import annotations
+
+from doctor._util.units import gib
+from doctor.checks.rehearsal.parts import unobserved
+from doctor.facts.rehearsal import Rehearsal
+from doctor.facts.rehearsal_runs import HostMemory, RehearsedRank, RehearsedRun
+from doctor.judge.check import Check, Owner, Verdict, ok, unknown, warn
+
+NEARLY_ALL = 0.95
+"""Share of a memory that leaves too little for longer batches. Our own number."""
+LEAST_SHM = 2**20
+"""Bytes of /dev/shm that are worth naming: others use it too. Our own number."""
+
+
+def exhausted(run: RehearsedRun) -> str:
+    """Of a run whose process was killed while nearly all of the host's memory was used; "" else."""
+    held = run.memory
+    if held is None or held.most < NEARLY_ALL * held.free:
+        return ""
+    return f"; its processes held {_host(run, held)}: the kernel kills where no memory is left"
+
+
+def fits(rehearsal: Rehearsal) -> Verdict:
+    run = rehearsal.run("run")
+    if reason := unobserved(run):
+        return reason
+    assert run is not None
+    shares = [*_gpu(run), *_on_host(run)]
+    if not shares:
+        return unknown("no GPU was used, and the host's free memory could not be read")
+    summary = "; ".join(text for _, text in shares)
+    most = max(share for share, _ in shares)
+    return (
+        warn(f"{summary}; at most {NEARLY_ALL:.0%} required") if most > NEARLY_ALL else ok(summary)
+    )
+
+
+def _gpu(run: RehearsedRun) -> list[tuple[float, str]]:
+    """Share and words of the fullest GPU; none where none was used."""
+    full = [
+        rank for rank in run.ranks if rank.reserved and rank.total and rank.allocated is not None
+    ]
+    if not full:
+        return []
+    worst = max(full, key=_share)
+    held = f"{gib(worst.allocated or 0)} of {gib(worst.total or 0)}"
+    return [(_share(worst), f"rank {worst.rank}: torch held at most {held}")]
+
+
+def _share(rank: RehearsedRank) -> float:
+    return (rank.allocated or 0) / (rank.total or 1)
+
+
+def _on_host(run: RehearsedRun) -> list[tuple[float, str]]:
+    """Share and words of the host's memory, and of /dev/shm where it was used."""
+    held = run.memory
+    if held is None or not held.free:
+        return []
+    found = [(held.most / held.free, f"host: {_host(run, held)}")]
+    if held.shm >= LEAST_SHM and held.shm_free:
+        words = f"/dev/shm: {gib(held.shm)} of {gib(held.shm_free)} free before"  # noqa: S108
+        found.append((held.shm / held.shm_free, words))
+    return found
+
+
+def _host(run: RehearsedRun, held: HostMemory) -> str:
+    ranks = f" by {len(run.ranks)} ranks" if len(run.ranks) > 1 else ""
+    return (
+        f"at most {gib(held.loading)} while loading and {gib(held.running)} in the steps{ranks}, "
+        f"of {gib(held.free)} free before"
+    )
+
+
+FITS = Check(
+    code="RHS004",
+    slug="memory-left",
+    title="The rehearsed steps use at most 95 % of the memory: of GPU, host and /dev/shm",
+    why="The batches of a few steps are seldom the longest ones of the data, and each rank that "
+    "loads the whole model on the host needs its size again.",
+    passes=(
+        "the peak of torch's allocator is at most 95 % of the GPU's memory, on every rank; what "
+        "all processes hold for themselves, and what they put into /dev/shm, at most 95 % of what "
+        "was free before",
+    ),
+    warns=("one of them is more",),
+    fix="GPU: lower the batch size, shorten the longest samples, or use activation checkpointing. "
+    "Host, while loading: build the model on the meta device or load it on one rank and broadcast; "
+    "in the steps: fewer workers, a smaller prefetch_factor. /dev/shm: fewer workers, or a larger "
+    "one (docker --shm-size).",
+    owner=Owner.JOB,
+    judge=fits,
+    limits="that the longest batch of the data fits. The host is looked at once a second; what is "
+    "mapped from files is not counted, and what others take or free meanwhile is, in /dev/shm.",
+)
+
+CHECKS = (FITS,)
