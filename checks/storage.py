@@ -177,10 +177,7 @@ ROOM = Check(
         "state",
         f"size not known: less than {gb(FREE_WARN)} free",
     ),
-    fails=(
-        "the checkpoints do not fit",
-        f"size not known: less than {gb(FREE_BLOCK)} free",
-    ),
+    fails=("the checkpoints do not fit", f"size not known: less than {gb(FREE_BLOCK)} free"),
     fix="Write to a larger volume (--output-dir), keep fewer checkpoints (save_total_limit in "
     "transformers, --keep here), delete old ones, or save only the weights (save_only_model=True: "
     "such a run cannot resume its optimizer).",

@@ -28,9 +28,8 @@ FIXES = {
     "unfinished": "Resume from the checkpoint that is named as the last whole one, by its path: a "
     "trainer takes the latest by itself. If the latest is still being written, wait for its end.",
     "untagged": "Write the name of the engine's directory into the file latest, beside it, if that "
-    "save is whole (printf global_step200 > latest), or load with tag=; else resume "
-    "from an earlier "
-    "checkpoint.",
+    "save is whole (printf global_step200 > latest), or load with tag=; else resume from an "
+    "earlier checkpoint.",
     "disguised": "Download the real file: this one is something else under its name.",
     "missing": "Download what is missing; hf download resumes an interrupted download.",
     "empty": "Save again with the parameters gathered from all ranks: "

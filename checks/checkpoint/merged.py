@@ -279,10 +279,7 @@ ADDS_UP = Check(
     "right one; only its answers differ. merged - base is compared with the adapters' product, "
     "weight by weight, within what the roundings of the merge leave.",
     passes=("every weight that the adapters change is base + product, within the roundings",),
-    notes=(
-        "a tenth of the update is lost to rounding",
-        "the base was quantized before the merge",
-    ),
+    notes=("a tenth of the update is lost to rounding", "the base was quantized before the merge"),
     warns=(
         "half of the update is lost to the rounding of the stored dtype",
         "the adapters were merged into a quantized base, which rounded the sum again",

@@ -14,12 +14,7 @@ from doctor import catalog
 from doctor._util.errors import UserError
 from doctor.catalog.overrides import Policy
 from doctor.cli.facts_file import read_facts
-from doctor.cli.job_file import (
-    check_injected,
-    policy_of,
-    read_job_file,
-    working_directory,
-)
+from doctor.cli.job_file import check_injected, policy_of, read_job_file, working_directory
 from doctor.cli.misplaced import check_arguments
 from doctor.cli.options import ConfigFlags
 from doctor.facts.facts import Facts

@@ -19,13 +19,7 @@ from doctor.collect.background import background
 from doctor.facts.fleet import Changed, Fleet, Known, NodeSummary
 from doctor.fleet import ledger
 from doctor.fleet.ledger import Content, Kind, Pseudonyms, Record, Sighting
-from doctor.report.ledger import (
-    OF_THIS_DOCTOR,
-    Action,
-    LedgerRecord,
-    MachineRecord,
-    SightingRecord,
-)
+from doctor.report.ledger import OF_THIS_DOCTOR, Action, LedgerRecord, MachineRecord, SightingRecord
 from doctor.report.report import Outcome
 
 KEY_FILE = "DOCTOR_LEDGER_KEY_FILE"

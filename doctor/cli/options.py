@@ -85,8 +85,7 @@ AlsoTo = Annotated[
 ]
 Quiet = Annotated[bool, panels.output("Omit what passed or was skipped.", "-q", "--quiet")]
 FactsFile = Annotated[
-    Path | None,
-    panels.facts("Judge saved facts, not this machine; - is stdin.", "--facts", **FILE),
+    Path | None, panels.facts("Judge saved facts, not this machine; - is stdin.", "--facts", **FILE)
 ]
 Deep = Annotated[bool, panels.scope("Read all values and report NaN and Inf.", "--deep")]
 SaveFacts = Annotated[
@@ -126,8 +125,7 @@ class SelectionFlags:
     skip: Annotated[
         list[str] | None,
         panels.scope(
-            "All but these comma-separated codes, slugs or families (repeatable).",
-            **CODES,
+            "All but these comma-separated codes, slugs or families (repeatable).", **CODES
         ),
     ] = None
 
@@ -139,8 +137,7 @@ class ConfigFlags:
     config: ConfigFile = None
     no_config: NoConfig = False
     no_ignores: Annotated[
-        bool,
-        panels.job_file("Disregard the [[ignore]] tables of the job file.", "--no-ignores"),
+        bool, panels.job_file("Disregard the [[ignore]] tables of the job file.", "--no-ignores")
     ] = False
     inject: Annotated[
         list[str] | None,
@@ -190,8 +187,7 @@ class LintFlags:
         bool, panels.fixes("Keep no copy NAME.orig of a fixed file.", "--no-backup")
     ] = False
     cache: Annotated[
-        str,
-        panels.scope("Keep results here and lint changed files only.", metavar="DIRECTORY"),
+        str, panels.scope("Keep results here and lint changed files only.", metavar="DIRECTORY")
     ] = ""
     habits: Annotated[
         bool, panels.scope("Report each habit that a script lacks, with its place.", "--habits")
@@ -244,8 +240,7 @@ class RehearsalFlags:
     network: Annotated[
         bool,
         panels.scope(
-            "Leave the network open: only the known ways to upload are refused.",
-            "--network",
+            "Leave the network open: only the known ways to upload are refused.", "--network"
         ),
     ] = False
     access: Annotated[

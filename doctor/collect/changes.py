@@ -19,11 +19,7 @@ CHANGES = (
     "other-batch",
 )
 """In the order of the attempts, after "repeat": the unchanged training."""
-REPAIRS = {
-    "bad_batch": "valid-batch",
-    "bad_index": "valid-index",
-    "bad_weights": "finite-weights",
-}
+REPAIRS = {"bad_batch": "valid-batch", "bad_index": "valid-index", "bad_weights": "finite-weights"}
 """What is invalid before the first step -> the change that replaces it."""
 PRECISIONS = ("fp32-weights", "fp32")
 """The changes that are tried where the operation is known whose gradient becomes 0."""

@@ -76,11 +76,7 @@ def _test(worker: Worker, test: MemoryTest, delay: float) -> MemoryTest:
         return test
     time.sleep(delay)
     answer = worker.child.request(
-        ANSWER_SECONDS,
-        stage="memory test",
-        device=worker.device,
-        uuid=worker.uuid,
-        within=WITHIN,
+        ANSWER_SECONDS, stage="memory test", device=worker.device, uuid=worker.uuid, within=WITHIN
     )
     measured = (answer.answer or {}).get("memory_test")
     if not isinstance(measured, dict):

@@ -97,12 +97,7 @@ def is_final(ended: Ended) -> bool:
     return not ended.ok and any(text.casefold() in lower for text in FINAL)
 
 
-INDEX = (
-    "index out of range in self",
-    "out of bounds",
-    "Assertion `t >= 0",
-    "Class values must be",
-)
+INDEX = ("index out of range in self", "out of bounds", "Assertion `t >= 0", "Class values must be")
 
 
 def is_index(ended: Ended) -> bool:
@@ -147,8 +142,8 @@ _NUMBERS = re.compile(
 )
 """Errors that numbers may cause: also in a check of the user's own or of torch.distributions."""
 _KERNELS = re.compile(
-    r"cuda|cudnn|cublas|cusolver|cufft|\bhip|miopen|rocblas|\bmps|triton|inductor|nccl|onednn|mkldnn"
-    r"|primitive|\bengine|\bkernel|is_sm|nvrtc|illegal|not implemented for|_amp_foreach",
+    r"cuda|cudnn|cublas|cusolver|cufft|\bhip|miopen|rocblas|\bmps|triton|inductor|nccl|onednn|"
+    r"mkldnn|primitive|\bengine|\bkernel|is_sm|nvrtc|illegal|not implemented for|_amp_foreach",
     re.IGNORECASE,
 )
 """Errors of libraries and kernels, which another kernel or precision may avoid."""

@@ -23,15 +23,7 @@ from doctor.facts.machine import Host
 from doctor.judge.check import Check, Finding, Verdict
 from doctor.judge.engine import examine
 from doctor.judge.place import Place
-from doctor.report.names import (
-    LONGEST,
-    SYSTEM,
-    Names,
-    is_exempt,
-    names_of,
-    nodes_in,
-    pseudonyms,
-)
+from doctor.report.names import LONGEST, SYSTEM, Names, is_exempt, names_of, nodes_in, pseudonyms
 from doctor.report.report import Report
 
 Step = tuple[str, re.Pattern[str], str]

@@ -20,13 +20,7 @@ from doctor.checkpoint.analysis.nonfinite import FINITE, FORMATS, PAIRS, Tally
 from doctor.checkpoint.analysis.statistics import limits, measure
 from doctor.checkpoint.analysis.value_ranges import Span, merge
 from doctor.checkpoint.analysis.value_reader import Limits, Progress, ValueReader
-from doctor.checkpoint.analysis.value_shares import (
-    MOST,
-    MOST_LARGE,
-    MOST_OUTLIERS,
-    WHOLE,
-    of_share,
-)
+from doctor.checkpoint.analysis.value_shares import MOST, MOST_LARGE, MOST_OUTLIERS, WHOLE, of_share
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Directory, LocalDirectory
 from doctor.checkpoint.layouts.file_names import NOT_WEIGHTS

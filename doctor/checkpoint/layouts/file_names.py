@@ -52,8 +52,8 @@ STATES = re.compile(r"optimizer(?:_\d+)?\.(?:pt|bin|pth)|rank\d+-of-\d+-optimize
 """An optimizer's state, as Trainer and Accelerate save it."""
 
 NOT_WEIGHTS = re.compile(
-    r"(?:.*optimizer.*|scheduler.*|scaler.*|sampler.*|rng_state.*|random_states.*|training_args"
-    r"|custom_checkpoint.*|dl_state_dict.*|recipe_state|distrib_optim)\.(?:pt|pth|bin|pkl)(?:\.tar)?"
+    r"(?:.*optimizer.*|scheduler.*|scaler.*|sampler.*|rng_state.*|random_states.*|training_args|"
+    r"custom_checkpoint.*|dl_state_dict.*|recipe_state|distrib_optim)\.(?:pt|pth|bin|pkl)(?:\.tar)?"
 )
 """Files of the same suffixes that hold no weights."""
 

@@ -119,8 +119,7 @@ def prescribe(
         ),
     ] = "stable",
     purpose: Annotated[
-        forms.Form,
-        panels.settings("What to paste; text is for reading (default: text).", "--for"),
+        forms.Form, panels.settings("What to paste; text is for reading (default: text).", "--for")
     ] = "text",
     format: Annotated[
         Literal["plain", "json"], panels.output("Output format (default: plain).")

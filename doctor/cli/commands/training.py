@@ -23,10 +23,7 @@ def guard(
     output: options.OutputFlags,
     output_dir: Annotated[
         Path | None,
-        panels.output(
-            "Directory for the records (default: doctor-guard).",
-            metavar="DIRECTORY",
-        ),
+        panels.output("Directory for the records (default: doctor-guard).", metavar="DIRECTORY"),
     ] = None,
     shared: options.Shared = False,
     on_alarm: Annotated[
@@ -143,8 +140,7 @@ def scan(
     path: Annotated[
         str,
         typer.Argument(
-            metavar="PATH",
-            help="A directory, a file or an address: https://, s3://, gs://, hf://.",
+            metavar="PATH", help="A directory, a file or an address: https://, s3://, gs://, hf://."
         ),
     ],
     selection: options.SelectionFlags,
@@ -166,20 +162,17 @@ def scan(
         ),
     ] = None,
     equals: Annotated[
-        str | None,
-        panels.scope("A checkpoint that should hold the same values.", metavar="PATH"),
+        str | None, panels.scope("A checkpoint that should hold the same values.", metavar="PATH")
     ] = None,
     resume: Annotated[
-        bool,
-        panels.scope("Whether a run can be continued from PATH.", "--continue"),
+        bool, panels.scope("Whether a run can be continued from PATH.", "--continue")
     ] = False,
     gpus: Annotated[
         int | None,
         panels.scope("With --continue: GPUs of the resumed run.", min=1, max=MOST, metavar="N"),
     ] = None,
     script: Annotated[
-        str | None,
-        panels.scope("With --continue: the script that resumes.", metavar="FILE"),
+        str | None, panels.scope("With --continue: the script that resumes.", metavar="FILE")
     ] = None,
     facts: Annotated[
         Path | None,
@@ -230,8 +223,7 @@ def triage(
     save_facts: options.SaveFacts = None,
     shared: options.Shared = False,
     follow: Annotated[
-        bool,
-        panels.scope("Report problems while the job writes, until it ends.", "--follow"),
+        bool, panels.scope("Report problems while the job writes, until it ends.", "--follow")
     ] = False,
 ) -> int:
     """Name the first cause in the logs of a failed training.

@@ -30,14 +30,7 @@ from doctor.report.report import FailOn, Report
 CHECKS = catalog.of_families("FLT")
 MOST_LIST = 4 * 2**20
 """Bytes of a file with names of nodes."""
-WORST_FIRST = (
-    Status.FAIL,
-    Status.UNKNOWN,
-    Status.WARN,
-    Status.NOTE,
-    Status.PASS,
-    Status.SKIP,
-)
+WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.NOTE, Status.PASS, Status.SKIP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,7 @@ TRL = f"{HUGGING_FACE}/trl/blob/v1.16.0"
 HUB = f"{HUGGING_FACE}/huggingface_hub/blob/v2.4.0"
 SAFETENSORS = f"{HUGGING_FACE}/safetensors/blob/v0.8.0"
 DEEPSPEED = "https://github.com/deepspeedai/DeepSpeed/blob/edaa7221267243c7be7fb49c5d5f5c4fb97b4641"
-LIGHTNING = (
-    "https://github.com/Lightning-AI/pytorch-lightning/blob/"
-    "7f0c3436cd3f6ad3753125672024fc415cbcb414"
-)
+LIGHTNING = "https://github.com/Lightning-AI/pytorch-lightning/blob/7f0c3436cd3f6ad3753125672024fc415cbcb414"
 
 
 def _file(id: str, title: str, address: str) -> Source:

@@ -51,8 +51,7 @@ SCRIPT_PAGES = (
         "https://www.gnu.org/software/bash/manual/html_node/Escape-Character.html"),
     _page("slurm-sbatch", "Slurm: sbatch", "https://slurm.schedmd.com/sbatch.html"),
     _page("lightning-slurm", "Lightning: SLURMEnvironment",
-        "https://lightning.ai/docs/fabric/latest/api/generated/"
-        "lightning.fabric.plugins.environments.slurm.SLURMEnvironment.html"),
+        "https://lightning.ai/docs/fabric/latest/api/generated/lightning.fabric.plugins.environments.slurm.SLURMEnvironment.html"),
     _page("deepspeed-config", "DeepSpeed: configuration JSON",
         "https://www.deepspeed.ai/docs/config-json/", "Batch Size Related Parameters"),
     _page("accelerate-config", "accelerate: plugins and their settings",

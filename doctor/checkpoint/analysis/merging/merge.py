@@ -17,12 +17,7 @@ from doctor.checkpoint.analysis.merging import deviation, mistakes, projection
 from doctor.checkpoint.analysis.merging.adapter import Adapter
 from doctor.checkpoint.analysis.merging.layers import layers
 from doctor.checkpoint.analysis.merging.names import Model
-from doctor.checkpoint.analysis.merging.products import (
-    Update,
-    is_of_experts,
-    joined,
-    part_update,
-)
+from doctor.checkpoint.analysis.merging.products import Update, is_of_experts, joined, part_update
 from doctor.checkpoint.analysis.merging.rows import (
     Matrix,
     Sides,
@@ -169,11 +164,7 @@ def _examine(
 
 
 def _compare(
-    target: Target,
-    updates: Sequence[Update],
-    base_files: OpenFiles,
-    files: OpenFiles,
-    every: bool,
+    target: Target, updates: Sequence[Update], base_files: OpenFiles, files: OpenFiles, every: bool
 ) -> tuple[MergedWeight, int]:
     """The record, and the bytes that were read. Raises CheckpointError."""
     if target.merged is None:
