@@ -7,7 +7,8 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
-        id="xformers-does-not-fit",
+        id="kernels-do-not-fit",
+        errors=("RuntimeError",),
         wordings=(
             Wording(
                 r"No operator found for `?memory_efficient_attention",
@@ -43,14 +44,6 @@ ROWS = (
                 "use torch's scaled_dot_product_attention.",
                 ("python -m xformers.info", "python -m pip show torch xformers"),
             ),
-        ),
-        why="xformers was built for another torch, CUDA or Python, or has no kernel for this call.",
-        owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
-        id="kernel-older-than-gpu",
-        errors=("RuntimeError",),
-        wordings=(
             Wording(
                 r"Expected is_sm(?:80|8x|90)\b.{0,60}to be true",
                 "RuntimeError: Expected is_sm80 || is_sm90 to be true, but got false.",
@@ -80,7 +73,8 @@ ROWS = (
                 ("export TORCH_BLAS_PREFER_HIPBLASLT=0",),
             ),
         ),
-        why="A kernel or library of this torch has no code for this GPU, or not for this size.",
+        why="A library of kernels, or torch itself, has no code for this GPU, or was built for "
+        "another torch or CUDA.",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(

@@ -42,11 +42,53 @@ ROWS = (
         "'__main__', and name a function that returns model and batch.",
     ),
     Cause(
-        id="factory-ends",
-        refines=("interrupted",),
+        id="factory-gives-no-training",
         errors=("RuntimeError",),
-        examples=("the factory raised KeyboardInterrupt",),
         wordings=(
+            Wording(
+                r"; return \(module, batch\)|the factory returned|the factory's batch is",
+                "the factory returned str; return (module, batch), where module(**batch) or "
+                "module(*batch) gives the loss",
+                "The factory returned something else than a module with a batch.",
+                "Return the module with a batch of tensors (torch.from_numpy of an array), or with "
+                "a batch and a loss.\nreturn model, batch, lambda model, batch: "
+                "criterion(model(batch['x']), batch['y'])\ndoctor explain model",
+                more=(
+                    "the factory's batch is a Dataset; return a DataLoader of it, or "
+                    "next(iter(loader))",
+                ),
+            ),
+            Wording(
+                r"the factory's \w+ has no batch",
+                "the factory's DataLoader has no batch",
+                "The loader gives no batch: it has no data, or fewer samples than batch_size with "
+                "drop_last=True.",
+                "Check the path and the filter of the data, and whether the iterator was used "
+                "before. Choose a batch_size of at most the number of samples, or omit "
+                "drop_last=True, which leaves out a batch that is not full.",
+            ),
+            Wording(
+                r"its collate_fn returned nothing",
+                "the first batch of the DataLoader is None; its collate_fn returned nothing",
+                "The collate function has no return.",
+                "Return the batch at the end of the loader's collate_fn: without a return it is "
+                "None.",
+            ),
+            Wording(
+                r"the LightningModule gives no batch",
+                "the LightningModule gives no batch (train_dataloader: MisconfigurationException)",
+                "The LightningModule has no loader of its own.",
+                "Return the module with a loader: its own after module.setup('fit'), or that of "
+                "its data module.\ndata.setup('fit')\nreturn module, data.train_dataloader()",
+            ),
+            Wording(
+                r"the factory's optimizer is",
+                "the factory's optimizer is a StepLR",
+                "What the factory returned as its optimizer is none.",
+                "Give a schedule under its own key, {'model': ..., 'optimizer': optimizer, "
+                "'scheduler': schedule}. Return an instance: torch.optim.AdamW(model.parameters(), "
+                "lr=1e-3), with parentheses.",
+            ),
             Wording(
                 r"called sys\.exit\(",
                 "the factory called sys.exit(2)",
@@ -62,113 +104,53 @@ ROWS = (
                 "os._exit(), or closed all file descriptors (os.closerange), the doctor's too.",
             ),
         ),
-        why="The file or the factory ends the process instead of returning.",
+        why="The factory ended, or returned something else than a model with a batch.",
+        refines=("interrupted",),
     ),
     Cause(
-        id="factory-optimizer",
+        id="parameters-are-frozen",
         errors=("RuntimeError",),
-        messages=(r"the factory's optimizer is",),
-        examples=("the factory's optimizer is a StepLR",),
-        why="What the factory returned as its optimizer is none.",
-        fix="Give a schedule under its own key, {'model': ..., 'optimizer': optimizer, "
-        "'scheduler': schedule}. Return an instance: torch.optim.AdamW(model.parameters(), "
-        "lr=1e-3), with parentheses.",
-    ),
-    Cause(
-        id="factory-without-batch",
-        errors=("RuntimeError",),
-        messages=(
-            r"; return \(module, batch\)",
-            r"the factory returned",
-            r"the factory's batch is",
-        ),
-        examples=(
-            "the factory returned str; return (module, batch), where module(**batch) or "
-            "module(*batch) gives the loss",
-            "the factory's batch is a Dataset; return a DataLoader of it, or next(iter(loader))",
-        ),
-        why="The factory returned something else than a module with a batch.",
-        fix="Return the module with a batch of tensors (torch.from_numpy of an array), or with a "
-        "batch and a loss.\nreturn model, batch, lambda model, batch: criterion(model(batch['x']), "
-        "batch['y'])\ndoctor explain model",
-    ),
-    Cause(
-        id="loader-without-batch",
-        errors=("RuntimeError",),
-        messages=(r"the factory's \w+ has no batch",),
-        examples=("the factory's DataLoader has no batch",),
         wordings=(
             Wording(
-                r"its collate_fn returned nothing",
-                "the first batch of the DataLoader is None; its collate_fn returned nothing",
-                "The collate function has no return.",
-                "Return the batch at the end of the loader's collate_fn: without a return it is "
-                "None.",
+                r"no parameter of the model requires a gradient(?!: nothing would train; (?:the "
+                r"adapters|\d{1,9} parameters of adapters|it has a peft))",
+                "no parameter of the model requires a gradient: nothing would train",
+                "Everything is frozen; requires_grad = True of a module sets an attribute that "
+                "nothing reads.",
+                "Call requires_grad_(True) on what is to train, after everything else was frozen: "
+                "a loop over model.parameters() that runs after the head was replaced freezes the "
+                "head too. The method of a module sets its parameters; an assignment to the "
+                "module, or to a name that is spelled otherwise, is kept and changes nothing.",
             ),
             Wording(
-                r"the LightningModule gives no batch",
-                "the LightningModule gives no batch (train_dataloader: MisconfigurationException)",
-                "The LightningModule has no loader of its own.",
-                "Return the module with a loader: its own after module.setup('fit'), or that of "
-                "its data module.\ndata.setup('fit')\nreturn module, data.train_dataloader()",
+                r"the adapters of \d{1,9} layers are disabled",
+                "no parameter of the model requires a gradient: nothing would train; the adapters "
+                "of 12 layers are disabled",
+                "disable_adapter_layers() switches adapters off and freezes them.",
+                "Switch them on again before training, and use `with model.disable_adapter():` "
+                "where the base model alone is wanted:\nmodel.enable_adapter_layers()",
+            ),
+            Wording(
+                r"\d{1,9} parameters of adapters are frozen",
+                "no parameter of the model requires a gradient: nothing would train; 16 parameters "
+                "of adapters are frozen, as of an adapter that was loaded",
+                "PeftModel.from_pretrained loads an adapter for inference unless it is told "
+                "otherwise.",
+                "Load the adapter so that it trains; requires_grad_(True) on the model would train "
+                "the base model, too:\nPeftModel.from_pretrained(base, DIRECTORY, "
+                "is_trainable=True)",
+            ),
+            Wording(
+                r"it has a peft_config and no adapter",
+                "no parameter of the model requires a gradient: nothing would train; it has a "
+                "peft_config and no adapter: it was merged or unloaded",
+                "merge_and_unload() and unload() return the base model, whose parameters are "
+                "frozen.",
+                "Train before the adapter is merged, or add a new one to the merged model: "
+                "get_peft_model(model, LoraConfig(...)).",
             ),
         ),
-        why="The loader gives no batch: it has no data, or fewer samples than batch_size with "
-        "drop_last=True.",
-        fix="Check the path and the filter of the data, and whether the iterator was used before. "
-        "Choose a batch_size of at most the number of samples, or omit drop_last=True, which "
-        "leaves out a batch that is not full.",
-    ),
-    Cause(
-        id="adapters-are-disabled",
-        errors=("RuntimeError",),
-        messages=(r"the adapters of \d{1,9} layers are disabled",),
-        examples=(
-            "no parameter of the model requires a gradient: nothing would train; the adapters of "
-            "12 layers are disabled",
-        ),
-        why="disable_adapter_layers() switches adapters off and freezes them.",
-        fix="Switch them on again before training, and use `with model.disable_adapter():` where "
-        "the base model alone is wanted:\nmodel.enable_adapter_layers()",
-    ),
-    Cause(
-        id="adapters-are-frozen",
-        errors=("RuntimeError",),
-        messages=(r"\d{1,9} parameters of adapters are frozen",),
-        examples=(
-            "no parameter of the model requires a gradient: nothing would train; 16 parameters of "
-            "adapters are frozen, as of an adapter that was loaded",
-        ),
-        why="PeftModel.from_pretrained loads an adapter for inference unless it is told otherwise.",
-        fix="Load the adapter so that it trains; requires_grad_(True) on the model would train the "
-        "base model, too:\nPeftModel.from_pretrained(base, DIRECTORY, is_trainable=True)",
-    ),
-    Cause(
-        id="adapters-are-merged",
-        errors=("RuntimeError",),
-        messages=(r"it has a peft_config and no adapter",),
-        examples=(
-            "no parameter of the model requires a gradient: nothing would train; it has a "
-            "peft_config and no adapter: it was merged or unloaded",
-        ),
-        why="merge_and_unload() and unload() return the base model, whose parameters are frozen.",
-        fix="Train before the adapter is merged, or add a new one to the merged model: "
-        "get_peft_model(model, LoraConfig(...)).",
-    ),
-    Cause(
-        id="everything-is-frozen",
-        errors=("RuntimeError",),
-        messages=(
-            r"no parameter of the model requires a gradient(?!: nothing would train; (?:the "
-            r"adapters|\d{1,9} parameters of adapters|it has a peft))",
-        ),
-        examples=("no parameter of the model requires a gradient: nothing would train",),
-        why="Everything is frozen; requires_grad = True of a module sets an attribute that "
-        "nothing reads.",
-        fix="Call requires_grad_(True) on what is to train, after everything else was frozen: a "
-        "loop over model.parameters() that runs after the head was replaced freezes the head too. "
-        "The method of a module sets its parameters; an assignment to the module, or to a name "
-        "that is spelled otherwise, is kept and changes nothing.",
+        why="No parameter of the model requires a gradient.",
     ),
     Cause(
         id="sequence-too-long",

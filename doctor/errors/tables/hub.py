@@ -7,59 +7,7 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
-        id="model-class-not-for-configuration",
-        errors=("ValueError",),
-        messages=(r"Unrecognized configuration class .{1,300} for this kind of AutoModel",),
-        examples=(
-            "ValueError: Unrecognized configuration class <class "
-            "'transformers.models.qwen2_vl.configuration_qwen2_vl.Qwen2VLConfig'> for this kind "
-            "of AutoModel: AutoModelForCausalLM.",
-        ),
-        why="This Auto class has no model for that configuration: the model does another task "
-        "(images, speech, encoder and decoder), or it is newer than the library.",
-        fix="Use the class that the model's card names (AutoModelForImageTextToText for images "
-        "and text, AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq), or upgrade transformers if "
-        "it should be listed.",
-        commands=("python -m pip show transformers",),
-        sources=("transformers-auto-model",),
-    ),
-    Cause(
-        id="tokenizer-not-readable",
-        errors=("Exception", "ValueError", "ImportError"),
-        wordings=(
-            Wording(
-                r"data did not match any variant of untagged enum",
-                "Exception: data did not match any variant of untagged enum ModelWrapper at "
-                "line 1251003 column 3",
-                "tokenizer.json was written by a newer version of tokenizers than the one "
-                "installed.",
-                "Upgrade both (pip install -U tokenizers transformers); where the code needs an "
-                "old transformers, take tokenizer.json from a revision of that time, or save it "
-                "again with the old version.",
-                ("python -m pip show tokenizers transformers",),
-            ),
-            Wording(
-                r"Couldn't instantiate the backend tokenizer from one of|Converting from "
-                r"(?:Tiktoken|SentencePiece and Tiktoken) failed|Cannot instantiate this "
-                r"tokenizer from a slow version",
-                "ValueError: Couldn't instantiate the backend tokenizer from one of: (1) a "
-                "`tokenizers` library serialization file",
-                "The model has no tokenizer.json, and the package that reads its vocabulary is "
-                "missing, or the vocabulary's file is.",
-                "Install sentencepiece, tiktoken and protobuf, and restart the interpreter. If "
-                "that does not help, check that tokenizer.model is in the directory and no Git "
-                "LFS pointer; or pass use_fast=False.",
-                ("python -m pip install sentencepiece tiktoken protobuf",),
-            ),
-        ),
-        why="tokenizer.json is newer than the installed tokenizers, or the package that reads "
-        "the older files is missing.",
-        owner=Owner.ENVIRONMENT,
-        sources=("sentence-transformers-1105",),
-    ),
-    Cause(
-        id="model-not-found",
-        refines=("file-missing",),
+        id="model-not-loaded",
         errors=(
             "OSError",
             "EnvironmentError",
@@ -70,6 +18,8 @@ ROWS = (
             "RepositoryNotFoundError",
             "ValueError",
             "TypeError",
+            "Exception",
+            "ImportError",
         ),
         wordings=(
             Wording(
@@ -178,10 +128,64 @@ ROWS = (
                 "needs trainer_state.json and the weights or the adapter.",
                 ("ls -d out/checkpoint-*",),
             ),
+            Wording(
+                r"Unrecognized configuration class .{1,300} for this kind of AutoModel",
+                "ValueError: Unrecognized configuration class <class "
+                "'transformers.models.qwen2_vl.configuration_qwen2_vl.Qwen2VLConfig'> for this "
+                "kind of AutoModel: AutoModelForCausalLM.",
+                "This Auto class has no model for that configuration: the model does another task "
+                "(images, speech, encoder and decoder), or it is newer than the library.",
+                "Use the class that the model's card names (AutoModelForImageTextToText for images "
+                "and text, AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq), or upgrade "
+                "transformers if it should be listed.",
+                commands=("python -m pip show transformers",),
+            ),
+            Wording(
+                r"contains custom code which must be executed to correctly load|requires you to "
+                r"execute the (?:configuration|model|tokenizer|modeling) file in that repo",
+                "ValueError: The repository for org/model contains custom code which must be "
+                "executed to correctly load the model.",
+                "The model's classes are Python files in its repository, which are run only if you "
+                "agree.",
+                "Read those files, then pass trust_remote_code=True with a fixed revision=COMMIT; "
+                "or use a version of the model that transformers contains.",
+            ),
+            Wording(
+                r"data did not match any variant of untagged enum",
+                "Exception: data did not match any variant of untagged enum ModelWrapper at "
+                "line 1251003 column 3",
+                "tokenizer.json was written by a newer version of tokenizers than the one "
+                "installed.",
+                "Upgrade both (pip install -U tokenizers transformers); where the code needs an "
+                "old transformers, take tokenizer.json from a revision of that time, or save it "
+                "again with the old version.",
+                ("python -m pip show tokenizers transformers",),
+                owner=Owner.ENVIRONMENT,
+            ),
+            Wording(
+                r"Couldn't instantiate the backend tokenizer from one of|Converting from "
+                r"(?:Tiktoken|SentencePiece and Tiktoken) failed|Cannot instantiate this "
+                r"tokenizer from a slow version",
+                "ValueError: Couldn't instantiate the backend tokenizer from one of: (1) a "
+                "`tokenizers` library serialization file",
+                "The model has no tokenizer.json, and the package that reads its vocabulary is "
+                "missing, or the vocabulary's file is.",
+                "Install sentencepiece, tiktoken and protobuf, and restart the interpreter. If "
+                "that does not help, check that tokenizer.model is in the directory and no Git "
+                "LFS pointer; or pass use_fast=False.",
+                ("python -m pip install sentencepiece tiktoken protobuf",),
+                owner=Owner.ENVIRONMENT,
+            ),
         ),
-        why="The name or directory does not have the files that are loaded: another spelling, a "
-        "relative path, an adapter without its base, or a checkpoint one level deeper.",
-        sources=("transformers-configuration",),
+        why="The model, its configuration or its tokenizer cannot be loaded from this name or "
+        "directory.",
+        refines=("file-missing",),
+        sources=(
+            "transformers-configuration",
+            "transformers-auto-model",
+            "transformers-remote-code",
+            "sentence-transformers-1105",
+        ),
     ),
     Cause(
         id="hub-transfer-failed",
@@ -229,23 +233,6 @@ ROWS = (
         retry="again",
         commands=("HF_HUB_DISABLE_XET=1 hf download REPOSITORY", "df -h ~/.cache/huggingface"),
         sources=("hub-download",),
-    ),
-    Cause(
-        id="remote-code-not-trusted",
-        errors=("ValueError",),
-        messages=(
-            r"contains custom code which must be executed to correctly load|requires you to "
-            r"execute the (?:configuration|model|tokenizer|modeling) file in that repo",
-        ),
-        examples=(
-            "ValueError: The repository for org/model contains custom code which must be executed "
-            "to correctly load the model.",
-        ),
-        why="The model's classes are Python files in its repository, which are run only if you "
-        "agree.",
-        fix="Read those files, then pass trust_remote_code=True with a fixed revision=COMMIT; or "
-        "use a version of the model that transformers contains.",
-        sources=("transformers-remote-code",),
     ),
     Cause(
         id="storage-credentials-missing",

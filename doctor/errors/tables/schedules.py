@@ -7,7 +7,11 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(
         id="optimizer-arguments",
-        errors=("ValueError", "RuntimeError", "AssertionError"),
+        errors=(
+            "ValueError",
+            "RuntimeError",
+            "AssertionError",
+        ),
         wordings=(
             Wording(
                 r"can't optimize a non-leaf Tensor",
@@ -50,27 +54,23 @@ ROWS = (
                 'state["step"] on the CPU; upgrade torch 1.12.0. As a workaround set '
                 "capturable=True in each group.",
             ),
+            Wording(
+                r"Invalid learning rate|dropout probability has to be|eps must be positive",
+                "ValueError: Invalid learning rate: -0.001",
+                "An option is outside of the range that the message names.",
+                "Pass a value in that range: a learning rate of 0 or more, an eps above 0, a "
+                "probability from 0 to 1.",
+                more=(
+                    "ValueError: dropout probability has to be between 0 and 1, but got 10",
+                    "ValueError: batch_norm eps must be positive during training, but got 0.0",
+                ),
+            ),
         ),
         why="The optimizer does not take these parameters, this state or these options together.",
-        sources=("torch-optimizer",),
-    ),
-    Cause(
-        id="option-out-of-range",
-        errors=("ValueError",),
-        messages=(
-            r"Invalid learning rate",
-            r"dropout probability has to be",
-            r"eps must be positive",
+        sources=(
+            "torch-optimizer",
+            "torch-adam",
         ),
-        examples=(
-            "ValueError: Invalid learning rate: -0.001",
-            "ValueError: dropout probability has to be between 0 and 1, but got 10",
-            "ValueError: batch_norm eps must be positive during training, but got 0.0",
-        ),
-        why="An option is outside of the range that the message names.",
-        fix="Pass a value in that range: a learning rate of 0 or more, an eps above 0, a "
-        "probability from 0 to 1.",
-        sources=("torch-adam",),
     ),
     Cause(
         id="schedule-end",

@@ -6,22 +6,12 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
-        id="view-strides",
-        errors=("RuntimeError",),
-        messages=(r"view size is not compatible with input tensor's size and stride",),
-        examples=(
-            "RuntimeError: view size is not compatible with input tensor's size and stride (at "
-            "least one dimension spans across two contiguous subspaces)",
-        ),
-        why="The number of values fits, but their order in memory does not, as after transpose or "
-        "permute.",
-        fix="Write reshape instead of view in that line, or call contiguous() before it: the "
-        "number of values fits, their order in memory does not, as after transpose or permute.",
-        sources=("torch-tensor-docs",),
-    ),
-    Cause(
         id="sizes-of-one-function",
-        errors=("RuntimeError",),
+        errors=(
+            "RuntimeError",
+            "TypeError",
+            "IndexError",
+        ),
         wordings=(
             Wording(
                 r"einsum\(\): (?:operands do not broadcast|subscript \w|fewer operands|more "
@@ -67,28 +57,35 @@ ROWS = (
                 "smaller index writes a part only, and its backward pass needs equal shapes; "
                 "index_add writes whole rows by an index with one dimension.",
             ),
+            Wording(
+                r"view size is not compatible with input tensor's size and stride",
+                "RuntimeError: view size is not compatible with input tensor's size and stride (at "
+                "least one dimension spans across two contiguous subspaces)",
+                "The number of values fits, but their order in memory does not, as after transpose "
+                "or permute.",
+                "Write reshape instead of view in that line, or call contiguous() before it: the "
+                "number of values fits, their order in memory does not, as after transpose or "
+                "permute.",
+            ),
+            Wording(
+                r"invalid index of a 0-dim tensor|iteration over a 0-d tensor|zero-dimensional "
+                r"tensor|len\(\) of a 0-d tensor",
+                "IndexError: invalid index of a 0-dim tensor. Use `tensor.item()` in Python",
+                "The tensor is a single number there, as after squeeze() of a batch of one, or a "
+                "reduction.",
+                "Keep a dimension: the tensor is a single number there, as after squeeze() or a "
+                "reduction. unsqueeze(0) or reshape(1) adds one.",
+                more=(
+                    "TypeError: iteration over a 0-d tensor",
+                    "RuntimeError: zero-dimensional tensor (at position 0) cannot be concatenated",
+                    "TypeError: len() of a 0-d tensor",
+                ),
+            ),
         ),
         why="The sizes do not satisfy the rule of this one function.",
-    ),
-    Cause(
-        id="tensor-without-dimensions",
-        errors=("TypeError", "IndexError", "RuntimeError"),
-        messages=(
-            r"invalid index of a 0-dim tensor",
-            r"iteration over a 0-d tensor",
-            r"zero-dimensional tensor",
-            r"len\(\) of a 0-d tensor",
+        sources=(
+            "torch-tensor-docs",
+            "torch-tensor",
         ),
-        examples=(
-            "IndexError: invalid index of a 0-dim tensor. Use `tensor.item()` in Python",
-            "TypeError: iteration over a 0-d tensor",
-            "RuntimeError: zero-dimensional tensor (at position 0) cannot be concatenated",
-            "TypeError: len() of a 0-d tensor",
-        ),
-        why="The tensor is a single number there, as after squeeze() of a batch of one, or a "
-        "reduction.",
-        fix="Keep a dimension: the tensor is a single number there, as after squeeze() or a "
-        "reduction. unsqueeze(0) or reshape(1) adds one.",
-        sources=("torch-tensor",),
     ),
 )

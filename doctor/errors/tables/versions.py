@@ -119,89 +119,89 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
     ),
     Cause(
-        id="triton-of-other-torch",
-        refines=("import-failed", "name-not-in-package"),
-        errors=("ImportError", "ModuleNotFoundError"),
-        messages=(
-            r"cannot import name '(?:AttrsDescriptor|triton_key|compile_ptx|ASTSource)'",
-            r"No module named 'triton\.(?:ops|common|language\.extra|backends)",
+        id="packages-of-several-times",
+        errors=(
+            "TypeError",
+            "ImportError",
+            "AttributeError",
+            "VersionError",
+            "ModuleNotFoundError",
         ),
-        examples=(
-            "ImportError: cannot import name 'AttrsDescriptor' from 'triton.compiler.compiler'",
-            "ModuleNotFoundError: No module named 'triton.ops'",
+        wordings=(
+            Wording(
+                r"Descriptors cannot (?:not )?be created directly|cannot import name '(?:builder|"
+                r"runtime_version|symbol_database)' from 'google\.protobuf|Detected "
+                r"(?:incompatible|mismatched) Protobuf Gencode/Runtime|'MessageFactory' object has "
+                r"no attribute 'GetPrototype'",
+                "TypeError: Descriptors cannot be created directly. If this call came from a "
+                "_pb2.py file, your generated code is out of date",
+                "Code that an older or newer protobuf generated (tensorboard, wandb, onnx, "
+                "sentencepiece) meets the installed one: protobuf 4 refuses what older ones "
+                "generated, 6.31 removed GetPrototype, and a protobuf older than the generator "
+                "lacks builder and runtime_version.",
+                "Upgrade the package whose file stands in the frame above. If protobuf is too new "
+                "for it (Descriptors, GetPrototype), install protobuf<=3.20.3 or protobuf<6; "
+                "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python works without installing, but "
+                "slowly. If protobuf is too old (builder, runtime_version, gencode above runtime), "
+                "python -m pip install -U protobuf.",
+                commands=("python -m pip show protobuf",),
+                more=(
+                    "ImportError: cannot import name 'runtime_version' from 'google.protobuf' "
+                    "(/opt/google/protobuf/__init__.py)",
+                    "google.protobuf.runtime_version.VersionError: Detected incompatible Protobuf "
+                    "Gencode/Runtime versions when loading a.proto: gencode 6.31.1 runtime 5.29.3.",
+                    "AttributeError: 'MessageFactory' object has no attribute 'GetPrototype'",
+                ),
+            ),
+            Wording(
+                r"cannot import name '(?:AttrsDescriptor|triton_key|compile_ptx|ASTSource)'|No "
+                r"module named 'triton\.(?:ops|common|language\.extra|backends)",
+                "ImportError: cannot import name 'AttrsDescriptor' from 'triton.compiler.compiler'",
+                "triton is of another version than torch or the kernel package expects (triton.ops "
+                "went in 3.0 or soon after, AttrsDescriptor moved in 3.2).",
+                "Install the triton that torch asks for (pip install torch again with "
+                "--force-reinstall, or the version that pip check names), and upgrade the package "
+                "in the frame above: bitsandbytes 0.45 or newer for triton.ops.",
+                commands=("python -m pip check", "python -m pip show torch triton"),
+                more=("ModuleNotFoundError: No module named 'triton.ops'",),
+            ),
+            Wording(
+                r"OMP: Error #15|MKL_THREADING_LAYER=INTEL is incompatible with libgomp",
+                "OMP: Error #15: Initializing libiomp5md.dll, but found libiomp5md.dll already "
+                "initialized.",
+                "Two packages bring different OpenMP libraries into one process, often numpy of "
+                "conda and torch of pip.",
+                "Install both from one source in a new environment. For libgomp: export "
+                "MKL_THREADING_LAYER=GNU, or import numpy before torch. KMP_DUPLICATE_LIB_OK=TRUE "
+                "lets it run, with results that nobody vouches for.",
+                commands=(
+                    "export MKL_THREADING_LAYER=GNU",
+                    "conda list | grep -iE 'openmp|mkl|numpy'",
+                ),
+                more=(
+                    "Error: mkl-service + Intel(R) MKL: MKL_THREADING_LAYER=INTEL is incompatible "
+                    "with libgomp.so.1 library.",
+                ),
+            ),
+            Wording(
+                r"lib(?:GL|gthread-2\.0|SM|Xext|Xrender)\.so[\w.]{0,10}: cannot open shared object",
+                "ImportError: libGL.so.1: cannot open shared object file: No such file or "
+                "directory",
+                "opencv-python needs libraries of a desktop, which a container or server does not "
+                "have.",
+                "Replace it: pip uninstall opencv-python, pip install opencv-python-headless; or "
+                "apt install libgl1 libglib2.0-0.",
+                commands=("python -m pip install opencv-python-headless",),
+            ),
         ),
-        why="triton is of another version than torch or the kernel package expects (triton.ops "
-        "went in 3.0 or soon after, AttrsDescriptor moved in 3.2).",
-        fix="Install the triton that torch asks for (pip install torch again with "
-        "--force-reinstall, or the version that pip check names), and upgrade the package in the "
-        "frame above: bitsandbytes 0.45 or newer for triton.ops.",
+        why="Packages of several times or sources are in one environment.",
         owner=Owner.ENVIRONMENT,
-        commands=("python -m pip check", "python -m pip show torch triton"),
-    ),
-    Cause(
-        id="protobuf-too-new",
-        refines=("import-failed", "name-not-in-package", "attribute-missing", "property-raised"),
-        errors=("TypeError", "ImportError", "AttributeError", "VersionError"),
-        messages=(
-            r"Descriptors cannot (?:not )?be created directly",
-            r"cannot import name '(?:builder|runtime_version|symbol_database)' from "
-            r"'google\.protobuf",
-            r"Detected (?:incompatible|mismatched) Protobuf Gencode/Runtime",
-            r"'MessageFactory' object has no attribute 'GetPrototype'",
+        refines=(
+            "import-failed",
+            "name-not-in-package",
+            "attribute-missing",
+            "property-raised",
+            "library-does-not-fit",
         ),
-        examples=(
-            "TypeError: Descriptors cannot be created directly. If this call came from a _pb2.py "
-            "file, your generated code is out of date",
-            "ImportError: cannot import name 'runtime_version' from 'google.protobuf' "
-            "(/opt/google/protobuf/__init__.py)",
-            "google.protobuf.runtime_version.VersionError: Detected incompatible Protobuf "
-            "Gencode/Runtime versions when loading a.proto: gencode 6.31.1 runtime 5.29.3.",
-            "AttributeError: 'MessageFactory' object has no attribute 'GetPrototype'",
-        ),
-        why="Code that an older or newer protobuf generated (tensorboard, wandb, onnx, "
-        "sentencepiece) meets the installed one: protobuf 4 refuses what older ones "
-        "generated, 6.31 removed GetPrototype, and a protobuf older than the generator lacks "
-        "builder and runtime_version.",
-        fix="Upgrade the package whose file stands in the frame above. If protobuf is too new "
-        "for it (Descriptors, GetPrototype), install protobuf<=3.20.3 or protobuf<6; "
-        "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python works without installing, but slowly. "
-        "If protobuf is too old (builder, runtime_version, gencode above runtime), python -m "
-        "pip install -U protobuf.",
-        owner=Owner.ENVIRONMENT,
-        commands=("python -m pip show protobuf",),
-    ),
-    Cause(
-        id="openmp-twice",
-        messages=(r"OMP: Error #15", r"MKL_THREADING_LAYER=INTEL is incompatible with libgomp"),
-        examples=(
-            "OMP: Error #15: Initializing libiomp5md.dll, but found libiomp5md.dll already "
-            "initialized.",
-            "Error: mkl-service + Intel(R) MKL: MKL_THREADING_LAYER=INTEL is incompatible with "
-            "libgomp.so.1 library.",
-        ),
-        why="Two packages bring different OpenMP libraries into one process, often numpy of conda "
-        "and torch of pip.",
-        fix="Install both from one source in a new environment. For libgomp: export "
-        "MKL_THREADING_LAYER=GNU, or import numpy before torch. KMP_DUPLICATE_LIB_OK=TRUE lets it "
-        "run, with results that nobody vouches for.",
-        owner=Owner.ENVIRONMENT,
-        commands=("export MKL_THREADING_LAYER=GNU", "conda list | grep -iE 'openmp|mkl|numpy'"),
-    ),
-    Cause(
-        id="opengl-missing",
-        refines=("library-does-not-fit",),
-        errors=("ImportError",),
-        messages=(
-            r"lib(?:GL|gthread-2\.0|SM|Xext|Xrender)\.so[\w.]{0,10}: cannot open shared object",
-        ),
-        examples=(
-            "ImportError: libGL.so.1: cannot open shared object file: No such file or directory",
-        ),
-        why="opencv-python needs libraries of a desktop, which a container or server does not "
-        "have.",
-        fix="Replace it: pip uninstall opencv-python, pip install opencv-python-headless; or apt "
-        "install libgl1 libglib2.0-0.",
-        owner=Owner.ENVIRONMENT,
-        commands=("python -m pip install opencv-python-headless",),
     ),
 )
