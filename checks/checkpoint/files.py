@@ -10,18 +10,9 @@ from doctor.checkpoint.records import Checkpoint
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
 
 FAILS = (
-    "unfinished",
-    "untagged",
-    "weightless",
-    "damaged",
-    "disguised",
-    "missing",
-    "empty",
-    "foreign-index",
-    "twice",
-    "over-limit",
-    "unloadable",
-)
+    "unfinished", "untagged", "weightless", "damaged", "disguised", "missing", "empty",
+    "foreign-index", "twice", "over-limit", "unloadable",
+)  # fmt: skip
 WARNS = ("stale-index", "no-index", "stray", "unknown-dtype")
 
 FIXES = {

@@ -259,8 +259,7 @@ def _not_slowed(gpu: Watched) -> Verdict:
     if slowdowns:
         fix = COOLING if gpu.mask & HEAT else POWER if gpu.mask & BRAKE else ""
         return warn(
-            f"{', '.join(slowdowns)} in {gpu.samples} samples{peak}; none expected",
-            fix=fix,
+            f"{', '.join(slowdowns)} in {gpu.samples} samples{peak}; none expected", fix=fix
         )
     settings = [name for bit, name in SETTINGS.items() if gpu.mask & bit]
     if settings:

@@ -12,16 +12,10 @@ DEPTH = 6
 """Names followed from one to the next at most."""
 
 DTYPES = {
-    "bfloat16": "bf16",
-    "bf16": "bf16",
-    "float16": "fp16",
-    "half": "fp16",
-    "fp16": "fp16",
-    "float32": "fp32",
-    "float": "fp32",
-    "fp32": "fp32",
-    "float64": "fp64",
-    "double": "fp64",
+    **dict.fromkeys(("bfloat16", "bf16"), "bf16"),
+    **dict.fromkeys(("float16", "half", "fp16"), "fp16"),
+    **dict.fromkeys(("float32", "float", "fp32"), "fp32"),
+    **dict.fromkeys(("float64", "double"), "fp64"),
     "auto": "auto",
 }
 UNDECIDED = "?"

@@ -91,21 +91,9 @@ def _sharing(context: PrescriptionContext) -> Setting | None:
 
 
 RULES = (
-    precision,
-    weights,
-    tf32,
-    cudnn,
-    flash,
-    memory_efficient,
-    implementation,
-    _compile,
-    checkpointing,
-    clipping,
-    warm_up,
-    deterministic,
-    _peer_to_peer,
-    _sharing,
-)
+    precision, weights, tf32, cudnn, flash, memory_efficient, implementation, _compile,
+    checkpointing, clipping, warm_up, deterministic, _peer_to_peer, _sharing,
+)  # fmt: skip
 
 
 def subject(facts: Facts) -> str:

@@ -309,23 +309,9 @@ def _arms_of(statement: ast.If) -> tuple[Sequence[ast.stmt], Sequence[ast.stmt]]
 
 
 _STATEMENTS: dict[type[ast.stmt], Callable[[Walk, Any], None]] = {
-    ast.If: _if,
-    ast.For: _loop,
-    ast.AsyncFor: _loop,
-    ast.While: _loop,
-    ast.With: _with,
-    ast.AsyncWith: _with,
-    ast.Try: _try,
-    ast.TryStar: _try,
-    ast.Match: _match,
-    ast.FunctionDef: _function,
-    ast.AsyncFunctionDef: _function,
-    ast.ClassDef: _class,
-    ast.Return: _return,
-    ast.Import: _import,
-    ast.ImportFrom: _import,
-    ast.Assign: _assign,
-    ast.AnnAssign: _annotated,
-    ast.AugAssign: _augmented,
-    ast.Expr: _expression,
-}
+    ast.If: _if, ast.For: _loop, ast.AsyncFor: _loop, ast.While: _loop, ast.With: _with,
+    ast.AsyncWith: _with, ast.Try: _try, ast.TryStar: _try, ast.Match: _match,
+    ast.FunctionDef: _function, ast.AsyncFunctionDef: _function, ast.ClassDef: _class,
+    ast.Return: _return, ast.Import: _import, ast.ImportFrom: _import, ast.Assign: _assign,
+    ast.AnnAssign: _annotated, ast.AugAssign: _augmented, ast.Expr: _expression,
+}  # fmt: skip

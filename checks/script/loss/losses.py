@@ -243,8 +243,7 @@ RULES = (
         "bce",
         dict.fromkeys(RAW, "the output of a layer without a sigmoid"),
         "BCELoss takes the logarithm of its input. Outside of 0 to 1 it raises on the CPU and "
-        "stops "
-        "with a device-side assert on a GPU.",
+        "stops with a device-side assert on a GPU.",
         "BCELoss on the output of a linear or convolutional layer",
         "Use BCEWithLogitsLoss.",
     ),

@@ -19,21 +19,12 @@ ONE = {
 """What a lone file of weights is called, in the order in which they are taken."""
 
 NAMED_ONLY = {
-    ".h5": "HDF5 weights",
-    ".keras": "a Keras archive",
-    ".joblib": "joblib pickles",
-    ".mlpackage": "Core ML packages",
-    ".msgpack": "Flax weights",
-    ".nemo": "a NeMo archive",
-    ".npy": "numpy arrays",
-    ".npz": "numpy archives",
-    ".onnx": "ONNX models",
-    ".pkl": "pickles of no known kind",
-    ".tflite": "TensorFlow Lite models",
-    ".engine": "TensorRT engines",
-    ".plan": "TensorRT engines",
-    ".zarr": "zarr arrays",
-}
+    ".h5": "HDF5 weights", ".keras": "a Keras archive", ".joblib": "joblib pickles",
+    ".mlpackage": "Core ML packages", ".msgpack": "Flax weights", ".nemo": "a NeMo archive",
+    ".npy": "numpy arrays", ".npz": "numpy archives", ".onnx": "ONNX models",
+    ".pkl": "pickles of no known kind", ".tflite": "TensorFlow Lite models",
+    ".engine": "TensorRT engines", ".plan": "TensorRT engines", ".zarr": "zarr arrays",
+}  # fmt: skip
 """Formats that are recognised and not read."""
 
 NAMED_DIRECTORIES = {

@@ -102,6 +102,7 @@ ROWS = (
                 "The code or a library called os._exit(), or closed files that it did not open.",
                 "Let the factory return instead of ending the process: it, or a library, called "
                 "os._exit(), or closed all file descriptors (os.closerange), the doctor's too.",
+                more=("the factory raised KeyboardInterrupt",),
             ),
         ),
         why="The factory ended, or returned something else than a model with a batch.",

@@ -106,7 +106,7 @@ ROWS = (
         why="The backend of the process group does not exist on this system, or does not take "
             "these tensors.", owner=Owner.ENVIRONMENT, sources=("torch-distributed",),
     ),
-    Cause(id="nodes-do-not-meet",
+    Cause(id="ranks-not-started",
         errors=("OSError", "RuntimeError", "DistNetworkError", "gaierror", "PermissionError"),
         wordings=(Wording(r"not enough slots available in the system",
             "There are not enough slots available in the system to satisfy the 8 slots that were "
