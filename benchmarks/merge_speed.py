@@ -8,12 +8,12 @@ a busy machine stretches only the second. `cat` reads the same files.
 "products" is the time of the adapters' matrix products alone, left @ right for every weight, which
 ranks above 16 are compared with.
 
-Figures on two cores under a load of 8 to 35 (2026-11), in seconds of processor time. Rank 16,
-3.2 GB: cat 0.55 to 1.7, equal 0.75 to 2.4 (0.7 to 0.8 of cat, less at the highest load), merge 1.7
-to 4.0 (0.3 to 0.4 of cat; 0.06 when the products were formed). Rank 128, 0.8 GB: merge 0.95 to
-1.3, products alone 0.5. Of a merge of rank 16, 45 % is the read, 25 % the projections, 10 % the
-rows that are measured. The machine was never quiet enough to compare wall clocks, or two threads
-with one.
+Figures on two cores with the priority of real time, in seconds of the clock (2026-11). Rank 16,
+4.8 GB: cat 0.65 to 0.77, equal 0.75 and with two threads 0.60, merge 2.1 and with two processes
+0.98 (0.66 to 0.79 of cat). Rank 128, 1.6 GB: merge 1.03, products alone 1.18, cat 0.25. Threads
+did not help a merge: 2.0 with two, 2.1 with one, since numpy's calls on a block take 10 to 40
+microseconds, and each gives the interpreter's lock away and waits for it. The time of merging and
+of comparing is that of `read`, the import of numpy included.
 """
 
 from __future__ import annotations
@@ -36,21 +36,24 @@ ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 4096
 
 CHILD = """
-import json, sys, time
+import json, resource, sys, time
 sys.path.insert(0, {root!r})
 import os
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 from doctor.checkpoint import merges
 from doctor.checkpoint.analysis import workers
+from doctor.checkpoint.analysis.merging import merge
 from doctor.checkpoint.contents import ScanRequest, read
 from doctor.checkpoint.io.stages import no_stage
-workers.usable_processors = lambda: {threads}
+merge.usable_processors = workers.usable_processors = lambda: {threads}
 began, used = time.perf_counter(), time.process_time()
 result = read(ScanRequest(**json.loads({request!r})), no_stage, lambda note: None)
 found = result.merge or result.equality
 status = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
-memory = int(status["VmHWM"].split()[0]) / 1024
-print(json.dumps([time.perf_counter() - began, time.process_time() - used, memory, found.bytes]))
+forks = resource.getrusage(resource.RUSAGE_CHILDREN)
+used = time.process_time() - used + forks.ru_utime + forks.ru_stime
+memory = max(int(status["VmHWM"].split()[0]), forks.ru_maxrss) / 1024
+print(json.dumps([time.perf_counter() - began, used, memory, found.bytes]))
 """
 
 
@@ -103,6 +106,7 @@ def _save(path: Path, state: dict[str, numpy.ndarray]) -> None:
 
 
 def measure(name: str, request: dict[str, object], threads: int) -> None:
+    """Threads of a comparison, processes of a merge; the memory is that of the largest process."""
     code = CHILD.format(root=str(ROOT), request=json.dumps(request), threads=threads)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     wall, used, memory, read = json.loads(done.stdout)

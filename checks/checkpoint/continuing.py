@@ -13,7 +13,7 @@ REQUIRED = {
     "accelerate": ("optimizer",),
     "DeepSpeed": ("optimizer",),
     "torch.distributed.checkpoint": ("optimizer",),
-    "Lightning": ("optimizer", "loop state"),
+    "Lightning": ("optimizer", "scheduler", "loop state"),
     "nanoGPT": ("optimizer",),
     "torch.save": ("optimizer",),
 }

@@ -292,6 +292,8 @@ def _writer(writer: str, top: dict[Any, Any], file: str, found: _Findings) -> st
         version = top.get("pytorch-lightning_version")
         if type(version) is str:
             found.rest.setdefault("versions", {})["lightning"] = shown(version, 40)
+        if "lr_schedulers" in top:  # empty without a schedule, and required all the same
+            found.pieces["scheduler"] = shown(file)
         return "Lightning"
     if writer.startswith("nanoGPT"):
         found.pieces["scheduler"] = found.pieces["loop state"] = shown(file)

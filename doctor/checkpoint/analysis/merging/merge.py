@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
+from doctor._util.processors import usable_processors
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.arithmetic import narrower
 from doctor.checkpoint.analysis.merging import deviation, mistakes, projection
@@ -29,9 +28,10 @@ from doctor.checkpoint.analysis.merging.rows import (
 )
 from doctor.checkpoint.analysis.merging.targets import Target, find_targets
 from doctor.checkpoint.analysis.merging.untouched import compare_replaced, compare_untouched
+from doctor.checkpoint.analysis.processes import look_at_all
 from doctor.checkpoint.analysis.statistics import layer_of
 from doctor.checkpoint.analysis.tensor_names import part_of
-from doctor.checkpoint.analysis.workers import Progress, work
+from doctor.checkpoint.analysis.workers import Progress
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.open_files import OpenFiles
@@ -48,16 +48,28 @@ MOST = 20_000
 FEW = 10
 
 
-@dataclass(slots=True)
-class _Found:
-    """What the comparison of all targets gave."""
+LEAST_BYTES = 1 << 26
+"""Of the base for a further process: less takes as long as its start."""
 
-    weights: list[MergedWeight] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
-    misfits: dict[int, list[str]] = field(default_factory=dict)
-    zero: dict[int, int] = field(default_factory=dict)
+
+class _Found(msgspec.Struct):
+    """What the comparison of targets gave."""
+
+    weights: list[MergedWeight] = []
+    unread: list[str] = []
+    misfits: dict[int, list[str]] = {}
+    zero: dict[int, int] = {}
     read: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, other: _Found) -> None:
+        """What the comparison of further targets gave."""
+        self.weights += other.weights
+        self.unread += other.unread
+        for number, texts in other.misfits.items():
+            self.misfits.setdefault(number, []).extend(texts)
+        for number, count in other.zero.items():
+            self.zero[number] = self.zero.get(number, 0) + count
+        self.read += other.read
 
 
 def examine_merge(
@@ -67,7 +79,6 @@ def examine_merge(
     *,
     base_path: str,
     every: bool = False,
-    threads: int | None = None,
     progress: Progress | None = None,
 ) -> Merge:
     """`merged` None: only whether the adapters fit the base. `every`: all rows, not a sample."""
@@ -75,12 +86,18 @@ def examine_merge(
     found = _Found()
     targets, unmatched = find_targets(merged, base, adapters, found.unread)
 
-    def look(target: Target, opened: Sequence[OpenFiles]) -> None:
-        _examine(target, opened, adapters, merged is not None, every, found)
+    def look(target: Target, opened: Sequence[OpenFiles]) -> _Found:
+        return _examine(target, opened, adapters, merged is not None, every)
 
     models = [(merged or base).directory, base.directory]
     directories = [*models, *(each.directory for each in adapters)]
-    work(targets, directories, look, threads, progress)
+    size = sum(target.base.stored_bytes for target in targets) if merged else 0
+    count = min(usable_processors(), 1 + size // LEAST_BYTES)
+    looked = look_at_all(targets, directories, look, _Found, count, progress)
+    for number, result in sorted(looked, key=lambda pair: pair[0]):
+        if isinstance(result, str):
+            result = _Found(unread=[f"{targets[number].base.name[:300]}: {result}"])
+        found.add(result)
     found.weights.sort(key=lambda each: each.name)
     if merged:
         _explain_unlike(found, targets, adapters, directories)
@@ -130,37 +147,33 @@ def _examine(
     adapters: Sequence[Adapter],
     merged: bool,
     every: bool,
-    found: _Found,
-) -> None:
+) -> _Found:
     files, base_files, *factor_files = opened
-    updates = []
+    found, updates = _Found(), []
     for number, part in target.parts:
         try:
             update = part_update(adapters[number], number, part, target.base, factor_files[number])
         except (CheckpointError, MemoryError) as error:
-            text = error.text if isinstance(error, CheckpointError) else "too large for the memory"
-            with found.lock:
-                if isinstance(error, CheckpointError) and error.kind == "damaged":
-                    found.misfits.setdefault(number, []).append(f"{part.factors.module}: {text}")
-                else:
-                    found.unread.append(f"{target.base.name[:300]}: {text}")
-            return
+            if isinstance(error, CheckpointError) and error.kind == "damaged":
+                found.misfits[number] = [f"{part.factors.module}: {error.text}"]
+            else:
+                found.unread.append(_unread(target, error))
+            return found
         if update.is_zero:
-            with found.lock:
-                found.zero[number] = found.zero.get(number, 0) + 1
+            found.zero[number] = found.zero.get(number, 0) + 1
         updates.append(update)
-    if not merged:
-        return
-    try:
-        weight, read = _compare(target, joined(updates), base_files, files, every)
-    except (CheckpointError, MemoryError) as error:
-        text = error.text if isinstance(error, CheckpointError) else "too large for the memory"
-        with found.lock:
-            found.unread.append(f"{target.base.name[:300]}: {text}")
-        return
-    with found.lock:
-        found.weights.append(weight)
-        found.read += read
+    if merged:
+        try:
+            weight, found.read = _compare(target, joined(updates), base_files, files, every)
+            found.weights.append(weight)
+        except (CheckpointError, MemoryError) as error:
+            found.unread.append(_unread(target, error))
+    return found
+
+
+def _unread(target: Target, error: CheckpointError | MemoryError) -> str:
+    text = error.text if isinstance(error, CheckpointError) else "too large for the memory"
+    return f"{target.base.name[:300]}: {text}"
 
 
 def _compare(

@@ -165,7 +165,7 @@ class _Side:
 
         moved = self._words[: data.size // 4].view("<f4")
         numpy.subtract(data.view("<f4"), before.view("<f4"), out=moved)
-        return moved.reshape(-1, self._matrix.columns) @ signs.whole
+        return numpy.dot(moved.reshape(-1, self._matrix.columns), signs.whole)
 
     def project(self, data: Any, signs: Signs) -> Any:
         """The rows @ signs. Infinities of fp16 become large numbers."""
@@ -183,14 +183,14 @@ class _Side:
         shape = (-1, self._matrix.columns // 2)
         values = words.view("<f4").reshape(shape)
         if dtype == "BF16":
-            upper = halves.view("<f4").reshape(shape) @ signs.upper
+            upper = numpy.dot(halves.view("<f4").reshape(shape), signs.upper)
             numpy.left_shift(halves, numpy.uint32(16), out=words)
-            return upper + values @ signs.lower
+            return upper + numpy.dot(values, signs.lower)
         _shift_to_floats(halves, words)
-        upper = values @ signs.upper
+        upper = numpy.dot(values, signs.upper)
         numpy.left_shift(halves, numpy.uint32(16), out=words)
         _shift_to_floats(words, words)
-        return (upper + values @ signs.lower).astype("f8") * 2.0**112
+        return (upper + numpy.dot(values, signs.lower)).astype("f8") * 2.0**112
 
 
 def _shift_to_floats(halves: Any, words: Any) -> None:
