@@ -6,101 +6,134 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(id="parameters-are-partitioned",
+    Cause(
+        id="parameters-are-partitioned",
         errors=("RuntimeError", "AssertionError"),
-        messages=(r"'weight' must be 2-D|out of bounds for storage of size 0",
+        messages=(
+            r"'weight' must be 2-D|out of bounds for storage of size 0",
             r"the shape in current model is torch\.Size\(\[0\]\)",
-            r"ZeroParamStatus\.|still have inflight params|'status': '(?:NOT_AVAILABLE|INFLIGHT)'"),
-        examples=("RuntimeError: 'weight' must be 2-D",
+            r"ZeroParamStatus\.|still have inflight params|'status': '(?:NOT_AVAILABLE|INFLIGHT)'",
+        ),
+        examples=(
+            "RuntimeError: 'weight' must be 2-D",
             "RuntimeError: setStorage: sizes [64, 64], strides [1, 64], storage offset 0, and "
-              "itemsize 2 requiring a storage size of 8192 are out of bounds for storage of size 0",
+            "itemsize 2 requiring a storage size of 8192 are out of bounds for storage of size 0",
             "size mismatch for lm_head.weight: copying a param with shape torch.Size([32000, "
-              "4096]) from checkpoint, the shape in current model is torch.Size([0]).",
-            "RuntimeError: still have inflight params [{'id': 723, 'status': 'AVAILABLE'}]"),
+            "4096]) from checkpoint, the shape in current model is torch.Size([0]).",
+            "RuntimeError: still have inflight params [{'id': 723, 'status': 'AVAILABLE'}]",
+        ),
         told_by="DeepSpeed ZeRO-3 is on",
         refines=("shape-mismatch",),
         why="Under ZeRO-3 a parameter is empty outside the forward pass of its module; code that "
-            "reads it, loads it or runs other modules on other ranks finds nothing.",
+        "reads it, loads it or runs other modules on other ranks finds nothing.",
         fix="Read and load weights within deepspeed.zero.GatheredParameters, load checkpoints "
-            "through the trainer or from_pretrained under its configuration, and run the same "
-            "modules on all ranks; or use ZeRO-2.",
+        "through the trainer or from_pretrained under its configuration, and run the same "
+        "modules on all ranks; or use ZeRO-2.",
     ),
-    Cause(id="sharded-checkpoint-differs",
-        errors=("CheckpointingException", "KeyError", "ValueError", "RuntimeError",
-            "CheckpointException"),
-        wordings=(Wording(r"Global shape mismatch for loaded|Size mismatch between saved "
-            r"torch\.Size\(\[[\d, ]{0,60}\]\) and current",
-            "megatron.core.dist_checkpointing.core.CheckpointingException: Global shape mismatch "
-                "for loaded ((1024, 768)) and expected ((512, 768)) tensor for key "
+    Cause(
+        id="sharded-checkpoint-differs",
+        errors=(
+            "CheckpointingException",
+            "KeyError",
+            "ValueError",
+            "RuntimeError",
+            "CheckpointException",
+        ),
+        wordings=(
+            Wording(
+                r"Global shape mismatch for loaded|Size mismatch between saved "
+                r"torch\.Size\(\[[\d, ]{0,60}\]\) and current",
+                "megatron.core.dist_checkpointing.core.CheckpointingException: Global shape "
+                "mismatch for loaded ((1024, 768)) and expected ((512, 768)) tensor for key "
                 "model.embedding.position_embeddings.weight",
-            "The distributed checkpoint was saved by a model of other sizes: the first shape is "
-                "the one that is stored, the second the one of this configuration. Often it is the "
-                "checkpoint of an earlier run in the same directory, from which the trainer "
+                "The distributed checkpoint was saved by a model of other sizes: the first shape "
+                "is the one that is stored, the second the one of this configuration. Often it is "
+                "the checkpoint of an earlier run in the same directory, from which the trainer "
                 "resumes by itself (resume_if_exists, auto_resume, "
                 "latest_checkpointed_iteration.txt).",
-            "For a new run name a new directory of logs and checkpoints (explicit_log_dir, --save "
-                "and --load), or move the old checkpoints away. To continue the old one, set the "
-                "value that the tensor's name shows back to the first shape: position embeddings "
-                "max_position_embeddings, word embeddings the padded vocabulary "
+                "For a new run name a new directory of logs and checkpoints (explicit_log_dir, "
+                "--save and --load), or move the old checkpoints away. To continue the old one, "
+                "set the value that the tensor's name shows back to the first shape: position "
+                "embeddings max_position_embeddings, word embeddings the padded vocabulary "
                 "(make_vocab_size_divisible_by, which follows the tensor parallel size), others "
                 "hidden_size or the layers.",
-            commands=("doctor scan CHECKPOINT",),
-            more=("ValueError: Size mismatch between saved torch.Size([32000, 512]) and current: "
-                  "torch.Size([32064, 512]) for embed.weight",)),
-            Wording(r"Missing key in checkpoint state_dict|Invalid access pattern|Sharded(?:Object|"
+                commands=("doctor scan CHECKPOINT",),
+                more=(
+                    "ValueError: Size mismatch between saved torch.Size([32000, 512]) and current: "
+                    "torch.Size([32064, 512]) for embed.weight",
+                ),
+            ),
+            Wording(
+                r"Missing key in checkpoint state_dict|Invalid access pattern|Sharded(?:Object|"
                 r"Tensor)s? (?:are|is) missing|\w{0,20}CheckpointException ranks|Unexpected keys? "
                 r"\(not found in checkpoint|not found in the checkpoint",
                 "CheckpointingException: Invalid access pattern: 36 ShardedObject are missing",
                 "The distributed checkpoint has no tensor of that name, or its shards do not cover "
-                    "it: it was saved with torch.compile (_orig_mod), a wrapper, another "
-                    "optimizer, another parallel layout or another version of the model or of "
-                    "Megatron.",
+                "it: it was saved with torch.compile (_orig_mod), a wrapper, another optimizer, "
+                "another parallel layout or another version of the model or of Megatron.",
                 "Print the keys with torch.distributed.checkpoint.FileSystemReader(PATH).read_"
-                    "metadata().state_dict_metadata, and rename or leave out what differs; "
-                    "DefaultLoadPlanner(allow_partial_load=True) accepts tensors that are new. "
-                    "Megatron: convert with the parallel sizes and the release that saved it, or "
-                    "--dist-ckpt-strictness log_all where only extra states are missing.",
+                "metadata().state_dict_metadata, and rename or leave out what differs; "
+                "DefaultLoadPlanner(allow_partial_load=True) accepts tensors that are new. "
+                "Megatron: convert with the parallel sizes and the release that saved it, or "
+                "--dist-ckpt-strictness log_all where only extra states are missing.",
                 commands=("doctor scan CHECKPOINT",),
-                more=("RuntimeError: Missing key in checkpoint state_dict: "
-                      "model.layers.0.attention.wq.weight",))),
+                more=(
+                    "RuntimeError: Missing key in checkpoint state_dict: "
+                    "model.layers.0.attention.wq.weight",
+                ),
+            ),
+        ),
         why="The distributed checkpoint has other sizes or names than the model.",
         sources=("torch-dcp-planner",),
     ),
-    Cause(id="actor-died", code="LOG075",
+    Cause(
+        id="actor-died",
+        code="LOG075",
         title="No worker of Ray died",
         errors=("RayActorError", "ActorDiedError"),
-        messages=(r"actor died because of an error raised in its creation task",
+        messages=(
+            r"actor died because of an error raised in its creation task",
             r"(?:The|an) actor died unexpectedly before finishing",
             r"actor is dead because its worker process has died",
-            r"A worker died or was killed while executing a task"),
-        examples=("ray.exceptions.RayActorError: The actor died because of an error raised in its "
-              "creation task",
+            r"A worker died or was killed while executing a task",
+        ),
+        examples=(
+            "ray.exceptions.RayActorError: The actor died because of an error raised in its "
+            "creation task",
             "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this "
-              "task.",
+            "task.",
             "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR",
             "(raylet) A worker died or was killed while executing a task by an unexpected system "
-              "error. Worker exit type: SYSTEM_ERROR"),
+            "error. Worker exit type: SYSTEM_ERROR",
+        ),
         why="A process of Ray ended without an exception that Ray could pass on: killed for host "
-            "memory, crashed in native code, or its node went away.",
+        "memory, crashed in native code, or its node went away.",
         fix="Read that actor's own log (worker-*.err under /tmp/ray/session_latest/logs, by the "
-            "pid of the message) and the kernel log of its node. For a kill lower what is held in "
-            "host memory: offloading, the object store, loader workers.", role="consequence",
+        "pid of the message) and the kernel log of its node. For a kill lower what is held in "
+        "host memory: offloading, the object store, loader workers.",
+        role="consequence",
         owner=Owner.ENVIRONMENT,
-        commands=("sudo dmesg -T | grep -iE 'killed process|oom'",), sources=("python-exceptions",),
+        commands=("sudo dmesg -T | grep -iE 'killed process|oom'",),
+        sources=("python-exceptions",),
         yields_to=("nccl-timeout",),
     ),
-    Cause(id="shared-tensors-saved",
+    Cause(
+        id="shared-tensors-saved",
         errors=("RuntimeError",),
-        messages=(r"Some tensors share memory, this will lead to duplicate",
-            r"weights trying to be saved contained shared tensors"),
-        examples=("RuntimeError: Some tensors share memory, this will lead to duplicate memory on "
-              "disk",
+        messages=(
+            r"Some tensors share memory, this will lead to duplicate",
+            r"weights trying to be saved contained shared tensors",
+        ),
+        examples=(
+            "RuntimeError: Some tensors share memory, this will lead to duplicate memory on disk",
             "RuntimeError: The weights trying to be saved contained shared tensors [{'a', 'b'}] "
-              "that are mismatching the transformers base configuration."),
+            "that are mismatching the transformers base configuration.",
+        ),
         why="safetensors stores no aliases, and two names of the state have one tensor: tied "
-            "embeddings, or a module that is registered twice.",
+        "embeddings, or a module that is registered twice.",
         fix="Save with model.save_pretrained or safetensors.torch.save_model, which store a tied "
-            "tensor once, and declare the tie (_tied_weights_keys); save_safetensors=False as a "
-            "last resort.", sources=("safetensors-torch",),
+        "tensor once, and declare the tie (_tied_weights_keys); save_safetensors=False as a "
+        "last resort.",
+        sources=("safetensors-torch",),
     ),
-)  # fmt: skip
+)
