@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor._util.units import gib
 from doctor.checks.gpu.counters import CORRECTED, faults, summarize, unread_during
-from doctor.checks.gpu.each_gpu import Named, of_each
+from doctor.checks.gpu.each_gpu import Named, named, of_each
 from doctor.checks.gpu.remedies import MEMORY, remedy
 from doctor.checks.gpu.visible import VISIBLE
 from doctor.facts.load import Watched
@@ -40,7 +40,7 @@ def free(job_gpus: JobGpus, host: Host | Unknown) -> Verdict:
 
 
 def _named(job_gpus: JobGpus) -> list[Named]:
-    return [(gpu.index, gpu.name) for gpu in job_gpus.gpus]
+    return list(map(named, job_gpus.gpus))
 
 
 def _host_free(host: Host | Unknown) -> Verdict:
@@ -242,7 +242,7 @@ MEMORY_HEALTHY = Check(
 
 def not_slowed(watched: tuple[Watched, ...], job_gpus: JobGpus | Unknown) -> Verdict:
     gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
-    named: dict[str, Named] = {gpu.nvml.uuid: (gpu.index, gpu.name) for gpu in gpus if gpu.nvml}
+    named: dict[str, Named] = {gpu.nvml.uuid: named(gpu) for gpu in gpus if gpu.nvml}
     sampled = [gpu for gpu in watched if gpu.uuid in named or not named]
     missing = [uuid for uuid in named if uuid not in {gpu.uuid for gpu in sampled}]
     found = [(named.get(gpu.uuid, (None, gpu.uuid)), _not_slowed(gpu)) for gpu in sampled]

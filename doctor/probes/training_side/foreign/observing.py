@@ -56,6 +56,11 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init_subclass__()  # type: ignore[no-untyped-call]
 
 
+def stated(owner: Foreign, *names: str) -> Foreign:
+    """The first of these attributes that the owner has and that is not None; else None."""
+    return next((each for name in names if (each := attribute(owner, name)) is not None), None)
+
+
 def has(owner: Foreign, name: str) -> bool:
     """hasattr, which is False of a getter that raises."""
     return attribute(owner, name, ABSENT) is not ABSENT
