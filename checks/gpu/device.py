@@ -242,11 +242,11 @@ MEMORY_HEALTHY = Check(
 
 def not_slowed(watched: tuple[Watched, ...], job_gpus: JobGpus | Unknown) -> Verdict:
     gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
-    named: dict[str, Named] = {gpu.nvml.uuid: named(gpu) for gpu in gpus if gpu.nvml}
-    sampled = [gpu for gpu in watched if gpu.uuid in named or not named]
-    missing = [uuid for uuid in named if uuid not in {gpu.uuid for gpu in sampled}]
-    found = [(named.get(gpu.uuid, (None, gpu.uuid)), _not_slowed(gpu)) for gpu in sampled]
-    found += [(named[uuid], unknown("its clocks were not sampled")) for uuid in missing]
+    names: dict[str, Named] = {gpu.nvml.uuid: named(gpu) for gpu in gpus if gpu.nvml}
+    sampled = [gpu for gpu in watched if gpu.uuid in names or not names]
+    missing = [uuid for uuid in names if uuid not in {gpu.uuid for gpu in sampled}]
+    found = [(names.get(gpu.uuid, (None, gpu.uuid)), _not_slowed(gpu)) for gpu in sampled]
+    found += [(names[uuid], unknown("its clocks were not sampled")) for uuid in missing]
     if not found:
         return unknown("no GPU's clocks were sampled")
     partly_shown = isinstance(job_gpus, JobGpus) and job_gpus.partly_shown

@@ -15,9 +15,8 @@ from paths import ROOT
 
 from doctor.checks.script.names import select
 from doctor.checks.script.table import FIXES
-from doctor.cli.lint.findings import findings_of
 from doctor.cli.lint.fix import Plan, _write
-from doctor.cli.lint.run import Lint, LintOptions, run_lint
+from doctor.cli.lint.run import Lint, LintOptions, findings_of, run_lint
 from doctor.judge.check import Finding, Status
 from doctor.script.fixes.differences import only_touched
 from doctor.script.fixes.edits import Edit, Module, apply
