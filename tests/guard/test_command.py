@@ -104,7 +104,7 @@ def test_stdin_and_the_arguments_of_the_program_are_its_own(tmp_path: Path) -> N
     ended = subprocess.run(
         command, cwd=tmp_path, input="given", capture_output=True, text=True, timeout=TIMEOUT
     )
-    assert ended.stdout == "['--out', '-q'] given\n"
+    assert ended.stdout == "['--output-dir', '-q'] given\n"
 
 
 def under(code: str, tmp_path: Path, *options: str, path: str = "") -> str:
