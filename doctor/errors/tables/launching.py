@@ -8,14 +8,16 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(id="launched-wrongly",
         errors=("ValueError", "RuntimeError"),
-        wordings=(Wording(r"KeyError: '(?:LOCAL_RANK|RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|MASTER_ADDR|"
-            r"MASTER_PORT|SLURM_\w{1,30})'",
-            "KeyError: 'LOCAL_RANK'",
-            "The script reads a variable that a launcher sets, and was started with python alone.",
-            "Start it with a launcher, also on one GPU: torchrun --nproc_per_node=1 train.py (or "
-                "accelerate launch, srun). For both ways read it with a default: "
-                'int(os.environ.get("LOCAL_RANK", 0)).',
-            ("torchrun --standalone --nproc_per_node=1 train.py",)),
+        wordings=(
+            Wording(r"KeyError: '(?:LOCAL_RANK|RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|MASTER_ADDR|"
+                r"MASTER_PORT|SLURM_\w{1,30})'",
+                "KeyError: 'LOCAL_RANK'",
+                "The script reads a variable that a launcher sets, and was started with python "
+                    "alone.",
+                "Start it with a launcher, also on one GPU: torchrun --nproc_per_node=1 train.py "
+                    "(or accelerate launch, srun). For both ways read it with a default: "
+                    'int(os.environ.get("LOCAL_RANK", 0)).',
+                ("torchrun --standalone --nproc_per_node=1 train.py",)),
             Wording(r"unrecognized arguments: .{0,200}--local[-_]rank",
                 "train.py: error: unrecognized arguments: --local-rank=0",
                 "torch.distributed.launch passes the argument --local-rank to the script (with a "
@@ -72,14 +74,16 @@ ROWS = (
     ),
     Cause(id="backend-not-usable",
         errors=("RuntimeError", "ValueError"),
-        wordings=(Wording(r"Distributed package doesn't have NCCL built in",
-            "RuntimeError: Distributed package doesn't have NCCL built in",
-            "This build of torch has no NCCL: Windows and macOS builds and CPU wheels have none.",
-            'On Windows and macOS choose the other backend, init_process_group("gloo") '
-                "(Lightning: PL_TORCH_DISTRIBUTED_BACKEND=gloo), or train in WSL2. On Linux "
-                "install a CUDA wheel of torch.",
-            ('python -c "import torch; print(torch.__version__, '
-                  'torch.distributed.is_nccl_available())"',)),
+        wordings=(
+            Wording(r"Distributed package doesn't have NCCL built in",
+                "RuntimeError: Distributed package doesn't have NCCL built in",
+                "This build of torch has no NCCL: Windows and macOS builds and CPU wheels have "
+                    "none.",
+                'On Windows and macOS choose the other backend, init_process_group("gloo") '
+                    "(Lightning: PL_TORCH_DISTRIBUTED_BACKEND=gloo), or train in WSL2. On Linux "
+                    "install a CUDA wheel of torch.",
+                ('python -c "import torch; print(torch.__version__, '
+                      'torch.distributed.is_nccl_available())"',)),
             Wording(r"ProcessGroupNCCL is only supported with GPUs, no GPUs found",
                 "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!",
                 "The NCCL backend was asked for where torch sees no GPU.",
@@ -104,16 +108,19 @@ ROWS = (
                     "a launcher.",
                 ("set USE_LIBUV=0",))),
         why="The backend of the process group does not exist on this system, or does not take "
-            "these tensors.", owner=Owner.ENVIRONMENT, sources=("torch-distributed",),
+            "these tensors.",
+        owner=Owner.ENVIRONMENT, sources=("torch-distributed",),
     ),
     Cause(id="ranks-not-started",
         errors=("OSError", "RuntimeError", "DistNetworkError", "gaierror", "PermissionError"),
-        wordings=(Wording(r"not enough slots available in the system",
-            "There are not enough slots available in the system to satisfy the 8 slots that were "
-                "requested by the application",
-            "mpirun counts one process per core, or what the hostfile says, and is asked for more.",
-            "Name the slots: mpirun -np 16 -H node1:8,node2:8, or slots=8 behind each host of the "
-                "hostfile; --oversubscribe only for tests."),
+        wordings=(
+            Wording(r"not enough slots available in the system",
+                "There are not enough slots available in the system to satisfy the 8 slots that "
+                    "were requested by the application",
+                "mpirun counts one process per core, or what the hostfile says, and is asked for "
+                    "more.",
+                "Name the slots: mpirun -np 16 -H node1:8,node2:8, or slots=8 behind each host of "
+                    "the hostfile; --oversubscribe only for tests."),
             Wording(r"Host key verification failed|ssh exited with exit code 255|Permission denied "
                 r"\(publickey|unable to reliably start one or more daemons",
                 "pdsh@node1: node2: ssh exited with exit code 255",
@@ -148,15 +155,16 @@ ROWS = (
     ),
     Cause(id="wrapper-refuses-model",
         errors=("ValueError", "RuntimeError"),
-        wordings=(Wording(r"DistributedDataParallel is not needed when a module doesn't have any "
-            r"parameters that require",
-            "RuntimeError: DistributedDataParallel is not needed when a module doesn't have any "
-                "parameters that require a gradient.",
-            "A module without trainable parameters is wrapped: a frozen encoder, a loss, or a "
-                "model whose adapters were frozen before.",
-            "Wrap only modules that train; move the frozen one to the device without a wrapper "
-                "(leave it out of accelerator.prepare). If it should train, call "
-                "requires_grad_(True) before it is wrapped."),
+        wordings=(
+            Wording(r"DistributedDataParallel is not needed when a module doesn't have any "
+                r"parameters that require",
+                "RuntimeError: DistributedDataParallel is not needed when a module doesn't have "
+                    "any parameters that require a gradient.",
+                "A module without trainable parameters is wrapped: a frozen encoder, a loss, or a "
+                    "model whose adapters were frozen before.",
+                "Wrap only modules that train; move the frozen one to the device without a wrapper "
+                    "(leave it out of accelerator.prepare). If it should train, call "
+                    "requires_grad_(True) before it is wrapped."),
             Wording(r"DistributedDataParallel(?:'s)? device_ids and output_device arguments only "
                 r"work with",
                 "ValueError: DistributedDataParallel device_ids and output_device arguments only "
@@ -250,7 +258,8 @@ ROWS = (
         fix="Start as many processes per node as GPUs are visible (torchrun --nproc_per_node=gpu, "
             "num_processes of accelerate) and select with "
             'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])). With CUDA_VISIBLE_DEVICES=2,3 '
-            'the ' "numbers are 0 and 1.", owner=Owner.ENVIRONMENT,
+            'the ' "numbers are 0 and 1.",
+        owner=Owner.ENVIRONMENT,
         commands=("nvidia-smi -L", 'echo "$CUDA_VISIBLE_DEVICES"'), next_check="GPU001",
         sources=("cuda-errors",),
     ),
@@ -263,7 +272,8 @@ ROWS = (
         fix="Read the last line of the original traceback. Try on one GPU "
             "(CUDA_VISIBLE_DEVICES=0); with several use DistributedDataParallel by torchrun in "
             "place of DataParallel, which copies the model at every step and loses attributes that "
-            "are no parameters or buffers.", role="summary",
+            "are no parameters or buffers.",
+        role="summary",
         commands=("CUDA_VISIBLE_DEVICES=0 python train.py",), sources=("torch-utils",),
     ),
 )  # fmt: skip

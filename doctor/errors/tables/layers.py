@@ -23,22 +23,25 @@ ROWS = (
         fix="Give attn_mask the shape (queries, keys), or (batch * heads, queries, keys), "
             "mask.repeat_interleave(num_heads, dim=0), and key_padding_mask (batch, keys); both "
             "bool, True where a key is hidden. Pass batch_first=True to the layer if the samples "
-            "come first in its input.", sources=("torch-functional",),
+            "come first in its input.",
+        sources=("torch-functional",),
     ),
     Cause(id="layer-arguments",
         errors=("ValueError", "NotImplementedError", "RuntimeError", "AssertionError", "TypeError"),
-        wordings=(Wording(r"Input and output sizes should be greater than 0|only one of size or "
-            r"scale_factor should be defined|Input Error: Only 3D, 4D and 5D input Tensors "
-            r"supported",
-            "RuntimeError: Input and output sizes should be greater than 0, but got input (H: 196, "
-                "W: 0)",
-            "interpolate takes either the new size or a factor, and its mode is for a certain "
-                "number of dimensions.",
-            "Pass either size= or scale_factor= to interpolate, not both. Give it the dimensions "
-                "of its mode, samples and channels first: [batch, channels, time] for linear, "
-                "[batch, channels, height, width] for bilinear and bicubic, one more for "
-                "trilinear. unsqueeze(1) adds the channel. A size of 0 is an empty input: a crop, "
-                "a mask or a map of labels without any element; leave such samples out."),
+        wordings=(
+            Wording(r"Input and output sizes should be greater than 0|only one of size or "
+                r"scale_factor should be defined|Input Error: Only 3D, 4D and 5D input Tensors "
+                r"supported",
+                "RuntimeError: Input and output sizes should be greater than 0, but got input (H: "
+                    "196, W: 0)",
+                "interpolate takes either the new size or a factor, and its mode is for a certain "
+                    "number of dimensions.",
+                "Pass either size= or scale_factor= to interpolate, not both. Give it the "
+                    "dimensions of its mode, samples and channels first: [batch, channels, time] "
+                    "for linear, [batch, channels, height, width] for bilinear and bicubic, one "
+                    "more for trilinear. unsqueeze(1) adds the channel. A size of 0 is an empty "
+                    "input: a crop, a mask or a map of labels without any element; leave such "
+                    "samples out."),
             Wording(r"Expected input_lengths to have value|Expected tensor to have size at least "
                 r"\d+ at dimension \d+, but got size \d+ for argument|target_lengths must be of "
                 r"size",
@@ -128,6 +131,7 @@ ROWS = (
                     "TypeError: slice indices must be integers or None or have an __index__ "
                       "method"))),
         why="A layer or a function of torch.nn got an argument or an input that contradicts the "
-            "others.", sources=("torch-functional", "torch-rnn"),
+            "others.",
+        sources=("torch-functional", "torch-rnn"),
     ),
 )  # fmt: skip
