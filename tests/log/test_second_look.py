@@ -103,14 +103,14 @@ def test_the_last_try_and_its_exception_are_the_failure(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "row"),
     [
-        ("ModelCheckpoint(monitor='val_loss', mode='max')", "trainer-settings"),
-        ("monitor: val/wer\t mode=max".replace("\t", ","), "trainer-settings"),
-        ('EarlyStopping(monitor="val_f1", mode="min")', "trainer-settings"),
+        ("ModelCheckpoint(monitor='val_loss', mode='max')", "monitored-in-the-wrong-direction"),
+        ("monitor: val/wer\t mode=max".replace("\t", ","), "monitored-in-the-wrong-direction"),
+        ('EarlyStopping(monitor="val_f1", mode="min")', "monitored-in-the-wrong-direction"),
         (IOMMU, "iommu-not-passed-through"),
         (
             'File "deepspeed/runtime/zero/stage3.py", line 525, in defragment\n'
             "    assert len(set(t.dtype for t in tensors)) == 1",
-            "wrapper-refuses-model",
+            "shards-of-several-dtypes",
         ),
     ],
 )

@@ -118,7 +118,7 @@ SHARED = "Windows 11\nShared GPU memory {}/31.9 GB\n"
         (TABLE + "avg-cpu:  %user %nice %system %iowait %steal %idle\n 3.1 0.0 2.2 61.4 0.0 33.3\n",
          "storage-slow", "61 %"),
         (TABLE + "1a | 03/04 | Power Supply #0x52 | Power Supply AC lost | Asserted\n",
-         "host-hardware-failing", "AC lost"),
+         "power-supply-failed", "AC lost"),
         (TABLE + "nvidia-imex.service: Failed with result 'exit-code'.\n", "imex-not-ready",
          "imex"),
         (TABLE + "NVRM: Xid (PCI:0000:07:00): 109, pid=1, CTX SWITCH TIMEOUT\n",

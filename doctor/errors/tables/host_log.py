@@ -6,49 +6,37 @@ The lines of the kernel and of the board's controller, mostly without the word "
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause, Wording
+from doctor.errors.cause import Cause
 
 ROWS = (
     Cause(
-        id="host-hardware-failing",
-        wordings=(
-            Wording(
-                r"\[Hardware Error\]: (?:Machine check|CPU \d|.{0,40}Uncorrected)|EDAC "
-                r".{0,40}(?:UE|CE) memory (?:read|write|scrub)",
-                "mce: [Hardware Error]: Machine check events logged",
-                "The processor reports errors of its memory, caches or buses.",
-                "Read which part it names (ras-mc-ctl --summary, rasdaemon, the BMC's log); "
-                "replace a module with uncorrected errors. Rented: return the machine.",
-                commands=("sudo ras-mc-ctl --summary", "sudo dmesg | grep -iE 'mce|edac'"),
-                more=("EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0",),
-            ),
-            Wording(
-                r"temperature above threshold, cpu clock throttled",
-                "CPU0: Core temperature above threshold, cpu clock throttled (total events = 1)",
-                "The processor is too hot and lowers its clock: loaders and launches become slow.",
-                "Check the processor's cooling and the airflow. Rented: return the machine.",
-                commands=("sensors",),
-            ),
-            Wording(
-                r"Power Supply (?!.{0,120}Deasserted).{0,80}(?:Failure detected|AC lost)|Power "
-                r"Unit (?!.{0,120}Deasserted).{0,60}Redundancy Lost",
-                "1a | 03/04/2025 | 09:12:11 | Power Supply #0x52 | Failure detected () | Asserted",
-                "A power supply of the machine failed or lost its input: the rest brakes the GPUs "
-                "(power brake) or drops one off the bus under load.",
-                "Restore the input or replace the supply, then clear the event; until then lower "
-                "the GPUs' power limit (sudo nvidia-smi -pl WATTS). Rented: return the machine.",
-                commands=(
-                    "sudo ipmitool sdr type 'Power Supply'",
-                    "sudo ipmitool sel elist | tail",
-                ),
-                more=(
-                    "1c | 03/04/2025 | 09:12:13 | Power Unit #0x01 | Redundancy Lost | Asserted",
-                ),
-            ),
+        id="cpu-too-hot",
+        messages=(r"temperature above threshold, cpu clock throttled",),
+        examples=(
+            "CPU0: Core temperature above threshold, cpu clock throttled (total events = 1)",
         ),
-        why="The machine reports a fault of its processor, memory, cooling or power.",
-        role="warning",
+        why="The processor is too hot and lowers its clock: loaders and launches become slow.",
+        fix="Check the processor's cooling and the airflow. Rented: return the machine.",
         owner=Owner.MACHINE,
+        role="warning",
+        commands=("sensors",),
+    ),
+    Cause(
+        id="host-hardware-error",
+        messages=(
+            r"\[Hardware Error\]: (?:Machine check|CPU \d|.{0,40}Uncorrected)",
+            r"EDAC .{0,40}(?:UE|CE) memory (?:read|write|scrub)",
+        ),
+        examples=(
+            "mce: [Hardware Error]: Machine check events logged",
+            "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0",
+        ),
+        why="The processor reports errors of its memory, caches or buses.",
+        fix="Read which part it names (ras-mc-ctl --summary, rasdaemon, the BMC's log); replace a "
+        "module with uncorrected errors. Rented: return the machine.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("sudo ras-mc-ctl --summary", "sudo dmesg | grep -iE 'mce|edac'"),
     ),
     Cause(
         id="file-system-failed",
@@ -67,5 +55,23 @@ ROWS = (
         "file system unmounted. Rented: return the machine.",
         owner=Owner.MACHINE,
         commands=("sudo smartctl -a /dev/nvme0", "mount | grep ' ro[,)]'"),
+    ),
+    Cause(
+        id="power-supply-failed",
+        messages=(
+            r"Power Supply (?!.{0,120}Deasserted).{0,80}(?:Failure detected|AC lost)",
+            r"Power Unit (?!.{0,120}Deasserted).{0,60}Redundancy Lost",
+        ),
+        examples=(
+            "1a | 03/04/2025 | 09:12:11 | Power Supply #0x52 | Failure detected () | Asserted",
+            "1c | 03/04/2025 | 09:12:13 | Power Unit #0x01 | Redundancy Lost | Asserted",
+        ),
+        why="A power supply of the machine failed or lost its input: the rest brakes the GPUs "
+        "(power brake) or drops one off the bus under load.",
+        fix="Restore the input or replace the supply, then clear the event; until then lower the "
+        "GPUs' power limit (sudo nvidia-smi -pl WATTS). Rented: return the machine.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("sudo ipmitool sdr type 'Power Supply'", "sudo ipmitool sel elist | tail"),
     ),
 )

@@ -6,20 +6,11 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
-        id="values-not-defined",
-        errors=(
-            "RuntimeError",
-            "_LinAlgError",
-        ),
+        id="not-probabilities",
+        errors=("RuntimeError",),
+        messages=(r"all elements of input should be between 0 and 1",),
+        examples=("RuntimeError: all elements of input should be between 0 and 1",),
         wordings=(
-            Wording(
-                r"all elements of input should be between 0 and 1",
-                "RuntimeError: all elements of input should be between 0 and 1",
-                "binary_cross_entropy takes probabilities, and got raw outputs, values outside [0, "
-                "1] or NaN.",
-                "Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) on the raw outputs: "
-                "binary_cross_entropy needs inputs and targets between 0 and 1, and no NaN.",
-            ),
             Wording(
                 r"are unsafe to autocast",
                 "RuntimeError: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss "
@@ -28,63 +19,11 @@ ROWS = (
                 "Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) and omit the sigmoid: "
                 "binary_cross_entropy is not allowed under autocast.",
             ),
-            Wording(
-                r"non-empty list of Tensors|non-empty TensorList|with no elements|input\.numel\(\) "
-                r"== 0",
-                "RuntimeError: torch.cat(): expected a non-empty list of Tensors",
-                "torch.stack, torch.cat or a reduction got nothing: an empty list, or a tensor "
-                "without elements.",
-                "Check what it gets: it is empty, as after a loop or a filter that took nothing, "
-                "or a mask that is False throughout.",
-                more=(
-                    "RuntimeError: stack expects a non-empty TensorList",
-                    "IndexError: argmax(): Expected reduction dim 0 to have non-zero size for a "
-                    "tensor with no elements",
-                    "RuntimeError: min(): Expected reduction dim to be specified for input.numel() "
-                    "== 0. Specify the reduction dim with the 'dim' argument.",
-                ),
-            ),
-            Wording(
-                r"(?:max|min)\(\) (?:iterable )?arg(?:ument)? is (?:an empty sequence|empty)|"
-                r"reduction operation \S{1,40} which has no identity",
-                "ValueError: max() arg is an empty sequence",
-                "A list that should hold something is empty: no files, no samples after "
-                "filtering, no trainable parameters, nothing that was logged.",
-                "Look in the frame above at what is listed. In an optimizer or in DeepSpeed: no "
-                "parameter has requires_grad, all are frozen. In the data: the path or the "
-                "filter leaves no sample; print its length.",
-            ),
-            Wording(
-                r"not positive-definite|matrix is singular|is zero, the inversion|ill-conditioned",
-                "torch._C._LinAlgError: linalg.inv: The diagonal element 3 is zero, the inversion "
-                "could not be completed because the input matrix is singular.",
-                "A matrix is singular or has an eigenvalue of 0 or less, so it has no such "
-                "factorization.",
-                "Add a small multiple of the identity before this operation, x + 1e-4 * "
-                "torch.eye(n), and compute it in fp32 or fp64. In GPTQ raise damp_percent, and "
-                "take more or other calibration data.",
-                more=(
-                    "torch._C._LinAlgError: linalg.svd: (Batch element 0): The algorithm failed to "
-                    "converge because the input matrix is ill-conditioned or has too many repeated "
-                    "singular values",
-                    "RuntimeError: linalg.solve: The solver failed because the input matrix is "
-                    "singular.",
-                    "_LinAlgError: linalg.cholesky: The factorization could not be completed "
-                    "because the input is not positive-definite (the leading minor of order 5 is "
-                    "not",
-                ),
-            ),
-            Wording(
-                r"input matrix contained non-finite values",
-                "_LinAlgError: linalg.svd: The algorithm failed to converge because the input "
-                "matrix contained non-finite values.",
-                "A factorization got NaN or inf.",
-                "Look for the first value that is not finite before this line "
-                "(torch.isfinite(x).all()), and compute in fp32: an overflow of fp16 or a "
-                "division by zero comes first.",
-            ),
         ),
-        why="A function of torch got values that it is not defined for.",
+        why="binary_cross_entropy takes probabilities, and got raw outputs, values outside [0, 1] "
+        "or NaN.",
+        fix="Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) on the raw outputs: "
+        "binary_cross_entropy needs inputs and targets between 0 and 1, and no NaN.",
         sources=("torch-losses",),
     ),
     Cause(
@@ -132,5 +71,74 @@ ROWS = (
         "a lower triangle whose diagonal went through softplus. If the message shows nan, look "
         "for its first place: an input, a weight or a division before this line.",
         sources=("torch-distribution",),
+    ),
+    Cause(
+        id="empty-tensors",
+        messages=(
+            r"non-empty list of Tensors",
+            r"non-empty TensorList",
+            r"with no elements",
+            r"input\.numel\(\) == 0",
+        ),
+        examples=(
+            "RuntimeError: torch.cat(): expected a non-empty list of Tensors",
+            "RuntimeError: stack expects a non-empty TensorList",
+            "IndexError: argmax(): Expected reduction dim 0 to have non-zero size for a tensor "
+            "with no elements",
+            "RuntimeError: min(): Expected reduction dim to be specified for input.numel() == 0. "
+            "Specify the reduction dim with the 'dim' argument.",
+        ),
+        wordings=(
+            Wording(
+                r"(?:max|min)\(\) (?:iterable )?arg(?:ument)? is (?:an empty sequence|empty)|"
+                r"reduction operation \S{1,40} which has no identity",
+                "ValueError: max() arg is an empty sequence",
+                "A list that should hold something is empty: no files, no samples after "
+                "filtering, no trainable parameters, nothing that was logged.",
+                "Look in the frame above at what is listed. In an optimizer or in DeepSpeed: no "
+                "parameter has requires_grad, all are frozen. In the data: the path or the "
+                "filter leaves no sample; print its length.",
+            ),
+        ),
+        why="torch.stack, torch.cat or a reduction got nothing: an empty list, or a tensor "
+        "without elements.",
+        fix="Check what it gets: it is empty, as after a loop or a filter that took nothing, or a "
+        "mask that is False throughout.",
+    ),
+    Cause(
+        id="matrix-not-positive",
+        errors=("_LinAlgError", "RuntimeError"),
+        messages=(
+            r"not positive-definite",
+            r"matrix is singular",
+            r"is zero, the inversion",
+            r"ill-conditioned",
+        ),
+        examples=(
+            "torch._C._LinAlgError: linalg.inv: The diagonal element 3 is zero, the inversion "
+            "could not be completed because the input matrix is singular.",
+            "torch._C._LinAlgError: linalg.svd: (Batch element 0): The algorithm failed to "
+            "converge because the input matrix is ill-conditioned or has too many repeated "
+            "singular values",
+            "RuntimeError: linalg.solve: The solver failed because the input matrix is singular.",
+            "_LinAlgError: linalg.cholesky: The factorization could not be completed because the "
+            "input is not positive-definite (the leading minor of order 5 is not",
+        ),
+        wordings=(
+            Wording(
+                r"input matrix contained non-finite values",
+                "_LinAlgError: linalg.svd: The algorithm failed to converge because the input "
+                "matrix contained non-finite values.",
+                "A factorization got NaN or inf.",
+                "Look for the first value that is not finite before this line "
+                "(torch.isfinite(x).all()), and compute in fp32: an overflow of fp16 or a "
+                "division by zero comes first.",
+            ),
+        ),
+        why="A matrix is singular or has an eigenvalue of 0 or less, so it has no such "
+        "factorization.",
+        fix="Add a small multiple of the identity before this operation, x + 1e-4 * torch.eye(n), "
+        "and compute it in fp32 or fp64. In GPTQ raise damp_percent, and take more or other "
+        "calibration data.",
     ),
 )

@@ -6,17 +6,13 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
-        id="pictures-refused",
-        errors=(
-            "TypeError",
-            "RuntimeError",
-            "ValueError",
-            "AssertionError",
-        ),
+        id="transform-of-pictures",
+        errors=("TypeError", "RuntimeError", "ValueError"),
         wordings=(
             Wording(
-                r"(?:img|pic|image) should be (?:a )?(?:PIL Image|Tensor Image|ndarray).{0,40}Got|"
-                r"Input (?:tensor should be a float|image tensor permitted channel)",
+                r"(?:img|pic|image) should be (?:a )?(?:PIL Image|Tensor Image|"
+                r"ndarray).{0,40}Got|Input (?:tensor should be a float|image tensor permitted "
+                r"channel)",
                 "TypeError: img should be PIL Image. Got <class 'torch.Tensor'>",
                 "A transform got a picture of another type: PIL pictures, arrays and tensors do "
                 "not fit everywhere, and the order of the transforms decides.",
@@ -42,50 +38,29 @@ ROWS = (
                 "A flipped array ([::-1], np.flip) is a view in reverse order.",
                 "Copy it first: torch.from_numpy(array.copy()), or np.ascontiguousarray(array).",
             ),
-            Wording(
-                r"bounding boxes should have positive height and width|[xy]_max is less than or "
-                r"equal to [xy]_min for bbox",
-                "AssertionError: All bounding boxes should have positive height and width. Found "
-                "invalid box [433.2, 516.2, 433.2, 522.4] for target at index 1.",
-                "A box has no width or height: in the annotation file, after a crop or a resize "
-                "cut it to a line, or because it is read in another form ([x, y, width, height] "
-                "for [x_min, y_min, x_max, y_max]).",
-                "Search all annotations before the training, and drop or repair boxes with x_max "
-                "<= x_min or y_max <= y_min. Filter again after cropping and resizing (min_area "
-                "and min_visibility of albumentations' BboxParams, SanitizeBoundingBoxes of "
-                "torchvision.transforms.v2). If most boxes are such, convert the form.",
-                more=(
-                    "ValueError: x_max is less than or equal to x_min for bbox (0.5, 0.2, 0.5, "
-                    "0.4, 1).",
-                ),
-            ),
-            Wording(
-                r"(?:features|embeddings) and (?:image|video|audio) tokens do not match|multimodal "
-                r"tokens to \d{1,9} placeholders|Mismatch in `?(?:image|video|audio)`? token count|"
-                r"(?:image|video)_grid_thw\[[^\n]{0,80}\n[^\n]{0,30}IndexError: |number of "
-                r"(?:image|video|audio) (?:tokens|features) .{0,80}(?:match|differ)",
-                "ValueError: Image features and image tokens do not match: tokens: 300, features "
-                "298",
-                "The text has another number of placeholders than the pictures have features: it "
-                "was cut off in the middle of them, or text and pictures were processed apart.",
-                "Do not truncate inside of a picture: raise max_length (max_seq_length, "
-                "cutoff_len, max_prompt_length) or set it to None, or lower the picture's size "
-                "(max_pixels). One <image> in the text for each picture; one processor of the "
-                "model's own release makes text and pixels together.",
-                more=(
-                    "ValueError: Attempted to assign 338 + 320 = 658 multimodal tokens to 640 "
-                    "placeholders",
-                    "    n = image_grid_thw[index].prod()\n"
-                    "IndexError: index 0 is out of bounds for dimension 0 with size 0",
-                    "Mismatch in `image` token count between text and `input_ids`.",
-                    "The number of image tokens does not match the number of images",
-                ),
-            ),
         ),
-        why="Pictures, their boxes or their tokens have another form than the transform or the "
-        "model takes.",
-        refines=("index-out-of-range",),
-        sources=("transformers-gemma3",),
+        why="A transform gets a picture in another form than it takes: PIL, array or tensor, "
+        "one channel or three.",
+    ),
+    Cause(
+        id="box-without-area",
+        errors=("AssertionError", "ValueError"),
+        messages=(
+            r"bounding boxes should have positive height and width",
+            r"[xy]_max is less than or equal to [xy]_min for bbox",
+        ),
+        examples=(
+            "AssertionError: All bounding boxes should have positive height and width. Found "
+            "invalid box [433.2, 516.2, 433.2, 522.4] for target at index 1.",
+            "ValueError: x_max is less than or equal to x_min for bbox (0.5, 0.2, 0.5, 0.4, 1).",
+        ),
+        why="A box has no width or height: in the annotation file, after a crop or a resize cut it "
+        "to a line, or because it is read in another form ([x, y, width, height] for [x_min, "
+        "y_min, x_max, y_max]).",
+        fix="Search all annotations before the training, and drop or repair boxes with x_max <= "
+        "x_min or y_max <= y_min. Filter again after cropping and resizing (min_area and "
+        "min_visibility of albumentations' BboxParams, SanitizeBoundingBoxes of "
+        "torchvision.transforms.v2). If most boxes are such, convert the form.",
     ),
     Cause(
         id="labels-exceed-classes",
@@ -108,8 +83,9 @@ ROWS = (
                 "RuntimeError: numel: integer multiplication overflow",
                 "A tensor is asked for with a size that is negative or beyond 64 bits: a size "
                 "computed from a label, an index or an uninitialized number outside its range.",
-                "Print the sizes in the frame above. Check that labels are whole numbers from 0 to "
-                "the number of classes - 1 (also in the annotation files), and lengths positive.",
+                "Print the sizes in the frame above. Check that labels are whole numbers from 0 "
+                "to the number of classes - 1 (also in the annotation files), and lengths "
+                "positive.",
             ),
         ),
         why="A label is as large as the number of classes or larger: classes are counted from 0, "
@@ -189,5 +165,30 @@ ROWS = (
         why="The file holds something else than the code takes from it: a whole model, a state "
         "dict, or weights without the state of a training.",
         sources=("torch-load-module",),
+    ),
+    Cause(
+        id="image-tokens-differ",
+        refines=("index-out-of-range",),
+        messages=(
+            r"(?:features|embeddings) and (?:image|video|audio) tokens do not match|multimodal "
+            r"tokens to \d{1,9} placeholders|Mismatch in `?(?:image|video|audio)`? token count|"
+            r"(?:image|video)_grid_thw\[[^\n]{0,80}\n[^\n]{0,30}IndexError: |number of (?:image|"
+            r"video|audio) (?:tokens|features) .{0,80}(?:match|differ)",
+        ),
+        examples=(
+            "ValueError: Image features and image tokens do not match: tokens: 300, features 298",
+            "ValueError: Attempted to assign 338 + 320 = 658 multimodal tokens to 640 placeholders",
+            "    n = image_grid_thw[index].prod()\n"
+            "IndexError: index 0 is out of bounds for dimension 0 with size 0",
+            "Mismatch in `image` token count between text and `input_ids`.",
+            "The number of image tokens does not match the number of images",
+        ),
+        why="The text has another number of placeholders than the pictures have features: it was "
+        "cut off in the middle of them, or text and pictures were processed apart.",
+        fix="Do not truncate inside of a picture: raise max_length (max_seq_length, cutoff_len, "
+        "max_prompt_length) or set it to None, or lower the picture's size (max_pixels). One "
+        "<image> in the text for each picture; one processor of the model's own release makes "
+        "text and pixels together.",
+        sources=("transformers-gemma3",),
     ),
 )

@@ -3,9 +3,43 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause, Wording
+from doctor.errors.cause import Cause
 
 ROWS = (
+    Cause(
+        id="shards-of-several-dtypes",
+        errors=("ValueError",),
+        messages=(
+            r"(?:Must flatten tensors with|requires) uniform dtype",
+            r"len\(set\(t\.dtype for t in tensors\)\) == 1",
+        ),
+        examples=(
+            "assert len(set(t.dtype for t in tensors)) == 1",
+            "ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and "
+            "torch.float32",
+        ),
+        why="FSDP and ZeRO-3 join the parameters of a block into one tensor, and they have two "
+        "dtypes: adapters, norms or quantized weights beside the others.",
+        fix="Load and create all parameters in one dtype (dtype= of from_pretrained, "
+        "model.to(torch.bfloat16)); for QLoRA set bnb_4bit_quant_storage to the compute dtype; or "
+        "use FSDP2 (fully_shard), which keeps each parameter apart.",
+        sources=("torch-flat-param",),
+    ),
+    Cause(
+        id="tensor-and-dtensor",
+        errors=("RuntimeError",),
+        messages=(r"got mixed torch\.Tensor and DTensor|Sharding propagation failed for",),
+        examples=(
+            "RuntimeError: aten.mm.default: got mixed torch.Tensor and DTensor, need to convert "
+            "all torch.Tensor to DTensor before calling distributed operators!",
+        ),
+        why="A plain tensor meets a parameter that FSDP2 or tensor parallelism has sharded: a "
+        "call around the wrapped forward, a weight that is used outside its module, a buffer.",
+        fix="Call the wrapped module, not a method or a weight of it, so that its hooks gather "
+        "the parameters; fully_shard each module that is called on its own; outside use "
+        "param.full_tensor().",
+        sources=("torch-dtensor",),
+    ),
     Cause(
         id="parameters-are-partitioned",
         errors=("RuntimeError", "AssertionError"),
@@ -27,63 +61,58 @@ ROWS = (
         why="Under ZeRO-3 a parameter is empty outside the forward pass of its module; code that "
         "reads it, loads it or runs other modules on other ranks finds nothing.",
         fix="Read and load weights within deepspeed.zero.GatheredParameters, load checkpoints "
-        "through the trainer or from_pretrained under its configuration, and run the same "
-        "modules on all ranks; or use ZeRO-2.",
+        "through the trainer or from_pretrained under its configuration, and run the same modules "
+        "on all ranks; or use ZeRO-2.",
     ),
     Cause(
-        id="sharded-checkpoint-differs",
-        errors=(
-            "CheckpointingException",
-            "KeyError",
-            "ValueError",
-            "RuntimeError",
-            "CheckpointException",
+        id="sharded-checkpoint-of-other-sizes",
+        errors=("CheckpointingException", "KeyError", "ValueError"),
+        messages=(
+            r"Global shape mismatch for loaded",
+            r"Size mismatch between saved torch\.Size\(\[[\d, ]{0,60}\]\) and current",
         ),
-        wordings=(
-            Wording(
-                r"Global shape mismatch for loaded|Size mismatch between saved "
-                r"torch\.Size\(\[[\d, ]{0,60}\]\) and current",
-                "megatron.core.dist_checkpointing.core.CheckpointingException: Global shape "
-                "mismatch for loaded ((1024, 768)) and expected ((512, 768)) tensor for key "
-                "model.embedding.position_embeddings.weight",
-                "The distributed checkpoint was saved by a model of other sizes: the first shape "
-                "is the one that is stored, the second the one of this configuration. Often it is "
-                "the checkpoint of an earlier run in the same directory, from which the trainer "
-                "resumes by itself (resume_if_exists, auto_resume, "
-                "latest_checkpointed_iteration.txt).",
-                "For a new run name a new directory of logs and checkpoints (explicit_log_dir, "
-                "--save and --load), or move the old checkpoints away. To continue the old one, "
-                "set the value that the tensor's name shows back to the first shape: position "
-                "embeddings max_position_embeddings, word embeddings the padded vocabulary "
-                "(make_vocab_size_divisible_by, which follows the tensor parallel size), others "
-                "hidden_size or the layers.",
-                commands=("doctor scan CHECKPOINT",),
-                more=(
-                    "ValueError: Size mismatch between saved torch.Size([32000, 512]) and current: "
-                    "torch.Size([32064, 512]) for embed.weight",
-                ),
-            ),
-            Wording(
-                r"Missing key in checkpoint state_dict|Invalid access pattern|Sharded(?:Object|"
-                r"Tensor)s? (?:are|is) missing|\w{0,20}CheckpointException ranks|Unexpected keys? "
-                r"\(not found in checkpoint|not found in the checkpoint",
-                "CheckpointingException: Invalid access pattern: 36 ShardedObject are missing",
-                "The distributed checkpoint has no tensor of that name, or its shards do not cover "
-                "it: it was saved with torch.compile (_orig_mod), a wrapper, another optimizer, "
-                "another parallel layout or another version of the model or of Megatron.",
-                "Print the keys with torch.distributed.checkpoint.FileSystemReader(PATH).read_"
-                "metadata().state_dict_metadata, and rename or leave out what differs; "
-                "DefaultLoadPlanner(allow_partial_load=True) accepts tensors that are new. "
-                "Megatron: convert with the parallel sizes and the release that saved it, or "
-                "--dist-ckpt-strictness log_all where only extra states are missing.",
-                commands=("doctor scan CHECKPOINT",),
-                more=(
-                    "RuntimeError: Missing key in checkpoint state_dict: "
-                    "model.layers.0.attention.wq.weight",
-                ),
-            ),
+        examples=(
+            "megatron.core.dist_checkpointing.core.CheckpointingException: Global shape mismatch "
+            "for loaded ((1024, 768)) and expected ((512, 768)) tensor for key "
+            "model.embedding.position_embeddings.weight",
+            "ValueError: Size mismatch between saved torch.Size([32000, 512]) and current: "
+            "torch.Size([32064, 512]) for embed.weight",
         ),
-        why="The distributed checkpoint has other sizes or names than the model.",
+        why="The distributed checkpoint was saved by a model of other sizes: the first shape is "
+        "the one that is stored, the second the one of this configuration. Often it is the "
+        "checkpoint of an earlier run in the same directory, from which the trainer resumes by "
+        "itself (resume_if_exists, auto_resume, latest_checkpointed_iteration.txt).",
+        fix="For a new run name a new directory of logs and checkpoints (explicit_log_dir, --save "
+        "and --load), or move the old checkpoints away. To continue the old one, set the value "
+        "that the tensor's name shows back to the first shape: position embeddings "
+        "max_position_embeddings, word embeddings the padded vocabulary "
+        "(make_vocab_size_divisible_by, which follows the tensor parallel size), others "
+        "hidden_size or the layers.",
+        commands=("doctor scan CHECKPOINT",),
+    ),
+    Cause(
+        id="checkpoint-of-other-keys",
+        errors=("RuntimeError", "CheckpointException"),
+        messages=(
+            r"Missing key in checkpoint state_dict",
+            r"Invalid access pattern|Sharded(?:Object|Tensor)s? (?:are|is) missing|"
+            r"\w{0,20}CheckpointException ranks|Unexpected keys? \(not found in checkpoint|not "
+            r"found in the checkpoint",
+        ),
+        examples=(
+            "CheckpointingException: Invalid access pattern: 36 ShardedObject are missing",
+            "RuntimeError: Missing key in checkpoint state_dict: "
+            "model.layers.0.attention.wq.weight",
+        ),
+        why="The distributed checkpoint has no tensor of that name, or its shards do not cover "
+        "it: it was saved with torch.compile (_orig_mod), a wrapper, another optimizer, another "
+        "parallel layout or another version of the model or of Megatron.",
+        fix="Print the keys with "
+        "torch.distributed.checkpoint.FileSystemReader(PATH).read_metadata().state_dict_metadata, "
+        "and rename or leave out what differs; DefaultLoadPlanner(allow_partial_load=True) "
+        "accepts tensors that are new. Megatron: convert with the parallel sizes and the release "
+        "that saved it, or --dist-ckpt-strictness log_all where only extra states are missing.",
+        commands=("doctor scan CHECKPOINT",),
         sources=("torch-dcp-planner",),
     ),
     Cause(
@@ -132,8 +161,8 @@ ROWS = (
         why="safetensors stores no aliases, and two names of the state have one tensor: tied "
         "embeddings, or a module that is registered twice.",
         fix="Save with model.save_pretrained or safetensors.torch.save_model, which store a tied "
-        "tensor once, and declare the tie (_tied_weights_keys); save_safetensors=False as a "
-        "last resort.",
+        "tensor once, and declare the tie (_tied_weights_keys); save_safetensors=False as a last "
+        "resort.",
         sources=("safetensors-torch",),
     ),
 )

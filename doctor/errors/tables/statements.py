@@ -172,23 +172,27 @@ ROWS = (
         wordings=(
             Wording(
                 r"unrecognized arguments:|remaining_argv|[Nn]o such option|[Uu]nknown (?:option|"
-                r"argument|flag|parameter|keyword|key)s?\b|are not used by the HfArgumentParser|"
-                r"Extra inputs are not permitted|extra fields not permitted|ConfigKeyError|"
-                r"ConfigAttributeError|ConfigCompositionException|Key '.{1,80}' (?:is not in "
-                r"struct|not in ')",
+                r"argument|flag|parameter|keyword|key)s?\b|"
+                r"are not used by the HfArgumentParser|"
+                r"Extra inputs are not permitted|extra fields not permitted|"
+                r"ConfigKeyError|ConfigAttributeError|ConfigCompositionException|Key '.{1,80}' "
+                r"(?:is "
+                r"not in struct|not in ')",
                 "omegaconf.errors.ConfigKeyError: Key 'use_tarred_dataset' not in 'MTEncDecConfig'",
-                "An argument or a key of the configuration is unknown to the installed version: it "
-                "is misspelled, stands on the wrong level, or belongs to a newer or older release.",
+                "An argument or a key of the configuration is unknown to the installed version: "
+                "it is misspelled, stands on the wrong level, or belongs to a newer or older "
+                "release.",
                 "Compare its spelling and its level with --help or the schema of the installed "
                 "version; hydra adds new keys with +key=value. If the documentation has it, "
                 "upgrade the program: it describes another release than the installed one.",
             ),
             Wording(
                 r"is not a valid \w|is not (?:a )?(?:recogni[sz]ed|supported|allowed|known) "
-                r"(?:value|option|choice|type|name|backend|optimizer|scheduler|model|dtype|format|"
-                r"strategy)|(?:select|choose|pick|expected|be|is|are) (?:either )?one of:? "
-                r"?[\[({'`\"]|invalid choice:|(?:[Aa]vailable|[Ss]upported|[Vv]alid|[Aa]llowed|"
-                r"[Pp]ossible) (?:option|choice|value|type|name|key|backend)s? (?:are|is|:)|"
+                r"(?:value|"
+                r"option|choice|type|name|backend|optimizer|scheduler|model|dtype|format|strategy)|"
+                r"(?:select|choose|pick|expected|be|is|are) (?:either )?one of:? ?[\[({'`\"]|"
+                r"invalid choice:|(?:[Aa]vailable|[Ss]upported|[Vv]alid|[Aa]llowed|[Pp]ossible) "
+                r"(?:option|choice|value|type|name|key|backend)s? (?:are|is|:)|"
                 r"(?:[Uu]nknown|[Ii]nvalid|[Uu]nsupported) (?:optimizer|scheduler|lr_scheduler|"
                 r"strategy|backend|model type|loss|dtype|precision|value|template|method|format)\b",
                 "ValueError: fsdp2 is not a valid FSDPOption, please select one of ['full_shard']",
@@ -216,12 +220,15 @@ ROWS = (
             ),
             Wording(
                 r"[Pp]lease specify\b|[Pp]lease provide\b|[Pp]lease define\b|[Pp]lease pass |"
-                r"[Pp]lease set |the following arguments are required|(?:must|need to|needs to|has "
-                r"to|have to|should) (?:be )?(?:specif|provid|defined|set|passed|given|supply)|"
+                r"[Pp]lease set |the following arguments are required|"
+                r"(?:must|need to|needs to|has to|have to|should) (?:be )?(?:specif|provid|defined|"
+                r"set|passed|given|supply)|"
                 r"[Mm]issing (?:mandatory|required) (?:value|key|option|field|argument|parameter|"
-                r"config)|(?:is|are) (?:required|not set|not specified|not provided|not configured|"
-                r"null)\b|No '?\w{1,60}(?:\(\))?'? (?:method )?(?:was )?(?:defined|provided|"
-                r"configured|specified)",
+                r"config)|"
+                r"(?:is|are) (?:required|not set|not specified|not provided|not configured|"
+                r"null)\b|No "
+                r"'?\w{1,60}(?:\(\))?'? (?:method )?(?:was )?(?:defined|provided|configured|"
+                r"specified)",
                 "ValueError: Please specify the ZeRO optimization config in the DeepSpeed config.",
                 "A setting, a file or a method that this step needs was not given.",
                 "Give what the message names, where it names it: the call, the command line, a "

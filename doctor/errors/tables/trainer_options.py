@@ -7,10 +7,7 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(
         id="trainer-settings",
-        errors=(
-            "ValueError",
-            "Exception",
-        ),
+        errors=("ValueError",),
         wordings=(
             Wording(
                 r"load_best_model_at_end`? requires the sav(?:e|ing) (?:and eval|steps to be)",
@@ -42,52 +39,9 @@ ROWS = (
                 "The Trainer got no train_dataset.",
                 "Pass the data to the Trainer: Trainer(train_dataset=...).",
             ),
-            Wording(
-                r"evenly divisible by the number of generations per prompt|generation_batch_size "
-                r".{0,80}divisible by num_generations|batch.{0,80}divisible by `?num_generations",
-                "ValueError: The global train batch size (8 x 1) must be evenly divisible by the "
-                "number of generations per prompt (3). Given the current train batch size, the "
-                "valid values for the number of generations are: [2, 4, 8].",
-                "GRPO spreads the answers to one prompt over the batch of all ranks.",
-                "Choose num_generations as a divisor of per_device_train_batch_size x number of "
-                "ranks x gradient_accumulation_steps; the message lists the valid values. "
-                "num_generations is at least 2.",
-            ),
-            Wording(
-                r"Could not find the transformer layer class",
-                "ValueError: Could not find the transformer layer class to wrap in the model.",
-                "FSDP was told to wrap a class that the model has not: another model's name in the "
-                "configuration, or one inside of an adapter or a vision tower.",
-                "Write the class of the repeated block of this model, as print(model) shows it, "
-                "into fsdp_transformer_layer_cls_to_wrap (LlamaDecoderLayer, Qwen2DecoderLayer "
-                "...), or leave it out: the model's _no_split_modules are taken.",
-                commands=("accelerate env",),
-            ),
-            Wording(
-                r"monitor['\"]?[=:] ?['\"]?[\w/-]{0,40}(?:loss|perplexity|ppl|wer|cer|mae|mse|"
-                r"error)\b[^\n]{0,160}mode['\"]?[=:] ?['\"]?max\b|monitor['\"]?[=:] "
-                r"?['\"]?[\w/-]{0,40}(?:acc|accuracy|f1|auc|auroc|bleu|rouge\w?|map|dice|iou|miou|"
-                r"psnr|ssim|recall|precision)\b[^\n]{0,160}mode['\"]?[=:] ?['\"]?min\b|"
-                r"metric_for_best_model['\"]?[=:] "
-                r"?['\"]?[\w/-]{0,40}loss\b[^\n]{0,400}greater_is_better['\"]?[=:] ?True",
-                "ModelCheckpoint(monitor='val_loss', mode='max', save_top_k=1)",
-                "The best checkpoint is chosen, or the training stopped, in the wrong direction: "
-                "the first and worst epoch counts as the best, and later ones are not kept.",
-                "mode='min' for a loss or an error rate (greater_is_better=False), 'max' for an "
-                "accuracy or a score; and save_last=True. Checkpoints that were not kept are lost: "
-                "train again.",
-                more=(
-                    'EarlyStopping: monitor="val/acc", patience=3, mode="min"',
-                    "metric_for_best_model='eval_loss', greater_is_better=True",
-                ),
-            ),
         ),
         why="Settings of the Trainer contradict each other, or need data that it was not given.",
-        sources=(
-            "transformers-training-args",
-            "trl-grpo-config",
-            "accelerate-plugins",
-        ),
+        sources=("transformers-training-args",),
     ),
     Cause(
         id="columns-dropped",
@@ -138,6 +92,45 @@ ROWS = (
         sources=("transformers-tokenization",),
     ),
     Cause(
+        id="generations-do-not-divide-batch",
+        errors=("ValueError",),
+        messages=(
+            r"evenly divisible by the number of generations per prompt|generation_batch_size "
+            r".{0,80}divisible by num_generations|batch.{0,80}divisible by `?num_generations",
+        ),
+        examples=(
+            "ValueError: The global train batch size (8 x 1) must be evenly divisible by the "
+            "number of generations per prompt (3). Given the current train batch size, the valid "
+            "values for the number of generations are: [2, 4, 8].",
+        ),
+        why="GRPO spreads the answers to one prompt over the batch of all ranks.",
+        fix="Choose num_generations as a divisor of per_device_train_batch_size x number of ranks "
+        "x gradient_accumulation_steps; the message lists the valid values. num_generations is at "
+        "least 2.",
+        sources=("trl-grpo-config",),
+    ),
+    Cause(
+        id="monitored-in-the-wrong-direction",
+        messages=(
+            r"monitor['\"]?[=:] ?['\"]?[\w/-]{0,40}(?:loss|perplexity|ppl|wer|cer|mae|mse|error)\b"
+            r"[^\n]{0,160}mode['\"]?[=:] ?['\"]?max\b",
+            r"monitor['\"]?[=:] ?['\"]?[\w/-]{0,40}(?:acc|accuracy|f1|auc|auroc|bleu|rouge\w?|map|"
+            r"dice|iou|miou|psnr|ssim|recall|precision)\b[^\n]{0,160}mode['\"]?[=:] ?['\"]?min\b",
+            r"metric_for_best_model['\"]?[=:] ?['\"]?[\w/-]{0,40}loss\b[^\n]{0,400}"
+            r"greater_is_better['\"]?[=:] ?True",
+        ),
+        examples=(
+            "ModelCheckpoint(monitor='val_loss', mode='max', save_top_k=1)",
+            'EarlyStopping: monitor="val/acc", patience=3, mode="min"',
+            "metric_for_best_model='eval_loss', greater_is_better=True",
+        ),
+        why="The best checkpoint is chosen, or the training stopped, in the wrong direction: the "
+        "first and worst epoch counts as the best, and later ones are not kept.",
+        fix="mode='min' for a loss or an error rate (greater_is_better=False), 'max' for an "
+        "accuracy or a score; and save_last=True. Checkpoints that were not kept are lost: train "
+        "again.",
+    ),
+    Cause(
         id="monitored-metric-missing",
         errors=("MisconfigurationException", "RuntimeError", "KeyError"),
         messages=(
@@ -163,5 +156,18 @@ ROWS = (
         "returns (eval_loss needs labels: label_names for PEFT models), with eval_dataset and "
         "eval_strategy set.",
         sources=("transformers-trainer",),
+    ),
+    Cause(
+        id="layer-class-to-wrap-unknown",
+        errors=("ValueError", "Exception"),
+        messages=(r"Could not find the transformer layer class",),
+        examples=("ValueError: Could not find the transformer layer class to wrap in the model.",),
+        why="FSDP was told to wrap a class that the model has not: another model's name in the "
+        "configuration, or one inside of an adapter or a vision tower.",
+        fix="Write the class of the repeated block of this model, as print(model) shows it, into "
+        "fsdp_transformer_layer_cls_to_wrap (LlamaDecoderLayer, Qwen2DecoderLayer ...), or leave "
+        "it out: the model's _no_split_modules are taken.",
+        commands=("accelerate env",),
+        sources=("accelerate-plugins",),
     ),
 )
