@@ -30,7 +30,7 @@ TOWERS = {
     "vision_config": ("pixel_values", "pixel_values_images"),
     "audio_config": ("input_features", "input_values"),
     "speech_config": ("input_features", "input_values"),
-}
+}  # fmt: skip
 """A part of the configuration -> the inputs of that part of the model."""
 
 
@@ -161,11 +161,9 @@ def _waveform(model: Foreign, spec: Dict[str, Any], names: List[str], seed: int)
 
 
 MAKERS: Dict[str, Callable[..., Batch]] = {
-    "input_ids": _text,
-    "pixel_values": _image,
-    "input_features": _features,
+    "input_ids": _text, "pixel_values": _image, "input_features": _features,
     "input_values": _waveform,
-}
+}  # fmt: skip
 """transformers' main_input_name -> its maker."""
 
 
@@ -251,11 +249,9 @@ def _targets(
 
 
 CLASSIFIES_SAMPLES = (
-    "ForSequenceClassification",
-    "ForImageClassification",
-    "ForAudioClassification",
+    "ForSequenceClassification", "ForImageClassification", "ForAudioClassification",
     "ForVideoClassification",
-)
+)  # fmt: skip
 
 
 def _classes(config: Foreign) -> int:
