@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Unpack
 
 from doctor.facts.data import Data, Split
 from doctor.judge.check import Remedy, Verdict, note, ok, skip, unknown, warn
@@ -39,11 +38,12 @@ def share(part: int, whole: int, of: str) -> str:
         f"{part:,} of {whole:,} {of} ({percent:.1g} %)")  # fmt: skip
 
 
-def observed(summary: str, seen: int, **remedy: Unpack[Remedy]) -> Verdict:
+def observed(summary: str, seen: int, **remedy: object) -> Verdict:
     """A warning about a share; a note where few samples were seen."""
+    typed: Remedy = remedy  # type: ignore[assignment]
     if seen < FEW:
-        return note(f"{summary}; only {seen} were read, {FEW} are needed", fix=remedy.get("fix"))
-    return warn(summary, **remedy)
+        return note(f"{summary}; only {seen} were read, {FEW} are needed", fix=typed.get("fix"))
+    return warn(summary, **typed)
 
 
 def rows(numbers: Iterable[int]) -> str:

@@ -215,13 +215,9 @@ def first_of(batch: Foreign) -> Foreign:
         except Exception as error:
             if "in DataLoader worker" in str(error):
                 repeat_here(batch, error)
-            _mark(error)
+            error.doctor_place = " (in the first batch of the loader)"  # type: ignore[attr-defined]
             raise
     raise NotAFactory("the factory's %s has no batch%s" % (type(batch).__name__, _size(batch)))
-
-
-def _mark(error: Foreign) -> None:
-    error.doctor_place = " (in the first batch of the loader)"
 
 
 def repeat_here(loader: Foreign, error: Exception) -> None:
@@ -231,7 +227,7 @@ def repeat_here(loader: Foreign, error: Exception) -> None:
         loader.collate_fn([loader.dataset[number] for number in numbers])
     except Exception as again:
         if type(again) is type(error):
-            _mark(again)
+            again.doctor_place = " (in the first batch of the loader)"  # type: ignore[attr-defined]
             raise again from None
 
 
