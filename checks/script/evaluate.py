@@ -231,8 +231,7 @@ def argument_of(reading: Reading, call: Call, function: int, name: str) -> Value
 def default(reading: Reading, function: int, name: str) -> Value | None:
     """A parameter's default."""
     return next(
-        (each.default for each in reading.function(function).parameters if each.name == name),
-        None,
+        (each.default for each in reading.function(function).parameters if each.name == name), None
     )
 
 

@@ -8,14 +8,7 @@ from collections.abc import Callable, Iterable
 
 from doctor._util.units import shown
 from doctor.checks.training.place import fix_by_location, location
-from doctor.checks.training.remedies import (
-    BELOW_0,
-    BELOW_0_FIX,
-    INVALID,
-    OWN,
-    SMALL,
-    Remedy,
-)
+from doctor.checks.training.remedies import BELOW_0, BELOW_0_FIX, INVALID, OWN, SMALL, Remedy
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
 from doctor.facts.error_texts import is_final
 from doctor.facts.training import Smoke

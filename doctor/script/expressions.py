@@ -13,14 +13,7 @@ from doctor.script.conditions import implied
 from doctor.script.values import OTHER, gather, names_of
 from doctor.script.walk import Walk
 
-OPERATORS = {
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-}
+OPERATORS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 
 
 def value_of(walk: Walk, node: ast.expr) -> Value:

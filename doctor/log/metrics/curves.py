@@ -20,9 +20,8 @@ TOGETHER = 4 * MOST
 
 CURVES = {
     "loss": (
-        "loss, train_loss, train/loss, train-loss, training_loss, training loss, train loss, "
-        "lm loss, lm_loss, lm-loss, loss/train, train/lm_loss, step_loss, total_loss, "
-        "train/total_loss"
+        "loss, train_loss, train/loss, train-loss, training_loss, training loss, train loss, lm "
+        "loss, lm_loss, lm-loss, loss/train, train/lm_loss, step_loss, total_loss, train/total_loss"
     ),
     "grad_norm": (
         "grad_norm, train/grad_norm, grad norm, gradient_norm, gradient norm, gnorm, grad-norm, "

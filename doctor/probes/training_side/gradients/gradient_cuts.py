@@ -20,12 +20,7 @@ from ..subject.plan import Plan
 from ..subject.timed import Timed
 from ..values import watched_modules
 from ..values.value_origins import tensors
-from . import (
-    gradient_hooks,
-    gradient_zeros,
-    value_flow,
-    zero_origins,
-)
+from . import gradient_hooks, gradient_zeros, value_flow, zero_origins
 
 DETACHING = ("detach", "detach_", "data")
 READERS = ("item", "tolist", "numpy", "__float__", "__int__", "__array__", "__index__")
