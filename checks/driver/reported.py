@@ -12,7 +12,7 @@ from doctor.facts.machine import Driver, Host
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, warn
 
 LONGEST, MOST_OTHERS = 200, 4
-OBSERVED = "host_tools"
+OBSERVED = ("host_tools", "gpu_readings", "started", "installed", "fabric")
 """Of what tools show of the machine as the job uses it: no error of the program."""
 OF_LOGS = ("kernel_modules", "machine_log", "host_log")
 """Tables of lines that a kernel log keeps after what they report has passed."""
@@ -30,7 +30,7 @@ def none_known(host: Host, driver: Driver | Unknown | None) -> Verdict:
     shown = visible(" ".join(line.split()))[:LONGEST]
     cause = fitted(cause, line)
     summary = f'"{shown}" ({cause.id}): {cause.why}{more}'
-    is_program = cause.owner is Owner.JOB and table_of(cause) != OBSERVED
+    is_program = cause.owner is Owner.JOB and table_of(cause) not in OBSERVED
     if is_program or _is_past(cause, driver):
         return note(summary, fix=cause.fix, owner=cause.owner)
     problem = warn if cause.role == "warning" else fail
@@ -57,7 +57,7 @@ def decisive(known: list[tuple[Cause, str]]) -> tuple[Cause, str]:
 
     def order(each: tuple[Cause, str]) -> tuple[bool, bool, bool, bool]:
         cause = each[0]
-        of_job = cause.owner is Owner.JOB and table_of(cause) != OBSERVED
+        of_job = cause.owner is Owner.JOB and table_of(cause) not in OBSERVED
         return of_job, cause.role == "warning", cause.role in REPORTS, cause.id in less
 
     return min(known, key=order)

@@ -217,7 +217,8 @@ class Reading:
     @cached_property
     def expressions(self) -> list[tuple[Value, Span, int]]:
         """What is assigned, passed or returned, with its place and scope."""
-        found = [(a.value, a.span, a.scope) for a in self.script.assignments]
+        given = (*self.script.assignments, *self.script.parts)
+        found = [(a.value, a.span, a.scope) for a in given]
         for call in self.calls:
             values = (*call.args, *call.keywords.values(), *call.unpacked)
             found += [(value, call.span, call.scope) for value in values]

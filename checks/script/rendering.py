@@ -80,7 +80,7 @@ def formulas(reading: Reading) -> list[tuple[str, Span, int]]:
 
 def statements(reading: Reading) -> list[tuple[str, Span, int]]:
     """What is assigned or returned, without the arguments of calls on their own."""
-    given = reading.script.assignments
+    given = (*reading.script.assignments, *reading.script.parts)
     found = [(render(reading, a.value)[:LONGEST], a.span, a.scope) for a in given]
     for scope, function in enumerate(reading.script.functions):
         spans = function.exit_spans or (function.span,) * len(function.returns)

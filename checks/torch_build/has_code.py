@@ -60,6 +60,13 @@ def has_gpu_code(
     return worst
 
 
+OF_EXTENSION = (
+    "By its list this torch has code for the GPU. If the traceback ends in an extension "
+    "(bitsandbytes, flash-attn, xformers, code that the program compiles), upgrade that one to a "
+    "release for this GPU, or rebuild it with TORCH_CUDA_ARCH_LIST. Else:"
+)
+
+
 def _kernel_ran(gpu: JobGpu) -> bool:
     kernel = gpu.torch.kernel if gpu.torch else None
     return kernel is not None and kernel.ok
@@ -87,7 +94,10 @@ def _code_for(torch: Torch, gpu: JobGpu, hiding: tuple[str, ...], wheel: Replace
         summary = f"{label}: the kernel {how(kernel)}; {code}"
         if hiding and find_cause(kernel) is NO_GPU_CODE:
             return _hidden(summary, hiding)
-        return _kernel_failed(summary, kernel, _for_gpu(torch, gpu, wheel))
+        remedy = _for_gpu(torch, gpu, wheel)
+        if find_cause(kernel) is NO_GPU_CODE and _has_native(torch, gpu):
+            remedy = remedy._replace(fix=f"{OF_EXTENSION} {remedy.fix}")
+        return _kernel_failed(summary, kernel, remedy)
     if torch.hip:
         return _by_gfx(f"{label}: no kernel was run", torch, gpu)
     if capability is None:
@@ -96,6 +106,13 @@ def _code_for(torch: Torch, gpu: JobGpu, hiding: tuple[str, ...], wheel: Replace
     if hiding:
         return unknown(f"{summary}; whether it is used with {_assigned(hiding)} is not known")
     return _by_table(summary, torch, capability, wheel)
+
+
+def _has_native(torch: Torch, gpu: JobGpu) -> bool:
+    """Whether the build has machine code for the GPU: a kernel without any is an extension's."""
+    return (
+        not torch.hip and gpu.capability is not None and bool(cubins(torch.archs, gpu.capability))
+    )
 
 
 def _for_gpu(torch: Torch, gpu: JobGpu, wheel: Replacement) -> Replacement:

@@ -11,6 +11,7 @@ from doctor._util.records import Ended, Unknown
 from doctor._util.versions import unreadable_versions
 from doctor.checks.torch_build.libraries import other_cudnn, written_twice
 from doctor.checks.torch_build.replacement import Replacement, replace_torch
+from doctor.errors.fitted import fitted
 from doctor.errors.match import first, row
 from doctor.facts.machine import Driver, Host, Interpreter, Torch
 from doctor.facts.views import JobGpus
@@ -85,7 +86,7 @@ def _failed(summary: str, interpreter: Interpreter) -> Verdict:
         )
         return fail(f"{summary}; {shadow} was found first", 'echo "$PYTHONPATH"', fix=fix)
     if pattern:
-        return fail_by(pattern, summary)
+        return fail_by(fitted(pattern, summary), summary)
     path = shlex.quote(interpreter.path)
     return fail(summary, f"{path} -X faulthandler -c 'import torch'")
 

@@ -11,6 +11,7 @@ from doctor.facts.script import Script
 from doctor.script.read import read_script
 from doctor.script.requirements import Requirements
 from doctor.script.text import LIMIT
+from doctor.script.yaml_numbers import texts_for_numbers
 
 
 def read_scripts(paths: tuple[str, ...]) -> tuple[Script, ...]:
@@ -24,7 +25,8 @@ def _read(path: str) -> Script:
     except OSError as error:
         raise UserError(f"--script {path}: {error.strerror or error}") from None
     requirements = Requirements().of(os.path.normpath(path))
-    script = read_script(printable(path), data, requirements=requirements)
+    settings = texts_for_numbers(path, data)
+    script = read_script(printable(path), data, requirements=requirements, settings=settings)
     if script is None:
         raise UserError(
             f"--script {path} is neither Python, a notebook nor a training configuration"

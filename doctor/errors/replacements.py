@@ -33,6 +33,7 @@ WHEELS = {
     "libcurand": "curand", "libcufft": "cufft", "libcusolver": "cusolver", "libnccl": "nccl",
     "libnvrtc": "cuda-nvrtc", "libcudart": "cuda-runtime", "libcupti": "cuda-cupti",
     "libnvJitLink": "nvjitlink", "libcusparseLt": "cusparselt",
+    "libcudss": "cudss", "libcufile": "cufile", "libnvshmem_host": "nvshmem",
 }  # fmt: skip
 OF_CUDA = {"cublas", "cuda-runtime", "cuda-nvrtc", "cuda-cupti", "nvjitlink"}
 """Packages whose libraries have the number of their CUDA; since 13 their names have none."""

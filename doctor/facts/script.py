@@ -184,7 +184,7 @@ class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Bare(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A statement that names a method and does not call it: `optimizer.zero_grad`."""
+    """A statement that names a method and does not call it: `optimizer.zero_grad`; and `break`."""
 
     name: str
     span: Span
@@ -256,6 +256,8 @@ class Script(Section, frozen=True, kw_only=True, omit_defaults=True):
     classes: tuple[Class, ...] = ()
     calls: tuple[Call, ...] = ()
     assignments: tuple[Assignment, ...] = ()
+    parts: tuple[Assignment, ...] = ()
+    """What is assigned to a part that is no constant key: "boxes[:,2:]", "ema[name]"."""
     contexts: tuple[Context, ...] = ()
     branches: tuple[Branch, ...] = ()
     loops: tuple[Loop, ...] = ()

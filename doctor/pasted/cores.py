@@ -20,10 +20,23 @@ CPU_MAX = re.compile(r"(\d{3,9}) (\d{4,7})$")
 LIMITED = re.compile(
     r"[\"']?limits[\"']?:\s*\{[^}]{0,80}?[\"']?cpu[\"']?:\s*[\"']?(?:(\d{1,3})|(\d{3,6})m)[\"']?[,\s}]"
 )
+OF_BLOCK = re.compile(r"\s*-?\s*cpu:\s*[\"']?(?:(\d{1,3})|(\d{3,6})m)[\"']?\s*$")
 GRANTED = re.compile(r"nvidia\.com/gpu[\"']?:\s*[\"']?(\d{1,2})\b|gres/gpu(?::\w+)?=(\d{1,2})\b")
+DOCKER = (
+    (re.compile(r"\"NanoCpus\": (\d{8,13})\b"), 1e-9),
+    (re.compile(r"\"CpuQuota\": (\d{4,9})\b"), 1e-5),
+    (re.compile(r"\b(?:docker|podman) run\b.{0,400}--cpus[= ](\d{1,3})\b"), 1.0),
+)
+"""What docker inspect and a command state, and cores of its unit; 100,000 us are a period."""
 PERIODS = re.compile(r"(nr_periods|nr_throttled) (\d{1,12})$")
 THROTTLED = 0.25
 """Share of a quota's periods. Our own number: bursts at the start of an epoch are fewer."""
+HARDWARE = re.compile(r"hardware limits: [\d.]{1,6} [MG]Hz - ([\d.]{1,6}) ([MG]Hz)")
+POLICY = re.compile(r"within [\d.]{1,6} [MG]Hz and ([\d.]{1,6}) ([MG]Hz)")
+GOVERNOR = re.compile(r"The governor \"(\w{3,20})\"")
+HERTZ = {"MHz": 1.0, "GHz": 1000.0}
+HELD = 0.6
+"""Share of the highest clock, turbo included, that a limit leaves. Our own number."""
 SUGGESTED = re.compile(r"suggested max number of worker in current system is (\d{1,4})\b")
 """The DataLoader counts the cores that it may use."""
 
@@ -50,14 +63,43 @@ def few_cores(lines: Sequence[str], gpus: int) -> Iterator[Reported]:
         yield Reported(cause="few-cores", line=text)
 
 
+def slow_cores(lines: Sequence[str]) -> Iterator[Reported]:
+    """Processors that cpupower shows held below half of what they can."""
+    most, governor = 0.0, ""
+    for line in lines:
+        if match := HARDWARE.search(line):
+            most = float(match[1]) * HERTZ[match[2]]
+        elif match := GOVERNOR.search(line):
+            governor = f" (governor {match[1]})"
+    for line in lines:
+        match = POLICY.search(line)
+        limit = float(match[1]) * HERTZ[match[2]] if match else 0.0
+        if match and 0 < limit < HELD * most:
+            text = f"the processors are held at {match[1]} {match[2]} of {most / 1000:.2f} GHz"
+            yield Reported(cause="cpu-clock-held-low", line=f"{text}{governor}")
+            return
+
+
 def _quotas(lines: Sequence[str]) -> Iterator[int]:
     """Cores by cpu.max of the cgroup, and by the limits of a container."""
     asked = any("cpu.max" in line for line in lines)
-    for line in lines:
+    for number, line in enumerate(lines):
         if asked and (match := CPU_MAX.match(line)):
             yield round(int(match[1]) / int(match[2]))
         elif match := LIMITED.search(line):
             yield int(match[1]) if match[1] else round(int(match[2]) / 1000)
+        if (match := OF_BLOCK.match(line)) and _in_limits(lines, number):
+            yield int(match[1]) if match[1] else round(int(match[2]) / 1000)
+        for form, unit in DOCKER:
+            if match := form.search(line):
+                yield round(int(match[1]) * unit)
+
+
+def _in_limits(lines: Sequence[str], number: int) -> bool:
+    """Whether the line stands below the limits of a container, beside its GPUs."""
+    above, block = lines[max(0, number - 5) : number], lines[max(0, number - 5) : number + 6]
+    heading = next((line.strip().lower() for line in reversed(above) if line.endswith(":")), "")
+    return heading == "limits:" and any(map(GRANTED.search, block))
 
 
 def _throttled(lines: Sequence[str]) -> Iterator[float]:

@@ -1,4 +1,4 @@
-"""What `df`, `nproc`, `free`, `ps`, `which` and the kernel show of a machine, where it explains
+"""What `nproc`, `free`, `ps`, `top`, `which` and the kernel show of a machine, where it explains
 what the text complains of: single lines of them say nothing."""
 
 from __future__ import annotations
@@ -6,38 +6,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
-from doctor.errors.memory_numbers import describe_oom
+from doctor._util.units import GIB
+from doctor.errors.memory_numbers import OTHER_PROCESS, describe_oom, read_numbers
 from doctor.facts.machine import Reported
 from doctor.facts.views import UNLISTED
-from doctor.pasted.cores import few_cores
+from doctor.pasted import fabric, requirements, smi_load, starts, storage
+from doctor.pasted.cores import few_cores, slow_cores
 from doctor.pasted.reading import Reading
+from doctor.pasted.smi_table import FIRST, memory_of
+from doctor.pasted.storage import gib_of
 from doctor.pasted.torch_messages import PAST
-
-DF_HEAD = re.compile(r"\s*Filesystem\b.{0,60}\bUse% Mounted on")
-DF_ROW = re.compile(r"(\S{1,200})\s+(\S{1,8})\s+\S{1,8}\s+(\d\S{0,7})\s+(\d{1,3})%\s+(/\S{0,200})$")
-NEVER_WRITTEN = re.compile(
-    r"/dev/loop|squashfs|/snap/|iso9660|/dev/sr\d|efivar|^udev|^devtmpfs|"
-    r"\s/(?:boot|run|dev|sys|proc)\b"
-)
-ALWAYS_WRITTEN = ("/", "/tmp", "/var", "/home", "/root")  # noqa: S108
-REFUSED = re.compile(
-    r"No space left on device|Errno 28\b|ENOSPC|file write failed|PytorchStreamWriter failed|"
-    r"disk (?:is )?full"
-)
-FILLED = 85
-"""Percent of /dev/shm. Our own number: NCCL's and workers' segments take some GiB of hundreds."""
-SIZES = {"": 1 / 1024**2, "K": 1 / 1024**2, "M": 1 / 1024, "G": 1.0, "T": 1024.0, "P": 1024.0**2}
-"""GiB by the unit of df and free; without one, KiB."""
-LONGEST_TABLE = 80
 
 FREE = re.compile(r"\s*Mem:\s+([\d.]+)(\w?)i?B?\s+(?:\S+\s+){4}([\d.]+)(\w?)i?B?\s*$")
 SWAP = re.compile(r"\s*Swap:\s+\S+\s+([\d.]+)(\w?)i?B?\s")
 LEAST_AVAILABLE = 0.02
 """Share of the host's memory. Our own number: less is gone before the page cache is given up."""
 
-SERVER = re.compile(r"\bnfs: server (\S{1,80}) (not responding|OK)\b")
 KILLED = re.compile(
     r"[Oo]ut of memory: Killed process \d{1,8} "
     r"\((\S{0,20}(?:python|pt_|torch|train|ray|deepspeed|accelerate)\S{0,20}?)\)"
@@ -45,25 +30,36 @@ KILLED = re.compile(
 """Of a training; what else was killed is another matter."""
 OF_GROUP = re.compile(
     r"Memory cgroup out of memory: Kill|\bOOMKilled\b|[Dd]etected \d+ oom[-_]kill event|"
-    r"constraint=CONSTRAINT_MEMCG"
+    r"constraint=CONSTRAINT_MEMCG|^oom_kill [1-9]\d{0,8}$"
 )
-OOM = re.compile(r"CUDA out of memory.{0,120}?GPU (\d{1,3}) has")
+OOM = re.compile(r"(?:CUDA out of memory.{0,120}?|\W)GPU (\d{1,3}) has a total cap")
+FREE_SHARE = 0.05
+"""Of a GPU's memory that is in use where nobody trains on it. Our own number."""
 HOLDER = re.compile(r"Process (\d{1,8}) has ([\d.]{1,8}) GiB memory in use")
+GPUSTAT = re.compile(r"\[(\d{1,2})\] .{3,60}\|.{0,40}\|\s*(\d{1,7}) /\s*(\d{1,7}) MB \|")
+USED_BY = re.compile(r"\b([a-z_][\w.-]{0,31})(?::\S{1,40})?\((\d{1,7})M\)")
 OPENED = re.compile(r"\s*/dev/nvidia(\d{1,3}):\s")
 OPENED_BY = re.compile(r"/dev/nvidia\d{1,3}:\s+(\S{1,40})\s+(\d{1,8})\s+[.Fmfe]{4,6}\s")
 HOLDS = re.compile(r"\s+(\S{1,40})\s+(\d{1,8})\s+[.Fmfe]{4,6}\s+\S")
 """Of `fuser -v`: user, process, access, command."""
 GRANTED_JOB = re.compile(r"\bAllocTRES=(\S{1,120})")
 NO_DEVICE = re.compile(r"No devices were found|No CUDA GPUs are available|no CUDA-capable device")
-PS_HEAD = re.compile(r"\s*PID\s+PPID\s+(?:USER|UID)\b")
-PS_ROW = re.compile(r"\s*(\d{1,8})\s+(\d{1,8})\s+(\S{1,40})\s")
+PS_HEAD = re.compile(r"\s*(?:PID|USER|UID)\s+(?:\S{1,12}\s+){0,6}(?:CMD|COMMAND)\b")
 
 SHARED = re.compile(r"[Ss]hared GPU memory\b\D{0,20}([\d.]{1,6})\s?(?:GB)?\s?/\s?[\d.]{1,6}\s?GB")
 MOST_SHARED = 4.0
 """GB that Windows keeps there for its surfaces and for pinned memory. Our own number."""
-IOSTAT = re.compile(r"avg-cpu:\s+%user\s+%nice\s+%system\s+%iowait\b")
-MOST_WAITING = 30.0
-"""Percent of the processors' time. Our own number: a few cores of many that wait are normal."""
+LONGEST_LIST = 80
+"""Lines of `ps`."""
+STOLEN = re.compile(r"%Cpu\(s\):.{0,100}?([\d.]{1,5}) st\b")
+MOST_STOLEN = 20.0
+"""Percent. Our own number: a few are usual where vCPUs are shared."""
+GPU_LISTED = re.compile(r"GPU \d{1,3}: (.{3,60}?) \(UUID: ")
+OTHER_GPU = re.compile(
+    r"\bwrong (?:card|GPU|one)\b|(?:other|different) (?:card|GPU) (?:than|from)|"
+    r"(?:uses|picks|takes) the (?:other|slow|small)\w{0,2} (?:card|GPU|one)",
+    re.IGNORECASE,
+)
 TIMED = re.compile(r"\btime nvidia-smi\b")
 REAL = re.compile(r"\s*real\s+(\d{1,3})m([\d.]{1,7})s")
 SLOW_START = 8.0
@@ -93,12 +89,45 @@ def add_tools(reading: Reading, lines: Sequence[str]) -> Reading:
 def _held(lines: Sequence[str]) -> Iterator[Reported]:
     """A process that holds a GPU's memory where the job found too little."""
     for line in lines:
-        at, holder, described = OOM.search(line), HOLDER.search(line), describe_oom(line)
-        if at and holder and described and described.kind == "other-process":
-            owner = _owner(lines, holder[1])
-            text = f"Process {holder[1]} holds {float(holder[2]):.1f} GiB of GPU {at[1]}{owner}"
-            yield Reported(cause="gpu-held-by-others", line=text)
+        at, holder = OOM.search(line), HOLDER.search(line)
+        described = describe_oom(line) if at and not holder else None
+        if at and described and described.kind == OTHER_PROCESS:
+            text = f"Another process{_user(lines, at[1])} holds memory of GPU {at[1]}"
+            yield Reported(cause="gpu-held-by-others", line=text + _room(lines, at[1]))
             return
+        if at and holder and _is_other(line, float(holder[2])):
+            owner, room = _owner(lines, holder[1]), _room(lines, at[1])
+            text = f"Process {holder[1]} holds {float(holder[2]):.1f} GiB of GPU {at[1]}{owner}"
+            yield Reported(cause="gpu-held-by-others", line=f"{text}{room}")
+            return
+
+
+def _user(lines: Sequence[str], device: str) -> str:
+    """Who uses most of a GPU, as gpustat prints it."""
+    for line in lines:
+        match = GPUSTAT.match(line)
+        if match and match[1] == device:
+            users = sorted(USED_BY.findall(line), key=lambda each: -int(each[1]))
+            return f" of {users[0][0]} ({users[0][1]} MiB)" if users else ""
+    return ""
+
+
+def _is_other(line: str, held: float) -> bool:
+    """Whether another process is the reason: by the whole message, or by half of the GPU's memory
+    where the line only quotes it."""
+    if described := describe_oom(line):
+        return described.kind == OTHER_PROCESS
+    numbers = read_numbers(line)
+    return numbers.request is None and held * GIB >= 0.5 * (numbers.capacity or held * GIB * 3)
+
+
+def _room(lines: Sequence[str], device: str) -> str:
+    """The GPUs that nvidia-smi's table shows nearly empty."""
+    listed = [*memory_of(lines), *((m[1], int(m[2]), int(m[3]))
+                                   for line in lines if (m := GPUSTAT.match(line)))]  # fmt: skip
+    free = [number for number, used, total in listed
+            if number != device and used < FREE_SHARE * total]  # fmt: skip
+    return f"; GPU {', '.join(free)} is free (CUDA_VISIBLE_DEVICES={free[0]})" if free else ""
 
 
 def _opened(lines: Sequence[str]) -> Iterator[Reported]:
@@ -122,39 +151,16 @@ def _owner(lines: Sequence[str], pid: str) -> str:
     head = next((n for n, line in enumerate(lines) if PS_HEAD.match(line)), None)
     if head is None:
         return ""
-    rows = (PS_ROW.match(line) for line in lines[head + 1 : head + LONGEST_TABLE])
-    row = next((each for each in rows if each and each[1] == pid), None)
-    if row is None:
+    names = lines[head].split()
+    places = {name: names.index(name) for name in ("PID", "PPID", "USER", "UID") if name in names}
+    user = places.get("USER", places.get("UID", -1))
+    rows = (line.split() for line in lines[head + 1 : head + LONGEST_LIST])
+    last = max(places.values())
+    row = next((each for each in rows if len(each) > last and each[places["PID"]] == pid), None)
+    if row is None or user < 0:
         return ""
-    return f" (of {row[3]}{', left over: its parent is 1' if row[2] == '1' else ''})"
-
-
-def _full(lines: Sequence[str]) -> Iterator[Reported]:
-    """A file system without room: that of the system, or one where the text has such an error."""
-    head = next((n for n, line in enumerate(lines) if DF_HEAD.match(line)), None)
-    if head is None:
-        return
-    refused = any(map(REFUSED.search, lines))
-    table = [each.strip() for each in lines[head + 1 : head + LONGEST_TABLE]]
-    rows = [match for each in table
-            if (match := DF_ROW.match(each)) and not NEVER_WRITTEN.search(each)]  # fmt: skip
-    room = max(rows, key=lambda row: _gib(row[3]), default=None)
-    for row in rows:
-        is_full = row[4] == "100" and _gib(row[3]) < 1 and row[5] != "/dev/shm"  # noqa: S108
-        other = f"; {room[5]} has {room[3]} free" if room and room[4] != "100" else ""
-        if is_full and refused:
-            yield Reported(cause="disk-full", line=f"{row[5]} ({row[2]}) is full{other}")
-        elif is_full and row[5] in ALWAYS_WRITTEN:
-            text = f"only {row[3]} of {row[5]} ({row[2]}) are left{other}"
-            yield Reported(cause="system-disk-full", line=text)
-
-
-def _shm_filled(lines: Sequence[str]) -> Iterator[Reported]:
-    rows = filter(None, (DF_ROW.match(line.strip()) for line in lines))
-    row = next((each for each in rows if each[5] == "/dev/shm"), None)  # noqa: S108
-    if row and int(row[4]) >= FILLED and _gib(row[2]) >= 1:
-        text = f"files in /dev/shm take {row[4]} % of {row[2]}"
-        yield Reported(cause="shm-filled", line=text)
+    is_left = "PPID" in places and row[places["PPID"]] == "1"
+    return f" (of {row[user]}{', left over: its parent is 1' if is_left else ''})"
 
 
 def _not_granted(lines: Sequence[str]) -> Iterator[Reported]:
@@ -166,11 +172,6 @@ def _not_granted(lines: Sequence[str]) -> Iterator[Reported]:
         if match and "gpu" not in match[1] and any(map(NO_DEVICE.search, lines)):
             yield Reported(cause="job-without-gpus", line=f"the job was granted {match[1]}: no GPU")
             return
-
-
-def _gib(size: str) -> float:
-    match = re.fullmatch(r"([\d.]{1,12})([KMGTP]?)i?B?", size)
-    return float(match[1]) * SIZES[match[2]] if match else 0.0
 
 
 def _killed(lines: Sequence[str]) -> Iterator[Reported]:
@@ -185,24 +186,14 @@ def _killed(lines: Sequence[str]) -> Iterator[Reported]:
     yield Reported(cause="host-memory-killed", line=f"{name or 'a process'} was killed {why}")
 
 
-def _servers(lines: Sequence[str]) -> Iterator[Reported]:
-    """File servers of which the last line of the kernel is that they do not respond."""
-    last = {match[1]: match[2] for line in lines if (match := SERVER.search(line))}
-    for server, state in last.items():
-        if state != "OK":
-            yield Reported(
-                cause="network-storage-hangs", line=f"file server {server} does not respond"
-            )
-
-
 def _spent(lines: Sequence[str]) -> Iterator[Reported]:
     row = next((match for line in lines if (match := FREE.match(line))), None)
     if row is None:
         return
-    total, available = (_gib(row[at] + row[at + 1]) for at in (1, 3))
+    total, available = (gib_of(row[at] + row[at + 1]) for at in (1, 3))
     if total and available < LEAST_AVAILABLE * total:
         swap = next((m for line in lines if (m := SWAP.match(line))), None)
-        swapped = f", {_gib(swap[1] + swap[2]):.1f} GiB are swapped out" if swap else ""
+        swapped = f", {gib_of(swap[1] + swap[2]):.1f} GiB are swapped out" if swap else ""
         text = f"{available:.1f} of {total:.1f} GiB of the host's memory is available{swapped}"
         yield Reported(cause="host-memory-spent", line=text)
 
@@ -214,15 +205,21 @@ def _spilled(lines: Sequence[str]) -> Iterator[Reported]:
         yield Reported(cause="windows-memory-spilled", line=text)
 
 
-def _waiting(lines: Sequence[str]) -> Iterator[Reported]:
-    """A processor that waits for its disks, as iostat says."""
-    for head, values in pairwise(lines):
-        numbers = values.split()
-        waits = float(numbers[3]) if IOSTAT.search(head) and len(numbers) == 6 else 0.0
-        if waits >= MOST_WAITING:
-            text = f"the processors wait for storage {waits:.0f} % of the time"
-            yield Reported(cause="storage-slow", line=text)
-            return
+def _stolen(lines: Sequence[str]) -> Iterator[Reported]:
+    """Time that the host of a virtual machine gives to others, as top prints it."""
+    shares = [float(m[1]) for line in lines if (m := STOLEN.search(line))]
+    if shares and max(shares) >= MOST_STOLEN:
+        text = f"{max(shares):g} % of the virtual processors' time is stolen"
+        yield Reported(cause="cpu-time-stolen", line=text)
+
+
+def _in_other_order(lines: Sequence[str]) -> Iterator[Reported]:
+    """A person finds another GPU behind a number, on a machine with GPUs of two kinds."""
+    names = {match[1] for line in lines if (match := GPU_LISTED.match(line))}
+    names |= {match[2] for line in lines if (match := FIRST.match(line))}
+    if len(names) > 1 and any(map(OTHER_GPU.search, lines)):
+        text = f"GPUs of {len(names)} kinds, and a number stands for another one in CUDA"
+        yield Reported(cause="gpu-order-differs", line=text)
 
 
 def _start(lines: Sequence[str]) -> Iterator[Reported]:
@@ -260,15 +257,19 @@ def _two_pythons(lines: Sequence[str]) -> Iterator[Reported]:
 
 READERS = (
     _held,
-    _full,
-    _shm_filled,
+    storage.read,
     _not_granted,
-    _servers,
     _killed,
     _spent,
     _spilled,
-    _waiting,
+    _stolen,
+    _in_other_order,
     _user_site,
     _two_pythons,
+    smi_load.table_of,
+    requirements.read,
+    starts.read,
+    fabric.read,
+    slow_cores,
 )
 """The one that says most comes first."""

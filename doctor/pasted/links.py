@@ -11,16 +11,22 @@ from doctor.pasted.reading import NOT_IN_REPORT, Reading, gpu_named
 
 GPU = re.compile(r"\s*GPU (\d{1,4}): (.{3,80}?) \(UUID: (GPU-[\w-]{8,50})?")
 NVLINK = re.compile(r"\s*Link (\d{1,2}): (<inactive>|[\d.]{2,8} GB/s)")
+SXM = re.compile(r"\bSXM|HBM3|\bHGX\b|\bB[23]00\b|\bH200$")
+"""GPUs of boards that join all of them; a bridge joins two and leaves others out."""
 COUNTED = re.compile(
     r"\s*Link (\d{1,2}): (Replay|Recovery|CRC(?: (?:Flit|Data))?) Errors?: (\d{1,15})",
     re.IGNORECASE,
 )
 MOST_CORRECTED = 1000
 """Replays and CRC errors since the last reset; a single recovery already stopped the link."""
-HCA = re.compile(r"\s*(?:hca_id:\s*|CA ')(\w{2,40})'?\s*$")
-STATE = re.compile(r"\s*[Ss]tate:\s*(?:PORT_)?([A-Za-z]{4,12})\b")
-PHYSICAL = re.compile(r"\s*[Pp]hysical[_ ]state:\s*(\w{4,16})")
-RATE = re.compile(r"\s*Rate: (\d{1,4})(?:\.\d)?\s*$")
+HCA = re.compile(
+    r"\s*(?:hca_id:\s*|CA '|Infini[Bb]and device ')(\w{2,40})'?\s*(?:port \d status:\s*)?$"
+)
+STATE = re.compile(r"\s*[Ss]tate:\s*(?:\d: )?(?:PORT_)?([A-Za-z]{4,12})\b")
+PHYSICAL = re.compile(r"\s*[Pp]hys(?:ical)?[_ ]state:\s*(?:\d: )?(\w{4,16})")
+RATE = re.compile(r"\s*[Rr]ate:\s{1,12}(\d{1,4})(?:\.\d)?(?: Gb/sec.{0,20})?\s*$")
+LINK = re.compile(r"\s*link (\w{2,40})/\d .{0,120}?\bstate (\w{4,12}) physical_state (\w{4,16})")
+"""A port of `rdma link`."""
 LEAST_OTHERS = 3
 """Ports of one rate beside which the only slower one is at fault: storage has ports of its own."""
 MOST_SLOWER = 4
@@ -55,7 +61,8 @@ PEERS_HANG = re.compile(
 def read(lines: list[str]) -> Reading:
     """The first list of each tool in the lines."""
     nvlink, pci, ports = _nvlinks(lines), _pci(lines), _ports(lines)
-    nvlink = nvlink if nvlink.gpus else _topology(lines)
+    apart = _topology(lines)
+    nvlink = apart if apart.gpus else nvlink
     errors = _errors(lines)
     redirected = _redirected(lines)
     tools = {
@@ -70,7 +77,13 @@ def read(lines: list[str]) -> Reading:
         gpus=first.gpus,
         watched=first.watched,
         hcas=tuple(ports),
-        reported=(*_down(ports, lines), *_slow_port(lines), *errors, *redirected),
+        reported=(
+            *_unmanaged(ports),
+            *_down(ports, lines),
+            *_slow_port(lines),
+            *errors,
+            *redirected,
+        ),
     )
 
 
@@ -85,10 +98,11 @@ def _nvlinks(lines: list[str]) -> Reading:
             gpus.setdefault(index, gpu_named(index, match[2], match[3]))
         elif index is not None and (match := NVLINK.match(line)):
             states.setdefault(index, {})[match[1]] = match[2] != "<inactive>"
+    is_joined = any(any(up.values()) for up in states.values())
     watched = [
         _watched(gpus[number].uuid, nvlinks_down=list(up.values()).count(False))
         for number, up in states.items()
-        if any(up.values())
+        if any(up.values()) or (is_joined and SXM.search(gpus[number].name))
     ]
     return Reading(
         gpus=tuple(gpus.values())[:MOST] if states else (), watched=tuple(watched)[:MOST]
@@ -169,7 +183,9 @@ def _ports(lines: list[str]) -> list[Hca]:
     found: dict[str, dict[str, str]] = {}
     name = ""
     for line in lines:
-        if match := HCA.match(line):
+        if match := LINK.match(line):
+            found[match[1]] = {"state": match[2], "rate": match[3].capitalize()}
+        elif match := HCA.match(line):
             name = match[1]
         elif name:
             for field, pattern in (("state", STATE), ("rate", PHYSICAL), ("link_layer", LAYER)):
@@ -202,6 +218,22 @@ def _slow_port(lines: list[str]) -> list[Reported]:
         return []
     text = f"{port}: {rate} Gb/s, the other {len(others)} ports {most}"
     return [Reported(cause="infiniband-port-slow", line=text)]
+
+
+def _unmanaged(ports: list[Hca]) -> list[Reported]:
+    """Ports of InfiniBand whose link is up and that no subnet manager has given an address."""
+    if any(port.state in ("ACTIVE", "LINKUP") for port in ports):
+        return []  # one of several may be unused
+    return [
+        Reported(
+            cause="infiniband-without-manager",
+            line=f"{port.name} is up, and no subnet manager has initialized it",
+        )
+        for port in ports
+        if port.state.startswith("INIT")
+        and port.link_layer == "InfiniBand"
+        and port.rate.lower().replace("_", "") == "linkup"
+    ][:1]
 
 
 def _down(ports: list[Hca], lines: list[str]) -> tuple[Reported, ...]:

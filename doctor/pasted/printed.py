@@ -85,7 +85,7 @@ def _visible_devices(lines: list[str]) -> tuple[tuple[str, str], ...]:
         for name, value in VISIBLE.findall(line):
             values.setdefault(name, set()).add(value)
     for line, following in pairwise(lines):
-        if ECHO.search(line):
+        if ECHO.search(line) and following.strip():  # an empty line may also be an unset variable
             values.setdefault("CUDA_VISIBLE_DEVICES", set()).add(following.strip())
     return tuple(
         (name, value)

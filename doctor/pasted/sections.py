@@ -32,6 +32,7 @@ def facts_of(reading: Reading, tables: Tables) -> Facts:
     """The facts of a machine as its pasted reports state them."""
     torch, is_rocm = _torch(reading, tables), bool(reading.hip or reading.amd)
     gpus = _with_capabilities(reading.gpus, tables)
+    selected = _selected(gpus, _selection(reading).get("CUDA_VISIBLE_DEVICES"))
     return Facts(
         origin=f"{ORIGIN}: {', '.join(reading.kinds)}",
         job=Job(),
@@ -41,7 +42,7 @@ def facts_of(reading: Reading, tables: Tables) -> Facts:
         gpus=None if is_rocm else _gpus(reading, gpus),
         interpreter=_interpreter(reading),
         torch=torch,
-        cuda=_cuda(reading, gpus, torch),
+        cuda=_cuda(reading, selected, torch),
         libraries=UNREAD,
         places=UNREAD,
         smoke=UNREAD,
@@ -98,15 +99,27 @@ def _host(reading: Reading) -> Host | Unknown:
 
 
 def _selection(reading: Reading) -> dict[str, str]:
-    """The variables that select GPUs, without UUIDs that the report cannot refute: torch uses a
-    GPU, or it states no UUIDs."""
+    """The variables that select GPUs, without values that the report cannot refute: UUIDs where
+    torch uses a GPU or the report states none, and a selection of nothing where torch uses one."""
     uuids = [each for gpu in reading.gpus for each in (gpu.uuid, *(s.uuid for s in gpu.slices))]
     refutes = not reading.cuda_available and not any(map(NUMBERED.fullmatch, uuids))
+    numbers = {str(gpu.index) for gpu in reading.gpus}
     return {
         name: value
         for name, value in reading.visible_devices
-        if refutes or not value.startswith(("GPU-", "MIG-"))
+        if refutes
+        or not (
+            value.startswith(("GPU-", "MIG-"))
+            or (reading.cuda_available and numbers.isdisjoint(value.split(",")))
+        )
     }
+
+
+def _selected(gpus: tuple[Gpu, ...], variable: str | None) -> tuple[Gpu, ...]:
+    """The GPUs that torch sees if the variable names some of them by number, else all."""
+    numbers = (variable or "").split(",")
+    selected = tuple(gpu for gpu in gpus if str(gpu.index) in numbers)
+    return selected if selected and all(map(str.isdecimal, numbers)) else gpus
 
 
 def _driver(reading: Reading, tables: Tables) -> Driver | Unknown:

@@ -1,12 +1,14 @@
-"""GPUs that work, with a slow link or a low clock: on an idle GPU both save power."""
+"""GPUs that work, with a slow link or a low clock, which save power on an idle GPU, or too hot."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from doctor.facts.machine import Reported
 from doctor.pasted.smi_gpus import Tree, clock_reasons, first_of, flat
+from doctor.pasted.smi_table import memory_of
 
 BUSY, FULL = 50, 80
 """Percent of utilization at which a link, and a clock, no longer save power. Our own numbers."""
@@ -16,6 +18,33 @@ LOW_CLOCK = 0.65
 """Share of the highest clock. GPUs at their power limit run at three quarters. Our own number."""
 SET = 0x2 | 0x10 | 0x100
 """Reasons of a clock that somebody chose: application clocks, sync boost, a display."""
+HOT = 90
+"""Degrees at which GPUs of any kind lower their clock: H100 from 87 on, GeForce from 83 to 90."""
+FAN_RUNS = 80
+"""Fans of GeForce boards stand still up to about 60 degrees."""
+IDLE_STATE, IDLE_POWER = 8, 0.3
+"""P8 and above are states of idle GPUs, which draw less than this share. Our own number."""
+SMALL_LIMIT = 0.8
+"""Share of the others' power limit; boards of two makers differ by a tenth. Our own number."""
+FIRST = re.compile(
+    r"\s*\|\s*(\d{1,3})\s+(.{3,60}?)\s+(?:On|Off|WDDM|TCC|MCDM|N/A)\s*\|\s*[\dA-Fa-f]{4,8}:"
+)
+SECOND = re.compile(
+    r"\s*\|\s*(?P<fan>\d{1,3}%|N/A|ERR!)\s+(?P<heat>\d{1,3})C\s+P(?P<state>\d{1,2})\s+"
+    r"(?P<power>\d{1,4})W\s*/\s*(?P<limit>\d{1,4})W\s*\|[^|]{1,30}\|\s*(?P<use>\d{1,3})%"
+)
+COMPUTES = re.compile(
+    r"\s*\|\s*(\d{1,3})\s+(?:(?:N/A|\d{1,3})\s+){0,2}(\d{2,8})\s+C\s+(\S.{0,60}?)\s+"
+    r"(\d{1,7})MiB \|"
+)
+"""Number of the GPU, process, name and MiB; C stands for computing alone."""
+MUCH = 0.15
+"""Share of the GPU's memory that a training holds at least. Our own number."""
+SLOWER = re.compile(
+    r"\bslow|doubled|half (?:of )?(?:the|its) (?:speed|rate)|\b[2-9]x longer|takes twice|"
+    r"throughput (?:fell|drop)",
+    re.IGNORECASE,
+)
 PLACES = {
     "use": ("utilization/gpu", "utilization/gpu_util"),
     "generation": ("pcie_generation/current", "pcie_gen/current_link_gen", "pcie/link/gen/current",
@@ -25,7 +54,23 @@ PLACES = {
     "host": ("pcie_generation/host_max", "pcie_gen/max_host_link_gen", "pcie/link/gen/hostmax"),
     "clock": ("clocks/sm", "clocks/sm_clock", "clocks/current/sm"),
     "most": ("max_clocks/sm", "max_clocks/sm_clock", "clocks/max/sm"),
+    "heat": ("temperature/gpu_temp", "temperature/gpu_current_temp", "temperature/gpu"),
+    "limit": ("gpu_power_readings/current_power_limit", "power_readings/power_limit",
+              "power/limit", "current_power_limit"),
 }  # fmt: skip
+
+
+class Card(NamedTuple):
+    """A GPU with what nvidia-smi reads of it: watts, percent, degrees, the number of its state."""
+
+    number: int
+    name: str
+    limit: int
+    use: int
+    heat: int = 0
+    power: int = 0
+    state: int = 0
+    has_still_fan: bool = False
 
 
 def slow_of(trees: Sequence[tuple[str, Tree]], first: int = 0) -> Iterator[Reported]:
@@ -40,6 +85,79 @@ def slow_of(trees: Sequence[tuple[str, Tree]], first: int = 0) -> Iterator[Repor
         if fastest > SLOW_GENERATION or values["host"]:
             yield from _slow_link(label, values)
         yield from _low_clock(label, values, clock_reasons(leaves))
+        if values["heat"] >= HOT and values["use"] >= BUSY:
+            yield _hot(label, values["heat"], values["use"])
+    names = [first_of(leaves, ("product_name", "name", "gpu_name")) or "" for leaves in every]
+    cards = [Card(first + n, names[n], values["limit"], values["use"])
+             for n, values in enumerate(read)]  # fmt: skip
+    yield from _limits(cards)
+
+
+def table_of(lines: Sequence[str]) -> Iterator[Reported]:
+    """The same of the table of nvidia-smi, and its fans."""
+    rows = [line for line in lines if "|" in line]
+    cards = _cards(rows)
+    for card in cards:
+        if card.has_still_fan and card.heat >= FAN_RUNS:
+            text = f"GPU {card.number}: its fan stands still at {card.heat} C"
+            yield Reported(cause="gpu-fan-stopped", line=text)
+        elif card.heat >= HOT and card.use >= BUSY:
+            yield _hot(f"GPU {card.number}", card.heat, card.use)
+        if card.use >= FULL and card.state >= IDLE_STATE and card.power < IDLE_POWER * card.limit:
+            text = f"GPU {card.number}: state P{card.state} at {card.use} % utilization"
+            end = f"and {card.power} of {card.limit} W"
+            yield Reported(cause="gpu-stays-in-idle-state", line=f"{text} {end}")
+    yield from _limits(cards)
+    shared = list(_shared(rows, {card.number for card in cards if card.use >= FULL}))
+    if shared and any(map(SLOWER.search, lines)):
+        yield from shared
+
+
+def _shared(rows: Sequence[str], busy: set[int]) -> Iterator[Reported]:
+    """Busy GPUs on which two processes compute that hold much memory."""
+    totals = {int(number): total for number, _, total in memory_of(rows)}
+    found: dict[int, list[str]] = {}
+    for line in rows:
+        match = COMPUTES.match(line)
+        if match and int(match[1]) in busy and int(match[4]) > MUCH * totals.get(int(match[1]), 0):
+            found.setdefault(int(match[1]), []).append(f"{match[2]} ({match[3]})")
+    for number, processes in found.items():
+        if len(processes) > 1:
+            text = f"{len(processes)} processes compute on GPU {number}: {', '.join(processes[:4])}"
+            yield Reported(cause="gpu-shared-by-trainings", line=text)
+
+
+def _cards(lines: Sequence[str]) -> list[Card]:
+    """The GPUs of the first table whose readings are numbers."""
+    cards: list[Card] = []
+    number, name = -1, ""
+    for line in lines:
+        if match := FIRST.match(line):
+            if int(match[1]) <= number:
+                break
+            number, name = int(match[1]), match[2]
+        elif number >= 0 and (match := SECOND.match(line)):
+            still = match["fan"] == "0%" and "GeForce" in name
+            values = {part: int(match[part]) for part in ("limit", "use", "heat", "power", "state")}
+            cards.append(Card(number, name, has_still_fan=still, **values))
+    return cards
+
+
+def _hot(label: str, heat: int, use: int) -> Reported:
+    return Reported(cause="gpu-hot", line=f"{label}: {heat} C at {use} % utilization")
+
+
+def _limits(cards: Sequence[Card]) -> Iterator[Reported]:
+    """A working GPU whose power limit is far below that of the others of its name."""
+    for card in cards:
+        others = {each.limit for each in cards if each.name == card.name} - {card.limit}
+        rest = [each for each in cards if each.name == card.name and each.limit != card.limit]
+        if len(others) == 1 and len(rest) >= 1 and card.use >= BUSY:
+            (most,) = others
+            if 0 < card.limit < SMALL_LIMIT * most:
+                text = f"GPU {card.number}: power limit {card.limit} W, the other GPUs have {most}"
+                end = f"W, at {card.use} % utilization"
+                yield Reported(cause="power-limit-differs", line=f"{text} {end}")
 
 
 def _slow_link(label: str, values: Mapping[str, int]) -> Iterator[Reported]:
@@ -59,5 +177,5 @@ def _low_clock(label: str, values: Mapping[str, int], mask: int | None) -> Itera
 
 
 def _number(text: str | None) -> int | None:
-    match = re.match(r"(\d{1,5})(?: ?(?:%|MHz|x))?$", text or "")
+    match = re.match(r"(\d{1,5})(?:\.\d{1,2})?(?: ?(?:%|MHz|x|C|W))?$", text or "")
     return int(match[1]) if match else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -127,6 +128,18 @@ def _table(lines: list[str], head: int, lists_none: bool) -> list[Gpu]:
     if row:
         gpus.append(_gpu(row, lists_none))
     return [replace(gpu, slices=tuple(slices.get(gpu.index, ()))) for gpu in gpus]
+
+
+def memory_of(lines: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """Number, used and total MiB of each GPU of the first table."""
+    number = ""
+    for line in lines:
+        if match := FIRST.match(line):
+            if number and int(match[1]) <= int(number):
+                return
+            number = match[1]
+        elif number and (match := MEMORY.search(line)) and not INSTANCE.match(line):
+            yield number, int(match[1]), int(match[2])
 
 
 def _gpu(row: list[str], lists_none: bool = False) -> Gpu:

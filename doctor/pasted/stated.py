@@ -19,7 +19,8 @@ from doctor.pasted.torch_messages import MENTIONED
 VERSION = r"(\d\.\d{1,2}\.\d{1,2}(?:a0|rc\d|\.dev\d{8})?(?:\+[\w.]{2,24})?)(?![\w.])"
 TORCH = (
     re.compile(
-        rf"(?<![\w/.-])(?:py)?torch(?:[ _]version)?['\"*`]{{0,3}}(?:==|\s?[:=@]|[-(\s])\s{{0,4}}"
+        rf"(?<![\w/.-])(?:py)?torch(?:[ _]version|\.__version__)?['\"*`]{{0,3}}"
+        rf"(?:==|\s?(?:[:=@→]|[-=]>|gives|prints|is|returns)|[-(\s])\s{{0,4}}"
         rf"['\"v]{{0,2}}{VERSION}",
         re.IGNORECASE,
     ),
@@ -71,7 +72,7 @@ CAPABILITY = re.compile(
 )
 ARCHS = re.compile(r"\[(?:'(?:sm|compute)_\w{2,5}'(?:, )?)+\]")
 AVAILABLE = re.compile(
-    r"(?:is_available\(\)|CUDA[ _](?:is[ _])?available)[^\w\n]{0,12}"
+    r"(?:is_available(?:\(\))?|CUDA[ _](?:is[ _])?available)[^\w\n]{0,12}"
     r"(?:returns?|is|gives|prints|says|was)?[^\w\n]{0,5}(True|False)\b",
     re.IGNORECASE,
 )
@@ -102,11 +103,13 @@ def read(lines: list[str], reports: Sequence[Reading]) -> Reading:
     stated = (torch, driver, gpus, archs, available is not None, ran, is_wsl)
     if not shm and sum(map(bool, stated)) < (1 if any(reports) else 2):
         return Reading()
-    cuda = _one(m[1] for line in lines if (m := CUDA.search(line)))
+    cuda = cuda_of(torch) if torch else None
+    if cuda is None:
+        cuda = _one(m[1] for line in lines if (m := CUDA.search(line))) or _image_cuda(lines)
     return Reading(
         kinds=("facts in the text",),
         torch=torch,
-        cuda=(cuda_of(torch) if torch else None) or cuda or _image_cuda(lines),
+        cuda=cuda,
         hip=hip_of(torch) if torch else None,
         cuda_available=ran or (available if torch or gpus else None),
         driver=driver,

@@ -60,6 +60,10 @@ OF_MACHINE = (
     "container_gpus",
     "containers",
     "host_tools",
+    "gpu_readings",
+    "started",
+    "installed",
+    "fabric",
 )
 """Tables whose rows explain what other checks only observe. Many of their lines name no error."""
 UNTOLD = ("condition", "harmless", "symptom", "consequence", "summary")
@@ -82,7 +86,8 @@ BROKEN = re.compile(
 """As a program prints it, not as a sentence quotes it: it returns a machine."""
 PAST = re.compile(
     r"\b(?:earlier (?:we|I|it|today|this)\b|previously (?:we|I|it)\b|last (?:week|month|year)|"
-    r"used to|solved|fixed by|(?:was|been) (?:fixed|replaced|solved)|after the reset|"
+    r"(?<!be )(?<!is )(?<!are )(?<!was )used to|solved|fixed by|"
+    r"(?:was|been) (?:fixed|replaced|solved)|after the reset|"
     r"before (?:the|we|I)\b|(?:same as|like|see) #\d|no longer (?:happens|occurs|there))",
     re.IGNORECASE,
 )
@@ -103,6 +108,13 @@ SAYS = re.compile(
     re.IGNORECASE,
 )
 """A line that prints an error, as opposed to prose and code that name one."""
+IN_WARNINGS = ("kernels-do-not-fit", "bitsandbytes-setup", "numpy-of-other-build")
+"""Rows of packages that only warn where they cannot work."""
+PYXIS = "slurmstepd: error: pyxis: container start failed"
+WITHOUT_ERROR = ("processor-lacks-instruction",)
+"""Rows of lines in which no word says that they are an error."""
+RESOLVER = re.compile(r"pip's dependency resolver does not currently")
+"""pip prints it of any package; `doctor.pasted.requirements` judges the lines below."""
 LEVEL = re.compile(r"\s*(?:[\w.:,-]{1,30} ){0,3}(?:WARNING|INFO|DEBUG|NOTE)\b")
 """A line that only informs, as a logger prints it."""
 REFUSES = re.compile(r"\b(?:cannot|can't|could not|couldn't|unable)\b", re.IGNORECASE)
@@ -160,10 +172,12 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
     `is_report`: they stand beside a report; alone, errors of a program are none.
     """
     hits = [(cause, line) for line in dict.fromkeys(line for _, line in lines_of(lines))
-            if not CODE.match(line) and not PAST.search(line)
+            if not CODE.match(line) and not PAST.search(line) and not RESOLVER.search(line)
             and (cause := _taken_by_none(line))]  # fmt: skip
     if any(map(SCHEDULED.search, lines)):
         hits = [(cause, line) for cause, line in hits if cause.id != "pod-not-scheduled"]
+    if is_explained:  # pyxis repeats what the driver's tools say
+        hits = [each for each in hits if not each[1].lstrip().startswith(PYXIS)]
     others = _of_other_devices([line for cause, line in hits if cause.id in PCI_ROWS], lines)
     hits = [(cause, line) for cause, line in hits if line not in others]
     ids = {cause.id for cause, _ in hits}
@@ -171,10 +185,11 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
     found = []
     for cause, line in hits:
         informs = INFORMS.match(line) or LEVEL.match(line)
-        says = (SAYS.search(line) or REFUSES.search(line)) and not informs
+        is_quiet = informs and cause.id not in IN_WARNINGS
+        says = (SAYS.search(line) or REFUSES.search(line)) and not is_quiet
         is_error = says and not is_explained and (is_report or cause.owner is not Owner.JOB)
         more = cause.id in better or not ids.isdisjoint(cause.refines)
-        if is_error or more or table_of(cause) in OF_MACHINE:
+        if is_error or more or table_of(cause) in OF_MACHINE or cause.id in WITHOUT_ERROR:
             found.append(Reported(cause=cause.id, line=line.strip()[:LONGEST_LINE]))
     known = tuple(found[:MOST_REPORTED])
     return Reading(kinds=("known lines",), reported=known) if known else Reading()

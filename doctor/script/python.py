@@ -117,6 +117,7 @@ def _walked(
         classes=tuple(walk.classes),
         calls=tuple(walk.calls),
         assignments=tuple(walk.assignments),
+        parts=tuple(walk.parts),
         contexts=tuple(walk.contexts),
         branches=tuple(walk.branches),
         loops=tuple(walk.loops),

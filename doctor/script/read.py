@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from doctor.facts.script import Launch, Script, Span, Unreadable
+import msgspec
+
+from doctor.facts.script import Launch, Script, Setting, Span, Unreadable
 from doctor.script.discover import CODE, DATA, SHELL
 from doctor.script.python import Searchable, read_notebook, read_python
 
@@ -15,9 +17,13 @@ def read_script(
     *,
     launches: tuple[Launch, ...] = (),
     requirements: Mapping[str, str] | None = None,
+    settings: tuple[Setting, ...] = (),
     relevant: Searchable | None = None,
 ) -> Script | None:
-    """The facts of a file, None for one that no rule reads; `relevant` as `read_python` has it."""
+    """The facts of a file, None for one that no rule reads; `relevant` as `read_python` has it.
+
+    `settings` are those of the files beside it that it loads.
+    """
     if path.endswith(".ipynb"):
         return read_notebook(path, data)
     if path.endswith(SHELL):
@@ -29,9 +35,10 @@ def read_script(
 
         return read_configuration(path, data)
     if path.endswith(CODE) or (data.startswith(b"#!") and b"python" in data[:80]):
-        return read_python(
+        script = read_python(
             path, data, launches=launches, requirements=requirements, relevant=relevant
         )
+        return msgspec.structs.replace(script, settings=settings) if settings else script
     return None
 
 

@@ -52,6 +52,9 @@ def block(walk: Walk, body: Sequence[ast.stmt]) -> None:
         handler = _STATEMENTS.get(type(statement))
         if handler is not None:
             handler(walk, statement)
+        elif type(statement) is ast.Break:
+            place = (walk.position(statement), walk.scope, walk.arms, walk.loops_around)
+            walk.bare.append(Bare("break", *place))
         elif type(statement) not in (ast.Pass, ast.Global, ast.Nonlocal, *EXITS[2:]):
             _children(walk, statement)
         if isinstance(statement, ast.If):
@@ -221,16 +224,20 @@ def _assign(walk: Walk, node: ast.Assign) -> None:
         walk.record(name, element(value, number), node)
     for target in node.targets:
         if isinstance(target, ast.Subscript):
-            _changed_part(walk, target)
+            _changed_part(walk, target, value, node)
             if value.literal == -100:
                 walk.identifiers.add("ignored_labels")
 
 
-def _changed_part(walk: Walk, target: ast.Subscript) -> None:
-    """boxes[:, 2:] is assigned: `boxes[]` is among the identifiers."""
+def _changed_part(
+    walk: Walk, target: ast.Subscript, value: Value, node: ast.stmt, operator: str = ""
+) -> None:
+    """boxes[:, 2:] is assigned: `boxes[]` is among the identifiers, and it is a part."""
     base = value_of(walk, target).items[0]
     if base.kind == "name":
         walk.identifiers.add(f"{base.name}[]")
+        if not isinstance(target.slice, ast.Constant):
+            walk.record_part("".join(walk.segment(target).split()), value, node, operator)
 
 
 def _annotated(walk: Walk, node: ast.AnnAssign) -> None:
@@ -247,7 +254,7 @@ def _annotated(walk: Walk, node: ast.AnnAssign) -> None:
 def _augmented(walk: Walk, node: ast.AugAssign) -> None:
     value = value_of(walk, node.value)
     if isinstance(node.target, ast.Subscript):
-        _changed_part(walk, node.target)
+        _changed_part(walk, node.target, value, node, type(node.op).__name__)
     name = walk.dotted(node.target)
     walk.record(name, value, node, augmented=True, operator=type(node.op).__name__)
 

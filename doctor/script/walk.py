@@ -48,6 +48,7 @@ class Walk:
         self.classes: list[Class] = []
         self.calls: list[Call] = []
         self.assignments: list[Assignment] = []
+        self.parts: list[Assignment] = []
         self.contexts: list[Context] = []
         self.branches: list[Branch] = []
         self.loops: list[Loop] = []
@@ -115,19 +116,26 @@ class Walk:
         if not name:
             return
         self.identifiers.add(name.rpartition(".")[2])
-        self.assignments.append(
-            Assignment(
-                name,
-                value,
-                self.position(node),
-                self.scope,
-                len(self.calls),
-                self.arms,
-                self.loops_around,
-                augmented,
-                self.contexts_around,
-                operator,
-            )
+        self.assignments.append(self._assignment(name, value, node, augmented, operator))
+
+    def record_part(self, name: str, value: Value, node: ast.stmt, operator: str = "") -> None:
+        """What is assigned to a part of a name."""
+        self.parts.append(self._assignment(name, value, node, bool(operator), operator))
+
+    def _assignment(
+        self, name: str, value: Value, node: ast.stmt, augmented: bool, operator: str
+    ) -> Assignment:
+        return Assignment(
+            name,
+            value,
+            self.position(node),
+            self.scope,
+            len(self.calls),
+            self.arms,
+            self.loops_around,
+            augmented,
+            self.contexts_around,
+            operator,
         )
 
     def bind(self, value: Value, names: tuple[str, ...], first: int) -> None:

@@ -210,7 +210,7 @@ def gather(t):
 def contrast(a, b, scale):
     {}
     logits = scale * a @ b.t()
-    return F.cross_entropy(logits, torch.arange(len(a)))
+    return F.cross_entropy(logits, torch.arange(len(a)) + first_of_rank(a))
 for x, y in loader:
     optimizer.zero_grad()
     loss = contrast(*model(x, y), 1.0)

@@ -21,6 +21,7 @@ FILES = (
     "script_mistakes_held_out.toml",
     "script_mistakes_fresh.toml",
     "script_mistakes_blind.toml",
+    "script_mistakes_second.toml",
     "script_traps.toml",
 )
 SCRIPTS: list[dict[str, Any]] = [

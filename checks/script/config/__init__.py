@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from doctor.checks.script.config import (
     configuration,
+    numbers,
     processes,
     removed,
     trainings,
@@ -15,6 +16,7 @@ RULES: tuple[Rule, ...] = (
     *processes.RULES,
     *trainings.RULES,
     *configuration.RULES,
+    *numbers.RULES,
     *removed.RULES,
     *versions.RULES,
 )

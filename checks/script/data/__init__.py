@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doctor.checks.script.data import (
+    audio,
     augmented,
     collators,
     detection,
@@ -10,6 +11,7 @@ from doctor.checks.script.data import (
     fitted,
     ignored_places,
     images,
+    items,
     labels,
     loaders,
     padding,
@@ -25,6 +27,7 @@ from doctor.checks.script.data import (
 from doctor.checks.script.rule import Rule
 
 RULES: tuple[Rule, ...] = (
+    *audio.RULES,
     *augmented.RULES,
     *collators.RULES,
     *detection.RULES,
@@ -32,6 +35,7 @@ RULES: tuple[Rule, ...] = (
     *fitted.RULES,
     *ignored_places.RULES,
     *images.RULES,
+    *items.RULES,
     *labels.RULES,
     *loaders.RULES,
     *padding.RULES,

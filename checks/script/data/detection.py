@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script.data import mirrored
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -27,6 +28,9 @@ def boxes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if any(SOFTMAX.search(c.name) for c in models):
             yield from _from_zero(reading)
     yield from _flipped_alone(reading)
+    yield from mirrored.landmarks(reading)
+    yield from mirrored.corners(reading)
+    yield from mirrored.masks(reading)
 
 
 def _corners(reading: Training) -> Iterator[Match]:
@@ -157,11 +161,26 @@ RULES = (
             "boxes of annotation['bbox'] that nothing converts, for a detector of torchvision",
             "num_classes=len(CLASSES), where no class is the background",
             "labels of enumerate(CLASSES), from 0, for an R-CNN or SSD",
-            "hflip() of the image under a condition, and boxes that stay",
+            "hflip() of the image under a condition, and boxes or a mask that stay",
+            "boxes of annotation['bbox'] for MeanAveragePrecision() without box_format",
+            "landmarks whose x is mirrored, and whose left and right stay (a warning)",
         ),
         fix="boxes[:, 2:] += boxes[:, :2]; num_classes=len(CLASSES) + 1, labels from 1; flip "
         "boxes, too.",
         sources=("torchvision-models",),
-        needs=("detection", "boxes", "bbox"),
+        needs=(
+            "detection",
+            "boxes",
+            "bbox",
+            "MeanAveragePrecision",
+            "flip",
+            "fliplr",
+            "hflip",
+            "rotate",
+            "affine",
+            "warpAffine",
+            "crop",
+            "copy",
+        ),
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script.data.ranges import ranges
 from doctor.checks.script.naming import is_held_out, is_training, words
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
@@ -24,6 +25,7 @@ ALSO = re.compile(r"(\w+)(?:\[[^\]]*\])?(?:\.(?:float|unsqueeze|to|type)\([^()]*
 def read(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _blue_first(reading)
     yield from _not_normalized(reading)
+    yield from ranges(reading)
 
 
 def _blue_first(reading: Training) -> Iterator[Match]:
@@ -199,10 +201,15 @@ RULES = (
             "cv2.imread() without a conversion beside weights or statistics of ImageNet",
             "Normalize or ToTensor in train_transform, and not in val_transform",
             "other numbers in the Normalize of the evaluation",
+            "real images without Normalize beside a generator that ends in tanh",
+        ),
+        errors=(
+            "Normalize() with a mean above 2 behind ToTensor()",
+            "img.reshape(3, 224, 224) of an image whose channels are last",
         ),
         fix="cv2.cvtColor(image, cv2.COLOR_BGR2RGB); give both the same Normalize.",
         sources=("torchvision-models",),
-        needs=("imread", "Compose"),
+        needs=("imread", "Compose", "Image"),
     ),
     Rule(
         code="SCR348",

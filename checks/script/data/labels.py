@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.lineage import lineage_of
+from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -36,6 +37,7 @@ def shifted_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         elif causal is None:
             yield Match(call.span, message, undecided="the model's class is in another file")
     yield from _shifted_by_collator(reading)
+    yield from copied(reading, machine)
 
 
 def _shifted_by_collator(reading: Training) -> Iterator[Match]:
@@ -43,7 +45,7 @@ def _shifted_by_collator(reading: Training) -> Iterator[Match]:
     own = reading.mentions("logits", "cross_entropy", "crossentropy", "compute_loss")
     if reading.modules or own:
         return
-    loads = [reading.calls[n].name for n in reading.methods("from_pretrained")]
+    loads = [c.name for c in reading.calls if c.method == "from_pretrained" or _is_made(c)]
     if not loads or not any(word in name for word in CAUSAL for name in loads):
         return
     for number, function in enumerate(reading.script.functions):
@@ -53,6 +55,11 @@ def _shifted_by_collator(reading: Training) -> Iterator[Match]:
             place = _end(reading, number)
             if labels and inputs and _is_shifted(reading, labels, inputs, place):
                 yield Match(span, f"{function.name} shifts the labels, and the model once more")
+
+
+def _is_made(call: Call) -> bool:
+    """GPT2LMHeadModel(configuration) of transformers."""
+    return call.name.startswith("transformers.") and any(word in call.method for word in CAUSAL)
 
 
 def _end(reading: Training, scope: int) -> Call:
@@ -68,9 +75,76 @@ def _is_shifted(reading: Training, labels: Value, inputs: Value, call: Call) -> 
     return bool(first) and second in (f"({first}+1)", f"(1+{first})")
 
 
+def copied(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """cross_entropy of the logits of x and of x: each token is to be what it is."""
+    if reading.mentions("mlm", "mask_token", "masked_lm", "autoencod", "reconstruct"):
+        return
+    for number, kind in loss_calls(reading):
+        call = reading.calls[number]
+        if kind != "cross_entropy" or len(call.args) < 2 or not reading.backwards:
+            continue
+        first, second = (_whole(reading, value, call) for value in call.args[:2])
+        run = reading.calls[first.call] if first is not None and first.kind == "call" else None
+        if run is None or second is None or second.kind != "name" or reading.is_evaluation(call):
+            continue
+        given = [run.args[0]] if run.args else []
+        given += [run.keywords[k] for k in ("input_ids", "x", "idx") if k in run.keywords]
+        same = any(v.kind == "name" and v.name == second.name for v in given)
+        if same and not _is_target_changed(reading, run, call, second.name) and (
+            _is_causal(reading, run, number) or _hides_later(reading)
+        ):  # fmt: skip
+            message = f"{second.name} is compared with what the model made of {second.name}: "
+            yield Match(call.span, message + "a token is to predict the next")
+
+
+def _whole(reading: Training, value: Value, call: Call, depth: int = 6) -> Value | None:
+    """The call or name below views, names and .logits; None where a part of it was taken."""
+    if not depth or value.kind == "item":
+        return None
+    if value.kind == "name":
+        return _whole_name(reading, value.name.removesuffix(".logits"), call)
+    inner = value.items[0] if value.kind == "other" and value.name == "logits" else None
+    if value.kind == "call":
+        made = reading.calls[value.call]
+        if made.method not in SHAPES:
+            return value
+        inner = objects.operand(made)
+    return _whole(reading, inner, call, depth - 1) if inner is not None else None
+
+
+SHAPES = {*VIEWS, "view", "reshape", "transpose", "permute", "float"}
+
+
+def _whole_name(reading: Training, name: str, call: Call) -> Value:
+    """What a name holds, where that is one call and no view of itself."""
+    found = objects.last_definition(reading, name, call)
+    made = reading.calls[found[0].call] if len(found) == 1 and found[0].kind == "call" else None
+    if made is not None and made.method not in VIEWS and made.receiver != name:
+        return found[0]
+    return Value("name", name=name)
+
+
+def _is_target_changed(reading: Training, run: Call, loss: Call, name: str) -> bool:
+    """The name is assigned between, or a part of it is set."""
+    first, last = reading.numbers[id(run)], reading.numbers[id(loss)]
+    return f"{name}[]" in reading.script.identifiers or any(
+        a.target == name and first < a.position <= last for a in reading.script.assignments
+    )
+
+
+def _hides_later(reading: Training) -> bool:
+    """The network of this file is causal for certain."""
+    return bool(reading.modules) and reading.mentions(
+        "tril", "triu", "generate_square_subsequent_mask", "is_causal", "causal_mask"
+    )
+
+
 def _start(reading: Training, value: Value, call: Call, depth: int = 6) -> str:
     """The start of the slice that a value is made of, through functions: i of data[i:i + n]."""
     position = reading.numbers.get(id(call), len(reading.calls))
+    pair = _of_dataset(reading, value.name, call) if value.kind == "name" and depth else None
+    if pair is not None:
+        return _start(reading, pair[0], pair[1], depth - 1)
     found_at = evaluate.options_at(reading, value, call.scope, position, call.arms)
     for option in found_at[:1] if depth else ():
         text = render(reading, option)
@@ -184,11 +258,13 @@ RULES = (
             "model(input_ids=x[:, :-1], labels=x[:, 1:]) of a causal model",
             "the same through names, rolled, or as the pair that __getitem__ returns",
             "x = data[i:i + n] and y = data[i + 1:i + 1 + n], and then labels=y",
+            "cross_entropy of a causal model's logits for x and of x itself, neither shifted",
             "a function such as the collator returns these two, in a file that loads a causal "
             "model and computes no loss itself",
         ),
-        fix="Pass labels=input_ids of the same length.",
-        needs=("labels", "from_pretrained"),
+        fix="Pass labels=input_ids of the same length; with a loss of your own, compare "
+        "logits[:, :-1] with ids[:, 1:].",
+        needs=("labels", "from_pretrained", "transformers", "cross_entropy", "CrossEntropyLoss"),
         sources=("transformers-causal-loss",),
     ),
     Rule(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.data.origins import shared_rows
+from doctor.checks.script.metrics import whole
 from doctor.checks.script.metrics.scores import improvements_compared
 from doctor.checks.script.naming import direction, is_held_out, is_loader, is_training, words
 from doctor.checks.script.reading import exclusive, flatten
@@ -28,6 +29,7 @@ def evaluated_on_training(reading: Training, machine: ScriptMachine) -> Iterator
     yield from _held_out_unused(reading)
     yield from _overlapping(reading)
     yield from _chosen_by_test(reading)
+    yield from whole.overlapping(reading)
 
 
 def _overlapping(reading: Training) -> Iterator[Match]:
@@ -57,7 +59,7 @@ def _chosen_by_test(reading: Training) -> Iterator[Match]:
     named = {w for each in reading.script.assignments for w in words(each.target)}
     both = named & {"val", "valid", "validation", "dev"} and "test" in named
     for each, new, _ in improvements_compared(reading) if both else ():
-        if "test" in words(new):
+        if "test" in words(new) or whole.chosen_by(reading, new, each):
             yield Match(each.span, f"the best epoch is chosen by {new}, and validation is at hand")
     for call in reading.calls if both else ():
         value = call.args[0] if call.args else None
@@ -227,6 +229,7 @@ RULES = (
             "part.dataset of random_split in a loader, or a transform set on it: it is the whole",
             "the training loader reads what was split, and the part for training is unused",
             "validation by a sampler over images that random transforms change",
+            "the best epoch is chosen by a score of the test loader, and validation is at hand",
             "evaluate(model, train_loader), while the loader for evaluation is never read",
         ),
         fix="Give each loader its own part. For other transforms, make the dataset twice and use "

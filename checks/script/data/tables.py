@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.data.items import ahead, future
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -21,6 +22,8 @@ TIMES = re.compile(r"^(?:\w*_)?(?:time|timestamp|date|datetime|day|hour|ts)$", r
 def features(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """y = df["price"], and X is all of df."""
     yield from _centered(reading)
+    yield from ahead(reading)
+    yield from future(reading)
     for each in reading.script.assignments:
         target = re.match(r"(\w+)\[(\w+)\]$", each.value.name) or _column(reading, each)
         if target is None or each.target.casefold() not in ("y", "target", "targets", "labels"):
@@ -195,11 +198,13 @@ RULES = (
         "where the target is not known.",
         fires=(
             "y = df['price'] and X = df.values, and the column is never dropped",
-            "rolling(center=True) beside shift(-1) (a warning)",
+            "x = s[i:i + n + 1] and y = s[i + n]: the window holds its target",
+            "rolling(center=True) beside shift(-1), bfill() of a series, a feature that shift(-1) "
+            "takes from a later row (warnings)",
         ),
         fix="X = df.drop(columns='price'); windows that end at the row.",
         sources=("sklearn-pitfalls",),
-        needs=("pandas",),
+        needs=("pandas", "__getitem__", "append"),
     ),
     Rule(
         code="SCR350",

@@ -156,6 +156,8 @@ def _around(reading: Training, call: Call) -> str:
 def _holds_answer(reading: Training, call: Call) -> bool:
     """The messages end with one of the assistant."""
     value: Value | None = call.args[0] if call.args else None
+    if value is not None and value.kind == "item" and value.items[-1].kind == "slice":
+        return False
     found = evaluate.options(reading, value, call) if value is not None else []
     for option in found:
         column = option.name.rpartition("[")[2].removesuffix("]")

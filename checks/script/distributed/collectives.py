@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script.distributed import apart
 from doctor.checks.script.loop.zeroed import stepped
 from doctor.checks.script.ranks import (
     OF_SHARDS,
@@ -48,6 +49,9 @@ def collective_on_one_rank(reading: Training, machine: ScriptMachine) -> Iterato
                 yield Match(site.span, f"{through}{where}: the others never join, and it hangs")
     yield from _backward_skipped(reading)
     yield from _stepped_on_one(reading)
+    yield from apart.leaves_alone(reading)
+    yield from apart.not_awaited(reading)
+    yield from apart.other_number(reading)
 
 
 GROUPS = {
@@ -143,6 +147,9 @@ RULES = (
             "state_dict() of an FSDP model, or save_checkpoint() of DeepSpeed or of Lightning, "
             "under such a test",
             "the same in a function that is called under such a test only, also through others",
+            "break under a test for rank 0, in the loop that trains, and nothing tells the others",
+            "mp.spawn(nprocs=2) of processes that wait for world_size=4",
+            "a warning: rank 0 prepares files that all read, and no barrier() stands between",
             "a warning: backward() of DDP is skipped where the rank's own loss is not finite",
         ),
         fix="Move the call out of the condition; reduce the flag over all ranks before a step is "
@@ -159,6 +166,8 @@ RULES = (
             r"wait_for_everyone\(",
             r"save_(?:checkpoint|state)\s*\(",
             r"FullyShardedDataParallel",
+            r"DistributedDataParallel",
+            r"init_process_group",
         ),
     ),
 )

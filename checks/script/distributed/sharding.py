@@ -124,7 +124,22 @@ def _asks_slurm(reading: Training) -> bool:
     )
 
 
+def _mixed_adapters(reading: Training) -> Iterator[Match]:
+    """FSDP(get_peft_model(...)): one flat parameter of frozen weights and adapters."""
+    for n in reading.methods("FullyShardedDataParallel"):
+        call = reading.calls[n]
+        keys = {"use_orig_params", "auto_wrap_policy", "ignored_modules", "ignored_states"}
+        if keys & call.keywords.keys() or call.unpacked or not call.args:
+            continue
+        found = evaluate.options(reading, call.args[0], call)
+        made = [reading.calls[v.call].method for v in found if v.kind == "call"]
+        if made == ["get_peft_model"]:
+            message = "adapters and frozen weights share a flat parameter: FSDP raises"
+            yield Match(call.span, message, "fail")
+
+
 def clip_of_shards(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _mixed_adapters(reading)
     for number in reading.methods("clip_grad_norm_"):
         call = reading.calls[number]
         if call.name != "torch.nn.utils.clip_grad_norm_" or not call.args:
@@ -247,6 +262,7 @@ RULES = (
         why="torch.nn.utils.clip_grad_norm_ sees the shards of one process of a model that "
         "FullyShardedDataParallel wraps: each process scales by another norm.",
         fires=("torch.nn.utils.clip_grad_norm_ on the parameters of such a model",),
+        errors=("FSDP of get_peft_model() without use_orig_params and without a policy",),
         fix="Call model.clip_grad_norm_(max_norm). With fully_shard torch's function is right.",
         needs=("FullyShardedDataParallel",),
         sources=("halos-15", "opendiloco-6"),

@@ -214,6 +214,7 @@ def _is_part(reading: Training, owners: set[Key]) -> bool:
         and any(reading.key(name, call.scope) in owners for name in names_of(v))
         for call in reading.calls
         if (call.method[:1].isupper() and call.method not in WRAPPERS)
+        or call.name == "torch.compile"
         for v in (*call.args, *call.keywords.values())
     ) or any(
         each.value.kind == "name" and "." in each.target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import partial
 from operator import is_
@@ -15,6 +16,7 @@ from doctor.checks.script.loop.schedules import (
     takes_epoch,
 )
 from doctor.checks.script.loop.zeroed import stepped
+from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Loop, Value
@@ -52,6 +54,9 @@ def wrong_unit(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                 continue
             if message := _mismatch(reading, made, step, applied, length):
                 yield Match(step.span, f"{name} {message}")
+                break
+            if message := _in_batches(reading, step, length):
+                yield Match(made.span, f"{name} {message}", "warn")
                 break
 
 
@@ -240,6 +245,23 @@ def _is_product(reading: Training, value: Value) -> bool:
     return value.kind == "other" and value.name in ("Mult", "FloorDiv", "Div")
 
 
+def _in_batches(reading: Training, step: Call, length: list[Value]) -> str:
+    """len(loader) * epochs, and a step in every Nth batch."""
+    tests = [t.text for t in reading.tests(step)]
+    rest = [m for t in tests if (m := re.search(r"%\s*\(?([\w.]+)\)?\s*==", t))]
+    divides = any(
+        part.name in ("Div", "FloorDiv", "Mod") for value in length for part in flatten([value])
+    )
+    if len(rest) != 1 or rest[0][1] == "1" or divides or reading.methods("ceil"):
+        return ""
+    loops = [reading.script.loops[n] for n in step.loops]
+    sources = {n for loop in loops if loop.iterable is not None
+               for n in (loop.iterable.name, *loop.iterable.names) if n}  # fmt: skip
+    counted = any(_is_len(reading, part, source) for value in length
+                  for part in flatten([value]) for source in sources)  # fmt: skip
+    return f"counts batches, and steps after {rest[0][1]} of them: it never ends" if counted else ""
+
+
 RULES = (
     Rule(
         code="SCR208",
@@ -254,6 +276,7 @@ RULES = (
             "a length of len(loader) of a schedule that ends, and step() per batch in a loop over "
             "epochs",
             "a length of len(loader) * epochs, and step() once per epoch",
+            "a warning: a length of len(loader) * epochs, and a step in every Nth batch",
             "a warning: configure_optimizers of Lightning returns OneCycleLR(steps_per_epoch=...), "
             'or a schedule of estimated_stepping_batches, without interval="step"',
         ),

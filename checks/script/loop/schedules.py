@@ -7,6 +7,7 @@ from functools import partial
 from operator import is_
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loop import lengths
 from doctor.checks.script.loop.steps import leaves
 from doctor.checks.script.loop.zeroed import stepped
 from doctor.checks.script.naming import direction
@@ -230,6 +231,7 @@ def _is_rate(value: Value, own: set[str]) -> bool:
 
 def scheduler_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _absolute_rates(reading)
+    yield from lengths.never_counted(reading)
     for number, name in schedulers(reading):
         made = reading.calls[number]
         gamma = evaluate.argument(reading, made, "gamma")
@@ -237,6 +239,7 @@ def scheduler_settings(reading: Training, machine: ScriptMachine) -> Iterator[Ma
             yield Match(made.span, f"gamma=0 sets the rate to 0 at the first decay of {name}")
         yield from _grows(made, gamma)
         yield from _never_warm(reading, made)
+        yield from lengths.beyond(reading, made)
         steps = list(scheduler_steps(reading, name, made, partial(is_, made)))
         if made.loops and any(step.loops == made.loops for step in steps):
             optimizers = {n for n in reading.optimizers if reading.calls[n].loops == made.loops}
@@ -328,6 +331,9 @@ RULES = (
             "ReduceLROnPlateau in mode min with an accuracy, or max with a loss",
             "gamma=0",
             "a scheduler is made in the loop that steps it",
+            "eta_min above lr; last_epoch of an optimizer that loads no state",
+            "a rate of a number of steps that nothing counts",
+            "milestones behind the last epoch (a warning)",
             "LambdaLR of a function that returns the rate of the optimizer, not a factor",
         ),
         fix='mode="max" for accuracies; gamma=1 for no decay; make the scheduler before the loop.',

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loss import policies
 from doctor.checks.script.loss.graphs import under_no_grad
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.naming import words
@@ -23,6 +24,7 @@ ADVANTAGE = {"adv", "advs", "advantage", "advantages", "gae", "returns", "ret"}
 def returns(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _truncated_as_end(reading)
     yield from _end_ignored(reading)
+    yield from policies.advantages(reading)
     for each in reading.script.assignments:
         names = {w for n in (each.value.name, *each.value.names) for w in words(n)}
         if each.augmented or not (names & REWARD and names & DISCOUNT):
@@ -239,6 +241,7 @@ RULES = (
             "a target of a value loss that carries gradients of the trained network",
             "terminated or truncated in a replay buffer (a warning)",
             "a function of discounted rewards that never reads its parameter done",
+            "gae = delta + gamma * lam * gae, where only delta knows the ends of episodes",
             "reward + gamma * value, while the flag for the end is read nowhere (a warning)",
         ),
         fix="Compute targets under no_grad: r + gamma * (1 - done) * value.",

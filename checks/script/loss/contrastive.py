@@ -11,7 +11,7 @@ from doctor.checks.script.lineage import PARAMETERS
 from doctor.checks.script.loss.graphs import is_without_graph
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import formulas, render
+from doctor.checks.script.rendering import expanded, formulas, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
@@ -39,6 +39,7 @@ COSINES = ("cosine_similarity", "CosineSimilarity")
 
 def compared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _one_view_twice(reading)
+    yield from _without_offset(reading)
     if not reading.mentions("cross", "cosine", "similar"):
         return
     for number, function in enumerate(reading.script.functions):
@@ -195,6 +196,45 @@ def _cut_off(reading: Training) -> set[int]:
     return found
 
 
+def _without_offset(reading: Training) -> Iterator[Match]:
+    """arange(batch) as labels of logits whose keys come from all ranks."""
+    gathers = {
+        reading.function(reading.calls[n].scope).name
+        for n in reading.methods("all_gather")
+        if reading.calls[n].scope and reading.function(reading.calls[n].scope).returns
+    }
+    for n in reading.methods("cross_entropy") if gathers else ():
+        call = reading.calls[n]
+        if len(call.args) < 2:
+            continue
+        logits, labels = (expanded(reading, v, call, 4) for v in call.args[:2])
+        counted = re.match(
+            r"torch\.arange\((?:\w+\.(?:size\(0\)|shape\[0\])|len\(\w+\))[,)]", labels
+        )
+        sides = re.search(r"@(\w+)\.(?:t\(\)|T\b|mT\b|transpose\()", logits)
+        if sides is None:
+            continue
+        left = logits[: sides.start()]
+        name = re.search(r"(\w+)$", left)
+        own = any(f"{each}(" in left for each in gathers)
+        own = _is_gathered(reading, name[1], call, gathers) is not False if name else own
+        keys = _is_gathered(reading, sides[1], call, gathers)
+        if counted and keys and not own and not re.search(r"rank|offset|\+|\*", labels):
+            message = "keys of all ranks, and labels from 0 on each: the rank's offset is missing"
+            yield Match(call.span, message)
+
+
+def _is_gathered(reading: Training, name: str, call: Call, gathers: set[str]) -> bool | None:
+    """The name holds what a function that gathers returned; None where nothing is assigned."""
+    number = reading.numbers[id(call)]
+    held = [a for a in reading.script.assignments
+            if a.target == name and a.scope == call.scope and a.position <= number]  # fmt: skip
+    made = held[-1].value if held else None
+    if made is None:
+        return None
+    return made.kind == "call" and reading.calls[made.call].method in gathers
+
+
 RULES = (
     Rule(
         code="SCR341",
@@ -210,6 +250,7 @@ RULES = (
             "[augment(image)] * 2, or one augmented image by two names, for two views",
             "two equal terms where the second should have the transposed logits",
             "-cosine_similarity(p, z) of one trained network without detach(), twice",
+            "labels of arange(batch) beside keys that all ranks gathered",
             "logits of two embeddings that torch.distributed.all_gather copied, neither put back",
         ),
         fix="Call the transform once for each view; fill the "

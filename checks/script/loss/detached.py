@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.loss.cut import cut_off
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Call, Value
+from doctor.facts.script import Arms, Assignment, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 DETACHES = ("item", "detach", "tolist", "numpy")
 
 
 def loss_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _switched_on(reading)
+    yield from cut_off(reading)
     for number in reading.methods("backward"):
         call = reading.calls[number]
         if call.name == "backward" or reading.is_autograd(call):
@@ -85,6 +89,80 @@ def _is_number(reading: Training, value: Value, call: Call, position: int) -> bo
     )
 
 
+def _switched_on(reading: Training) -> Iterator[Match]:
+    """loss.requires_grad = True before loss.backward(): a loss with a graph has it already."""
+    for name, scope, number, arms in _losses(reading):
+        results = evaluate.definitions(reading, name, scope, number, arms)
+        computed = bool(results) and all(_is_computed(reading, each) for each in results)
+        spans = [
+            a.span
+            for a in reading.script.assignments
+            if a.target == f"{name}.requires_grad"
+            and a.value.literal is True
+            and a.scope == scope
+            and a.position <= number
+        ]
+        spans += [
+            c.span
+            for n in reading.methods("requires_grad_")
+            if n < number
+            and (c := reading.calls[n]).scope == scope
+            and c.receiver == name
+            and not c.targets
+        ]
+        for span in spans[:1] if computed else ():
+            message = f"{name} gets requires_grad: with a graph it has it, without one "
+            yield Match(span, message + "no weight gets a gradient", "warn")
+            yield from _decided_inside(reading)
+
+
+def _losses(reading: Training) -> Iterator[tuple[str, int, int, Arms]]:
+    """What backward() is called on, and what training_step() returns."""
+    for number in reading.backwards:
+        call = reading.calls[number]
+        name = reading.loss_name(call)
+        if name and not name.startswith("self."):
+            yield name, call.scope, number, call.arms
+    for scope in reading.functions_by_name.get("training_step", ()):
+        function = reading.function(scope)
+        for value, (position, arms) in zip(function.returns, function.exits, strict=True):
+            if value.kind == "name":
+                yield value.name, scope, position, arms
+
+
+def _decided_inside(reading: Training) -> Iterator[Match]:
+    """A loss of this file that takes the argmax of its argument, or compares it with 0.5."""
+    for number, function in enumerate(reading.script.functions):
+        named = f"{function.owner} {function.name}".casefold()
+        given = {p.name for p in function.parameters} - {"self"}
+        if not re.search(r"loss|dice|iou|term|criterion|tversky", named) or "metric" in named:
+            continue
+        for n in reading.scope_calls(number):
+            call = reading.calls[n]
+            source = call.base if call.base is not None else Value("name", name=call.receiver)
+            own = given & {source.name, *source.names, *(v.name for v in call.args)}
+            decides = call.method in ("argmax", "round", "sign")
+            compares = call.method in ("float", "int", "long") and source.kind == "test"
+            if own and (decides or compares):
+                what = call.method if decides else "a comparison"
+                yield Match(
+                    call.span, f"{what} has no gradient: the loss is constant to backward()"
+                )
+                return
+
+
+def _is_computed(reading: Training, each: Assignment) -> bool:
+    """The result of a call other than of one that makes a new tensor, or of arithmetic."""
+    if each.value.kind == "call":
+        name = reading.calls[each.value.call].name
+        return name not in MADE and reading.calls[each.value.call].method not in ("to", "Variable")
+    return each.value.kind == "other" and each.value.name in ("Add", "Sub", "Mult", "Div")
+
+
+MADE = ("torch.tensor", "torch.zeros", "torch.ones", "torch.as_tensor", "torch.FloatTensor",
+        "torch.Tensor", "torch.rand", "torch.randn")  # fmt: skip
+
+
 def _regains(reading: Training, name: str) -> bool:
     """requires_grad is turned on again between."""
     return any(
@@ -103,6 +181,9 @@ RULES = (
         "does not require grad', or is called on a plain number.",
         fires=(
             "backward() on the result of item(), detach(), tolist() or numpy()",
+            "a loss of out.detach(), out.data or torch.tensor(out), and backward() on it",
+            "a penalty of p.data or p.detach() of the parameters, as a term of the loss",
+            "requires_grad is set on a loss that was computed (a warning)",
             "a part of the sum that backward() is called on comes from item() (a warning)",
         ),
         fix="Keep the tensor for backward(); detach a copy for the log.",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.loss import steps_of_noise
 from doctor.checks.script.reading import Reading
 from doctor.checks.script.rendering import statements
 from doctor.checks.script.rule import Match, Rule
@@ -81,6 +82,8 @@ def of_diffusion(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _of_one_level(reading)
     yield from _clean_target(reading)
     yield from _noise_for_velocity(reading)
+    yield from steps_of_noise.of_steps(reading)
+    yield from steps_of_noise.flow(reading)
 
 
 def _of_one_level(reading: Training) -> Iterator[Match]:
@@ -170,10 +173,14 @@ RULES = (
             "a * x0 + (1 - a) * noise, where a is a cumulative product",
             "mse_loss(prediction, samples) beside add_noise(samples, noise, t)",
             "mse_loss(prediction, noise) of a scheduler with prediction_type='v_prediction'",
+            "a target that randn_like() draws anew; sqrt(1 - beta[t]) without a cumulative product",
+            "randint(0, steps + 1, ...); steps of a sampler that go up",
+            "x = (1 - t) * a + t * b, and a - b as its velocity",
+            "one step that is drawn for the whole batch (a warning)",
         ),
         fix="Multiply by a.sqrt() and (1 - a).sqrt(); compare the prediction with the noise, "
         "or with scheduler.get_velocity(samples, noise, t).",
         sources=("diffusers-training",),
-        needs=("cumprod", "add_noise"),
+        needs=("cumprod", "add_noise", "randn_like", "randn", "randint"),
     ),
 )

@@ -41,6 +41,13 @@ def weighed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if value is not None and FREQUENCY.search(_text(reading, value, call)):
             yield Match(call.span, "weights are frequencies: rare classes count least")
     yield from _sampled(reading)
+    for number in reading.methods("WeightedRandomSampler"):
+        call = reading.calls[number]
+        again = evaluate.argument(reading, call, "replacement", 2)
+        count = evaluate.argument(reading, call, "num_samples", 1)
+        text = _text(reading, count, call) if count is not None else ""
+        if again is not None and again.literal is False and text.startswith("len("):
+            yield Match(call.span, "all samples are drawn once: without replacement nothing weighs")
 
 
 def _text(reading: Training, value: Value, call: Call) -> str:
@@ -96,6 +103,7 @@ RULES = (
             "weight=counts / counts.sum() of a cross-entropy, or of a sampler",
             "WeightedRandomSampler of 1 / counts, or of a list over the classes, without indexing "
             "by the labels",
+            "WeightedRandomSampler(weights, len(weights), replacement=False)",
         ),
         fix="pos_weight = negatives / positives; weight = counts.sum() / counts; "
         "weights = (1 / counts)[labels].",

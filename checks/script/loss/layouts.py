@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loss.ends import ends
 from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.loss.reductions import of_classes, over_padding
 from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match, Rule
@@ -57,6 +59,9 @@ def _ctc(reading: Training, call: Call, moved: bool) -> Iterator[Match]:
 
 def last_layer(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """A ReLU makes of half of the logits 0."""
+    yield from ends(reading)
+    yield from of_classes(reading)
+    yield from over_padding(reading)
     for number, kind in loss_calls(reading):
         call = reading.calls[number]
         value = evaluate.argument(reading, call, "input", 0)
@@ -189,12 +194,16 @@ RULES = (
             "three Linear layers in a row without an activation",
             "a Dice, Tversky or IoU loss of this file on logits, without a sigmoid",
             "CosineEmbeddingLoss or MarginRankingLoss with labels of 0",
+            "(loss * mask).mean() of losses of tokens; a Dropout behind the last layer",
+            "betas of an optimizer in the other order; BatchNorm1d and batches of one",
         ),
-        fix="Omit the last activation; take the sigmoid first; pass 2 * same - 1.",
+        errors=("y.long() as the target of a binary cross-entropy",),
+        fix="Omit the last activation; (loss * mask).sum() / mask.sum(); take the sigmoid first; "
+        "pass 2 * same - 1.",
         sources=("torch-cross-entropy",),
         needs=("cross_entropy", "CrossEntropyLoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss",
-               "MarginRankingLoss", "HingeEmbeddingLoss", "Sequential",
-               "binary_cross_entropy_with_logits"),
+               "MarginRankingLoss", "HingeEmbeddingLoss", "Sequential", "BCELoss",
+               "binary_cross_entropy", "binary_cross_entropy_with_logits"),
     ),
     Rule(
         code="SCR369",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import RAW, loss_calls
+from doctor.checks.script.loss.reductions import implicit_axis
 from doctor.checks.script.outcomes import VIEWS, outcomes
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -24,6 +25,7 @@ def _dim(reading: Training, call: Call, position: int) -> object:
 
 
 def batch_axis(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from implicit_axis(reading)
     if not reading.mentions("dataloader", "trainer"):
         return
     for number in reading.methods(*SHARES, *PICKS, "normalize", "Softmax", "LogSoftmax"):
@@ -221,6 +223,7 @@ RULES = (
         fires=(
             "softmax, log_softmax, argmax or max along axis 0 of a model's output, in a file with "
             "loaders",
+            "F.softmax(x), or nn.Softmax(), without dim",
             "softmax of attention scores along another axis than the last",
             "normalize(dim=0) of the output of an encoder in forward()",
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loss import squared
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.vectors import ARITHMETIC, SAME, is_vector
 from doctor.checks.script.rule import Match, Rule
@@ -16,6 +17,9 @@ DEPTH = 12
 
 
 def broadcast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    found = list(squared.differences(reading))
+    yield from found
+    yield from (m for m in squared.unsqueezed(reading) if m.span not in {f.span for f in found})
     for number, kind in loss_calls(reading):
         call = reading.calls[number]
         if kind not in ("mse", "bce", "bce_logits") or len(call.args) < 2:
@@ -23,6 +27,9 @@ def broadcast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         first, second = call.args[:2]
         pairs = ((first, second), (second, first))
         for column, row in pairs:
+            if kind == "mse" and squared.differ(reading, column, row, (call.scope, number)):
+                yield Match(call.span, "one of (N, 1) and one of (N,) are broadcast to (N, N)")
+                break
             if _is_column(reading, column, call.scope, number, call.arms, DEPTH) and _is_row(
                 reading, row, call.scope, number, call.arms, DEPTH
             ):
@@ -208,6 +215,8 @@ RULES = (
         fires=(
             "the output of nn.Linear(..., 1) against a column of a table, or max over actions",
             "gather(1, index.unsqueeze(1)) against values of one number per sample",
+            "critic(x) - returns, of the output of nn.Linear(..., 1) and a list of numbers",
+            "the same where other places of the file squeeze that output (a warning)",
         ),
         fix="Call squeeze(-1) on the output, or unsqueeze(-1) on the target.",
         sources=("torch-losses",),

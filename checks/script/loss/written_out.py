@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loss import policies
 from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
@@ -50,6 +51,7 @@ def formulas_hold(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _mixed_apart(reading)
     yield from _variances(reading)
     yield from _signed(reading)
+    yield from policies.formulas(reading, machine)
 
 
 def _is_focal(reading: Training, function: Function) -> bool:
@@ -236,6 +238,8 @@ RULES = (
             "the maximum of two critics in a target; min(q1, q2) + alpha * log_prob",
             "relu(1 + real) and relu(1 - fake)",
             "inputs mixed with lam, and losses with 1 - lam",
+            "relu(d_negative - d_positive + margin); equal pairs that a margin pushes apart",
+            "tanh(u) as action with the log_prob of u; Normal(mu, std).sample() in a VAE",
             "GaussianNLLLoss of a log variance; CosineEmbeddingLoss with targets of 0",
         ),
         fix="(1 - pt) ** gamma; dice of sigmoid(logits); min(q1, q2) - alpha * log_prob; "

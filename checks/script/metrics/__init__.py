@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doctor.checks.script.metrics import (
+    answers,
     averages,
     best_state,
     counted,
@@ -17,6 +18,7 @@ from doctor.checks.script.metrics import (
 from doctor.checks.script.rule import Rule
 
 RULES: tuple[Rule, ...] = (
+    *answers.RULES,
     *averages.RULES,
     *best_state.RULES,
     *counted.RULES,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.metrics import whole
 from doctor.checks.script.naming import direction, is_loader
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render
@@ -46,6 +47,7 @@ def curve_of_means(reading: Training) -> Iterator[Match]:
 
 
 def count_by_batches(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from whole.summed(reading)
     for each in reading.script.assignments:
         if not each.augmented or not each.loops:
             continue
@@ -153,6 +155,7 @@ def _is_length(reading: Training, value: Value, loaders: set[str]) -> bool:
 
 def score_over_batches(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from curve_of_means(reading)
+    yield from whole.epoch_scores(reading)
     for number in reading.methods(*NOT_ADDITIVE):
         call = reading.calls[number]
         if not call.name.startswith("sklearn.metrics.") or not call.loops:
@@ -262,6 +265,7 @@ RULES = (
             "(prediction == label).sum() is added up and divided by len(loader)",
             "loss.item() * x.size(0) is added up and divided by len(loader)",
             "loss.item() of a mean is added up and divided by len(loader.dataset)",
+            "losses with reduction='sum' are added up and divided by len(loader)",
         ),
         fix="Divide sums over samples by len(loader.dataset), and means of batches by len(loader).",
         needs=("sum", "item"),
@@ -278,10 +282,12 @@ RULES = (
         fires=(
             "a score of scikit-learn in a loop over a loader, summed or averaged",
             "exp(loss) or sqrt(mse) of batches, averaged",
+            "a score of what the loop over batches sets anew: of the last batch alone",
+            "2 ** loss of a cross-entropy; round() of logits beside a BCEWithLogitsLoss",
         ),
         fix="Collect predictions and labels in the loop, compute the score once; take the root or "
         "the exponential of the mean loss.",
-        needs=("sklearn", "exp", "sqrt"),
+        needs=("sklearn", "exp", "sqrt", "round", "cross_entropy", "CrossEntropyLoss"),
         sources=("argument-mining-45", "few-nerd-2"),
     ),
     Rule(

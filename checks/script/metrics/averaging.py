@@ -28,7 +28,8 @@ def weights_swapped(reading: Training) -> Iterator[Match]:
         )
         if found is None:
             continue
-        targets = {a.target for a in reading.script.assignments if a.span == span}
+        given = (*reading.script.assignments, *reading.script.parts)
+        targets = {a.target for a in given if a.span == span}
         rate = found["rate"].rpartition(".")[2].casefold()
         slow = rate in ("decay", "ema_decay", "momentum", "beta", "m", "mu")
         fast = rate in ("tau", "polyak_tau", "soft_tau")

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.metrics import whole
 from doctor.checks.script.naming import is_held_out
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Value
+from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 ONE_GRAPH = {
@@ -202,7 +203,7 @@ def of_epoch(reading: Training) -> Iterator[Match]:
         if call.method != "compute" or not call.loops or not call.receiver or call.args:
             continue
         found = evaluate.options(reading, Value("name", name=call.receiver), call)
-        made = [reading.calls[v.call] for v in found if v.kind == "call"]
+        made = [_unmoved(reading, reading.calls[v.call]) for v in found if v.kind == "call"]
         if len(made) != 1 or not made[0].name.startswith("torchmetrics.") or made[0].loops:
             continue
         if made[0].method in OF_A_WINDOW:
@@ -210,6 +211,13 @@ def of_epoch(reading: Training) -> Iterator[Match]:
         others = {c.method for c in reading.calls if c.receiver == call.receiver}
         if "update" in others and "reset" not in others and number:
             yield Match(call.span, f"{call.receiver} counts all epochs so far: reset() is missing")
+
+
+def _unmoved(reading: Training, call: Call) -> Call:
+    """RunningMean(window=10) below .to(device)."""
+    while call.method in ("to", "cuda") and call.receiver_call >= 0:
+        call = reading.calls[call.receiver_call]
+    return call
 
 
 def models_of_folds(reading: Training) -> Iterator[Match]:
@@ -265,6 +273,7 @@ def of_metrics(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from of_epoch(reading)
     yield from counted_of_process(reading)
     yield from averaged_norms(reading)
+    yield from whole.of_all_processes(reading)
 
 
 RULES = (
@@ -330,6 +339,7 @@ RULES = (
             "update() and compute() of a metric in the loop over epochs, without reset()",
             "AveragedModel of a network with batch norm, evaluated without update_bn()",
             "a sum of all_reduce() divided by len(loader) or len(loader.sampler)",
+            "all_reduce() of the mean of a process, and no division by the number of processes",
         ),
         fix="metric.reset() after compute(); divide by a count that is summed, too.",
         sources=("torch-distributed-sampler",),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.loss.graphs import under_no_grad
+from doctor.checks.script.metrics.averaged import averages
 from doctor.checks.script.metrics.averaging import MEMBERS, moved_too_far, weights_swapped
 from doctor.checks.script.metrics.evaluation import MODE_LAYERS
 from doctor.checks.script.rule import Match, Rule
@@ -27,6 +28,7 @@ def same_object(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """target = model, and then it is treated as a copy."""
     if reading.mentions("disable_adapter", "set_adapter"):
         return
+    yield from _twins(reading)
     for each in reading.script.assignments:
         name = _itself(reading, each)
         if not name or each.augmented or not _is_network(reading, each):
@@ -35,6 +37,28 @@ def same_object(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             continue
         if _is_treated_as_copy(reading, each, name):
             yield Match(each.span, f"{each.target} is {name} itself, not a copy of it")
+
+
+def _twins(reading: Training) -> Iterator[Match]:
+    """policy = net.to(device) and target = net.to(device): one network, which loads itself."""
+    for n in reading.methods("load_state_dict"):
+        call = reading.calls[n]
+        states = [reading.calls[m] for v in call.args[:1] for m in v.calls]
+        source = next((s.receiver for s in states if s.method == "state_dict"), "")
+        if not source or source == call.receiver or not FOLLOWS.search(call.receiver.casefold()):
+            continue
+        followers = reading.assigned.get(reading.key(call.receiver, call.scope), [])
+        sources = reading.assigned.get(reading.key(source, call.scope), [])
+        if len(followers) != 1 or len(sources) != 1:
+            continue
+        one, other = followers[0], sources[0]
+        names = [_itself(reading, each) for each in (one, other)]
+        together = one.scope == other.scope and names[0] and names[0] == names[1]
+        again = any(one.position < a.position <= other.position or other.position < a.position
+                    <= one.position for a in reading.script.assignments
+                    if a.target == names[0] and a.scope == one.scope)  # fmt: skip
+        if together and not again:
+            yield Match(one.span, f"{call.receiver} is {source} itself, not a copy of it")
 
 
 def _itself(reading: Training, each: Assignment) -> str:
@@ -122,6 +146,7 @@ def never_follows(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from weights_swapped(reading)
     yield from moved_too_far(reading)
     yield from _buffers_left(reading)
+    yield from averages(reading)
 
 
 def _update_not_called(reading: Training) -> Iterator[Match]:
@@ -262,6 +287,7 @@ RULES = (
         "and a target that should lag is always equal.",
         fires=(
             "target = model, and target.load_state_dict(model.state_dict()) later",
+            "both are net.to(device) of one net, and one loads the state of the other",
             "encoder_k = encoder_q, and the parameters of encoder_k are frozen",
             "ref_model = model.eval(), which runs under no_grad beside the model that trains",
         ),
@@ -281,10 +307,20 @@ RULES = (
             "a method that averages two networks and that nothing calls",
             "target.load_state_dict(model.state_dict()) before the loop and never again",
             "slow.lerp_(fast, decay), where 1 - decay of the new weights is meant",
+            "AveragedModel without update_parameters(); ema = deepcopy(model) in each step",
+            "ema.copy_to(model.parameters()) in the loop over epochs, and no restore()",
             "an average of parameters() alone, of a copy with batch norm that is evaluated",
         ),
         fix="Call the update after every step, as slow.lerp_(fast, 1 - decay); copy buffers() too.",
         sources=("torch-saving",),
-        needs=("parameters", "load_state_dict", "no_grad", "data", "state_dict"),
+        needs=(
+            "parameters",
+            "load_state_dict",
+            "no_grad",
+            "data",
+            "state_dict",
+            "deepcopy",
+            "AveragedModel",
+        ),
     ),
 )

@@ -21,7 +21,7 @@ PADS_RIGHT = (
 def padded_on_the_right(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.methods("generate"):
         call = reading.calls[number]
-        if not call.receiver or not _is_decoder(reading, call):
+        if not call.receiver or not is_decoder(reading, call):
             continue
         for value in (*call.args[:1], *call.unpacked, *call.keywords.values()):
             made = _tokenized(reading, value, call)
@@ -31,7 +31,7 @@ def padded_on_the_right(reading: Training, machine: ScriptMachine) -> Iterator[M
                 break
 
 
-def _is_decoder(reading: Training, call: Call) -> bool:
+def is_decoder(reading: Training, call: Call) -> bool:
     """Each object that the receiver may be is loaded as a causal model."""
     options = evaluate.options(reading, Value("name", name=call.receiver), call)
     names = [name for each in options for name in _sources(reading, each)]

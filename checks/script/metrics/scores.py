@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.metrics.whole import of_two_classes
 from doctor.checks.script.naming import PREDICTED, TRUE, direction, words
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
@@ -23,6 +24,7 @@ INFINITE = ("inf", "Inf", "infty", "maxsize")
 
 def score_swapped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _decisions(reading)
+    yield from of_two_classes(reading)
     for number in reading.methods("compute", "add_batch"):
         call = reading.calls[number]
         if {"predictions", "references"} <= call.keywords.keys():
@@ -262,6 +264,7 @@ RULES = (
             "roc_auc_score of decisions, such as p > 0.5, in place of scores",
             "compute(predictions=labels, references=predictions)",
         ),
+        errors=("f1_score of argmax without average, of a model with more than two classes",),
         fix="Pass the truth first, and for the area under a curve the scores themselves.",
         needs=("sklearn", "references"),
         sources=("attnsleep-13",),

@@ -29,6 +29,7 @@ def formula(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield from _weights(reading, call)
         elif call.method in ("view", "reshape"):
             yield from _heads(reading, call)
+            yield from _merged(reading, call)
 
 
 def _weights(reading: Training, call: Call) -> Iterator[Match]:
@@ -57,26 +58,73 @@ def _defined(reading: Training, value: Value, call: Call, depth: int = 4) -> Val
 
 
 def _heads(reading: Training, call: Call) -> Iterator[Match]:
-    """view(B, heads, T, d) of what is (B, T, heads * d)."""
-    if len(call.args) != 4:
+    """view(B, heads, T, d), or view(B * heads, T, d), of what is (B, T, heads * d)."""
+    given = call.args[0].items if len(call.args) == 1 else call.args
+    if len(given) not in (3, 4) or call.name.startswith(("torch.", "numpy.")):
         return
+    texts = [render(reading, value) for value in given]
     shape = _shape(reading, call)
-    second, third = (each.name or "" for each in call.args[1:3])
-    if len(shape) != 3 or third != shape[1] or second in shape or call.args[0].name != shape[0]:
-        return
-    if re.search(r"head|(?:^|\.)n?_?h$", second) and _is_projection(reading, call):
+    source = re.escape(call.receiver or "…")
+    batch, place = (
+        re.compile(rf"{re.escape(shape[axis]) if shape else '…'}|{source}\.(?:shape\[{axis}\]|"
+                   rf"size\({axis}\))|\w+\.(?:shape\[{axis}\]|size\({axis}\))")
+        for axis in (0, 1)
+    )  # fmt: skip
+    if len(given) == 3:
+        joined = re.fullmatch(r"\(([\w.\[\]()]+)\*([\w.\[\]()]+)\)", texts[0])
+        parts = joined.groups() if joined else ("", "")
+        wrong = any(batch.fullmatch(a) and HEADS.search(b) for a, b in (parts, parts[::-1]))
+        rest = texts[1]
+    else:
+        named = HEADS.search(texts[1]) and texts[1] not in shape
+        wrong, rest = bool(named and batch.fullmatch(texts[0])), texts[2]
+    if wrong and (rest == "-1" or place.fullmatch(rest)) and _is_projection(reading, call):
         yield Match(
             call.span,
-            f"the axis of {third} is not moved: view() mixes heads and places, "
-            "transpose(1, 2) of view(B, T, heads, width) does not",
+            f"the axis of {shape[1] if shape else 'the places'} is not moved: view() mixes heads "
+            "and places, transpose(1, 2) of view(B, T, heads, width) does not",
         )
+
+
+HEADS = re.compile(r"head|(?:^|\.)(?:n_?)?h$|num_h|nhead|n_h\b", re.IGNORECASE)
+JOINS = re.compile(r"scaled_dot_product_attention|@|matmul|bmm|einsum")
+
+
+def _merged(reading: Training, call: Call) -> Iterator[Match]:
+    """(B, heads, T, d) is viewed as (B, T, C), and the axes stay where they are."""
+    given = call.args[0].items if len(call.args) == 1 else call.args
+    shape = _shape(reading, call)
+    if len(given) != 3 or len(shape) != 3 or [v.name for v in given[:2]] != shape[:2]:
+        return
+    value = objects.operand(call)
+    text = expanded(reading, value, call, 2) if value is not None else ""
+    while value is not None and value.kind == "call" and (
+        reading.calls[value.call].method == "contiguous"
+    ):  # fmt: skip
+        value = objects.operand(reading.calls[value.call])
+        text = expanded(reading, value, call, 2) if value is not None else ""
+    parts = {name for name in re.findall(r"\b[qkv]\w*\b", text)} if JOINS.search(text) else set()
+    split = [
+        a for a in reading.script.assignments
+        if a.scope == call.scope and a.target in parts
+        and re.search(r"\.(?:view|reshape)\([^()]*,[^()]*,[^()]*,[^()]*\)\.transpose\(1,2\)$",
+                      render(reading, a.value))
+    ]  # fmt: skip
+    moved = re.search(r"transpose\(1,2\)|permute|swapaxes|rearrange|movedim", text)
+    if len({a.target for a in split}) >= 2 and not moved:
+        message = f"heads are the second axis: transpose(1, 2) is missing before {call.method}()"
+        yield Match(call.span, message)
 
 
 def _is_projection(reading: Training, call: Call) -> bool:
     inner = reading.calls[call.receiver_call] if call.receiver_call >= 0 else None
     if inner is None and call.receiver:
         values = objects.last_definition(reading, call.receiver, call)
-        inner = reading.calls[values[0].call] if values and values[0].kind == "call" else None
+        inner = reading.calls[values[0].call] if values and values[0].call >= 0 else None
+        if inner is not None and inner.receiver == call.receiver:
+            return False
+    if inner is not None and inner.method in ("chunk", "split", "tensor_split"):
+        inner = reading.calls[inner.receiver_call] if inner.receiver_call >= 0 else None
     if inner is None:
         return False
     made = objects.callee(reading, inner)
@@ -257,7 +305,8 @@ RULES = (
         "saturate the softmax.",
         fires=(
             "softmax of query @ key.transpose(-2, -1) over axis 0 or 1",
-            "view(B, heads, T, width) of a projection of (B, T, C)",
+            "view(B, heads, T, width), or view(B * heads, T, width), of a projection of (B, T, C)",
+            "view(B, T, C) of the result of heads that transpose(1, 2) moved, and that stay there",
             "softmax of query @ key without a scale (a warning)",
         ),
         fix="(q @ k.transpose(-2, -1) / width**0.5).softmax(-1), with "

@@ -21,6 +21,7 @@ DROPOUTS = {
 
 def functional_dropout(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _attention_dropout(reading)
+    yield from _all_dropped(reading)
     for number in reading.methods(*DROPOUTS, "Dropout", "Dropout2d", "Dropout()"):
         call = reading.calls[number]
         owner = reading.function(call.scope)
@@ -36,6 +37,22 @@ def functional_dropout(reading: Training, machine: ScriptMachine) -> Iterator[Ma
             e.receiver_call == number and e.name.endswith("()") for e in reading.calls
         ):
             yield Match(call.span, "a Dropout that is made in forward is on in evaluation, too")
+
+
+RATES = ("dropout", "lora_dropout", "attn_dropout", "attention_dropout", "hidden_dropout_prob",
+         "attention_probs_dropout_prob", "dropout_p", "drop_path_rate")  # fmt: skip
+
+
+def _all_dropped(reading: Training) -> Iterator[Match]:
+    """nn.Dropout(1.0), lora_dropout=1.0: nothing passes while the model trains."""
+    for call in reading.calls:
+        layer = call.name.startswith("torch.nn.Dropout")
+        values = [call.keywords[key] for key in RATES if key in call.keywords]
+        values += [*call.args[:1], *(call.keywords[k] for k in ("p",) if k in call.keywords)] if (
+            layer
+        ) else []  # fmt: skip
+        if any(isinstance(v.literal, float) and v.literal == 1.0 for v in values):
+            yield Match(call.span, "a dropout of 1.0 lets nothing pass while training", "fail")
 
 
 def _attention_dropout(reading: Training) -> Iterator[Match]:
@@ -80,9 +97,16 @@ RULES = (
         "turn it "
         "off, and every evaluation is random.",
         fires=("F.dropout without training=, or nn.Dropout(p)(x), in a method of a module",),
+        errors=("a dropout of 1.0, of a layer or of a configuration",),
         fix="Pass training=self.training, or use an nn.Dropout of the module.",
         sources=("torch-functional-dropout",),
         training=False,
-        words=("dropout_p", r"(?:\bF|functional)\.\w*dropout", r"Dropout\w*\([^\n]*\)\s*\("),
+        words=(
+            "dropout_p",
+            r"ropout\w*\s*=\s*1\.0",
+            r"Dropout\w*\((?:p=)?1\.0",
+            r"(?:\bF|functional)\.\w*dropout",
+            r"Dropout\w*\([^\n]*\)\s*\(",
+        ),
     ),
 )

@@ -251,7 +251,14 @@ RULES = (
             "torch.zeros(...) without device in forward, as the state of a recurrent layer",
         ),
         fix="Call self.register_buffer('x', tensor), or pass device=x.device.",
-        needs=("Module", "LightningModule", "PreTrainedModel"),
+        needs=(
+            "Module",
+            "LightningModule",
+            "PreTrainedModel",
+            "CrossEntropyLoss",
+            "NLLLoss",
+            "BCEWithLogitsLoss",
+        ),
         sources=("random-fourier-features-pytorch-2", "rt-detr-677"),
     ),
 )

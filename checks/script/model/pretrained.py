@@ -74,7 +74,7 @@ def prefix_of_wrapper(reading: Training, machine: ScriptMachine) -> Iterator[Mat
 def _cuts_prefix(call: Call) -> bool:
     """k.replace("module.", ""), k.startswith("model."), state.pop(k)."""
     texts = [str(v.literal) for v in call.args[:1] if v.kind == "literal"]
-    named = any(text.startswith(("module", "model", "net")) for text in texts)
+    named = any(text.startswith(("module", "model", "net", "_orig_mod")) for text in texts)
     renamed = call.method == "pop" and call.loops and [v.kind for v in call.args] == ["name"]
     return (named and call.method in CUTS) or bool(renamed)
 
@@ -116,7 +116,8 @@ def _of_ddp(reading: Training) -> Iterator[Match]:
         for path, key in _read(reading, call):
             for state, written, under in saved:
                 if key == under and _same_file(reading, path, written):
-                    message = f"the keys of {state.receiver} begin with module., and "
+                    prefix = "_orig_mod" if _is_compiled(reading, state) else "module"
+                    message = f"the keys of {state.receiver} begin with {prefix}., and "
                     message += f"{call.receiver} has none of these"
                     always = any(not reading.calls[w].arms for w in _wraps(reading))
                     yield Match(state.span, message, None if always else "warn")
@@ -125,13 +126,19 @@ def _of_ddp(reading: Training) -> Iterator[Match]:
 
 def _wraps(reading: Training) -> list[int]:
     data = [n for n in reading.methods("DataParallel") if reading.calls[n].name.startswith("torch")]
-    return sorted((*ddp_calls(reading), *data))
+    compiled = [n for n in reading.methods("compile") if reading.calls[n].name == "torch.compile"]
+    return sorted((*ddp_calls(reading), *data, *compiled))
+
+
+def _is_compiled(reading: Training, call: Call) -> bool:
+    found = evaluate.options(reading, Value("name", name=call.receiver), call)
+    return any(v.kind == "call" and reading.calls[v.call].method == "compile" for v in found)
 
 
 def _is_wrapped(reading: Training, number: int) -> bool | None:
     """What the method is called on is a wrapper: True, another object: False."""
     call = reading.calls[number]
-    if call.receiver.endswith(".module"):
+    if call.receiver.endswith((".module", "._orig_mod")):
         return False
     wraps = _wraps(reading)
     if early := [n for n in wraps if call.receiver in reading.calls[n].targets
@@ -264,6 +271,7 @@ RULES = (
         fires=(
             "torch.save of the state_dict() of DDP or DataParallel, and load_state_dict() of this "
             "file in a model that is not, or not yet, wrapped",
+            "the same of a model that torch.compile() returned",
             "net.load_state_dict(checkpoint['state_dict'], strict=False) of Lightning",
             "a warning: the same where a condition decides about the wrapper",
         ),

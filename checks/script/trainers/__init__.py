@@ -6,6 +6,7 @@ from doctor.checks.script.rule import Rule
 from doctor.checks.script.trainers import (
     accelerating,
     contradictions,
+    engines,
     lightning,
     lightning_runs,
     settings,
@@ -17,4 +18,5 @@ RULES: tuple[Rule, ...] = (
     *lightning_runs.RULES,
     *settings.RULES,
     *contradictions.RULES,
+    *engines.RULES,
 )

@@ -9,6 +9,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import direction
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.trainers.hooks import of_trainers
 from doctor.checks.script.trainers.steps_and_inputs import (
     inputs_removed,
     reference_trains,
@@ -23,6 +24,7 @@ STRATEGIES = ("eval_strategy", "evaluation_strategy")
 
 def settings_contradict(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from reference_trains(reading)
+    yield from of_trainers(reading)
     for call in reading.cached(_settings):
         if evaluate.unpacks_unknown(reading, call) or not call.keywords:
             continue
@@ -319,6 +321,8 @@ RULES = (
             "set_transform or with_transform without remove_unused_columns=False",
             "compute_metrics decodes, and predict_with_generate is not set",
             "a warm-up as long as max_steps; an evaluation after more steps",
+            "compute_metrics=compute_metrics(); warmup_ratio above 1; a split that is asked for a "
+            "split; labels of a causal model beside DataCollatorWithPadding",
             "compute_loss reads a column that the Trainer removes; ref_model is the model itself",
         ),
         fix="Set eval_strategy and save_strategy alike; pass resume_from_checkpoint to train().",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.loop.lightning_schedules import lightning_modules
 from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.trainers.hooks import of_lightning
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
@@ -21,6 +22,19 @@ def wrong_runs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _left_on(reading)
     yield from _other_model(reading, modules)
     yield from _plateau(reading, modules)
+    yield from _tested_on_training(reading)
+    yield from of_lightning(reading)
+
+
+def _tested_on_training(reading: Training) -> Iterator[Match]:
+    """trainer.fit(model, train_loader), and trainer.test(model, train_loader)."""
+    fitted = {v.name for m in reading.fits for v in reading.calls[m].args[1:2]}
+    for n in reading.methods("test", "validate"):
+        call = reading.calls[n]
+        value = evaluate.argument(reading, call, "dataloaders", 1)
+        trains = value is not None and value.kind == "name" and value.name in fitted
+        if trains and value is not None and "trainer" in call.receiver.casefold():
+            yield Match(call.span, f"{call.method}() reads {value.name}, which trained the model")
 
 
 def _left_on(reading: Training) -> Iterator[Match]:
@@ -102,6 +116,9 @@ RULES = (
         "ReduceLROnPlateau raises after the first epoch.",
         fires=(
             "trainer.fit(model), and trainer.test(Model())",
+            "self.hparams without save_hyperparameters(); configure_optimizers that returns "
+            "(optimizer, scheduler)",
+            "trainer.test(model, train_loader) of the loader that fit() got",
             "configure_optimizers returns ReduceLROnPlateau without monitor",
             "a warning: fast_dev_run or overfit_batches as a literal, beside a result that is kept",
         ),

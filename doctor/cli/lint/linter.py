@@ -18,6 +18,7 @@ from doctor.script.discover import Files, excluded
 from doctor.script.launch import bind
 from doctor.script.read import read_script, unreadable
 from doctor.script.requirements import Requirements
+from doctor.script.yaml_numbers import texts_for_numbers
 
 if TYPE_CHECKING:
     from doctor.cli.lint.cache import LintCache
@@ -52,11 +53,18 @@ class Linter:
             return self._placed(path, self._found(path, missing), b"")
         launches = bind(self.launches, path) if self.launches else ()
         requirements = self.requirements.of(path)
-        key = self.cache.key(path, data, launches, requirements) if self.cache else ""
+        settings = texts_for_numbers(path, data)
+        more = (launches, requirements, *([settings] if settings else []))
+        key = self.cache.key(path, data, *more) if self.cache else ""
         if self.cache and (known := self.cache.get(key)) is not None:
             return self._placed(path, known, data)
         script = read_script(
-            path, data, launches=launches, requirements=requirements, relevant=RELEVANT
+            path,
+            data,
+            launches=launches,
+            requirements=requirements,
+            settings=settings,
+            relevant=RELEVANT,
         )
         hits = self._found(path, script)
         if self.cache:

@@ -62,6 +62,7 @@ ROWS = (
     ),
     Cause(
         id="compile-failed",
+        yields_to=("toolkit-of-other-cuda",),
         code="LOG067",
         title="torch.compile and just-in-time builds succeed",
         messages=(
@@ -119,6 +120,7 @@ ROWS = (
     ),
     Cause(
         id="cuda-toolkit-mismatch",
+        yields_to=("toolkit-of-other-cuda",),
         code="LOG068",
         title="Extensions are built with torch's CUDA version",
         messages=(

@@ -77,7 +77,7 @@ ROWS = (
     ),
     Cause(
         id="pod-not-scheduled",
-        yields_to=("device-plugin-without-driver",),
+        yields_to=("device-plugin-without-driver", "gpus-not-allocatable"),
         messages=(
             r"Insufficient (?:nvidia\.com/gpu|amd\.com/gpu|memory|cpu|ephemeral-storage)",
             r"FailedScheduling|had untolerated taint",

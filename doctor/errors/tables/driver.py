@@ -69,7 +69,8 @@ ROWS = (
         ),
         why="GPUs on NVSwitches need the host's fabric manager.",
         fix="The NVSwitch fabric is not ready: the host's fabric manager does not run, or not in "
-        "the driver's version. Rented: return the machine. Your own: start it and read its log.",
+        "the driver's version. Rented: return the machine. Your own: start it and read its log. "
+        "A GPU in confidential-computing mode waits for nvidia-smi conf-compute -srs 1 instead.",
         owner=Owner.MACHINE,
         commands=(
             "sudo systemctl restart nvidia-fabricmanager",
@@ -182,6 +183,7 @@ ROWS = (
     ),
     Cause(
         id="container-lost-gpus",
+        yields_to=("container-started-without-gpus",),
         refines=("cuda-unavailable",),
         errors=("RuntimeError",),
         messages=(r"NVML: Unknown Error", r"nvmlInit: Unknown Error"),

@@ -57,6 +57,38 @@ ROWS = (
         commands=("sudo smartctl -a /dev/nvme0", "mount | grep ' ro[,)]'"),
     ),
     Cause(
+        id="file-locks-missing",
+        errors=("OSError",),
+        messages=(r"No locks available",),
+        examples=("OSError: [Errno 37] No locks available",),
+        why="The network file system grants no locks: NFS 3 without rpc.statd, or mounted with "
+        "nolock; caches and Hugging Face's downloads lock their files.",
+        fix="Put HF_HOME, the datasets' cache and TRITON_CACHE_DIR on a local disk; or mount with "
+        "NFS 4 (vers=4.2), or start rpc-statd on client and server.",
+        owner=Owner.ENVIRONMENT,
+        commands=("findmnt -t nfs,nfs4 -o TARGET,OPTIONS", "export HF_HOME=/local/hf"),
+    ),
+    Cause(
+        id="disk-failing",
+        messages=(
+            r"SMART overall-health self-assessment test result: FAILED",
+            r"Critical Warning: {1,40}0x(?!00)[\da-f]{2}",
+            r"\bblocks\b.{0,120}\[\d{1,3}/\d{1,3}\] \[U{0,16}_[U_]{0,16}\]",
+        ),
+        examples=(
+            "SMART overall-health self-assessment test result: FAILED!",
+            "Critical Warning:                   0x09",
+            "11251261440 blocks super 1.2 level 5, 512k chunk [4/3] [UU_U]",
+        ),
+        why="A disk reports that it fails, or an array of disks runs without one of them: reads "
+        "become slow, and the next failure loses data.",
+        fix="Copy what is needed elsewhere, replace the disk and let the array rebuild. Until then "
+        "train from another disk. Rented: return the machine.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("sudo smartctl -a /dev/nvme0", "cat /proc/mdstat; sudo mdadm --detail /dev/md0"),
+    ),
+    Cause(
         id="power-supply-failed",
         messages=(
             r"Power Supply (?!.{0,120}Deasserted).{0,80}(?:Failure detected|AC lost)",

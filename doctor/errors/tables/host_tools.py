@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
-from doctor.errors.tables.commands import KERNEL_LOG
 from doctor.errors.tables.conditions import WAITED
 
 ROWS = (
@@ -17,10 +16,12 @@ ROWS = (
         messages=(
             r"Process \d{1,8} holds [\d.]{1,8} GiB of GPU \d",
             r"Process [\d, ]{1,80} of \S{1,40} has /dev/nvidia\d{1,3} open",
+            r"Another process.{0,60} holds memory of GPU \d",
         ),
         examples=(
             "Process 118243 holds 69.6 GiB of GPU 0, this job 9.0 GiB",
             "Process 30817, 30822 of ada has /dev/nvidia0 open, and nvidia-smi lists none",
+            "Another process of ada (23790 MiB) holds memory of GPU 0; GPU 1 is free",
         ),
         why="Another process holds most of the GPU's memory: nothing in the job is too large.",
         fix="End that process (kill PID) if it is your own and left over, else ask its user or the "
@@ -53,22 +54,6 @@ ROWS = (
         commands=("df -h", "du -xsh ~/.cache/* | sort -h"),
         role="warning",
         next_check="DSK001",
-    ),
-    Cause(
-        id="vgpu-unlicensed",
-        messages=(r"License Status {1,40}: Unlicensed", r"Failed to acquire(?:/renew)? license"),
-        examples=(
-            "License Status                    : Unlicensed",
-            "nvidia-gridd: Failed to acquire/renew license from license server",
-        ),
-        why="A vGPU without a license works for some minutes, then its driver throttles it and "
-        "refuses CUDA.",
-        fix="Give the guest its license: the token in /etc/nvidia/ClientConfigToken (or "
-        "ServerAddress and FeatureType in gridd.conf), a license server that it reaches, and "
-        "nvidia-gridd running; then nvidia-smi -q says Licensed. Rented: return the machine.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("nvidia-smi -q | grep -A2 -i licens", "sudo systemctl restart nvidia-gridd"),
     ),
     Cause(
         id="shm-filled",
@@ -138,6 +123,42 @@ ROWS = (
         next_check="MEM002",
     ),
     Cause(
+        id="cpu-time-stolen",
+        messages=(r"of the virtual processors' time is stolen",),
+        examples=("43.2 % of the virtual processors' time is stolen",),
+        why="The host of this virtual machine runs other machines on the same cores: loading of "
+        "data takes longer, and the GPUs wait.",
+        fix="Move to a machine with cores of its own (dedicated or pinned vCPUs, another size or "
+        "host: stop and start it), and use fewer workers meanwhile. Rented: ask the provider.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("vmstat 1 5", "top -b -n 1 | head -4"),
+    ),
+    Cause(
+        id="gpu-order-differs",
+        messages=(r"a number stands for another one in CUDA",),
+        examples=("GPUs of 2 kinds, and a number stands for another one in CUDA",),
+        why="CUDA numbers the fastest GPU 0, nvidia-smi by the address on the bus: among different "
+        "GPUs CUDA_VISIBLE_DEVICES=0 is another one than GPU 0 of nvidia-smi.",
+        fix="export CUDA_DEVICE_ORDER=PCI_BUS_ID before the program starts, so that both count "
+        "alike, or name the GPU by its UUID: CUDA_VISIBLE_DEVICES=GPU-... of nvidia-smi -L.",
+        role="warning",
+        commands=("export CUDA_DEVICE_ORDER=PCI_BUS_ID", "nvidia-smi -L"),
+    ),
+    Cause(
+        id="cpu-clock-held-low",
+        messages=(r"the processors are held at \d",),
+        examples=("the processors are held at 800 MHz of 3.60 GHz (governor powersave)",),
+        why="The governor or a limit keeps the processors at a fraction of their clock: loading "
+        "of data and launching of kernels take as many times longer, and the GPUs wait.",
+        fix="Set the governor and lift the limit as root: cpupower frequency-set -g performance "
+        "-u 100GHz, on all nodes; look for a power profile in the firmware, tuned or the BMC that "
+        "sets it, and for heat. Rented: ask the provider.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("cpupower frequency-info", "sudo cpupower frequency-set -g performance"),
+    ),
+    Cause(
         id="windows-memory-spilled",
         messages=(r"of the host's memory stand in for the GPU's",),
         examples=("9.2 GB of the host's memory stand in for the GPU's (shared GPU memory)",),
@@ -164,8 +185,14 @@ ROWS = (
     ),
     Cause(
         id="storage-slow",
-        messages=(r"the processors wait for storage \d{2,3} %",),
-        examples=("the processors wait for storage 61 % of the time",),
+        messages=(
+            r"the processors wait for storage \d{2,3} %",
+            r"files are read (?:at|with) [\d.]{1,8} \w",
+        ),
+        examples=(
+            "the processors wait for storage 61 % of the time",
+            "files are read at 18.4 MB/s; at least 50 MB/s expected",
+        ),
         why="The disk or network file system with the data is slower than the GPUs: they idle.",
         fix="Put the data on a local NVMe or in memory, read few large files in order (tar shards, "
         "parquet, memory-mapped tokens) instead of many small ones, and keep caches there.",
@@ -176,8 +203,15 @@ ROWS = (
     ),
     Cause(
         id="network-storage-hangs",
-        messages=(r"file server \S{1,80} does not respond",),
-        examples=("file server nas01 does not respond",),
+        messages=(
+            r"file server \S{1,80} does not respond",
+            r"LustreError: .{0,120}(?:evicted|rc = -1\d\d)|Lustre: .{0,80}Connection to .{0,80}was "
+            r"lost",
+        ),
+        examples=(
+            "file server nas01 does not respond",
+            "LustreError: 167-0: scratch-OST0012: This client was evicted by scratch-OST0012",
+        ),
         why="A network file system does not answer: what reads or writes there waits in the kernel "
         "(state D) and cannot be killed.",
         fix="Restore the server or the network between; the waiting processes then go on or can be "
@@ -209,50 +243,6 @@ ROWS = (
         owner=Owner.MACHINE,
         role="warning",
         commands=("ibstat", "sudo mlxlink -d mlx5_N", "ibqueryerrors"),
-    ),
-    Cause(
-        id="pcie-generation-low",
-        messages=(r"PCIe generation \d of \d at \d{1,3} % utilization",),
-        examples=("GPU 2: PCIe generation 1 of 4 at 99 % utilization",),
-        why="An idle link is slow on purpose; this one stays slow while the GPU works, so that "
-        "copies from the host take many times as long.",
-        fix="Reseat the GPU and its riser, clean the slot and try another one, switch power "
-        "management of the link (ASPM) off in the firmware, and set the slot's generation there. "
-        "If it stays, replace riser, cable or card. Rented: return the machine.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("sudo lspci -vv -d 10de: | grep -E 'LnkCap|LnkSta'",),
-        next_check="GPU005",
-    ),
-    Cause(
-        id="gpu-context-timeout",
-        refines=("xid-hardware",),
-        messages=(r"NVRM: Xid \([^)]{1,80}\): 109\b",),
-        examples=("NVRM: Xid (PCI:0000:41:00): 109, pid=1, errorString CTX SWITCH TIMEOUT",),
-        why="The GPU did not stop a program's work in time to serve another one: several processes "
-        "share it, a kernel runs for very long, or the driver or its firmware is at fault.",
-        fix="Start the job again as the only one on this GPU, and upgrade the driver: several "
-        "branches had this defect. If it comes back on one GPU alone, reset it, then report it to "
-        "the machine's owner.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("nvidia-smi", *KERNEL_LOG),
-        sources=("xid-catalog",),
-    ),
-    Cause(
-        id="clocks-set-low",
-        messages=(r"\d{2,4} of \d{3,4} MHz at \d{1,3} % utilization",),
-        examples=(
-            "GPU 0: 765 of 1410 MHz at 100 % utilization, neither hot nor at its power limit",
-        ),
-        why="Somebody set the clock of the GPU far below what it reaches: every kernel is slower.",
-        fix="Restore the clocks as root: nvidia-smi -rac (application clocks) and nvidia-smi -rgc "
-        "(locked ones), on every GPU; look for a service or an energy policy that sets them. "
-        "Rented: ask the provider.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("nvidia-smi -q -d CLOCK,PERFORMANCE", "sudo nvidia-smi -rgc"),
-        next_check="GPU004",
     ),
     Cause(
         id="torch-of-user-site",

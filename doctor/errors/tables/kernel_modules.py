@@ -36,6 +36,16 @@ ROWS = (
                 ),
             ),
             Wording(
+                r"installed in this system is not supported by the\b",
+                "NVRM: installed in this system is not supported by the NVIDIA 550.163.01 driver "
+                "release.",
+                "This release of the driver does not know the GPU: the GPU is newer.",
+                "Install a newer branch of the driver, then reboot: 570 or newer for Blackwell "
+                "(RTX 50, RTX PRO, B200), with the open kernel module (nvidia-driver-580-open). "
+                "A GPU in confidential-computing mode needs a release that supports it.",
+                ("cat /proc/driver/nvidia/version", "lspci -nn -d 10de:"),
+            ),
+            Wording(
                 r"supported through the NVIDIA \d{3}\.xx Legacy|driver will ignore\s{0,3}this GPU",
                 "NVRM: installed in this system is supported through the NVIDIA 470.xx Legacy "
                 "drivers.",
@@ -97,12 +107,14 @@ ROWS = (
             r"Bad return status for module build on kernel|DKMS make\.log for nvidia|Unable to "
             r"find the kernel source tree",
             r"\bnvidia/\d{3}\.[\d.]{1,12}: added\b",
+            r"Could not resolve Linux kernel version|Unable to locate package linux-headers-",
         ),
         examples=(
             "modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.8.0-45-generic",
             "nvidia: disagrees about version of symbol module_layout",
             "Error! Bad return status for module build on kernel: 6.8.0-45-generic (x86_64)",
             "nvidia/535.129.03: added",
+            "E: Unable to locate package linux-headers-6.8.0-1024-aws",
         ),
         why="No module of the driver was built for the kernel that runs: the kernel was upgraded, "
         "its headers are missing, or this driver does not compile with it.",
@@ -114,6 +126,7 @@ ROWS = (
     ),
     Cause(
         id="nouveau-holds-gpu",
+        yields_to=("gpu-of-virtual-machine",),
         messages=(
             r"Kernel driver in use: nouveau|Nouveau kernel driver is currently in use",
             r"(?m)^\s{0,8}nouveau +\d{5,9} +\d",

@@ -32,6 +32,7 @@ ROWS = (
     ),
     Cause(
         id="cudnn-error",
+        yields_to=("requirement-of-torch-broken",),
         code="LOG018",
         title="No call of cuDNN failed",
         messages=(

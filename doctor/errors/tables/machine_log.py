@@ -298,8 +298,12 @@ ROWS = (
         id="driver-call-hangs",
         messages=(
             r"task (?:nvidia|nv_|cuda|kworker/\S{1,20}nv|rocm|amdgpu)\S{0,20}:\d+ blocked for",
+            r" D[sl<+N]{0,3} {1,20}(?:nvidia_\w{3,20}|uvm_va_\w{3,20}|os_acquire_rwlock)",
         ),
-        examples=("INFO: task nvidia-smi:812 blocked for more than 120 seconds.",),
+        examples=(
+            "INFO: task nvidia-smi:812 blocked for more than 120 seconds.",
+            "  8812 D    nvidia_ioctl                     nvidia-smi",
+        ),
         why="A program waits inside the driver and cannot be killed: a GPU does not answer.",
         fix="Read the Xid lines before it, drain the node and reboot it; power-cycle if the reboot "
         "hangs. Rented: return the machine.",

@@ -144,6 +144,7 @@ ROWS = (
     ),
     Cause(
         id="nccl-two-packages",
+        yields_to=("requirement-of-torch-broken",),
         code="LOG077",
         title="torch's NCCL is the one that its wheel brought",
         refines=("library-does-not-fit",),
@@ -166,12 +167,17 @@ ROWS = (
     ),
     Cause(
         id="extension-abi-mismatch",
+        yields_to=(
+            "requirement-of-torch-broken",
+            "wheel-for-other-torch",
+        ),
         code="LOG056",
         title="Compiled extensions fit the installed torch",
         messages=(
             r"(?<![\w./-])(?P<library>(?![\w./-]{0,300}lib(?:bitsandbytes_cpu|"
             r"cudnn))[\w./-]{1,400}\.so[\w.]{0,40}): undefined symbol: "
             r"(?P<symbol>(?!nccl)\w{1,300})",
+            r"undefined symbol\W{1,6}_ZNK?\d{0,2}(?:2at|3c10|5torch|8c10_cuda)",
             r"symbol not found in flat namespace|DLL load failed while importing",
             r"libcudart\.so[\w.]{0,20}: cannot open shared object file",
         ),
@@ -179,6 +185,7 @@ ROWS = (
             "ImportError: "
             "/opt/lib/python3.11/site-packages/flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so: "
             "undefined symbol: _ZN3c104cuda9SetDeviceEa",
+            "import flash_attn gives an undefined symbol, `_ZN3c105ErrorC2ENS_14SourceLocationESs`",
             "ImportError: dlopen(a.so, 0x2): symbol not found in flat namespace '__ZN2at4_ops'",
             "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or "
             "directory",

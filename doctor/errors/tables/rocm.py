@@ -88,13 +88,18 @@ ROWS = (
     Cause(
         id="hip-no-code",
         errors=("RuntimeError",),
-        messages=(r"hipErrorNoBinaryForGpu",),
-        examples=("hipErrorNoBinaryForGpu: Unable to find code object for all current devices!",),
+        messages=(r"hipErrorNoBinaryForGpu", r"HSA_STATUS_ERROR_INVALID_ISA"),
+        examples=(
+            "hipErrorNoBinaryForGpu: Unable to find code object for all current devices!",
+            "Queue 0x7f aborting with error : HSA_STATUS_ERROR_INVALID_ISA: The instruction set "
+            "architecture is invalid. code: 0x100f",
+        ),
         why="The ROCm build has no code for this GPU's architecture, or for another one that is "
         "visible, often the processor's own GPU.",
         fix="Hide GPUs that do not train with HIP_VISIBLE_DEVICES. If it is this GPU: install a "
         "build with code for its gfx name (TOR003), or run the code of a similar one with "
-        "HSA_OVERRIDE_GFX_VERSION, which AMD does not support.",
+        "HSA_OVERRIDE_GFX_VERSION (10.3.0 for gfx103x, 11.0.0 for gfx110x; one of another family "
+        "aborts), which AMD does not support.",
         owner=Owner.ENVIRONMENT,
         commands=("rocminfo | grep -E 'Marketing|gfx'", "export HIP_VISIBLE_DEVICES=0"),
         sources=("pytorch-103973",),

@@ -1,0 +1,146 @@
+"""What an image is mirrored or turned with: its landmarks by name, its mask, its boxes' corners."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script.rendering import render
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+
+NAMED = re.compile(
+    r"(?:^|_)(?:kpt?s?|kpts?|keypoints?|landmarks?|lmks?|lms|joints?|pts|points?|pose)"
+    r"(?:_|\d|$)",
+    re.IGNORECASE,
+)
+SUBJECTS = ("landmark", "keypoint", "kpt", "joint", "pose", "nme", "face", "lmk", "skeleton")
+EXCHANGES = (
+    "swap",
+    "permutation",
+    "perm_",
+    "_perm",
+    "mirror_",
+    "_mirror",
+    "flip_i",
+    "flip_p",
+    "flip_o",
+    "pairs",
+    "symm",
+    "left",
+    "right",
+    "flip_lr",
+    "flipped_",
+    "reorder",
+    "hflip_",
+)
+FLIPPED = re.compile(
+    r"\.flip\([^,()]+,1\)|fliplr\(|hflip\(|\[:,::-1|FLIP_LEFT_RIGHT|"
+    r"\.mirror\(|torch\.flip\(|\.flip\(\(?-1|\.flip\(dims="
+)
+X_OF = re.compile(r"-(?P<name>[\w.]+)\[(?::|[^\[\],]*),0\]")
+MOVES = {
+    "rotate",
+    "hflip",
+    "vflip",
+    "affine",
+    "crop",
+    "resized_crop",
+    "warpAffine",
+    "fliplr",
+    "flipud",
+    "center_crop",
+    "perspective",
+    "warpPerspective",
+}
+MASKS = re.compile(r"(?:^|_)(?:mask|masks|seg|segmentation|label_?map|lbl|gt_mask)(?:_|$)")
+
+
+def landmarks(reading: Training) -> Iterator[Match]:
+    """x = width - x of landmarks with names, whose left and right stay as they are."""
+    if not reading.mentions(*SUBJECTS) or reading.mentions(*EXCHANGES):
+        return
+    for number in range(len(reading.script.functions)):
+        given = (*reading.script.assignments, *reading.script.parts)
+        own = [a for a in given if a.scope == number]
+        texts = [render(reading, a.value) for a in own]
+        if not any(FLIPPED.search(text) for text in texts):
+            continue
+        for each, text in zip(own, texts, strict=True):
+            found = X_OF.search(text) or _in_a_list(text)
+            name = found["name"] if found else ""
+            if NAMED.search(name.rpartition(".")[2]):
+                message = f"left and right of {name} stay: a mirrored left eye is a right eye"
+                yield Match(each.span, message, "warn")
+                return
+
+
+def _in_a_list(text: str) -> re.Match[str] | None:
+    """[(w - x, y) for x, y in keypoints]."""
+    return re.search(r"ListComp<(?P<name>\w+),\(\(\w+(?:-1)?-(?:x|\w+\[0\])(?:-1)?\),", text)
+
+
+def corners(reading: Training) -> Iterator[Match]:
+    """MeanAveragePrecision() takes two corners, unless its box_format says otherwise."""
+    made = [
+        c
+        for n in reading.methods("MeanAveragePrecision", "MAP")
+        if (c := reading.calls[n]).name.startswith("torchmetrics.")
+        and "box_format" not in c.keywords
+        and not c.args
+        and not c.unpacked
+    ]
+    if not made or reading.mentions("box_convert", "xyxy", "xywh", "cxcywh", "coco_to"):
+        return
+    values = [(render(reading, v), s) for v, s, _ in reading.expressions]
+    coco = any(re.search(r"category_id|'annotations'|loadAnns", text) for text, _ in values)
+    for text, span in values if coco else ():
+        found = re.search(r"boxes[:=]([^{}]*?\w+\[?'?\.?bbox'?\]?[^{}]*?)(?:,labels|\}|\)$)", text)
+        plain = found and not re.search(r"\+|\[2\]|\[3\]|2:|:2", found[1])
+        if plain and ("ListComp" in (found[1] if found else "") or "bbox" in text):
+            message = "bbox of COCO is (x, y, width, height): this metric takes two corners"
+            yield Match(span, message)
+            return
+
+
+def masks(reading: Training) -> Iterator[Match]:
+    """An image is turned under a condition, and its mask in the same function is not."""
+    for number, function in enumerate(reading.script.functions):
+        calls = [reading.calls[n] for n in reading.scope_calls(number)]
+        moved = [c for c in calls if _moves(c) and c.arms and c.targets and not _is_mask(c)]
+        returned = {n for v in function.returns for n in (v.name, *v.names)}
+        named = {n for n in returned if MASKS.search(n.rpartition(".")[2].casefold())}
+        if not moved or not named or not function.returns:
+            continue
+        own = [a for a in reading.script.assignments if a.scope == number and a.arms]
+        touched = any(MASKS.search(a.target.casefold()) for a in own) or any(
+            _moves(c) and _is_mask(c) for c in calls
+        )
+        joint = any(
+            _is_mask(c)
+            and c.method not in ("as_tensor", "tensor", "from_numpy", "array")
+            and _names_image(c)
+            for c in calls
+        )
+        if not touched and not joint and any(c.targets[0] in returned for c in moved):
+            yield Match(moved[0].span, f"{moved[0].method} moves the image, and its mask stays")
+
+
+def _moves(call: Call) -> bool:
+    return call.method in MOVES or (call.method == "flip" and call.name.startswith("cv2."))
+
+
+def _is_mask(call: Call) -> bool:
+    return any(MASKS.search(n.casefold()) for n in _names(call))
+
+
+def _names(call: Call) -> Iterator[str]:
+    values: tuple[Value, ...] = (*call.args, *call.keywords.values())
+    for value in values:
+        yield from (n.rpartition(".")[2] for n in (value.name, *value.names))
+    yield call.receiver.rpartition(".")[2]
+
+
+def _names_image(call: Call) -> bool:
+    return any(re.search(r"img|image|^x$", n.casefold()) for n in _names(call))

@@ -1,0 +1,106 @@
+"""The range and the order of pixels: statistics of 0..255, tanh, and rows that are no channels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script.rendering import render
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call
+
+SCALES = ("ToTensor", "ToDtype", "to_tensor")
+
+
+def ranges(reading: Training) -> Iterator[Match]:
+    yield from _statistics(reading)
+    yield from _rows_as_channels(reading)
+    yield from _real_and_made(reading)
+
+
+def _statistics(reading: Training) -> Iterator[Match]:
+    """Normalize([123.675, ...], ...) behind ToTensor(), which divides by 255."""
+    for n in reading.methods("Normalize"):
+        call = reading.calls[n]
+        mean = call.keywords.get("mean") or (call.args[0] if call.args else None)
+        numbers = [v.literal for v in mean.items] if mean is not None else []
+        large = numbers and all(isinstance(v, int | float) and v > 2 for v in numbers)
+        around = (
+            [
+                c
+                for m in reading.methods("Compose")
+                if n in (c := reading.calls[m]).args[0].calls
+                if c.args
+            ]
+            if large
+            else []
+        )
+        scaled = any(
+            reading.calls[k].method in SCALES and k < n for c in around for k in c.args[0].calls
+        )
+        if scaled and call.name.startswith("torchvision."):
+            yield Match(
+                call.span, "statistics of 0 to 255, and ToTensor() has divided by 255", "fail"
+            )
+
+
+def _rows_as_channels(reading: Training) -> Iterator[Match]:
+    """img.reshape(3, 224, 224) of an image whose channels are last."""
+    for n in reading.methods("reshape", "view"):
+        call = reading.calls[n]
+        given = call.args[0].items if len(call.args) == 1 else call.args
+        if len(given) != 3 or given[0].literal not in (3, "3") or not call.receiver:
+            continue
+        last = [
+            a
+            for a in reading.script.assignments
+            if a.target == call.receiver and a.scope == call.scope and a.position <= n
+        ]
+        texts = [render(reading, a.value) for a in last]
+        read = any(
+            re.search(r"cv2\.(?:imread|resize|cvtColor)\(|Image\.open\(|imread\(", t) for t in texts
+        )
+        moved = any(
+            re.search(r"transpose|permute|moveaxis|ToTensor|to_tensor|\.T\b", t) for t in texts
+        )
+        if read and not moved:
+            message = "the channels are last: reshape() makes rows of pixels into channels"
+            yield Match(call.span, f"{message}, permute(2, 0, 1) moves them", "fail")
+
+
+def _real_and_made(reading: Training) -> Iterator[Match]:
+    """A generator that ends in tanh, and real images from 0 to 1."""
+    tanh = [
+        c
+        for n in reading.methods("Tanh")
+        if (c := reading.calls[n]).name == "torch.nn.Tanh"
+        and re.search(
+            r"gen|decoder",
+            reading.function(c.scope).owner.casefold() + "".join(c.targets).casefold(),
+        )
+    ]
+    if not tanh or not reading.mentions("discriminator", "critic", "netd", "opt_d", "od", "loss_d"):
+        return
+    texts = [render(reading, v) for v, _, _ in reading.expressions]
+    if any(
+        re.search(r"\*2\)-1|2\*\w+\)-1|-0\.5\)/0\.5|/127\.5|\.mul\(2|normalize", t, re.I)
+        for t in texts
+    ):
+        return
+    for n in reading.methods("Compose"):
+        call = reading.calls[n]
+        made = _made(reading, call)
+        known = all(c.name.startswith("torchvision.transforms.") for c in made) and made
+        names = {c.method for c in made}
+        if known and "ToTensor" in names and not names & {"Normalize", "Lambda"}:
+            message = "real images are from 0 to 1, and the generator ends in tanh: from -1 to 1"
+            yield Match(call.span, message)
+            return
+
+
+def _made(reading: Training, call: Call) -> list[Call]:
+    value = call.args[0] if call.args else None
+    if value is None or value.kind != "list" or any(v.kind != "call" for v in value.items):
+        return []
+    return [reading.calls[v.call] for v in value.items]

@@ -1,0 +1,202 @@
+"""Formulas of agents: advantages that go on behind an end, samples without a gradient."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import objects
+from doctor.checks.script.naming import words
+from doctor.checks.script.rendering import render, statements
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+from doctor.facts.script import Assignment, Call
+from doctor.facts.script_machine import ScriptMachine
+
+ENDS = re.compile(
+    r"done|terminal|terminated|not_?done|non_?terminal|(?:^|[^a-z])(?:nd|nt|d)(?:$|[^a-z])"
+    r"|mask",
+    re.IGNORECASE,
+)
+LAMBDAS = re.compile(r"lam(?:bda)?\b|lmbda|gae_lambda|tau", re.IGNORECASE)
+NORMAL = ("Normal", "MultivariateNormal", "Independent")
+CORRECTED = re.compile(
+    r"1-\w*(?:\.pow\(2\)|\*\*2)|log1p|softplus|TanhTransform|log_?abs_?det|"
+    r"tanh_corr|correction",
+    re.IGNORECASE,
+)
+
+
+def advantages(reading: Training) -> Iterator[Match]:
+    """gae = delta + gamma * lam * gae, where delta knows the ends of episodes and gae does not."""
+    for each in (*reading.script.assignments, *reading.script.parts):
+        text = render(reading, each.value)
+        base, _, index = each.target.partition("[")
+        name = re.escape(base) + (r"\[\(\w+\+1\)\]" if index else "")
+        recursive = re.search(rf"\*{name}(?:\)|$|\b)|\({name}\*", text)
+        if not recursive or not each.loops or not LAMBDAS.search(text) or ENDS.search(text):
+            continue
+        names = {n for n in each.value.names if n.isidentifier()}
+        own = [
+            a
+            for a in reading.script.assignments
+            if a.scope == each.scope and a.loops == each.loops and a.target in names
+        ]
+        knows = any(
+            ENDS.search(render(reading, a.value))
+            for a in own
+            if "delta" in a.target or "td" in words(a.target)
+        )
+        if knows and not _reset(reading, each):
+            message = f"{each.target} goes on behind the end of an episode: only the delta stops"
+            yield Match(each.span, message)
+
+
+def _reset(reading: Training, each: Assignment) -> bool:
+    """Under a test for an end it is set to 0, or scaled by a flag elsewhere in the loop."""
+    others = [
+        a
+        for a in reading.script.assignments
+        if a.scope == each.scope
+        and a.target == each.target
+        and a is not each
+        and set(a.loops) & set(each.loops)
+    ]
+    tested = any(ENDS.search(test.text) for test in reading.tests(each))
+    factors = [
+        a
+        for a in reading.script.assignments
+        if a.scope == each.scope
+        and a.target in each.value.names
+        and a.loops == each.loops
+        and ENDS.search(render(reading, a.value))
+        and "delta" not in a.target
+        and "td" not in words(a.target)
+    ]
+    return bool(others) or tested or bool(factors)
+
+
+def squashed(reading: Training) -> Iterator[Match]:
+    """tanh(u) is the action, and the log-probability is that of u."""
+    for n in reading.methods("log_prob"):
+        call = reading.calls[n]
+        value = call.args[0] if len(call.args) == 1 else None
+        if value is None or value.kind != "name" or not call.receiver or not call.scope:
+            continue
+        own = [
+            (a, render(reading, a.value))
+            for a in reading.script.assignments
+            if a.scope == call.scope
+        ]
+        name = re.escape(value.name)
+        bound = [
+            a
+            for a, text in own
+            if re.search(
+                rf"(?:torch\.|F\.)?tanh\({name}\)|"
+                rf"\b{name}\.tanh\(\)",
+                text,
+            )
+        ]
+        drawn = any(a.target == value.name and "rsample(" in text for a, text in own)
+        made = objects.last_definition(reading, call.receiver, call)
+        kinds = {reading.calls[v.call].method for v in made if v.kind == "call"}
+        texts = [text for _, text in own]
+        texts += [render(reading, v) for v, _, scope in reading.expressions if scope == call.scope]
+        if (
+            bound
+            and drawn
+            and kinds
+            and kinds <= {*NORMAL}
+            and not any(CORRECTED.search(t) for t in texts)
+        ):
+            yield Match(
+                call.span,
+                f"the action is tanh({value.name}): its log-probability lacks "
+                f"log(1 - tanh({value.name})**2)",
+            )
+
+
+def samples_cut(reading: Training) -> Iterator[Match]:
+    """z = Normal(mu, std).sample(): no gradient reaches the encoder from what z becomes."""
+    if "rsample" in reading.by_method or not reading.backwards:
+        return
+    for n in reading.methods("sample"):
+        call = reading.calls[n]
+        function = reading.function(call.scope)
+        if (
+            function.owner not in reading.modules
+            or not call.targets
+            or not _is_normal(reading, call)
+        ):
+            continue
+        fed = [
+            c
+            for m in reading.scope_calls(call.scope)
+            if (c := reading.calls[m]).name.startswith("self.")
+            and c.args
+            and c.args[0].name in call.targets
+        ]
+        divergent = reading.mentions("kl", "kld", "elbo")
+        if fed and divergent and reading.function(call.scope).name == "forward":
+            yield Match(call.span, "sample() has no gradient: the encoder learns nothing of it")
+
+
+def _is_normal(reading: Training, call: Call) -> bool:
+    if call.receiver_call >= 0:
+        return reading.calls[call.receiver_call].method in NORMAL
+    made = objects.last_definition(reading, call.receiver, call) if call.receiver else []
+    return bool(made) and all(
+        v.kind == "call" and reading.calls[v.call].method in NORMAL for v in made
+    )
+
+
+NEAR = r"(?:\w*(?:ap|pos|positive|pos_dist|same)\w*)"
+FAR = r"(?:\w*(?:an|neg|negative|neg_dist|diff)\w*)"
+TRIPLET = re.compile(
+    r"(?:relu|clamp|clamp_min|clip|max|maximum)\([^a-z]*\(\((?P<one>\w+)-(?P<two>\w+)\)\+[\w.]+\)|"
+    r"\(\((?P<first>\w+)-(?P<second>\w+)\)\+[\w.]+\)\.(?:clamp|relu|clip)"
+)
+PAIR = re.compile(
+    r"\(\((?P<y>\w+)\*(?P<far>[^*]+?(?:relu|clamp)\([^)]*-[^)]*\).*?)\)\+"
+    r"\(\(1-(?P=y)\)\*(?P<near>\w+(?:\.pow\(2\)|\*\*2)|\(\w+\*\*2\))\)\)"
+)
+DISTANCE = re.compile(r"(?:^|_)(?:d|dist|distance|dp|dn)(?:_|$)|dist")
+
+
+def margins(reading: Training) -> Iterator[Match]:
+    """relu(d_an - d_ap + margin), and y * relu(margin - d)**2 + (1 - y) * d**2 of equal pairs."""
+    for text, span, scope in reading.cached(statements):
+        found = TRIPLET.search(text)
+        one, two = (
+            (found["one"] or found["first"], found["two"] or found["second"]) if found else ("", "")
+        )
+        near, far = re.compile(rf"(?:^|_){NEAR}$"), re.compile(rf"(?:^|_){FAR}$")
+        distances = DISTANCE.search(one) and DISTANCE.search(two) and "sim" not in one
+        if distances and _is(far, one, "n") and _is(near, two, "p"):
+            yield Match(span, f"{one} - {two} + margin pulls the negative closer: signs exchanged")
+        pair = PAIR.search(text)
+        if pair and _of_equal(reading, pair["y"], scope):
+            yield Match(span, f"{pair['y']} is 1 for equal pairs, and they are pushed apart")
+
+
+def _is(pattern: re.Pattern[str], name: str, last: str) -> bool:
+    short = re.fullmatch(rf"(?:d|dist)_?a?{last}", name)
+    return bool(short) or pattern.search(name) is not None
+
+
+def _of_equal(reading: Training, name: str, scope: int) -> bool:
+    """The label is made of a name such as same, equal or positive."""
+    texts = [
+        render(reading, a.value)
+        for a in reading.script.assignments
+        if a.target == name and a.scope == scope
+    ]
+    equal = re.compile(r"same|equal|positive|similar\b|==|is_pos")
+    return bool(equal.search(name)) or any(equal.search(t) for t in texts)
+
+
+def formulas(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from squashed(reading)
+    yield from samples_cut(reading)
+    yield from margins(reading)

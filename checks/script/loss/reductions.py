@@ -1,0 +1,77 @@
+"""Which places, axes and dtypes a loss is computed over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import objects
+from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.rendering import expanded, render, statements
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+
+INTEGER = re.compile(
+    r"\.(?:long|int)\(\)$|\.to\((?:dtype=)?torch\.(?:long|int64|int32)\)$|"
+    r"dtype=torch\.(?:long|int64)\)$"
+)
+MASKED = re.compile(
+    r"\((?P<loss>\w*loss\w*)\*(?P<mask>\w*mask\w*)(?:\.(?:float|to|cuda|view|reshape|"
+    r"flatten)\([^()]*\))*\)\.mean\(\)|torch\.mean\(\((?P<two>\w*loss\w*)\*\w*mask\w*\)\)"
+)
+
+
+def of_classes(reading: Training) -> Iterator[Match]:
+    """BCE of integers raises."""
+    for number, kind in loss_calls(reading):
+        call = reading.calls[number]
+        if kind not in ("bce", "bce_logits") or len(call.args) < 2:
+            continue
+        if INTEGER.search(expanded(reading, call.args[1], call, 1)):
+            yield Match(
+                call.span, "targets are integers: this loss takes floats, and raises", "fail"
+            )
+
+
+def over_padding(reading: Training) -> Iterator[Match]:
+    """(loss * mask).mean() of losses of tokens divides by all places."""
+    for text, span, scope in reading.cached(statements):
+        found = MASKED.search(text)
+        if not found:
+            continue
+        name = found["loss"] or found["two"]
+        held = [a for a in reading.script.assignments if a.target == name and a.scope == scope]
+        tokens = any(
+            re.search(r"cross_entropy|nll_loss|criterion|loss_f", t)
+            and ("reduction='none'" in t or _is_unreduced(reading, t))
+            for t in (render(reading, a.value) for a in held)
+        )
+        if tokens:
+            message = f"the mean of {name} counts masked places: divide its sum by the mask's"
+            yield Match(span, message, "warn")
+
+
+def _is_unreduced(reading: Training, text: str) -> bool:
+    """criterion(...) of CrossEntropyLoss(reduction='none')."""
+    name = re.match(r"([\w.]+)\(", text)
+    for call in reading.calls if name else ():
+        if call.name == (name and name[1]):
+            made = objects.callee(reading, call)
+            return bool(made) and all(
+                m is not None
+                and (v := m.keywords.get("reduction")) is not None
+                and v.literal == "none"
+                for m in made
+            )
+    return False
+
+
+def implicit_axis(reading: Training) -> Iterator[Match]:
+    """softmax(x) without dim chooses an axis by the number of axes: 0 of one or three."""
+    for n in reading.methods("softmax", "log_softmax", "Softmax", "LogSoftmax"):
+        call = reading.calls[n]
+        layer = call.method[:1].isupper()
+        given = call.keywords.keys() & {"dim"} or len(call.args) > (0 if layer else 1)
+        if call.name.startswith("torch.nn.") and not given and not call.unpacked:
+            message = f"{call.method} without dim: of three axes it runs over the first"
+            yield Match(call.span, message, "note")

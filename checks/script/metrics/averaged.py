@@ -1,0 +1,80 @@
+"""Averages that are none, and averages that the training goes on from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+
+AVERAGES = re.compile(r"(?:^|_|\.)(?:ema|avg|averaged?|swa|shadow)(?:_|$)")
+APPLIES = ("copy_to", "apply_shadow", "apply_ema", "swap_in", "apply_to", "copy_params_to")
+UNDONE = (
+    "restore",
+    "backup",
+    "swap",
+    "average_parameters",
+    "undo",
+    "original_",
+    "reset_w",
+    "load_state_dict",
+)
+
+
+def averages(reading: Training) -> Iterator[Match]:
+    yield from _copied(reading)
+    yield from _never_updated(reading)
+    yield from _left_in(reading)
+
+
+def _copied(reading: Training) -> Iterator[Match]:
+    """ema = copy.deepcopy(model) in the loop over batches."""
+    for n in reading.methods("deepcopy"):
+        call = reading.calls[n]
+        target = call.targets[0] if len(call.targets) == 1 else ""
+        loop = call.loops[-1] if call.loops else -1
+        steps = [
+            m
+            for m in reading.by_loop.get(loop, ())
+            if m in reading.backward_numbers and reading.calls[m].loops == call.loops
+        ]
+        if AVERAGES.search(target.casefold()) and steps and not call.arms:
+            message = f"{target} is the model of this step: nothing of the steps before is in it"
+            yield Match(call.span, message)
+
+
+def _never_updated(reading: Training) -> Iterator[Match]:
+    """AveragedModel without update_parameters()."""
+    if reading.mentions("update_parameters", "swa_callback"):
+        return
+    for n in reading.methods("AveragedModel"):
+        call = reading.calls[n]
+        passed = any(
+            v.name in call.targets
+            for c in reading.calls
+            for v in c.args
+            if c.method not in ("update_bn", "save", "evaluate", "validate", "test")
+        )
+        if call.name.startswith("torch.optim.swa_utils") and call.targets and not passed:
+            yield Match(call.span, f"{call.targets[0]}.update_parameters() is never called")
+
+
+def _left_in(reading: Training) -> Iterator[Match]:
+    """ema.copy_to(model.parameters()) after each epoch, and nothing puts the weights back."""
+    if reading.mentions(*UNDONE):
+        return
+    for n in reading.methods(*APPLIES):
+        call = reading.calls[n]
+        trains = call.loops and any(
+            m in reading.backward_numbers for m in reading.by_loop.get(call.loops[0], ())
+        )
+        held = [reading.script.branches[b].test for b, _ in call.arms]
+        last = any(test is not None and "-1" in test.text.replace(" ", "") for test in held)
+        owners = [
+            (reading.calls[m].receiver or v.name) for v in call.args for m in (v.calls or (-1,))
+        ]
+        other = any(o and reading.key(o, call.scope) not in reading.trained_names for o in owners)
+        if trains and not last and not other and AVERAGES.search(call.receiver.casefold()):
+            message = "the average replaces the weights, and the training goes on from it"
+            yield Match(call.span, message)

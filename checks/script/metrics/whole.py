@@ -1,0 +1,253 @@
+"""A score is of all that is held out: of each batch, of each process, of each sample."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.naming import is_held_out, is_loader, is_training, words
+from doctor.checks.script.rendering import expanded, render
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+from doctor.facts.script import Assignment, Call, Value
+
+SCORES = (
+    "f1_score",
+    "accuracy_score",
+    "roc_auc_score",
+    "precision_score",
+    "recall_score",
+    "confusion_matrix",
+    "classification_report",
+    "matthews_corrcoef",
+    "r2_score",
+    "mean_squared_error",
+    "mean_absolute_error",
+    "average_precision_score",
+    "balanced_accuracy_score",
+    "cohen_kappa_score",
+)
+
+
+def of_last_batch(reading: Training) -> Iterator[Match]:
+    """pred is set in the loop over batches, and scored behind it."""
+    for n in reading.methods(*SCORES):
+        call = reading.calls[n]
+        if not call.name.startswith("sklearn.metrics."):
+            continue
+        names = [name for v in call.args for name in (v.name, *v.names) if name.isidentifier()]
+        found = [_loop_of(reading, name, call, n) for name in dict.fromkeys(names)]
+        loops = {loop for loop in found if loop is not None}
+        if len(loops) == 1 and None not in found:
+            yield Match(call.span, f"{call.method} is of the last batch alone: none is collected")
+
+
+def _loop_of(reading: Training, name: str, call: Call, number: int) -> int | None:
+    """The loop over a loader, behind which the call is, that binds the name anew each time."""
+    given = [a for a in reading.script.assignments if a.target == name and a.scope == call.scope]
+    before = [a for a in given if a.position <= number]
+    for index, loop in reversed([*enumerate(reading.script.loops)]):
+        iterable = loop.iterable
+        if loop.scope != call.scope or iterable is None or index in call.loops:
+            continue
+        sources = [n for n in (iterable.name, *iterable.names) if n]
+        batches = any(is_loader(s) or is_held_out(s) for s in sources)
+        inside = reading.by_loop.get(index, [])
+        if not batches or not inside or inside[-1] > number:
+            continue
+        bound = name in loop.targets
+        plain = [a for a in before if index in a.loops and not a.augmented]
+        outer = [a for a in before if index not in a.loops]
+        grows = any(name in a.value.names for a in plain)
+        if (bound or plain) and not outer and not grows:
+            return index
+    return None
+
+
+def summed(reading: Training) -> Iterator[Match]:
+    """Losses with reduction='sum' are added up, and divided by the number of batches."""
+    for each in reading.script.assignments:
+        if not each.augmented or each.operator != "Add" or not each.loops:
+            continue
+        iterable = reading.script.loops[each.loops[-1]].iterable
+        loaders = [n for n in (iterable.name, *iterable.names) if n] if iterable else []
+        if not _is_sum(reading, each):
+            continue
+        for loader in loaders:
+            by = re.compile(rf"\b{re.escape(each.target)}/(?:float\()?len\({re.escape(loader)}\)")
+            for value, span, scope in reading.expressions:
+                if scope == each.scope and by.search(render(reading, value)):
+                    message = f"{each.target} adds sums, and is divided by the number of batches"
+                    yield Match(span, message)
+                    break
+
+
+def _is_sum(reading: Training, each: Assignment) -> bool:
+    for n in (each.value.call, *each.value.calls):
+        call = reading.calls[n] if n >= 0 else None
+        made = [m for m in objects.callee(reading, call) if m is not None] if call else []
+        for one in ([call] if call is not None else []) + made:
+            value = one.keywords.get("reduction")
+            if value is not None and value.literal == "sum":
+                return True
+    return False
+
+
+def of_base_two(reading: Training) -> Iterator[Match]:
+    """2 ** loss is no perplexity of a loss in nats."""
+    texts = [(render(reading, v), s, scope) for v, s, scope in reading.expressions]
+    for text, span, scope in texts:
+        found = re.search(
+            r"\(2\*\*(?P<loss>[\w.]*loss\w*)\)|\bpow\(2,(?P<two>[\w.]*loss\w*)\)", text
+        )
+        named = reading.mentions("ppl", "perplex", "vocab") or "cross_entropy" in reading.by_method
+        if not found or not named or reading.mentions("log2", "bits", "bpc", "bpb"):
+            continue
+        own = found["loss"] or found["two"]
+        made = reading.assigned.get(reading.key(own, scope), ())
+        nats = any(
+            "cross_entropy" in render(reading, a.value)
+            or "criterion" in render(reading, a.value)
+            or ".loss" in render(reading, a.value)
+            for a in made
+        )
+        if nats:
+            yield Match(span, f"{own} is in nats: its perplexity is exp({own}), not 2**{own}")
+
+
+def rounded(reading: Training) -> Iterator[Match]:
+    """torch.round(logits) == y, where the loss is one of logits."""
+    for each in reading.script.comparisons:
+        sides = (each.left, each.right) if each.operator == "==" else ()
+        for side in sides:
+            call = reading.calls[side.call] if side.kind == "call" else None
+            if call is None or call.method != "round":
+                continue
+            source = objects.operand(call)
+            if source is not None and _are_logits(reading, source, call):
+                yield Match(
+                    each.span, "logits are rounded: without a sigmoid 0.5 is no threshold", "warn"
+                )
+
+
+def _are_logits(reading: Training, value: Value, call: Call) -> bool:
+    from doctor.checks.script.loss.losses import loss_calls
+    from doctor.checks.script.outcomes import outcomes
+
+    kinds = {kind for _, kind in loss_calls(reading)}
+    if "bce_logits" not in kinds or kinds & {"mse", "bce"}:
+        return False
+    found = outcomes(reading, value, call.scope, reading.numbers[id(call)], call.arms)
+    return bool(found) and found <= {"logits", "logit"}
+
+
+def of_all_processes(reading: Training) -> Iterator[Match]:
+    """The mean of each process is summed over all, and reported as a mean."""
+    if reading.mentions("world_size", "reduceop", "get_world_size", "num_processes", "avg"):
+        return
+    for n in reading.methods("all_reduce"):
+        call = reading.calls[n]
+        if call.name != "torch.distributed.all_reduce" or len(call.args) != 1 or call.keywords:
+            continue
+        value = call.args[0]
+        text = expanded(reading, value, call, 1)
+        mean = re.search(r"/len\(|\.mean\(|/\w*(?:num_batches|n_batches|steps)\b", text)
+        if value.kind != "name" or not mean:
+            continue
+        later = [
+            render(reading, v)
+            for v, s, scope in reading.expressions
+            if scope == call.scope and s.order > call.span.order
+        ]
+        divided = any(re.search(rf"\b{re.escape(value.name)}\b[^,]*/", t) for t in later)
+        used = any(
+            value.name in {n for v in c.args for n in (v.name, *v.names)}
+            for m in reading.methods("print", "info", "log", "add_scalar", "write", "update")
+            if (c := reading.calls[m]).scope == call.scope and c.span.order > call.span.order
+        )
+        if used and not divided:
+            yield Match(
+                call.span, f"{value.name} is the sum of all processes' means: it grows with them"
+            )
+
+
+def overlapping(reading: Training) -> Iterator[Match]:
+    """Subset(train_set, ...) evaluates, and a loader trains on the whole train_set."""
+    loaders = [reading.calls[n] for n in reading.methods("DataLoader")]
+    for call in loaders:
+        name = call.targets[0] if len(call.targets) == 1 else ""
+        data = call.args[0] if call.args else call.keywords.get("dataset")
+        if data is None or not is_held_out(name) or "test" in words(name):
+            continue
+        for option in evaluate.options(reading, data, call):
+            part = reading.calls[option.call] if option.kind == "call" else None
+            if part is None or part.method != "Subset" or not part.args:
+                continue
+            whole = part.args[0].name
+            trains = [
+                c
+                for c in loaders
+                if c is not call
+                and whole
+                and is_training(c.targets[0] if c.targets else "")
+                and {"sampler", "batch_sampler"}.isdisjoint(c.keywords)
+                and (c.args[0].name if c.args else "") == whole
+                and c.scope == part.scope == call.scope
+            ]
+            again = len(reading.assigned.get(reading.key(whole, part.scope), ())) > 1
+            if trains and not again and is_training(whole):
+                message = f"{name} reads a part of {whole}, all of which trains the model"
+                yield Match(call.span, message)
+
+
+def chosen_by(reading: Training, new: str, each: Assignment) -> bool:
+    """new = evaluate(model, test_loader), beside a loader for validation."""
+    others = {"val", "valid", "validation", "dev"}
+    if not any(
+        others & set(words(t))
+        for n in reading.methods("DataLoader")
+        for t in reading.calls[n].targets
+    ):
+        return False
+    found = [
+        a
+        for a in reading.script.assignments
+        if a.target == new and a.scope == each.scope and a.position <= each.position
+    ]
+    for made in found[-1:]:
+        for n in (made.value.call, *made.value.calls):
+            values = reading.calls[n].args if n >= 0 else ()
+            names = [v.name for v in values if v.kind == "name" and is_loader(v.name)]
+            if names and all("test" in words(name) for name in names):
+                return True
+    return False
+
+
+def epoch_scores(reading: Training) -> Iterator[Match]:
+    yield from of_last_batch(reading)
+    yield from of_base_two(reading)
+    yield from rounded(reading)
+
+
+BINARY = ("f1_score", "precision_score", "recall_score", "fbeta_score", "jaccard_score")
+CLASSES = ("num_labels", "num_classes", "n_classes", "num_class")
+
+
+def of_two_classes(reading: Training) -> Iterator[Match]:
+    """f1_score(labels, argmax) of a model of four classes, without average."""
+    counts = {
+        v.literal
+        for call in reading.calls
+        for key in CLASSES
+        if (v := call.keywords.get(key)) is not None
+    }
+    many = len(counts) == 1 and all(isinstance(n, int) and n > 2 for n in counts)
+    for n in reading.methods(*BINARY) if many else ():
+        call = reading.calls[n]
+        if not call.name.startswith("sklearn.metrics.") or len(call.args) != 2 or call.unpacked:
+            continue
+        text = expanded(reading, call.args[1], call, 2)
+        if "average" not in call.keywords and "argmax(" in text and "labels" not in call.keywords:
+            message = f"{call.method} is of two classes unless average is set: it raises"
+            yield Match(call.span, message, "fail")

@@ -1,0 +1,80 @@
+"""What is installed and does not agree: requirements of torch, wheels for another torch, toolkits.
+
+`doctor.pasted.requirements` writes these lines of what pip, uv, nvcc and lists of packages print.
+"""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+
+CHECK = ("python -m pip check", "python -m pip list | grep -iE 'torch|nvidia|triton'")
+
+ROWS = (
+    Cause(
+        id="requirement-of-torch-broken",
+        messages=(r"needs \S{2,40} .{1,90}, and \S{1,40} is installed",),
+        examples=("torch needs nvidia-nccl-cu12 ==2.27.3, and 2.21.5 is installed",),
+        why="Another package replaced it: torch is built with this version of its libraries, and "
+        "what is compiled for torch with one release of it, so that symbols are missing or calls "
+        "differ.",
+        fix="Install what is named in the version that is needed, python -m pip install "
+        "'NAME==VERSION', or torch again with --force-reinstall (torchvision, torchaudio, vllm and "
+        "xformers in the releases for it, in one command), and keep the package that replaced it "
+        "in an environment of its own.",
+        owner=Owner.ENVIRONMENT,
+        commands=CHECK,
+        next_check="TOR004",
+    ),
+    Cause(
+        id="requirement-of-torch-differs",
+        messages=(r"needs \S{2,40} .{1,90}, and \S{1,40} is installed",),
+        examples=("torch needs triton ==3.2.0, and 3.4.0 is installed",),
+        told_by="Nothing in the text has failed.",
+        why="torch pins the libraries that it is built with, and what is compiled for torch pins "
+        "torch. A newer library of the same major version often works all the same; an older one, "
+        "another triton or another torch does not.",
+        fix="Install what is named in the version that is needed, python -m pip install "
+        "'NAME==VERSION', or torch and what is compiled for it in one command; unless somebody "
+        "chose the other version on purpose.",
+        owner=Owner.ENVIRONMENT,
+        role="warning",
+        commands=CHECK,
+        next_check="TOR004",
+    ),
+    Cause(
+        id="wheel-for-other-torch",
+        messages=(r"is a wheel for torch \d\.\d{1,2}, and torch \d\.\d{1,2} is installed",),
+        examples=("flash_attn is a wheel for torch 2.6, and torch 2.8 is installed",),
+        why="Code that is compiled against torch runs with that release alone: with another one "
+        "symbols are undefined, or it crashes.",
+        fix="Install the wheel of the package that names the installed torch, its CUDA, its "
+        "cxx11abi (the command prints it) and this Python (cp311 is 3.11), a newer release of the "
+        "package if there is none, or build it: pip install --no-build-isolation --no-cache-dir "
+        "PACKAGE. Or go back to the torch that the wheel names.",
+        owner=Owner.ENVIRONMENT,
+        commands=(
+            'python -c "import torch; print(torch.__version__, torch.version.cuda, '
+            'torch.compiled_with_cxx11_abi())"',
+        ),
+        next_check="TOR004",
+    ),
+    Cause(
+        id="toolkit-of-other-cuda",
+        messages=(r"nvcc is of CUDA \d\d\.\d, torch was built with CUDA \d\d\.\d",),
+        examples=("nvcc is of CUDA 11.5, torch was built with CUDA 12.1",),
+        why="Extensions are compiled by the toolkit that PATH and CUDA_HOME name, and it must be "
+        "of torch's major CUDA version; wheels do not need it.",
+        fix="Install the toolkit of torch's CUDA (conda install -c nvidia cuda-toolkit=12.1, or "
+        "cuda-toolkit-12-1 of NVIDIA's repository), and set CUDA_HOME and PATH to it. Remove the "
+        "distribution's package nvidia-cuda-toolkit, whose /usr/bin/nvcc comes first, and empty "
+        "~/.cache/torch_extensions.",
+        owner=Owner.ENVIRONMENT,
+        commands=(
+            "which -a nvcc; nvcc --version",
+            'python -c "import torch; print(torch.version.cuda)"',
+            "export CUDA_HOME=/usr/local/cuda",
+        ),
+        sources=("torch-cpp-extension",),
+    ),
+)
