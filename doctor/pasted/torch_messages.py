@@ -108,10 +108,10 @@ SAYS = re.compile(
     re.IGNORECASE,
 )
 """A line that prints an error, as opposed to prose and code that name one."""
-IN_WARNINGS = ("kernels-do-not-fit", "bitsandbytes-setup", "numpy-of-other-build")
+IN_WARNINGS = ("xformers-does-not-fit", "bitsandbytes-setup", "numpy-of-other-build")
 """Rows of packages that only warn where they cannot work."""
 PYXIS = "slurmstepd: error: pyxis: container start failed"
-WITHOUT_ERROR = ("processor-lacks-instruction",)
+WITHOUT_ERROR = ("processor-lacks-instruction", "hip-memory-fault")
 """Rows of lines in which no word says that they are an error."""
 RESOLVER = re.compile(r"pip's dependency resolver does not currently")
 """pip prints it of any package; `doctor.pasted.requirements` judges the lines below."""

@@ -6,8 +6,7 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(id="kernels-do-not-fit",
-        errors=("RuntimeError",),
+    Cause(id="xformers-does-not-fit",
         wordings=(
             Wording(r"No operator found for `?memory_efficient_attention",
                 "NotImplementedError: No operator found for `memory_efficient_attention_forward` "
@@ -36,7 +35,13 @@ ROWS = (
                 "Install the pair that belongs together: pip install xformers with the torch that "
                     "it asks for, from the index of the same CUDA; or uninstall xformers and use "
                     "torch's scaled_dot_product_attention.",
-                ("python -m xformers.info", "python -m pip show torch xformers")),
+                ("python -m xformers.info", "python -m pip show torch xformers"))),
+        why="xformers was built for another torch, CUDA or Python, or has no kernel for this call.",
+        owner=Owner.ENVIRONMENT,
+    ),
+    Cause(id="kernel-older-than-gpu",
+        errors=("RuntimeError",),
+        wordings=(
             Wording(r"Expected is_sm(?:80|8x|90)\b.{0,60}to be true",
                 "RuntimeError: Expected is_sm80 || is_sm90 to be true, but got false.",
                 "The backward pass of this FlashAttention for head dimensions above 64 needs an "
@@ -60,8 +65,7 @@ ROWS = (
                 "Set TORCH_BLAS_PREFER_HIPBLASLT=0, with which torch takes hipBLAS, or install a "
                     "newer torch for ROCm, which asks the GPU first.",
                 ("export TORCH_BLAS_PREFER_HIPBLASLT=0",))),
-        why="A library of kernels, or torch itself, has no code for this GPU, or was built for "
-            "another torch or CUDA.",
+        why="A kernel or library of this torch has no code for this GPU, or not for this size.",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(id="out-of-memory-in-disguise",
