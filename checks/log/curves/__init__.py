@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from doctor.checks.log.conditions import explained
 from doctor.checks.log.curves import adversaries, learning, nonfinite, pace, rewards, shape
@@ -16,9 +15,9 @@ NUMERICS = (
 )
 
 
-def _check(code: str, slug: str, judge: Callable[[Log], Verdict], **fields: Any) -> Check:
+def _check(code: str, slug: str, judge: Callable[[Log], Verdict], **fields: object) -> Check:
     judge = explained(slug, judge)
-    return Check(code=code, slug=slug, judge=judge, owner=Owner.JOB, **fields)
+    return Check(code=code, slug=slug, judge=judge, owner=Owner.JOB, **fields)  # type: ignore[arg-type]
 
 
 def _checks() -> Iterator[Check]:
