@@ -197,6 +197,7 @@ def in_process(folder: Path, most: int = 400) -> None:
         times["decode"] += decoded - middle
         times["summary"] += summarized - decoded
         kept.append(summary)
+    compare(kept[:20])  # imports numpy
     began = time.process_time()
     compare(kept)
     compared = time.process_time() - began

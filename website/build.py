@@ -28,6 +28,7 @@ NAMED = {
     'role="heading">': 'role="heading" aria-level="2">',
     '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
+    '<div class="highlight"><pre>': '<div class="highlight"><pre tabindex="0">',
     '<aside class="toc-drawer': '<aside aria-label="This page" class="toc-drawer',
 }
 """What the theme leaves without a level, a name or a key to reach it."""

@@ -18,7 +18,11 @@ from doctor.report import addresses
 
 SITE = Path(__file__).parents[1] / "build/site"
 PAGES = sorted(SITE.rglob("*.html"))
-SHOWN = ("index", "which-command", "checks/index", "checks/NUM003", "run", "hardware", "documents")
+SHOWN = (
+    "index", "which-command", "checks/index", "checks/NUM003", "run", "hardware", "documents",
+    "errors/index", "errors/attention", "scan", "data", "fleet", "compare", "compared", "rehearse",
+    "lint", "triage", "guard", "formats", "users/renter", "stability", "CHANGELOG", "CONTRIBUTING",
+)  # fmt: skip
 LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
 chromium = pytest.mark.skipif(bool(missing()), reason=missing())
 

@@ -6,14 +6,19 @@ from doctor._util.units import shown
 from doctor.checks.data.relations import Meaning, Meanings, verdicts
 from doctor.checks.data.seen import FEW, each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Split
-from doctor.facts.data_rows import Agreement
+from doctor.facts.data_rows import Agreement, Indices
 from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, skip, warn
 from doctor.judge.combine import worst
 
-UNKNOWN, BLANKS = 0.2, 0.5
-"""Shares of tokens and of targets from which on it is a warning. Our own numbers."""
+UNKNOWN, MOST_UNKNOWN, BLANKS = 0.2, 0.5, 0.01
+"""Shares of tokens from which on it is noted, and of tokens and of targets from which on it is a
+warning. Our own numbers."""
 BOXES, OUTSIDE, SIZED = 0.01, 0.05, 0.2
 """Shares of the boxes, of which some may be mistakes of who drew them. Our own numbers."""
+EMPTY = 0.02
+"""Share of targets of a CTC loss; some recordings may be silent. Our own number."""
+MOSTLY = 0.9
+"""Of the boxes that leave their image. Our own number."""
 LEAST_TURNED = 5
 LEAST_COMPARED = 64
 """Turned images, and rows of features. Our own numbers."""
@@ -60,13 +65,21 @@ def _beyond(agreement: Agreement) -> Verdict | None:
     for each in agreement.indices:
         if each.beyond:
             word = WORDS_OF[each.kind]
+            where = f": {rows(each.rows)}" if each.rows else ""
             text = (
-                f"{word} go to {each.highest:,}, and {each.table} has {each.entries:,} entries, 0 "
-                f"to {each.entries - 1:,}: {rows(each.rows)}"
+                f"{word} go {_range(each)}, and {each.table} has {each.entries:,} entries, 0 "
+                f"to {each.entries - 1:,}{where}"
             )
             fix = ENTRIES_FIXES[each.kind]
             found.append(fail(text, fix=fix) if "model" in each.table else note(text, fix=fix))
     return worst(*found) if found else None
+
+
+def _range(each: Indices) -> str:
+    """ "to 904", "from 1 to 200": where the lowest number is told, it may explain the highest."""
+    if each.kind != "numbers" and each.lowest >= 0:
+        return f"to {each.highest:,}"
+    return f"from {each.lowest:,} to {each.highest:,}"
 
 
 def _targets(agreement: Agreement) -> Verdict | None:
@@ -75,6 +88,9 @@ def _targets(agreement: Agreement) -> Verdict | None:
         what = f"targets hold {agreement.blank}, the blank of the CTC loss"
         text = share(agreement.blanks, targets, what)
         return observed(f"{text}: {rows(agreement.target_rows)}", targets, fix=BLANK)
+    if targets > agreement.empty >= EMPTY * targets:  # all of them are left to DAT001
+        text = share(agreement.empty, targets, "targets of a CTC loss have no letter")
+        return observed(text, targets, fix=LETTERS)
     if agreement.longer:
         text = share(agreement.longer, targets, "targets are longer than their input")
         return observed(f"{text}, so that their CTC loss is infinite", targets, fix=LONGER)
@@ -84,7 +100,7 @@ def _targets(agreement: Agreement) -> Verdict | None:
 def _turned(agreement: Agreement) -> Verdict | None:
     if agreement.turned < LEAST_TURNED or agreement.followed:
         return None
-    text = f"{agreement.turned} draws of samples flip the image, and none its mask or boxes"
+    text = f"{agreement.turned} draws of samples turn or move the image, and none its mask or boxes"
     return observed(text, FEW, fix=TURN)
 
 
@@ -92,6 +108,9 @@ def _boxes(split: Split) -> Verdict | None:
     boxes = split.boxes
     if boxes is None:
         return None
+    if boxes.flat >= BOXES * boxes.boxes:
+        text = share(boxes.flat, boxes.boxes, "boxes have no width or no height")
+        return observed(text, boxes.boxes, fix=FLAT)
     if boxes.corners and boxes.turned >= BOXES * boxes.boxes:
         what = f"boxes are not x1, y1, x2, y2 with x1 < x2 and y1 < y2, as {boxes.corners} has them"
         return observed(share(boxes.turned, boxes.boxes, what), boxes.boxes, fix=CORNERS)
@@ -100,6 +119,12 @@ def _boxes(split: Split) -> Verdict | None:
         return note(share(boxes.turned, boxes.boxes, what), fix=CORNERS)
     if boxes.outside >= OUTSIDE * boxes.boxes:
         what = "boxes leave their image, as corners and as corner or center with a size"
+        if boxes.swapped >= MOSTLY * boxes.outside:
+            what = (
+                "boxes leave their image, and fit into it where they are divided by its other side"
+            )
+            text = share(boxes.outside, boxes.boxes, what)
+            return observed(text, boxes.boxes, fix=SIDES)
         return observed(share(boxes.outside, boxes.boxes, what), boxes.boxes, fix=INSIDE)
     return None
 
@@ -108,6 +133,9 @@ def _columns(agreement: Agreement) -> Verdict | None:
     for each in agreement.columns:
         if each.rows >= LEAST_COMPARED:
             text = f"column {each.column} of {shown(each.name)} is the target in {each.rows:,} rows"
+            if each.with_columns:
+                others = " and ".join(str(one) for one in each.with_columns)
+                text = f"{text}, added to column {others}: they are its parts"
             typed: Remedy = {"fix": LEAK}
             return observed(text, each.rows, **typed)
     return None
@@ -120,6 +148,8 @@ def _values(agreement: Agreement) -> Verdict | None:
         return observed(f"{text}: {rows(agreement.nonfinite_rows)}", agreement.rows, fix=FINITE)
     if agreement.tokens and agreement.unknown >= UNKNOWN * agreement.tokens:
         text = share(agreement.unknown, agreement.tokens, "tokens stand for unknown words")
+        if agreement.unknown >= MOST_UNKNOWN * agreement.tokens:
+            return observed(f"{text}: they are of another vocabulary", agreement.rows, fix=WORDS)
         return note(text, fix=WORDS)
     return None
 
@@ -136,8 +166,24 @@ NUMBERED = (
     "Number the classes or the words once, from train, and give the same mapping to each split: a "
     "split that lacks one numbers those behind it otherwise."
 )
+MOVED = (
+    "Add to the edges of each graph the number of nodes before it, where graphs are joined to a "
+    "batch: "
+    "edge_index + offset, with offset the sum of the nodes so far, as torch_geometric.data.Batch "
+    "does."
+)
+TABLE = (
+    "Number from 0 without gaps, by one mapping for all splits, or give the table the highest "
+    "number "
+    "plus one entries: nn.Embedding(highest + 1, ...)."
+)
 CLASSES = "Number the classes from 0, and give the model num_labels of them."
 BLANK = "Leave the number of the blank to it: number the letters from another one, or set blank=."
+LETTERS = (
+    "Look at how texts become numbers: letters that the vocabulary lacks, as those of another "
+    "case, are "
+    "left out."
+)
 LONGER = "Drop samples whose text is longer than their sound, and look at how lengths are counted."
 TURN = (
     "Draw the random flip once per sample and apply it to both: torchvision.transforms.v2 or "
@@ -147,7 +193,16 @@ CORNERS = (
     "Convert the boxes: torchvision.ops.box_convert(boxes, 'xywh', 'xyxy'), or 'cxcywh', by the "
     "format in which they are stored."
 )
+FLAT = (
+    "Drop boxes without an area after a crop, and keep boxes that are shares of the image as "
+    "fractions: "
+    "as whole numbers they are 0."
+)
 INSIDE = "Scale the boxes with the image, by the size of the image that they were drawn in."
+SIDES = (
+    "Divide x by the width and y by the height: the shape of an array begins with the height "
+    "(h, w = image.shape[:2]), the size of a PIL image with the width."
+)
 LEAK = "Leave the target's column out of the features."
 FINITE = "Fill or drop what is missing before the batch is made, or give the model a mask of it."
 WORDS = "Tokenize with the tokenizer that was trained on such text."
@@ -157,12 +212,14 @@ WORDS_OF = {
     "classes": "classes",
     "positions": "positions",
     "types": "token_type_ids",
+    "numbers": "numbers",
 }
 ENTRIES_FIXES = {
     "ids": ENTRIES,
     "classes": CLASSES,
     "positions": "Truncate rows to the model's max_position_embeddings, or count positions from 0.",
     "types": "Number the segments from 0, and give the model type_vocab_size of them.",
+    "numbers": TABLE,
 }
 MEANINGS: Meanings = {
     "start twice": Meaning(
@@ -311,6 +368,92 @@ MEANINGS: Meanings = {
         "Number the nodes from 0, as the rows of x.",
         least=0.0,
     ),
+    "end not marked": Meaning(
+        "ends of episodes of several lengths, where the next row does not go on from this one, "
+        "are not "
+        "marked, as all rows have a flag of 0",
+        "Store terminated of env.step() as the flag, the third value, and not truncated, the "
+        "fourth: "
+        "the value of a state that failed is not that of the state behind it.",
+        least=0.5,
+    ),
+    "end marked late": Meaning(
+        "ends of episodes are marked on the first row of the next one",
+        "Store the flag that env.step() returns with the state before that step.",
+        least=0.5,
+    ),
+    "languages exchanged": Meaning(
+        "rows have the two languages of {fields} exchanged",
+        "Exchange the two sides of these rows, or drop them: source and target must keep their "
+        "places.",
+        least=0.02,
+    ),
+    "text not translated": Meaning(
+        "rows have one text on both sides of {fields}",
+        "Drop these rows: their text is not translated.",
+    ),
+    "files in text order": Meaning(
+        "numbered files are read in the order of their names as text ({fields}, ...), and rows are "
+        "pieces of a sequence: 10 comes before 2",
+        "Sort by the number: sorted(paths, key=lambda path: int(re.search(r'\\d+', "
+        "path.stem)[0])), or "
+        "write names with leading zeros.",
+        single=True,
+    ),
+    "merge multiplies": Meaning(
+        "the left join in {first} by {others} makes {2} rows of {0}: keys have several rows on "
+        "both "
+        "sides, so that rows are repeated with other values",
+        "Bring the right table to one row for each key before (drop_duplicates(key), or "
+        "groupby(key)"
+        ".last()), and let pandas check it: merge(..., validate='m:1').",
+        single=True,
+    ),
+    "merge without partners": Meaning(
+        "the join in {first} by {others} finds a partner for {2} of {0} rows",
+        "Bring the keys of both tables to one form: numbers or texts, leading zeros, case and "
+        "space.",
+        single=True,
+    ),
+    "columns beside others": Meaning(
+        "concat in {first} lays tables of {0} rows side by side and makes {2} rows: their row "
+        "numbers "
+        "differ, so that values move to other rows or are missing",
+        "Number the rows of both tables alike before: reset_index(drop=True).",
+        single=True,
+    ),
+    "edges without features": Meaning(
+        "the graph has features of {0} edges, and {1} edges",
+        "Change both together: edges that are added, dropped or made undirected take their "
+        "features "
+        "along.",
+        single=True,
+    ),
+    "rows counted by batches": Meaning(
+        "the dataset has a length of {0}, and holds {1} rows: its length counts batches of {2}",
+        "Return the number of rows from __len__; the DataLoader makes batches of them.",
+        single=True,
+    ),
+    "noise equal": Meaning(
+        "rows have the same {fields} as all others of their batch",
+        "Draw the noise in the shape of the batch: torch.randn_like(x), or once for each row.",
+        least=0.9,
+    ),
+    "time runs back": Meaning(
+        "rows have {fields} that runs backwards: the newest step is first",
+        "Sort by time before windows are cut: frame.sort_values('time').",
+        least=0.9,
+    ),
+    "edges not moved": Meaning(
+        "graphs behind the first one of their batch have no edge: all edges name the numbers of "
+        "one "
+        "graph's nodes",
+        MOVED,
+        least=0.5,
+    ),
+    "edges between graphs": Meaning(
+        "graphs have edges to the nodes of another graph of their batch", MOVED, least=0.5
+    ),
     "units differ": Meaning(
         "values in column {0} of {fields} are about {1} times smaller than the others, and spread "
         "alike: two units",
@@ -318,9 +461,9 @@ MEANINGS: Meanings = {
         least=0.01,
     ),
     "sound rates mixed": Meaning(
-        "files of sound have another rate than most ({1} Hz beside {0} Hz), and the source "
-        "of TARGET reads no rate",
-        "Read the rate with each file, and resample it to the one that the features expect "
+        "files of sound have another rate than most ({1} Hz beside {0} Hz), and the source of "
+        "TARGET neither compares nor changes the rate",
+        "Resample each file to the rate that the features expect, from the one that its header has "
         "(torchaudio.functional.resample, librosa.load(sr=)).",
         least=0.01,
     ),
@@ -342,6 +485,20 @@ MEANINGS: Meanings = {
         "class_weights[labels].",
         single=True,
     ),
+    "targets no probabilities": Meaning(
+        "targets of a binary cross entropy are not from 0 to 1, but from {0} to {1}",
+        "Give it 0 and 1, or shares between them: a mask of 0 and 255 divided by 255, classes of "
+        "-1 "
+        "and 1 as 0 and 1; several classes need a cross entropy.",
+        least=0.0,
+    ),
+    "row beyond table": Meaning(
+        "rows of the dataset have a number in {fields} that the model's table lacks, which has {1} "
+        "entries: they go from {2} to {0}",
+        TABLE,
+        least=0.0,
+        broken=True,
+    ),
     "files unpaired": Meaning(
         "files of {fields} stand beside a file of another name, whose partner is elsewhere",
         "Sort both lists, or build one from the names of the other.",
@@ -358,25 +515,38 @@ AGREED = Check(
     "raise nothing, and nothing of use is learned.",
     passes=("each field that was read fits to the others, and to the model where there is one",),
     notes=(
-        "at least 20 % of the tokens stand for unknown words",
+        "at least 20 % of the tokens stand for unknown words; from half of them on it is a warning",
         "at least 20 % of boxes beside labels are no corners, and no model was read",
         "token ids go beyond the tokenizer, and no model was read",
     ),
     warns=(
-        "of an image that is flipped at random, mask or boxes never are, in 5 or more draws",
+        "of an image that is flipped, turned or moved at random, mask or boxes never are, in 5 or "
+        "more draws",
         "at least 1 % of 32 or more boxes are no corners, where model or format has corners",
-        "at least 5 % of 32 or more boxes leave their image in any format",
-        "a column of the features equals the target, but for factor and difference, in 64 rows",
-        "half of 32 or more targets of a CTC loss hold its blank, or one is longer than its input",
+        "at least 5 % of 32 or more boxes leave their image in any format, or 1 % have no area",
+        "a column of the features equals the target, but for factor and difference, in 64 rows, "
+        "has "
+        "its order, or is one of two or three parts of it",
+        "at least 1 % of 32 or more targets of a CTC loss hold its blank, or one is longer than "
+        "its input",
         "rows begin or end with token ids below 0, such as the -100 of ignored labels",
         "classes or words have another number in the dataset of eval than in that of train",
         "of 32 or more rows one has NaN or Inf that no mask excludes",
         "a code for what is missing, or a second unit, stands in a column of the features",
         "weights of a loss or a sampler grow with the counts of the classes",
         "two texts of a row are displaced, or negatives are positives of the same user or batch",
-        "files of sound have several rates, and the source reads none",
+        "files of sound have several rates, and the source does nothing with them",
+        "edges of joined graphs are not moved, or lead to another graph of the batch",
+        "ends of episodes are not marked, or a row late; a window runs back in time",
+        "targets of a binary cross entropy are not from 0 to 1",
+        "pandas joins tables whose keys repeat on both sides or have no partner, or numbered files "
+        "of a sequence are read in the order of text",
+        "two languages are exchanged in 2 % of the rows, or one text stands on both sides in 5 %",
     ),
-    fails=("token ids or classes go beyond the model's embedding or its classes",),
+    fails=(
+        "token ids, classes or other numbers go beyond the model's embeddings or its classes, in a "
+        "batch or in a row of the dataset",
+    ),
     fix="Look at the rows that are named.",
     owner=Owner.JOB,
     judge=agreed,

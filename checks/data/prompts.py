@@ -104,6 +104,9 @@ def _prompted(split: Split) -> Verdict:
         text = share(rendered.lost, rendered.rows, "chats lose a message in the template")
         where = rows(rendered.lost_rows)
         return observed(f"{text}: {where}", rendered.rows, fix=ROLES)
+    if rendered is not None and rendered.calls:
+        what = "chats call a tool without a text, which the template refuses"
+        return note(f"{share(rendered.calls, rendered.rows, what)}", fix=CALLS)
     if markers is None:
         return skip("no tokenizer is in the target; --tokenizer DIR names one")
     if isinstance(markers, Unknown):
@@ -153,6 +156,11 @@ ROLES = (
     "out messages of another role (gpt, human, bot) without a word."
 )
 OTHER = "Ask the trained model in the form of its rows, or render them with the chat template."
+CALLS = (
+    "Use the template of a model that calls tools; this one renders messages with text alone, so "
+    "that "
+    "the calls are not trained."
+)
 RENDER = "Look at these rows: roles in another order than the template allows, or missing fields."
 SPLIT = "Tokenize rendered text with the tokenizer of the model, without split_special_tokens."
 FOREIGN = "Render the messages with the tokenizer's own chat template, not as text of another one."
@@ -166,6 +174,7 @@ PROMPTED = Check(
     "not been trained on.",
     passes=("answers begin behind the template's generation prompt",),
     notes=(
+        "chats call tools in a template that refuses messages without a text",
         "no document has the template's prompt: they are written in another form",
         "markers of another family are plain text in fewer than half of the documents",
     ),

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from doctor._util.units import listed, shown
 from doctor.checks.data.seen import observed, rows, share
 from doctor.facts.data_rows import Relation, RelationKind
-from doctor.judge.check import Verdict, note
+from doctor.judge.check import Verdict, fail, note
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The sentence of a relation, with {fields} and {0}, {1} for its numbers."""
+    """The sentence of a relation, with {fields}, or {first}, {second} and {others} of them, and
+    {0},
+    {1} for its numbers."""
 
     text: str
     fix: str
@@ -21,6 +23,8 @@ class Meaning:
     """Share from which on it is a warning, below that it is nothing. Our own numbers."""
     noted: bool = False
     """It may be meant: a note."""
+    broken: bool = False
+    """The training ends at the first such row: a failure."""
     single: bool = False
     """It holds for the whole or not at all, and has no share."""
 
@@ -40,14 +44,26 @@ def verdicts(relations: Iterable[Relation], meanings: Meanings) -> list[Verdict]
 def _verdict(relation: Relation, meaning: Meaning) -> Verdict:
     numbers = [_number(float(each)) for each in relation.numbers]
     fields = listed([shown(each) for each in relation.fields], 4)
-    text = meaning.text.format(*numbers, fields=fields)
+    text = meaning.text.format(*numbers, fields=fields, **_places(relation))
     if meaning.single:
         return note(text, fix=meaning.fix) if meaning.noted else observed(text, 64, fix=meaning.fix)
     whole = share(relation.part, relation.whole, text)
     where = f": {rows(relation.rows)}" if relation.rows else ""
     if meaning.noted:
         return note(f"{whole}{where}", fix=meaning.fix)
+    if meaning.broken:
+        return fail(f"{whole}{where}", fix=meaning.fix)
     return observed(f"{whole}{where}", relation.whole, fix=meaning.fix)
+
+
+def _places(relation: Relation) -> dict[str, str]:
+    """The first field, the second one, and those behind the first."""
+    each = [shown(one) for one in relation.fields]
+    return {
+        "first": each[0] if each else "",
+        "second": each[1] if len(each) > 1 else "",
+        "others": listed(each[1:], 3),
+    }
 
 
 def _number(value: float) -> str:

@@ -32,7 +32,11 @@ def disjoint(data: Data) -> Verdict:
     text = share(overlap.shared, overlap.telling, "rows of eval are in train, too")
     read = f"{overlap.rows:,} rows of eval compared with {overlap.train:,} of train"
     if overlap.shared >= max(1, SHARED * overlap.telling):
-        return observed(f"{text}: {_pairs(overlap.pairs, 'train', 'eval')}; {read}", overlap.rows)
+        pairs = _pairs(overlap.pairs, "train", "eval")
+        split = data.split("eval")
+        whole = split is not None and split.total == overlap.rows
+        of = f"eval has {overlap.rows:,} rows in all" if whole else ""
+        return observed(f"{text}: {pairs}; {read}", overlap.rows, of=of)
     return ok(f"{text}; {read}")
 
 
@@ -73,7 +77,10 @@ def distinct(data: Data) -> Verdict:
         text = share(
             repeats.conflicting, repeats.labelled, "rows have another class than an equal one"
         )
-        return observed(f"{text}: {pairs}", repeats.labelled)
+        train = data.split()
+        whole = train is not None and train.total == repeats.rows
+        of = f"train has {repeats.rows:,} rows, {repeats.labelled:,} with a class" if whole else ""
+        return observed(f"{text}: {pairs}", repeats.labelled, of=of)
     text = share(repeats.repeated, repeats.telling, "rows occurred before")
     train = data.split()
     one = train is not None and train.mixing is not None and train.mixing.distinct == 1

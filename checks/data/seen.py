@@ -38,11 +38,13 @@ def share(part: int, whole: int, of: str) -> str:
         f"{part:,} of {whole:,} {of} ({percent:.1g} %)")  # fmt: skip
 
 
-def observed(summary: str, seen: int, **remedy: object) -> Verdict:
-    """A warning about a share; a note where few samples were seen."""
+def observed(summary: str, seen: int, *, of: str = "", **remedy: object) -> Verdict:
+    """A warning about a share; a note where few samples were seen. `of` names what has no more of
+    them, "eval has 8 rows"."""
     typed: Remedy = remedy  # type: ignore[assignment]
     if seen < FEW:
-        return note(f"{summary}; only {seen} were read, {FEW} are needed", fix=typed.get("fix"))
+        few = of or f"{seen} were read"
+        return note(f"{summary}; {few}, and from {FEW} on it is a warning", fix=typed.get("fix"))
     return warn(summary, **typed)
 
 

@@ -6,10 +6,14 @@ from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checks.data.seen import each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Padding, Split
-from doctor.judge.check import Check, Owner, Verdict, skip, unknown
+from doctor.judge.check import Check, Owner, Verdict, note, skip, unknown
 
 TWICE = 0.5
 """Share of documents that begin with two of them, from which on it is the pipeline. Our number."""
+
+
+TRAINED_SHARE = 0.5
+"""Of the padding of labels that are no tokens of the row. Our own number."""
 
 
 def once(data: Data) -> Verdict:
@@ -64,6 +68,8 @@ def _unused(split: Split) -> Verdict:
         return observed(f"{text}: {rows(padding.trained_rows)}", padding.rows, fix=TRAINED)
     if padding.labelled:
         text = share(padding.labelled, padding.rows, "rows train a run of the padding token")
+        if not padding.loss_known:
+            return note(f"{text}, unless the loss ignores it (ignore_index)", fix=TRAINED)
         return observed(text, padding.rows, fix=TRAINED)
     if padding.attended > padding.unmasked:
         text = share(padding.attended, padding.rows, "rows are padded, and their mask includes it")
@@ -73,6 +79,13 @@ def _unused(split: Split) -> Verdict:
 
 def _attended(padding: Padding, split: Split) -> Verdict:
     """Of an input with labels of its own: a class, other tokens, or none."""
+    own = split.labels is not None and split.labels.objective == "other tokens"
+    if own and padding.trained >= TRAINED_SHARE * padding.excluded > 0:
+        what = "positions that the mask excludes have labels that are not ignored"
+        text = f"{share(padding.trained, padding.excluded, what)}: {rows(padding.trained_rows)}"
+        if padding.loss_known:
+            return observed(text, padding.rows, fix=TRAINED)
+        return note(f"{text}, unless the loss leaves them out", fix=TRAINED)
     if padding.attended and not padding.excluded:
         no_mask = padding.unmasked == padding.attended
         what = "the model gets no mask" if no_mask else "their mask includes it"
@@ -100,11 +113,13 @@ UNUSED = Check(
     why="Trained padding dilutes the loss and teaches the model to emit it. Padding that the mask "
     "includes changes what the text's tokens see.",
     passes=("no position that the mask excludes has a label, and the mask excludes padding",),
+    notes=("a run of a number that may be padding has labels, and the target holds no loss",),
     warns=(
         "a position that the mask excludes has a label, in 32 or more rows",
         "rows are padded to several lengths, and their mask is all ones, or an encoder of "
         "transformers gets none",
-        "a run of the padding token has labels",
+        "a run of the padding token has labels that the loss does not leave out",
+        "half of the padding of labels for each token, such as tags, is not ignored",
     ),
     fix="Pass the attention mask that the tokenizer returns, or build it from the lengths.",
     owner=Owner.JOB,

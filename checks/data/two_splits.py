@@ -60,6 +60,13 @@ MEANINGS: Meanings = {
         "Split before copies are made or changed, and remove near copies across the splits.",
         least=0.02,
     ),
+    "eval before train": Meaning(
+        "rows of eval are earlier, by {fields}, than nearly all rows of train: the past is "
+        "predicted from "
+        "the future",
+        "Sort by time, and take the last part for the evaluation.",
+        least=0.9,
+    ),
     "windows shared": Meaning(
         "windows of eval lie in windows of train, at other places of the same series",
         "Split the series by time, or by what it belongs to, before windows are cut from it.",
@@ -127,6 +134,7 @@ SPLITS_ALIKE = Check(
         "columns were scaled by eval alone or by both splits, or stand in another order",
         "32 or more rows of eval have one class, and train several",
         "eval shares the dataset of train with its random changes of images",
+        "at least 90 % of 32 or more rows of eval are earlier than nearly all rows of train",
     ),
     fix=ALIKE,
     owner=Owner.JOB,

@@ -40,6 +40,15 @@ def _scaled(split: Split) -> Verdict:
         then = "" if inputs.twice == "plain" else f", and normalized by {shown(inputs.twice)}"
         text = f"{seen}: as if 0 to 255 were divided by 255 twice{then}"
         return observed(f"{text}; required: 0 to 1 before that", inputs.samples, fix=DIVIDED)
+    if inputs.again:
+        how, _, name = inputs.again.partition(": ")
+        what = (
+            "were normalized twice by"
+            if how == "twice"
+            else "of 0 to 1 were normalized by 255 times"
+        )
+        fix = ONCE if how == "twice" else SAME_RANGE
+        return observed(f"{seen}: as if images {what} {shown(name)}", inputs.samples, fix=fix)
     if inputs.expected_low is None or inputs.expected_high is None:
         if not whole:
             return passed(seen, split)
@@ -70,6 +79,12 @@ def _expected(
     return passed(f"{seen}; {expected}", split)
 
 
+ONCE = "Normalize once: in the transform, or in the processor or the model."
+SAME_RANGE = (
+    "Give the normalization the range that the images have: mean and standard deviation of 0 to "
+    "1 after "
+    "ToTensor(), those of 0 to 255 (123.7, 116.3, 103.5) for bytes."
+)
 DIVIDED = "Divide by 255 once: ToTensor() and a processor's rescale_factor do it, too."
 UNSCALED = "Divide the images by 255 (ToTensor(), rescale_factor) before they are normalized."
 LAST = "Bring the channels to the second axis: images.permute(0, 3, 1, 2)."
@@ -86,7 +101,9 @@ SCALED = Check(
         "values exceed three times the stated range, are in 0 to 1 where negative ones must "
         "occur, or whole numbers to 255 at the first convolution",
         "they are what a known normalization for 0 to 1 gives for 0 to 255",
-        "they are what bytes give that were divided by 255 twice",
+        "they are what bytes give that were divided by 255 twice, or a known normalization that "
+        "was "
+        "applied twice, or for 0 to 255 to 0 to 1",
         "channels are last",
     ),
     fix="Apply the transforms of the weights: weights.transforms(), the image processor, or timm's "

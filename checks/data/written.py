@@ -34,7 +34,7 @@ def _whole_classes(split: Split) -> Verdict:
     if maps is None:
         return skip("the batches have no label maps of classes")
     text = f"{maps.values} values in {maps.maps} label maps"
-    return _broken(maps, text) or _borders(maps, text, split)
+    return _broken(maps, text) or _levels(maps) or _borders(maps, text, split)
 
 
 def _broken(maps: LabelMaps, text: str) -> Verdict | None:
@@ -44,6 +44,20 @@ def _broken(maps: LabelMaps, text: str) -> Verdict | None:
     if maps.broken:
         return observed(f"{text} are whole within areas and fractions between them", maps.maps)
     return None
+
+
+def _levels(maps: LabelMaps) -> Verdict | None:
+    if not maps.levels:
+        return None
+    between = "" if maps.levels == 2 else f" and {maps.levels - 2} between them at equal distances"
+    text = (
+        f"{maps.maps} label maps hold 0 and 255{between}: {maps.levels} levels of brightness in "
+        f"place "
+        f"of the classes 0 to {maps.levels - 1}"
+    )
+    if maps.as_stored:
+        return note(f"{text}, if the loop does not turn these bytes into classes", fix=LEVELS)
+    return observed(text, maps.maps, fix=LEVELS)
 
 
 def _borders(maps: LabelMaps, text: str, split: Split) -> Verdict:
@@ -67,6 +81,11 @@ UNDIVIDED = (
     "v2.ToImage() and tv_tensors.Mask, which leave the numbers as they are."
 )
 
+LEVELS = (
+    "Turn brightness into classes where the mask is read: (mask > 127).long() of two classes, "
+    "mask // step of several; for a binary cross entropy, mask.float() / 255."
+)
+
 MAPS = Check(
     code="DAT020",
     slug="label-maps-whole",
@@ -74,10 +93,14 @@ MAPS = Check(
     why="Bilinear resizing or rotation of a mask averages the numbers of two classes at their "
     "border: between 0 and 2 the class 1 appears, and 5 to 254 next to the 255 that is ignored.",
     passes=("fewer than 15 % of the pixels at borders lie between the values on both sides",),
-    notes=("at least 15 % do, of more than 64 values",),
+    notes=(
+        "at least 15 % do, of more than 64 values",
+        "maps of bytes hold 0 and 255 alone",
+    ),
     warns=(
         "in 32 or more label maps at least 15 % do, in 6 or more combinations of values",
         "in 32 or more maps two values stand at borders alone, between those on both sides",
+        "the values of 32 or more maps of whole numbers are 0 and 255, or divide that range evenly",
         "the values of 32 or more maps are 0 to 63 divided by 255, or whole within areas and "
         "fractions between them",
     ),
@@ -94,6 +117,11 @@ def well_written(data: Data) -> Verdict:
     return worst(each_split(data, _well_written), *verdicts(data.relations, MEANINGS))
 
 
+SPANS = (
+    "Give start and end in letters of the text as it is stored (text[start:end]), and look at "
+    "where both "
+    "were shifted: by cleaning, by bytes, or by an end that is included."
+)
 MEANINGS: Meanings = {
     "prompt begins answer": Meaning(
         "answers begin with their whole prompt",
@@ -161,6 +189,60 @@ MEANINGS: Meanings = {
     "units mixed": Meaning(
         "values of {fields} are written with a unit, or without one, unlike the rest",
         "Write all numbers of a column in one unit, and the unit into its name.",
+        least=0.01,
+    ),
+    "unit of a group": Meaning(
+        "rows, one group by {second}, have a median {first} of {0}, and all other groups one of "
+        "about "
+        "{1}: another unit, as degrees of Fahrenheit among those of Celsius",
+        "Bring the column to one unit, by the group that is named, before it is scaled.",
+        least=0.01,
+    ),
+    "scale of a group": Meaning(
+        "rows, one group by {second}, have a median {first} of {0}, and all other groups one of "
+        "about "
+        "{1}, with a spread that differs as much: another unit, or another kind",
+        "Look at the unit of these rows, and bring the column to one before it is scaled.",
+        noted=True,
+    ),
+    "tags in text": Meaning(
+        "rows hold tags of HTML such as </p> and <br>",
+        "Extract the text of pages (BeautifulSoup(page).get_text(' ')), unless the model shall "
+        "write "
+        "pages.",
+        least=0.2,
+        noted=True,
+    ),
+    "document repeated": Meaning(
+        "documents occurred before, with other values beside them",
+        "Drop repeated documents by their text alone, whatever the other columns hold: a crawl "
+        "fetches "
+        "a page again under other addresses.",
+        least=0.2,
+    ),
+    "answer elsewhere": Meaning(
+        "answers are not in their context at the place that is given",
+        "Count answer_start in letters of the context as it is stored: text that was stripped, "
+        "cleaned "
+        "or decoded since has other places.",
+        least=0.01,
+    ),
+    "span beyond text": Meaning(
+        "rows have a span that ends before it begins, or beyond their text", SPANS, least=0.01
+    ),
+    "span cuts words": Meaning(
+        "rows have a span that begins or ends within a word, or holds another text than it says",
+        SPANS,
+        least=0.2,
+    ),
+    "tags of other tokens": Meaning(
+        "rows have another number of tags than of tokens",
+        "Drop these rows, or tag them again by the same division into tokens.",
+        least=0.0,
+    ),
+    "types mixed": Meaning(
+        "values of {fields} are numbers in quotes, or without, unlike the rest",
+        "Write a column in one type: 1 and '1' are two classes, and two keys.",
         least=0.01,
     ),
     "dates mixed": Meaning(
@@ -286,6 +368,7 @@ WRITTEN = Check(
         "all chats end with a message of the user, as prompts do",
         "at least 2 % of the answers to questions about a text of the row are empty",
         "at least 1 % of a column are one number such as 9999, far above all others",
+        "one group of rows is some power of ten above or below all others, which are alike",
     ),
     warns=(
         "at least 2 % of 32 or more answers are empty, and call no tool",
@@ -296,6 +379,10 @@ WRITTEN = Check(
         "values of a column differ in case or in the space around them alone",
         "a column is filled in for some classes alone, in 64 or more rows",
         "at least 1 % of the answers end at the greatest length, most of them within a sentence",
+        "at least 20 % of 32 or more documents of 100 characters occurred before",
+        "answers or entities are not at the place in their text that is given, or tokens have "
+        "another number of tags",
+        "one group of rows is in another unit of temperature than all others",
         "at least 1 % of a column are one number such as -999, far below all others",
     ),
     fix="Look at the rows that are named.",

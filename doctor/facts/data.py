@@ -146,6 +146,8 @@ class Padding(Section, frozen=True, kw_only=True):
     """Those in which it has labels."""
     unmasked: int = 0
     """Those without any mask."""
+    loss_known: bool = True
+    """The target holds a loss, a model or a tokenizer; else the loss may ignore the padding."""
 
 
 class Split(Section, frozen=True, kw_only=True):

@@ -54,7 +54,17 @@ RelationKind = Literal[
     "weights inverted", "weights of other rows", "positive weight inverted",
     "columns reordered", "eval of one class", "units differ", "edge beyond",
     "points not swapped", "parts share nodes",
-    "boxes in a corner",
+    "boxes in a corner", "unit of a group", "scale of a group",
+    "edges without features", "types mixed", "rows counted by batches", "noise equal",
+    "eval before train", "time runs back", "document repeated", "tags in text",
+    "mask predicted", "answer elsewhere",
+    "span beyond text", "span cuts words", "tags of other tokens",
+    "languages exchanged", "text not translated",
+    "files in text order", "links in graph",
+    "merge multiplies", "merge without partners", "columns beside others",
+    "edges not moved", "edges between graphs", 
+    "target is input", "end not marked", "end marked late",
+    "targets no probabilities", "row beyond table",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 
@@ -75,22 +85,27 @@ class Relation(Section, frozen=True, kw_only=True):
 class Indices(Section, frozen=True, kw_only=True):
     """Whole numbers, and the table that they index."""
 
-    kind: Literal["ids", "classes", "positions", "types"]
+    kind: Literal["ids", "classes", "positions", "types", "numbers"]
     entries: int
     table: str
     """Whose it is: "the model's embedding"."""
     highest: int
+    lowest: int = 0
     beyond: int = 0
-    """Rows with a number that it does not have."""
+    """Rows, or numbers of a step, that it does not have."""
     rows: tuple[int, ...] = ()
 
 
 class Column(Section, frozen=True, kw_only=True):
-    """A column of the features that is the target, but for a factor and a difference."""
+    """A column of the features that is the target, but for a factor and a difference, or the order
+    of
+    its values."""
 
     name: str
     column: int
     rows: int
+    with_columns: tuple[int, ...] = ()
+    """Others, the weighted sum of which with this one is the target."""
 
 
 class Agreement(Section, frozen=True, kw_only=True):
@@ -113,6 +128,8 @@ class Agreement(Section, frozen=True, kw_only=True):
     """Of those, the ones that hold the blank."""
     longer: int = 0
     """Of those, the ones that are longer than their input."""
+    empty: int = 0
+    """Of those, the ones without a letter."""
     target_rows: tuple[int, ...] = ()
     nonfinite: str = ""
     """A field with NaN or Inf that no mask excludes, and its rows."""
@@ -137,6 +154,10 @@ class Boxes(Section, frozen=True, kw_only=True):
     """Boxes that are no two corners in this order."""
     outside: int = 0
     """Boxes that leave the image, however they are read."""
+    swapped: int = 0
+    """Of those, shares of the image that lie within it where width and height are exchanged."""
+    flat: int = 0
+    """Boxes without a width or a height, also where they are corners."""
 
 
 class Seeds(Section, frozen=True, kw_only=True):
@@ -228,6 +249,11 @@ class LabelMaps(Section, frozen=True, kw_only=True):
     """Different combinations of such a pixel's value and its neighbours'."""
     unit_steps: int = 0
     """Places where two areas meet whose values differ by 1."""
+    levels: int = 0
+    """Values that divide 0 to 255 evenly, both among them: 0 and 255, or 0, 85, 170 and 255; 0:
+    others."""
+    as_stored: bool = False
+    """The maps are bytes, as in their files."""
     broken: Literal["", "divided", "interpolated"] = ""
     """What was done to numbers of classes that are fractions: a division by 255, or an average at
     the borders of areas."""
@@ -324,6 +350,10 @@ class Inputs(Section, frozen=True, kw_only=True):
 
     twice: str = ""
     """Images that were divided by 255 twice: "plain", or the normalization that followed."""
+    again: str = ""
+    """"twice: " and the normalization that was applied twice; "bytes: " and the one for 0 to 255
+    that
+    was applied to 0 to 1."""
     name: str
     samples: int
     shape: tuple[int, ...]
@@ -401,6 +431,9 @@ class Rendered(Section, frozen=True, kw_only=True):
     lost: int = 0
     """Chats of which the template leaves the last question or answer out."""
     lost_rows: tuple[int, ...] = ()
+    calls: int = 0
+    """Of the rows, those with a call of a tool and no text, which the template refuses; they are
+    rendered with an empty text."""
 
 
 class Markers(Section, frozen=True, kw_only=True):

@@ -200,6 +200,7 @@ def _ports(lines: list[str]) -> list[Hca]:
 def _slow_port(lines: list[str]) -> list[Reported]:
     """The only active port of InfiniBand whose rate is below that of all others, which is one."""
     rates: dict[str, int] = {}
+    ethernet: set[str] = set()
     name, is_up = "", False
     for line in lines:
         if match := HCA.match(line):
@@ -208,6 +209,10 @@ def _slow_port(lines: list[str]) -> list[Reported]:
             is_up = match[1].lower() == "active"
         elif name and is_up and (match := RATE.match(line)):
             rates[name] = int(match[1])
+        elif name and (match := LAYER.match(line)) and match[1] == "Ethernet":
+            ethernet.add(name)
+    # Beside InfiniBand they are those of the storage or of the host.
+    rates = {port: rate for port, rate in rates.items() if port not in ethernet} or rates
     most = max(rates.values(), default=0)
     slow = {port: rate for port, rate in rates.items() if rate < most}
     others = [rate for port, rate in rates.items() if port not in slow]

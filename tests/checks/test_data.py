@@ -14,6 +14,7 @@ from doctor.collect.data import Notes
 from doctor.facts.data import Data, Labels, Lengths, Offset, Padding, Problem, Split, Starts, Stops
 from doctor.facts.data_rows import (
     Agreement,
+    Boxes,
     Column,
     Cut,
     Indices,
@@ -106,7 +107,7 @@ def test_nothing_read_is_never_healthy(code: str) -> None:
         ({"unlabelled": 13, "rows": (3, 9)}, Status.WARN, "rows 3, 9"),
         ({"unlabelled": 13, "full": 13}, Status.WARN, "fills the whole length"),
         ({"unlabelled": 12}, Status.PASS, "256 of 51,000 rows"),
-        ({"unlabelled": 4, "documents": 8}, Status.NOTE, "only 8"),
+        ({"unlabelled": 4, "documents": 8}, Status.NOTE, "8 were read"),
         ({"unlabelled": 8, "documents": 8}, Status.FAIL, "8 documents"),
         ({"unlabelled": 40, "objective": "other tokens"}, Status.SKIP, "by chance"),
         ({"unlabelled": 256, "objective": "other tokens"}, Status.FAIL, "-100"),
@@ -173,6 +174,7 @@ def test_two_tokens_for_the_beginning(twice: int, status: Status) -> None:
         ({"trained": 900, "trained_rows": (0, 1)}, Status.WARN, "rows 0, 1"),
         ({"excluded": 0, "padded": 90, "attended": 90}, Status.WARN, "mask includes"),
         ({"excluded": 0, "padded": 90, "labelled": 90}, Status.WARN, "train a run"),
+        ({"excluded": 0, "padded": 90, "labelled": 90, "loss_known": False}, Status.NOTE, "unless"),
         ({"excluded": 0, "padded": 90}, Status.PASS, "not trained"),
         ({"excluded": 0}, Status.SKIP, "padded"),
     ],
@@ -497,6 +499,8 @@ MAPS = {"maps": 64, "values": 8, "flat": 0.9, "borders": 9000, "between": 3000, 
         ({"kinds": 2}, Status.PASS),  # the outline of a class is a class
         ({"flat": 0.4}, Status.PASS),  # an image
         ({"borders": 100, "between": 100}, Status.PASS),
+        ({"levels": 2}, Status.WARN),
+        ({"levels": 4, "as_stored": True}, Status.NOTE),
     ],
 )
 def test_label_maps(maps: dict[str, Any], status: Status) -> None:
@@ -515,7 +519,7 @@ SPELLED = Spellings(column="mood", values=7, classes=4, minor=30, pairs=((0, 6),
     [
         ({"answers": 240, "empty": 89, "empty_rows": (0, 2)}, Status.WARN, "89 of 240 answers"),
         ({"answers": 240, "empty": 3}, Status.PASS, "3 of 240"),
-        ({"answers": 9, "empty": 3}, Status.NOTE, "only 9"),
+        ({"answers": 9, "empty": 3}, Status.NOTE, "9 were read"),
         ({"garbled": 240, "garbled_rows": (0,)}, Status.WARN, "another encoding"),
         ({"garbled": 2}, Status.PASS, "no answers"),
         ({"spellings": (SPELLED,)}, Status.WARN, "row 0 and row 6"),
@@ -535,6 +539,61 @@ SPELLED = Spellings(column="mood", values=7, classes=4, minor=30, pairs=((0, 6),
 def test_rows_as_they_are_written(texts: dict[str, Any], status: Status, word: str) -> None:
     found = verdict("DAT021", data(texts=RowTexts(**{"rows": 240} | texts)))
     assert (found.status, word in found.summary) == (status, True)
+
+
+@pytest.mark.parametrize(
+    ("again", "status", "word"),
+    [
+        ("twice: ImageNet's", Status.WARN, "normalized twice by ImageNet"),
+        ("bytes: ImageNet's", Status.WARN, "255 times"),
+        ("", Status.PASS, ""),
+    ],
+)
+def test_normalizations_that_do_not_fit(again: str, status: Status, word: str) -> None:
+    images = Inputs(name="x", samples=64, shape=(16, 3, 8, 8), low=-11.0, high=7.0, again=again)
+    found = verdict("DAT010", data(inputs=images))
+    assert (found.status, word in found.summary) == (status, True)
+
+
+@pytest.mark.parametrize(
+    ("boxes", "status", "word"),
+    [
+        ({"outside": 90, "swapped": 90}, Status.WARN, "its other side"),
+        ({"outside": 90, "swapped": 10}, Status.WARN, "leave their image"),
+        ({"flat": 9}, Status.WARN, "no width or no height"),
+        ({"outside": 4, "swapped": 4, "flat": 1}, Status.PASS, "agree"),
+    ],
+)
+def test_boxes_of_images(boxes: dict[str, Any], status: Status, word: str) -> None:
+    record = data(boxes=Boxes(boxes=240, **boxes), agreement=Agreement(rows=256))
+    found = verdict("DAT022", record)
+    assert (found.status, word in found.summary) == (status, True)
+
+
+@pytest.mark.parametrize(
+    ("padding", "status"),
+    [
+        ({"trained": 800}, Status.WARN),
+        ({"trained": 800, "loss_known": False}, Status.NOTE),
+        ({"trained": 100}, Status.PASS),
+    ],
+)
+def test_padding_of_tags(padding: dict[str, Any], status: Status) -> None:
+    record = data(padding=padding, labels={"objective": "other tokens"})
+    assert verdict("DAT005", record).status is status
+
+
+def test_calls_of_tools_that_a_template_refuses() -> None:
+    rendered = Rendered(rows=99, calls=40)
+    assert verdict("DAT014", data(rendered=rendered)).status is Status.NOTE
+
+
+def test_few_rows_of_a_whole_split_are_named_as_such() -> None:
+    overlap = Overlap(train=90, rows=8, telling=8, shared=2, pairs=((0, 1),))
+    facts = data()
+    other = Split(name="eval", kind="loader", rows=8, total=8)
+    whole = msgspec.structs.replace(facts, splits=(*facts.splits, other), overlap=overlap)
+    assert "eval has 8 rows in all" in verdict("DAT007", whole).summary
 
 
 @pytest.mark.parametrize(("unscaled", "status"), [("CLIP's", Status.WARN), ("", Status.PASS)])
@@ -575,13 +634,21 @@ IDS = {"entries": 420, "highest": 421, "beyond": 3, "rows": (1, 2, 4)}
           "lowest_id": -100}, Status.FAIL, "down to -100"),
         ({"indices": (Indices(kind="ids", table="the tokenizer", **IDS),)}, Status.NOTE, "ids"),
         ({"blank": 0, "targets": 90, "blanks": 80}, Status.WARN, "blank"),
-        ({"blank": 0, "targets": 90, "blanks": 10}, Status.PASS, ""),
+        ({"blank": 0, "targets": 900, "blanks": 10}, Status.WARN, "blank"),
+        ({"blank": 0, "targets": 900, "blanks": 8}, Status.PASS, ""),
+        ({"blank": 0, "targets": 90, "empty": 9}, Status.WARN, "no letter"),
+        ({"blank": 0, "targets": 90, "empty": 1}, Status.PASS, ""),
         ({"blank": 0, "targets": 90, "longer": 1}, Status.WARN, "infinite"),
-        ({"turned": 9}, Status.WARN, "flip"),
+        ({"indices": (Indices(kind="numbers", table="the model's table user", lowest=1, **IDS),)},
+         Status.FAIL, "from 1 to 421"),
+        ({"turned": 9}, Status.WARN, "turn or move"),
         ({"turned": 4}, Status.PASS, ""),
         ({"turned": 90, "followed": 1}, Status.PASS, ""),
         ({"columns": (Column(name="x", column=3, rows=64),)}, Status.WARN, "column 3"),
         ({"columns": (Column(name="x", column=3, rows=63),)}, Status.PASS, ""),
+        ({"columns": (Column(name="x", column=3, rows=64, with_columns=(5,)),)},
+         Status.WARN, "parts"),
+        ({"tokens": 900, "unknown": 450}, Status.WARN, "another vocabulary"),
         ({"nonfinite": "x", "nonfinite_count": 3}, Status.WARN, "NaN"),
         ({"nonfinite": "x", "nonfinite_count": 1}, Status.WARN, "0.4 %"),
         ({"tokens": 900, "unknown": 180}, Status.NOTE, "unknown words"),

@@ -94,6 +94,8 @@ SHARED = "Windows 11\nShared GPU memory {}/31.9 GB\n"
         (TABLE + KILLED, "host-memory-killed", "python was killed at the memory limit"),
         (TABLE + FREE + "Mem:  62Gi 61Gi 310Mi 0.2Gi 0.7Gi 420Mi\n", "host-memory-spent", "0.4 of"),
         (PORTS + PORT.format(n=1, rate=100), "infiniband-port-slow", "mlx5_1: 100 Gb/s"),
+        (TABLE + "so: Memory access fault by GPU node-2 (Agent handle: 0x5) on address (nil).",
+         "hip-memory-fault", "GPU node-2"),
         (TABLE + "two boxes\n" + SPEED + "NCCL INFO NET/Socket : Using [0]eno1:10.0.0.4<0>\n",
          "network-link-slow", "eno1 runs at 1000 Mb/s"),
         (LINK + "0, 4, 4, 16, 16, 97 %\n2, 1, 4, 16, 16, 99 %\n", "pcie-generation-low",
@@ -146,6 +148,7 @@ def test_what_a_tool_shows_is_named(text: str, cause: str, words: str) -> None:
         TABLE + FREE + "Mem:  503Gi 112Gi 4Gi 1Gi 387Gi 386Gi\n",
         TABLE + "State: Running\n  Reason: Completed\n",
         PORTS,
+        PORTS + PORT.format(n=1, rate=200).replace("InfiniBand", "Ethernet") + "mlx5_1 has NFS\n",
         PORTS + PORT.format(n=1, rate=200).replace("InfiniBand", "Ethernet")
         + PORT.format(n=4, rate=200),  # storage has two of its own
         TABLE + SPEED + "NCCL_SOCKET_IFNAME=ib0\n",

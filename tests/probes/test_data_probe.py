@@ -320,16 +320,16 @@ def test_a_sample_is_all_of_its_inputs(kind: str) -> None:
 def test_a_batch_of_tensors_and_a_module_without_evaluation_are_opened() -> None:
     import torch
 
-    from doctor.probes.training_side.data import targets
+    from doctor.probes.training_side.data import returned, targets
 
     net = torch.nn.Linear(8, 2)
     batch = (torch.randn(4, 8), torch.zeros(4))
-    (source,) = targets.read((net, batch, torch.nn.MSELoss())).sources
+    (source,) = returned.read((net, batch, torch.nn.MSELoss())).sources
     assert list(targets.items_of(source)) == [batch]
     for name in ("training_step", "configure_optimizers"):
         setattr(net, name, lambda *arguments: None)
     net.train_dataloader = lambda: [batch]  # type: ignore[assignment]
-    assert [each.name for each in targets.read(net).sources] == ["train"]
+    assert [each.name for each in returned.read(net).sources] == ["train"]
 
 
 def test_constant_inputs_are_counted_beside_a_mask_and_a_number() -> None:

@@ -65,6 +65,32 @@ def echoed(prompt: str, twice: bool) -> dict[str, str]:
     return {"prompt": prompt, "completion": f"{prompt} {said()}" if twice else said()}
 
 
+def passage(shift: int) -> dict[str, Any]:
+    """A question about a text, whose answer is stated to begin some letters later."""
+    text, answer = f"{said(20)} {DRAW.random()}", ""
+    answer = " ".join(text.split()[5:8])
+    answers = {"text": [answer], "answer_start": [text.index(answer) + shift]}
+    return {"context": text, "question": said(), "answers": answers}
+
+
+def named(shift: int) -> dict[str, Any]:
+    """A text with an entity, some letters later than its word."""
+    text = said()
+    start = text.index(" ") + 1 + shift
+    return {"text": text, "entities": [[start, text.index(" ", start - shift) + shift, "THING"]]}
+
+
+def tagged(lost: int) -> dict[str, Any]:
+    words = said().split()
+    return {"tokens": words, "ner_tags": [0] * (len(words) - lost)}
+
+
+def station(number: int, fahrenheit: bool) -> dict[str, str]:
+    degrees = DRAW.gauss(15, 6)
+    unit = degrees * 1.8 + 32 if fahrenheit else degrees
+    return {"station": "ABCDE"[number % 5], "temp": f"{unit:.1f}", "label": str(number % 2)}
+
+
 Row = Callable[[int], dict[str, Any]]
 CASES: dict[str, tuple[str, Row, Row]] = {
     "roles swapped": ("DAT021", lambda n: chat(("assistant", said()), ("user", said())),
@@ -88,6 +114,17 @@ CASES: dict[str, tuple[str, Row, Row]] = {
     "one answer": ("DAT021", lambda n: {"instruction": said(),
                                         "output": said() if n % 3 else "I cannot help with that."},
                    lambda n: {"instruction": said(), "output": said()}),
+    "answer elsewhere": ("DAT021", lambda n: passage(3 * (n % 3 == 0)), lambda n: passage(0)),
+    "span in words": ("DAT021", lambda n: named(2 * (n % 2)), lambda n: named(0)),
+    "tags lost": ("DAT021", lambda n: tagged(n % 9 == 0), lambda n: tagged(0)),
+    "numbers quoted": ("DAT021",
+                       lambda n: {"text": said(), "label": n % 3 if n % 5 else str(n % 3)},
+                       lambda n: {"text": said(), "label": n % 3}),
+    "crawled again": ("DAT021", lambda n: {"url": f"/{n}", "text": WORDS * 2 + str(n % 70)},
+                      lambda n: {"url": f"/{n}", "text": WORDS * 2 + str(n)}),
+    "answer is null": ("DAT021",
+                       lambda n: {"prompt": said(), "completion": said() if n % 7 else None},
+                       lambda n: {"prompt": said(), "completion": said()}),
     "answer in prompt": ("DAT024", lambda n: solved(said(), n, True),
                          lambda n: solved(f"{said()} {n % 7}", n, False)),
 }  # fmt: skip
@@ -110,6 +147,7 @@ TABLES: dict[str, tuple[Row, Row]] = {
     "decimals": (lambda n: cell("price", price(n % 4 == 0)), lambda n: cell("price", price(True))),
     "units": (lambda n: cell("weight", price(False) + " kg" * (n % 4 == 0)),
               lambda n: cell("sku", f"{DRAW.randint(10000, 99999)}{'B' * (n % 4 == 0)}")),
+    "degrees": (lambda n: station(n, n % 5 == 2), lambda n: station(n, False)),
     "dates": (lambda n: cell("day", f"2024-05-1{n % 9}" if n % 4 else f"1{n % 9}/05/2024"),
               lambda n: cell("day", f"2024-05-1{n % 9}")),
     "months": (lambda n: cell("day", f"2{n % 9}/05/2024" if n % 4 else f"05/2{n % 9}/2024"),

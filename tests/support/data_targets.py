@@ -11,7 +11,7 @@ from doctor.collect.data import Notes
 from doctor.facts.data import Data
 from doctor.judge.check import Verdict
 from doctor.probes import wire
-from doctor.probes.training_side.data import files, look, targets
+from doctor.probes.training_side.data import files, look, returned, targets
 
 LEFT_OUT = ("DAT012", "DAT026")
 """They need a measured step, and the file of the target."""
@@ -29,7 +29,7 @@ def examined(value: Any, monkeypatch: Any) -> Data:
                "seconds": 20.0, "show": 0}  # fmt: skip
     looked = look.Look(request)
     opened = targets.Opened(files.open_path(value)) if isinstance(value, str) else None
-    looked._open = lambda: opened or targets.read(value)  # type: ignore[method-assign]
+    looked._open = lambda: opened or returned.read(value)  # type: ignore[method-assign]
     looked.run()
     data = notes.data("t.py:make", Ended(how="ok"), 1.0)
     assert isinstance(data, Data)

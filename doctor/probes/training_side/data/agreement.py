@@ -20,6 +20,12 @@ LENGTHS = ("target_lengths", "label_lengths", "labels_lengths", "label_length", 
 INPUT_LENGTHS = ("input_lengths", "input_length", "feature_lengths")
 CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification", "ForAudioClassification")
 POSITIONS = re.compile(r"(^|\.)(position_embeddings|wpe|embed_positions)$")
+MANY, LEAST_ORDERED = 0.5, 64
+"""Share of the rows that have different values, where an order tells something, and rows. Our own
+numbers."""
+LEAST_COLUMNS, MOST_COLUMNS, MOST_PARTS, LEAST_TARGETS = 5, 64, 3, 20
+"""Columns of features, those that are the parts of a total, and different totals. Our own
+numbers."""
 NO_CLASS = 1e-6
 """How far a feature may be from its target in an affine relation, as a share of its range."""
 
@@ -42,7 +48,7 @@ class Agreement:
         self.unknown_id = observing.attribute(vocabulary.tokenizer, "unk_token_id")
         self.unknown = self.tokens = self.rows = 0
         self.blank = blank_of(criterion, module)
-        self.targets = self.blanks = self.longer = 0
+        self.targets = self.blanks = self.longer = self.empty = 0
         self.target_rows: List[int] = []
         self.nonfinite: Dict[str, List[int]] = {}
         self._features: Dict[str, List[torch.Tensor]] = {}
@@ -96,15 +102,13 @@ class Agreement:
     ) -> None:
         """Targets of a CTC loss: rows x positions, padded by negative numbers or by lengths."""
         lengths, inputs = _first(named, LENGTHS), _first(named, INPUT_LENGTHS)
-        if labels.dim() != 2 or labels.is_floating_point():
+        if labels.is_floating_point():
             return
-        if lengths is None and not bool((labels < 0).any()):
-            return  # what pads them is not known
-        for number, row in enumerate(labels):
-            part = row[: int(lengths[number])] if lengths is not None else row[row >= 0]
+        for number, part in enumerate(parts_of(labels, lengths)):
             self.targets += 1
-            self.longer += inputs is not None and len(part) > int(inputs[number])
-            if bool((part == self.blank).any()):
+            self.empty += not len(part)
+            self.longer += inputs is not None and frames_for(part) > int(inputs[number])
+            if bool(torch.eq(part, self.blank).any()):  # type: ignore[arg-type]
                 self.blanks += 1
                 self.target_rows += [first_row + number] * (len(self.target_rows) < MOST_ROWS)
 
@@ -141,9 +145,14 @@ class Agreement:
             made = torch.cat(parts)
             if len(made) != rows or len(torch.unique(target)) < 2 or not made.isfinite().all():
                 continue
-            equal = [n for n in range(made.shape[1]) if is_affine(made[:, n], target)]
-            if 0 < len(equal) < made.shape[1] - 1:
+            width = made.shape[1]
+            equal = [n for n in range(width) if is_affine(made[:, n], target)]
+            equal = equal or [n for n in range(width) if is_monotone(made[:, n], target)]
+            if 0 < len(equal) < width - 1:
                 found.append({"type": "Column", "name": name, "column": equal[0], "rows": rows})
+            elif not equal and (summed := parts_of_target(made, target)):
+                found.append({"type": "Column", "name": name, "column": summed[0], "rows": rows,
+                              "with_columns": summed[1:]})  # fmt: skip
         return found
 
     def record(self) -> Optional[Dict[str, Any]]:
@@ -176,12 +185,51 @@ class Agreement:
             "targets": self.targets,
             "blanks": self.blanks,
             "longer": self.longer,
+            "empty": self.empty,
             "target_rows": self.target_rows,
             "nonfinite": worst,
             "nonfinite_count": len(self.nonfinite.get(worst, ())),
             "nonfinite_rows": self.nonfinite.get(worst, [])[:MOST_ROWS],
             "columns": self.columns(),
         }
+
+
+def has_lengths(batch: Foreign) -> bool:
+    """Whether a batch has lengths of targets, as a CTC loss needs them."""
+    return _first(containers.tensors(batch), LENGTHS) is not None
+
+
+def parts_of(labels: torch.Tensor, lengths: Optional[torch.Tensor]) -> List[torch.Tensor]:
+    """The target of each row; none where what pads them, or divides them, is not known."""
+    if lengths is None:
+        padded = labels.dim() == 2 and bool((labels < 0).any())
+        return [row[row >= 0] for row in labels] if padded else []
+    each = [int(length) for length in lengths]
+    if labels.dim() == 1 and sum(each) == len(labels):
+        return list(torch.split(labels, each))
+    return [row[:length] for row, length in zip(labels, each)] if labels.dim() == 2 else []
+
+
+def frames_for(target: torch.Tensor) -> int:
+    """Steps that a target needs: one for each letter, and a blank between two equal ones."""
+    return len(target) + int((target[1:] == target[:-1]).sum())
+
+
+def of_ctc(calls: List[Dict[str, Any]], blank: Optional[int]) -> Dict[str, Any]:
+    """The same counts from what the losses of some steps got."""
+    targets = [each for call in calls for each in call["targets"]]
+    inputs = [
+        int(n)
+        for call in calls
+        for n in torch.as_tensor(call["input_lengths"]).reshape(-1).tolist()
+    ]
+    blanks = [n for n, each in enumerate(targets) if bool((each == blank).any())]
+    empty = sum(not len(each) for each in targets)
+    longer = sum(frames_for(each) > length for each, length in zip(targets, inputs))
+    return {
+        "targets": len(targets), "blanks": len(blanks), "longer": longer, "empty": empty,
+        "target_rows": blanks[:MOST_ROWS],
+    }  # fmt: skip
 
 
 def is_affine(values: torch.Tensor, target: torch.Tensor) -> bool:
@@ -191,6 +239,36 @@ def is_affine(values: torch.Tensor, target: torch.Tensor) -> bool:
         return False
     slope = (spread * other).sum() / (spread * spread).sum()
     return bool((other - slope * spread).abs().max() <= NO_CLASS * other.abs().max())
+
+
+def is_monotone(values: torch.Tensor, target: torch.Tensor) -> bool:
+    """Whether the values have the order of the target in all rows, as its logarithm has, or the
+    opposite one; of numbers that are measured, and hardly ever equal."""
+    if min(len(torch.unique(each)) for each in (values, target)) < MANY * len(target):
+        return False
+    if len(target) < LEAST_ORDERED:
+        return False
+    along = values[torch.argsort(target)]
+    steps = along[1:] - along[:-1]
+    return bool((steps >= 0).all()) or bool((steps <= 0).all())
+
+
+def parts_of_target(features: torch.Tensor, target: torch.Tensor) -> List[int]:
+    """The two or three columns, of five or more, whose weighted sum is the target in all rows, as
+    the
+    parts of a total; [] where there are none."""
+    count = features.shape[1]
+    spread = features.std(0)
+    if not LEAST_COLUMNS <= count <= MOST_COLUMNS or len(target) < 4 * count:
+        return []
+    ones = torch.ones(len(features), 1, dtype=features.dtype)
+    weights = torch.linalg.lstsq(torch.cat([features, ones], 1), target[:, None]).solution[:-1, 0]
+    sizes = weights.abs() * spread
+    used = torch.nonzero(sizes > 1e-3 * sizes.max())[:, 0].tolist()
+    if not 2 <= len(used) <= MOST_PARTS or len(torch.unique(target)) < LEAST_TARGETS:
+        return []
+    made = features[:, used] @ weights[used]
+    return used if is_affine(made, target) else []
 
 
 def label_of(batch: Foreign) -> Optional[torch.Tensor]:
@@ -247,8 +325,10 @@ def types_of(module: Foreign) -> Any:
 
 def blank_of(criterion: Foreign, module: Foreign) -> Optional[int]:
     """The class that a CTC loss reserves for no letter."""
-    if isinstance(criterion, torch.nn.CTCLoss):
-        return int(criterion.blank)
+    inner = list(module.modules()) if isinstance(module, torch.nn.Module) else []
+    losses = [each for each in (criterion, *inner) if isinstance(each, torch.nn.CTCLoss)]
+    if losses:
+        return int(losses[0].blank)
     if type(module).__name__.endswith("ForCTC"):
         blank = observing.attribute(observing.attribute(module, "config"), "pad_token_id")
         return blank if isinstance(blank, int) else None

@@ -19,6 +19,9 @@ TARGET = {"boxes", "labels", "image_id", "area", "iscrowd"}
 LEAST_IMAGES, LEAST_BOXES, CORNER = 24, 64, 0.7
 """Images and boxes of which one should reach beyond this share of width and height. Our own
 numbers."""
+LEAST_SIDE, RELATIVE = 32, 8.0
+"""Pixels of an image, of which no box has values below 1 alone, and the largest value of a box that
+is a share of it, and wrong."""
 SLACK = 0.02
 """Of the image's size, by which a box may leave it. Our own number."""
 
@@ -27,7 +30,7 @@ def of_samples(source: Source, module: Foreign) -> Optional[Dict[str, Any]]:
     """The record Boxes; None where no sample has an image and boxes."""
     dataset, numbers = rows.spread(source, SAMPLES)
     stated = "the model" if is_detector(module) else ""
-    boxes = turned = outside = 0
+    boxes = turned = outside = swapped = flat = filled = 0
     target_form = False
     for index in numbers:
         found = sample_of(dataset[index])
@@ -37,13 +40,21 @@ def of_samples(source: Source, module: Foreign) -> Optional[Dict[str, Any]]:
         at, limit = found[0], found[1]
         target_form = target_form or (found[3] and float(limit.max()) > 1)
         boxes += len(at)
+        filling = (at == at[:, :1]).all(1)  # rows of 0 or -1 that fill a batch up
+        flat += int(((at[:, 2:] <= 0).any(1) & ~filling).sum())
+        filled += int(filling.sum())
         turned += int((at[:, 2:] <= at[:, :2]).any(1).sum())
-        outside += int(leaves(at, limit).sum())
+        out = leaves(at, limit)
+        outside += int(out.sum())
+        swapped += (
+            int((out & ~leaves(at * found[4], limit)).sum()) if float(limit.max()) <= 1 else 0
+        )
     if not boxes:
         return None
+    flat = boxes if filled == boxes else flat
     return {
         "type": "Boxes", "boxes": boxes, "corners": stated, "turned": turned, "outside": outside,
-        "likely": target_form,
+        "likely": target_form, "swapped": swapped, "flat": flat,
     }  # fmt: skip
 
 
@@ -82,24 +93,56 @@ def is_detector(module: Foreign) -> bool:
     return type(module).__module__.startswith("torchvision.models.detection")
 
 
-def sample_of(sample: Foreign) -> Optional[Tuple[torch.Tensor, torch.Tensor, str, bool]]:
-    """N x 4 boxes, width and height that they may have, who states that they are corners, and
-    whether they stand beside "labels", as in torchvision's targets."""
+Sample = Tuple[torch.Tensor, torch.Tensor, str, bool, torch.Tensor]
+
+
+def sample_of(sample: Foreign) -> Optional[Sample]:
+    """N x 4 boxes, width and height that they may have, who states that they are corners, whether
+    they stand beside "labels", as in torchvision's targets, and the factors by which boxes are
+    multiplied where they were divided by the other side."""
     named = containers.tensors(as_batch(sample))
     image = next((e for e in named.values() if e.dim() == 4 and e.shape[1] in (1, 3)), None)
     found = next((e for n, e in named.items() if n.split(".")[-1] in NAMES), None)
-    if image is None or found is None or found.shape[-1] != 4:
+    if found is None or found.shape[-1] != 4:
+        found = next((e for e in map(of_rows, named.values()) if e is not None), None)
+    if image is None or found is None:
         return None
     made = host(found).reshape(-1, 4).float()
-    limit = torch.tensor([image.shape[3], image.shape[2]]).float()
-    if len(made) and float(made.abs().max()) <= 1:
+    width, height = (float(each) for each in (image.shape[3], image.shape[2]))
+    limit = torch.tensor([width, height])
+    if is_relative(made, min(width, height)):
         limit = torch.ones(2)
     form = str(observing.attribute(found, "format", "")).upper()
     last = {name.split(".")[-1] for name in named}
     stated = "their format" if form.endswith("XYXY") else ""
     if last >= TARGET and float(limit.max()) > 1:
         stated = stated or "the form of their target, torchvision's,"
-    return made, limit, stated, {"boxes", "labels"} <= last
+    ratio = height / width
+    return made, limit, stated, {"boxes", "labels"} <= last, torch.tensor([ratio, 1 / ratio] * 2)
+
+
+def is_relative(boxes: torch.Tensor, side: float) -> bool:
+    """Whether they are shares of the image, also where some go beyond it."""
+    if not len(boxes):
+        return False
+    highest = float(boxes.abs().max())
+    return highest <= 1 or (
+        side >= LEAST_SIDE and highest <= RELATIVE and float(boxes.median()) <= 1
+    )
+
+
+def of_rows(value: torch.Tensor) -> Optional[torch.Tensor]:
+    """The boxes of rows as YOLO has them: class and box, or image, class and box; or box and
+    class."""
+    if value.dim() != 3 or value.shape[2] not in (5, 6) or not value.is_floating_point():
+        return None
+    rows = host(value).float().reshape(-1, value.shape[2])
+    rows = rows[(rows != 0).any(1)]  # a batch may be padded with rows of 0
+    whole = [bool((rows[:, n] == rows[:, n].round()).all()) for n in range(rows.shape[1])]
+    first = 2 if rows.shape[1] == 6 and whole[0] and whole[1] else 1 if whole[0] else 0
+    if not len(rows) or (rows.shape[1] == 6) != (first == 2) or all(whole):
+        return None
+    return rows[:, first : first + 4] if first or whole[4] else None
 
 
 def leaves(boxes: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
@@ -107,5 +150,8 @@ def leaves(boxes: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
     one, two = boxes[:, :2], boxes[:, 2:]
     readings = ((one, two), (one, one + two), (one - two / 2, one + two / 2))
     slack = limit * SLACK
-    each = [((low < -slack) | (high > limit + slack)).any(1) for low, high in readings]
+    each = [
+        ((low < -slack) | (torch.maximum(low, high) > limit + slack)).any(1)
+        for low, high in readings
+    ]
     return torch.stack(each).all(0)

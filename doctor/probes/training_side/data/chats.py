@@ -24,7 +24,7 @@ class Chats:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
-        self.rendered = self.failed = self.unlike = self.lost = 0
+        self.rendered = self.failed = self.unlike = self.lost = self.calls = 0
         self.lost_rows: List[int] = []
         self.errors: Dict[str, int] = {}
         self.rows: List[int] = []
@@ -51,7 +51,14 @@ class Chats:
 
     def _chat(self, chat: List[Dict[str, Any]], number: int) -> Document:
         tokenizer = self.vocabulary.tokenizer
-        text = render(tokenizer, chat, False)
+        try:
+            text = render(tokenizer, chat, False)
+        except Exception:
+            if not any(map(is_call, chat)):
+                raise
+            chat = [{**each, "content": ""} if is_call(each) else each for each in chat]
+            text = render(tokenizer, chat, False)
+            self.calls += 1
         if any(is_lost(each, text) for each in chat[-2:]):
             self.lost += 1
             self.lost_rows += [number] if len(self.lost_rows) < MOST_ROWS else []
@@ -86,8 +93,14 @@ class Chats:
             "failed_rows": self.rows,
             "unlike": self.unlike,
             "lost": self.lost,
+            "calls": self.calls,
             "lost_rows": self.lost_rows,
         }
+
+
+def is_call(message: Dict[str, Any]) -> bool:
+    """Whether it calls a tool and says nothing."""
+    return message.get("content", "") is None and bool(message.get("tool_calls"))
 
 
 def is_lost(message: Dict[str, Any], text: str) -> bool:

@@ -7,7 +7,7 @@ A batch is read as the model gets it: `input_ids` with `labels`, `attention_mask
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 import torch
 
@@ -68,6 +68,14 @@ def tokens_of(batch: Foreign) -> Optional[Tokens]:
     if labels is not None and not foreign:
         labels = _without_masked(labels, others)
     return Tokens(ids, None if foreign else labels, mask, others, foreign)
+
+
+def without(tokens: Optional[Tokens], left_out: Set[int]) -> Optional[Tokens]:
+    """The tokens with these labels as ones that are not trained."""
+    if tokens is None or tokens.labels is None or not left_out:
+        return tokens
+    ignored = torch.isin(tokens.labels, torch.tensor(sorted(left_out), dtype=tokens.labels.dtype))
+    return tokens._replace(labels=tokens.labels.masked_fill(ignored, -100))
 
 
 def named_tensors(batch: Foreign) -> Dict[str, torch.Tensor]:

@@ -21,6 +21,7 @@ LEAST_PER_CLASS, CLASSES, LEAST_TARGETS = 16, 10, 20
 numbers."""
 VIEWS = re.compile(r"(anchor|pos(itive)?|neg(ative)?|(view|img|image|x|aug|crop)_?[12abijqk]|query|"
                    r"key|q|k|noisy|clean|lr|hr)")  # fmt: skip
+NOISE = re.compile(r"(noise|noises|eps|epsilon|z|latent_noise)")
 LARGE, SMALL = 1e4, 100.0
 """Mean sizes of the largest column of features and of a usual one. Our own numbers."""
 IGNORED = -100
@@ -38,6 +39,7 @@ class Given:
     def add(self, batch: Foreign, tokens: bool, first_row: int) -> None:
         named = {name: host(each) for name, each in containers.tensors(batch).items()}
         self._add_views(batch, named, first_row)
+        self._add_noise(named, first_row)
         self._add_decoder(named, first_row)
         name = label_name(batch, named)
         if name is None or tokens or self._rows >= MOST_ROWS:
@@ -59,6 +61,15 @@ class Given:
             equal = (first == second).reshape(len(first), -1).all(1)
             for number, each in enumerate(equal.tolist()):
                 self._relations.count("equal inputs", each, first_row + number, one, other)
+
+    def _add_noise(self, named: Dict[str, torch.Tensor], first_row: int) -> None:
+        """Noise that was drawn once for a whole batch."""
+        for name, each in named.items():
+            drawn = NOISE.fullmatch(name.lower()) and each.is_floating_point() and each.dim() > 1
+            if drawn and len(each) > 1 and each[0].numel() > 1:
+                equal = bool((each == each[:1]).all())
+                for number in range(len(each)):
+                    self._relations.count("noise equal", equal, first_row + number, name)
 
     def _add_decoder(self, named: Dict[str, torch.Tensor], first_row: int) -> None:
         ids, labels = named.get("decoder_input_ids"), named.get("labels")

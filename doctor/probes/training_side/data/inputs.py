@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
 
@@ -27,6 +27,9 @@ NORMALIZATIONS = {
 TWICE = 255.0**2
 MOST_TWICE, ROUNDING = 1.01 / 255, 1e-4
 """The largest value of bytes that were divided by 255 twice, and what rounding adds to them."""
+SLACK, EXACTLY = 0.02, 0.005
+"""By which rounding and resizing leave 0 to 1, and how far black and white are from it. Our own
+numbers."""
 BYTES = (150.0, 255.5)
 """The largest value of the images before, if they were of 0 to 255."""
 
@@ -43,6 +46,8 @@ class Inputs:
         self.shape: List[int] = []
         self.first = self.name = ""
         self._lows = [float("inf")] * 3
+        self._some: Optional[torch.Tensor] = None
+        """Values of a few images: images x channels x pixels."""
         self._highs = [float("-inf")] * 3
 
     def add(self, batch: Foreign) -> None:
@@ -61,6 +66,7 @@ class Inputs:
         steps = plain * TWICE
         self._steps = self._steps and bool((steps - steps.round()).abs().max() < 0.01)
         if plain.shape[1] == 3:
+            self._some = plain[:4].flatten(2)[:, :, :4096] if self._some is None else self._some
             lows, highs = plain.amin((0, 2, 3)).tolist(), plain.amax((0, 2, 3)).tolist()
             self._lows = list(map(min, self._lows, lows))
             self._highs = list(map(max, self._highs, highs))
@@ -89,6 +95,39 @@ class Inputs:
             if min(lows) > -ROUNDING and ROUNDING < max(highs) <= MOST_TWICE:
                 return name
         return ""
+
+    def _again(self) -> str:
+        """The normalization that was applied twice, or the one in steps of 0 to 255 that was
+        applied to
+        0 to 1; "" for neither."""
+        if self.low >= 0 or self.samples < 2:
+            return ""
+        for name, (mean, std) in NORMALIZATIONS.items():
+            ends = list(zip(self._lows, self._highs, mean, std))
+            once = [(low * s + m, high * s + m) for low, high, m, s in ends]
+            twice = [(low * s + m, high * s + m) for (low, high), (_, _, m, s) in zip(once, ends)]
+            full = all(abs(low) < EXACTLY and abs(high - 1) < EXACTLY for low, high in twice)
+            if min(low for low, _ in once) < -0.5 and (full or self._in_steps(mean, std)):
+                return "twice: " + name
+            bytes_ = [
+                (low * 255 * s + 255 * m, high * 255 * s + 255 * m) for low, high, m, s in ends
+            ]
+            small = all(low > -SLACK and high < 1 + SLACK for low, high in bytes_)
+            if small and all(high - low > 0.2 for low, high in bytes_):
+                return "bytes: " + name
+        return ""
+
+    def _in_steps(self, mean: Sequence[float], std: Sequence[float]) -> bool:
+        """Whether images are bytes that were divided by 255 once two normalizations are undone."""
+        if self._some is None:
+            return False
+        factors = [torch.tensor(each)[None, :, None] for each in (mean, std)]
+        plain = self._some
+        for _ in range(2):
+            plain = plain * factors[1] + factors[0]
+        steps = plain * 255
+        inside = float(plain.min()) > -EXACTLY and float(plain.max()) < 1 + EXACTLY
+        return inside and bool((steps - steps.round()).abs().max() < 0.02)
 
     def measure(
         self, module: torch.nn.Module, loss: Callable[[Any, Any], Any], batches: List[Foreign]
@@ -120,6 +159,7 @@ class Inputs:
             "first": self.first,
             "unscaled": "" if self.whole and self.low >= 0 else self._unscaled(),
             "twice": self._twice(),
+            "again": self._again() if self.shape[1] == 3 else "",
             **self.expected,
         }
 

@@ -7,9 +7,10 @@ import os
 import re
 from collections import Counter
 from itertools import combinations
-from typing import Any, Dict, List, Set
+from typing import Any, Dict, Iterator, List, Set, Tuple
 
 from ..foreign import Foreign, containers
+from . import languages
 from .relations import relation
 
 MOST_ROWS, MOST_FIELDS, MOST_TEXT = 5_000, 6, 2_000
@@ -33,7 +34,7 @@ class Joined:
         if self._rows >= MOST_ROWS or not containers.is_mapping(row):
             return
         self._rows += 1
-        for name, value in row.items():
+        for name, value in flat(row):
             if isinstance(value, (str, os.PathLike)):
                 text = os.fspath(value)[:MOST_TEXT]
                 self._fields.setdefault(str(name), [""] * (self._rows - 1)).append(text)
@@ -49,7 +50,17 @@ class Joined:
                 rows = [block * BLOCK for block in moved]
                 part, told = len(moved) * BLOCK, len(at) * BLOCK
                 found.append(relation("rows displaced", part, told, (one, other), rows))
-        return found
+        return found + languages.of_fields({name: whole[name] for name in named})
+
+
+def flat(row: Foreign) -> Iterator[Tuple[str, Foreign]]:
+    """The fields of a row, and those of a dict within it, as {"translation": {"en": ..., "de":
+    ...}}."""
+    for name, value in row.items():
+        if containers.is_mapping(value):
+            yield from (("%s.%s" % (name, inner), each) for inner, each in value.items())
+        else:
+            yield str(name), value
 
 
 def words(texts: List[str]) -> List[Set[str]]:

@@ -17,6 +17,8 @@ BYTE, FEW_CLASSES = 255.0, 64
 """By which images are divided, and the classes of a map at most: more may be brightness."""
 AREAS = 0.95
 """Share of the pixels within areas that are whole numbers. Our own number."""
+MOST_LEVELS = 16
+"""Of brightness that stand for classes; more may be an image. Our own number."""
 OFTEN, MOSTLY, HARDLY = 20, 0.5, 0.02
 """Pixels of a value, and shares of them, that tell a value which interpolation invented. Our own
 numbers."""
@@ -30,9 +32,13 @@ class LabelMaps:
     def __init__(self) -> None:
         self._kept: List[torch.Tensor] = []
         self._fractions: List[torch.Tensor] = []
+        self._as_stored = False
+        """Maps are bytes, as in their files, which the loop may still turn into classes."""
 
     def add(self, batch: Foreign) -> None:
         value = map_of(batch)
+        planes = _planes(batch)
+        self._as_stored = self._as_stored or (planes is not None and planes.dtype == torch.uint8)
         floats = float_map_of(batch)
         if floats is not None and len(self._fractions) < MOST_MAPS:
             self._fractions += list(floats[: MOST_MAPS - len(self._fractions)])
@@ -61,6 +67,8 @@ class LabelMaps:
             "kinds": len(kinds),
             "unit_steps": unit_steps,
             "invented": invented(self._kept),
+            "levels": levels(self._kept),
+            "as_stored": self._as_stored,
         }
 
     def _record_of_fractions(self) -> Optional[Dict[str, Any]]:
@@ -80,6 +88,18 @@ class LabelMaps:
         enough = len(areas) and bool(whole.float().mean() > AREAS)
         several = enough and len(torch.unique(areas[whole])) > 2
         return {**maps, "broken": "interpolated"} if several else None
+
+
+def levels(maps: List[torch.Tensor]) -> int:
+    """The different values, where they are 0, 255 and what divides the range between them evenly:
+    the
+    brightness by which classes are drawn; else 0."""
+    values = torch.unique(torch.cat([torch.unique(each) for each in maps]))
+    count = len(values)
+    if not 1 < count <= MOST_LEVELS or int(values[0]) != 0 or int(values[-1]) != BYTE:
+        return 0
+    even = torch.arange(count) * BYTE / (count - 1)
+    return count if bool(((values - even).abs() <= 1).all()) else 0
 
 
 def invented(maps: List[torch.Tensor]) -> int:

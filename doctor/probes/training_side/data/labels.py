@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
@@ -87,6 +88,9 @@ class LabelCounts:
         """Row and length of documents without a trained label."""
         self.ignored = 0
         """What the labels are that are not trained; 0 until one was seen."""
+        self._alone = 0
+        """Trained labels between others that are not."""
+        self._tokens: Counter[int] = Counter()
 
     def add(self, document: Document) -> None:
         """Nothing if it has no labels of its own shape."""
@@ -109,6 +113,8 @@ class LabelCounts:
         self.inverted += is_inverted(document)
         self.twice += trains_prompt_again(document)
         self.same += int(((values == ids) & trained).sum())
+        self._alone += int((trained[1:-1] & ~trained[:-2] & ~trained[2:]).sum())
+        self._tokens.update(values[trained].tolist())
         self._add_offsets(ids, values, trained)
 
     def _add_offsets(self, ids: torch.Tensor, values: torch.Tensor, trained: torch.Tensor) -> None:
@@ -149,9 +155,16 @@ class LabelCounts:
 
     def _are_own(self) -> bool:
         """Whether the labels are the rows' tokens, also where too few tell at which offset."""
+        if self._are_of_one_token():
+            return False
         if not self.compared:
             return self.trained > 0 and self.same >= SAME * self.trained
         return max(self.matches.values()) >= SAME * self.compared
+
+    def _are_of_one_token(self) -> bool:
+        """Whether the labels stand apart and are mostly one token, as that of the mask."""
+        most = max(self._tokens.values(), default=0)
+        return 2 * most > self.trained and 2 * self._alone > self.trained
 
 
 def labels(documents: List[Document]) -> Optional[Dict[str, Any]]:

@@ -17,20 +17,25 @@ from typing import Any, Dict, List, Optional
 from ... import wire
 from ..foreign import Foreign, observing
 from . import (
+    file_order,
     files,
-    finite_rows,
     held_tokenizer,
     joined,
     keeper,
+    merges,
     numbering,
     offsets,
     output_classes,
     pace,
     reading,
+    returned,
+    row_values,
     rows,
     shared,
     sounds,
     split_look,
+    stated,
+    step_calls,
     targets,
     two_splits,
     vocabulary,
@@ -62,7 +67,7 @@ def main(text: str) -> None:
     os.environ.update(OFFLINE)
     keeper.keep()
     look = Look(request)
-    look.sounds = sounds.Opened()
+    look.sounds, look.numbered = sounds.Opened(), file_order.Numbered()
     look.run()
     sys.stdout.flush()
     os._exit(0)  # threads and workers of the user's code do not hold it
@@ -80,6 +85,11 @@ class Look:
         """The first ones of each split."""
         self.sending = threading.Lock()
         self.sounds: Optional[sounds.Opened] = None
+        self.losses = stated.of_code(code_of(request))
+        """What is known of the losses: by the source, and once there were steps by these."""
+        self.steps: Optional[step_calls.StepCalls] = None
+        self.numbered: Optional[file_order.Numbered] = None
+        self.merges: Optional[merges.Merges] = None
 
     def run(self) -> None:
         try:
@@ -105,9 +115,12 @@ class Look:
         if self.request["kind"] == "file":
             opened = targets.Opened(files.open_path(self.request["path"]))
         else:
-            opened = targets.call(self.request)
+            opened = returned.call(self.request, self._watch_merges)
         directory = self.request.get("model")
-        return targets.with_model(opened, directory) if directory else opened
+        return returned.with_model(opened, directory) if directory else opened
+
+    def _watch_merges(self) -> None:
+        self.merges = merges.watch()
 
     def _compare(self, sources: List[targets.Source]) -> None:
         """Equal rows, and files."""
@@ -122,16 +135,18 @@ class Look:
         with wire.stage("compare rows"):
             try:
                 written = written_rows.WrittenRows()
-                finite, pairs = finite_rows.FiniteRows(train), joined.Joined()
-                add = written.add if train.by_row else finite.add
+                values, pairs = row_values.RowValues(train, self.steps), joined.Joined()
+                add = written.add if train.by_row else values.add
 
                 def each(row: Foreign, number: int) -> None:
                     add(row, number)
                     pairs.add(row, number)
 
                 content = rows.read(train, seconds, each)
-                found = written.records(content.complete) + finite.records()
+                found = written.records(content.complete) + values.records()
                 found += observing.attempt(pairs.records, [])
+                if self.merges is not None:
+                    found += self.merges.records(sources)
                 note(relations=found)
                 broken = observing.attribute(train.items, "broken")
                 note(repeats=rows.repeats(content), broken=named(broken) if broken else None)
@@ -175,10 +190,12 @@ class Look:
         note(tokenizer=self.vocabulary.origin)
 
     def _read(self, source: targets.Source) -> None:
-        directory = self.request["tokenizer"]
+        directory, opened = self.request["tokenizer"], self.opened
         look = self.split = split_look.SplitLook(
-            source, self.vocabulary, self.opened.module, directory, self.opened.criterion
+            source, self.vocabulary, opened.module, directory, opened.criterion, self.losses
         )
+        if source.name == "train" and opened.module is not None and opened.loss is not None:
+            look.steps = step_calls.StepCalls(opened.module, opened.loss)
         look.show = int(self.request["show"])
         look.mixing.show = bool(look.show)
         with wire.stage("read %s" % source.name):
@@ -203,6 +220,8 @@ class Look:
         if source.name == "train" and self.request.get("pace"):
             with wire.stage("time the loader"):
                 look.pace = pace.pace(source)
+        self.steps = look.steps or self.steps
+        self.losses = look.losses
         record = look.record()
         self.batches[source.name] = look.batches[: two_splits.MOST_BATCHES]
         with self.sending:
@@ -216,6 +235,8 @@ class Look:
         found = observing.attempt(lambda: weighing.of_target(self.opened, source), [])
         code = code_of(self.request)
         found += observing.attempt(lambda: sounds.of_source(source, self.sounds, code), [])
+        if (numbered := self.numbered) is not None:
+            found += observing.attempt(lambda: file_order.of_source(source, numbered), [])
         return found
 
     def _measure(self, look: split_look.SplitLook) -> None:

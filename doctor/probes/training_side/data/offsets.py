@@ -16,7 +16,7 @@ from ..foreign import Foreign, containers, observing
 from .documents import BORDERS, POSITIONS, Tokens, host, is_packed
 from .views import LABELS, TOKENS
 
-LENGTH = 16
+LENGTH, MOST_LENGTH = 16, 512
 ROWS = 8
 ROUNDS = 2
 """Positions that are tried: ROWS times ROUNDS."""
@@ -34,23 +34,31 @@ def record(
     module: torch.nn.Module, loss: Callable[[Any, Any], torch.Tensor], batch: Foreign, real: Tokens
 ) -> Dict[str, Any]:
     """The record Offset, or Unknown with the reason."""
-    try:
-        return measure(module, loss, batch, real)
-    except NotMeasurable as error:
-        reason = str(error)
-    except Exception as error:
-        reason = "the step on random tokens raised %s" % type(error).__name__
+    reason = ""
+    for length in dict.fromkeys((LENGTH, real.ids.shape[1])):  # a model may have one length alone
+        try:
+            return measure(module, loss, batch, real, length)
+        except NotMeasurable as error:
+            reason = reason or str(error)
+        except Exception as error:
+            reason = reason or "the step on random tokens raised %s" % type(error).__name__
+        if not LENGTH // 2 <= real.ids.shape[1] <= MOST_LENGTH:
+            break
     return {"type": "Unknown", "reason": reason}
 
 
 def measure(
-    module: torch.nn.Module, loss: Callable[[Any, Any], torch.Tensor], batch: Foreign, real: Tokens
+    module: torch.nn.Module,
+    loss: Callable[[Any, Any], torch.Tensor],
+    batch: Foreign,
+    real: Tokens,
+    length: int = LENGTH,
 ) -> Dict[str, Any]:
     """The record Offset. Raises NotMeasurable, and errors of the user's code."""
     started = time.perf_counter()
     draw_weights(module)
     module.eval()
-    trial = Trial(module, loss, batch, real)
+    trial = Trial(module, loss, batch, real, length)
     shifts: Dict[str, int] = {}
     later = 0
     for number in range(ROUNDS):
@@ -113,11 +121,12 @@ class Trial:
         loss: Callable[[Any, Any], torch.Tensor],
         batch: Foreign,
         real: Tokens,
+        length: int = LENGTH,
     ) -> None:
         self.module, self.loss = module, loss
         self.embedding = embedding_of(module, loss, batch, real)
         vocabulary = self.embedding.num_embeddings
-        self.length = LENGTH
+        self.length = length
         self.rows = ROWS
         self.documents = 1
         """Of each row."""

@@ -27,6 +27,10 @@ class Padding:
 
     def __init__(self, pad: Optional[int], module: Foreign = None) -> None:
         self.pad = pad
+        self.loss_known = True
+        """Whether the target holds the loss, or something of a library whose loss is known."""
+        self.ignored = False
+        """A loss ignores a label that is not known, which may be the padding token."""
         self.sees_all = attends_without_mask(module)
         self.rows = self.excluded = self.trained = 0
         self.trained_rows: List[int] = []
@@ -48,7 +52,8 @@ class Padding:
         if mask is not None and bool((mask == 0).any()):
             outside = mask == 0
             self.excluded += int(outside.sum())
-            wrong = int((labels[outside] >= 0).sum()) if labels is not None else 0
+            judged = labels is not None and not self.ignored
+            wrong = int((labels[outside] >= 0).sum()) if judged else 0  # type: ignore[index]
             self.trained += wrong
             if wrong and len(self.trained_rows) < MOST_ROWS:
                 self.trained_rows.append(row)
@@ -92,8 +97,9 @@ class Padding:
             "trained_rows": self.trained_rows,
             "padded": self.padded if padded else 0,
             "attended": self.attended if padded else 0,
-            "labelled": self.labelled if padded else 0,
+            "labelled": self.labelled if padded and not self.ignored else 0,
             "unmasked": self.unmasked,
+            "loss_known": self.loss_known,
         }
 
 

@@ -7,7 +7,7 @@ import re
 from typing import List, Optional
 
 from ..foreign import Foreign
-from .chats import ANSWERS, messages_of
+from .chats import ANSWERS, PROMPTS, messages_of
 
 LONGEST, BEGINNING = 1500, 160
 """Characters of such a page, and of its beginning, where it says what it is. Our own numbers."""
@@ -26,11 +26,27 @@ ANSWERED = (*ANSWERS, "chosen", "rejected", "solution", "solutions", "ground_tru
 """Columns that hold what the model shall say, or how good that is, beside a chat that is a
 prompt."""
 
+DOCUMENTS = ("text", "content", "document", "body", "article", "raw_content", "markdown", "page")
+NAMED = 40
+"""Characters of a name or a date beside a document."""
+
 
 def is_page(texts: List[str]) -> bool:
     """Whether the longest text of a row is such a page."""
     text = max(texts, key=len, default="").strip()
     return len(text) <= LONGEST and BLOCKED.search(text[:BEGINNING]) is not None
+
+
+def document_of(row: Foreign) -> str:
+    """The text of a row that is a document: it has neither a chat, nor a class, an answer or
+    another
+    text."""
+    if messages_of(row) or any(name in row for name in (*ANSWERED, *PROMPTS, "class", "category")):
+        return ""
+    name = next((each for each in DOCUMENTS if isinstance(row.get(each), str)), None)
+    others = (v for n, v in row.items() if n not in (name, "title") and isinstance(v, str))
+    return "" if name is None or any(" " in v.strip() and len(v) > NAMED for v in others) else row[
+        name]  # fmt: skip
 
 
 def ends_with_question(row: Foreign) -> Optional[bool]:

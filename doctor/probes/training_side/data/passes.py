@@ -6,14 +6,16 @@ from typing import Any, Dict, List, Optional
 
 import torch
 
-from ..foreign import observing
+from ..foreign import containers, observing
 from .relations import relation
 from .targets import Source, size
+
+LEAST_BATCH = 4
 
 
 def of_source(source: Source) -> List[Dict[str, Any]]:
     """Records on the loader and its sampler."""
-    found = [_once(source), _weights(source)]
+    found = [_once(source), _weights(source), _length(source)]
     return [each for each in found if each is not None]
 
 
@@ -28,6 +30,22 @@ def _once(source: Source) -> Optional[Dict[str, Any]]:
         return None
     first, second = iter(value), iter(value)
     return relation("one pass", 1, 1) if first is second else None
+
+
+def _length(source: Source) -> Optional[Dict[str, Any]]:
+    """A dataset whose length is that of its lists divided by the size of a batch."""
+    dataset = observing.attribute(source.items, "dataset")
+    count, each = size(dataset), observing.attribute(source.items, "batch_size")
+    if not count or not isinstance(each, int) or each < LEAST_BATCH:
+        return None
+    held = [size(value) for value in dict(observing.attribute(dataset, "__dict__", {})).values()]
+    lengths = [n for n in held if n is not None and n // each <= count <= -(-n // each)]
+    if not lengths or max(n or 0 for n in held) != lengths[0] or lengths[0] < LEAST_BATCH * each:
+        return None
+    row = containers.tensors(dataset[0], "row").values()
+    if any(one.dim() and len(one) == each for one in row):
+        return None  # it makes batches itself
+    return relation("rows counted by batches", 1, 1, (), (), (count, lengths[0], each))
 
 
 def _weights(source: Source) -> Optional[Dict[str, Any]]:

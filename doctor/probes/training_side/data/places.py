@@ -3,6 +3,7 @@ special tokens, codes for what is missing."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -23,6 +24,8 @@ SEVERAL = 3
 CODES = (-99.0, -999.0, -9999.0, -99999.0, -32768.0)
 WAVE, LOUD = 2000, 1000.0
 """Values of a row of sound at least, and a largest one above what sound of -1 to 1 has."""
+TIME = re.compile(r"(unix_?)?(time|timestamp|date|datetime|ts)(s|_idx|_index|_id)?")
+LEAST_STEPS = 4
 FEW_TAGS = 64
 IGNORED = -100
 
@@ -52,6 +55,7 @@ class Places:
         self._add_lengths(named, tokens, first_row)
         self._add_span(named, tokens, first_row)
         self._add_map(batch, first_row)
+        self._add_times(named, first_row)
         labels = next((named[n] for n in LABELS if n in named), None)
         if self._decodes and labels is not None and labels.dim() == 2:
             self._targets += list(labels)
@@ -111,6 +115,17 @@ class Places:
         for number in range(len(found)):
             turned = sides == list(found.shape[:0:-1])
             self._relations.count("map turned", turned, first_row + number)
+
+    def _add_times(self, named: Dict[str, torch.Tensor], first_row: int) -> None:
+        """Times of the steps of a window."""
+        for name, each in named.items():
+            if not TIME.fullmatch(name.split(".")[-1].lower()) or each.dim() != 2:
+                continue
+            if each.shape[1] < LEAST_STEPS:
+                continue
+            back = ((each[:, 1:] < each[:, :-1]).float().mean(1) > 0.9).tolist()
+            for number, runs_back in enumerate(back):
+                self._relations.count("time runs back", runs_back, first_row + number, name)
 
     def _add_tags(self, tokens: Tokens, first_row: int) -> None:
         """The tags of the first and the last token of each text, where labels are few classes."""

@@ -12,6 +12,8 @@ from typing import Any, Dict, Iterator, Optional
 from ... import wire
 from ..foreign import Foreign, containers, observing
 from ..subject import subjects
+from .graphs import joined_graphs
+from .rows import PATIENCE
 from .targets import Source, items_of
 
 FRAME = re.compile(r'File "([^"\n]{1,500})", line (\d{1,7})')
@@ -31,7 +33,8 @@ class Reading:
         self.problem: Optional[Dict[str, Any]] = None
 
     def batches_of(self, samples: int, seconds: float) -> Iterator[Foreign]:
-        """Batches until the budget is spent; the loader's own time counts alone."""
+        """Batches until there are so many samples; `seconds` bound them by the deadline alone, so
+        that a slow machine reads the same ones. The loader's own time is counted."""
         started = time.perf_counter()
         items = self._start()
         while items is not None:
@@ -46,7 +49,7 @@ class Reading:
             if self.rows >= samples:
                 self.ended = "samples"
                 break
-            if time.perf_counter() - started > seconds:
+            if time.perf_counter() - started > PATIENCE * seconds:
                 self.ended = "time"
                 break
         if self.source.total is not None and self.rows >= self.source.total:
@@ -110,7 +113,10 @@ def _is_a_batch(batch: Foreign) -> bool:
 
 
 def rows_in(batch: Foreign) -> int:
-    """Samples of a batch: the first dimension of its tensors, else 1."""
+    """Samples of a batch: its graphs, the first dimension of its tensors, else 1."""
+    graphs = observing.attempt(lambda: joined_graphs(batch), 0)
+    if graphs:
+        return graphs
     count = subjects.first_dimension(batch)
     if count is None:
         sizes = [each.shape[0] for each in containers.tensors(batch).values() if each.dim()]

@@ -158,7 +158,10 @@ def answer_is_empty(row: Foreign) -> Optional[bool]:
         return content is None or (isinstance(content, str) and not content.strip())
     if not any(isinstance(row.get(name), str) and row[name].strip() for name in PROMPTS):
         return None
-    answer = next((row[name] for name in ANSWERS if name in row), None)
+    answers = [row[name] for name in ANSWERS if name in row]
+    answer = next((each for each in answers if each is not None), None)
+    if answers and answer is None:
+        return True
     return not answer.strip() if isinstance(answer, str) else None
 
 

@@ -140,22 +140,30 @@ def read(
         return content
     budget = Budget(dataset, seconds)
     for number, value in enumerate(values_of(dataset)):
-        if number < 2 and _is_random(dataset, number, value):
+        if number < 2 and not content.untold and _is_random(dataset, number, value):
             content.untold = "a row differs when it is read again, as with random augmentation"
-            return content
+            if each is None:
+                return content
         if each is not None:
             each(value, number)
-        row = row_of(value)
-        content.blank += row is None
-        content.add(row or Row(b"", None, False))  # of a file, an empty row among others
-        if content.is_blank or budget.spent(row, number):
+        if _is_last(content, budget, value, number):
             content.complete = content.rows == size(dataset)
             break
     else:
         content.complete = True
-    if content.is_blank or content.blank == content.rows:
+    if not content.untold and (content.is_blank or content.blank == content.rows):
         content.untold = "the rows are neither texts nor numbers"
     return content
+
+
+def _is_last(content: Content, budget: Budget, value: Foreign, number: int) -> bool:
+    """Add a row, unless rows are random; whether no other one is read."""
+    if content.untold:
+        return budget.spent(None, number)
+    row = row_of(value)
+    content.blank += row is None
+    content.add(row or Row(b"", None, False))  # of a file, an empty row among others
+    return content.is_blank or budget.spent(row, number)
 
 
 def dataset_of(source: Source) -> Foreign:

@@ -13,6 +13,7 @@ from ..foreign import Foreign, containers, observing
 from . import rows
 from .documents import host
 from .inputs import brightness, image_of
+from .places import TIME
 from .relations import relation
 from .targets import Source, as_batch, size
 
@@ -43,6 +44,7 @@ def of_splits(train: Source, other: Source) -> List[Dict[str, Any]]:
     ours, theirs = (list(read(each)) for each in (train, other))
     looks = (
         lambda: groups(ours, theirs),
+        lambda: times(ours, theirs),
         lambda: texts(ours, theirs),
         lambda: images(ours, theirs),
         lambda: scaled(*(whole(s, r) for s, r in ((train, ours), (other, theirs)))),
@@ -78,6 +80,30 @@ def groups(ours: List[Foreign], theirs: List[Foreign]) -> Optional[Dict[str, Any
         if both:
             return relation("group in both", len(both), len(theirs), (str(name),), both)
     return None
+
+
+def times(ours: List[Foreign], theirs: List[Foreign]) -> Optional[Dict[str, Any]]:
+    """Rows of eval that are earlier than nearly all rows of train."""
+    first: Foreign = ours[0] if ours else None
+    if not containers.is_mapping(first) or len(theirs) < LEAST_ROWS:
+        return None
+    for name in (each for each in first if TIME.fullmatch(str(each).lower())):
+        known = [[number_of(row.get(name)) for row in each] for each in (ours, theirs)]
+        if any(one is None for each in known for one in each):
+            continue
+        mine = sorted(one for one in known[0] if one is not None)
+        early = mine[len(mine) // 10]
+        before = [n for n, one in enumerate(known[1]) if one is not None and one < early]
+        if before:
+            return relation("eval before train", len(before), len(theirs), (str(name),), before)
+    return None
+
+
+def number_of(value: Foreign) -> Optional[float]:
+    """A time as a number, that of the last step of a window."""
+    if isinstance(value, torch.Tensor) and value.numel():
+        value = value.reshape(-1)[-1].item()
+    return float(value) if isinstance(value, (int, float)) else None
 
 
 def plain(value: Foreign) -> Any:

@@ -6,12 +6,13 @@ Headers of RIFF (wav) and FLAC are read here; other formats are left alone.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import struct
 import sys
 from collections import Counter
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 from ..foreign import Foreign, containers, observing
 from . import rows
@@ -21,9 +22,12 @@ from .targets import Source, size
 MOST_FILES, LEAST_FILES = 512, 16
 """Files whose headers are read, and below which nothing is said."""
 ENDS = (".wav", ".flac")
-RATE = re.compile(r"(?i)resampl|framerate|samplerate|librosa\.load|cast_column|sampling_rate=|"
-                  r"\borig_(sr|freq)|\bsr\b *(!=|==)|decimate|AudioDecoder")  # fmt: skip
-"""Words of a source that reads the rate of a file, or changes it."""
+CHANGES = re.compile(r"(?i)resampl|librosa\.load|cast_column|\bAudio\(|\borig_(sr|freq)|decimate|"
+                     r"AudioDecoder")  # fmt: skip
+"""Words of a source that brings files to one rate."""
+READS = ("getframerate", "samplerate", "sample_rate", "framerate")
+NAMES = re.compile(r"sr|fs|freq|\w*rate|\w+_(sr|fs)|(sr|fs)_\w+|sampling\w*")
+"""Attributes and variables of the rate of a file."""
 
 
 class Opened:
@@ -46,11 +50,58 @@ def of_source(source: Source, opened: Optional[Opened], code: str) -> List[Dict[
     paths += [each for each in named_in(source) if each not in paths]
     rates = [rate for rate in map(rate_of, paths[:MOST_FILES]) if rate]
     counts = Counter(rates).most_common()
-    if len(rates) < LEAST_FILES or len(counts) < 2 or not code or RATE.search(code):
+    if len(rates) < LEAST_FILES or len(counts) < 2 or not code or uses_rate(code):
         return []
     other = len(rates) - counts[0][1]
     return [relation("sound rates mixed", other, len(rates), (), (),
                      (counts[0][0], counts[1][0]))]  # fmt: skip
+
+
+def uses_rate(code: str) -> bool:
+    """Whether a source compares the rate of a file, computes with it, hands it on or changes it;
+    that
+    it is read and returned changes nothing."""
+    if CHANGES.search(code):
+        return True
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError):
+        return True
+    scopes = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)]
+    return any(uses_read_rate(scope) for scope in scopes)
+
+
+def uses_read_rate(scope: ast.FunctionDef) -> bool:
+    """Whether a function does so with a rate that it read itself."""
+    names = set(assigned(scope))
+    for node in ast.walk(scope):
+        for part in operands(node):
+            inner = part.func if isinstance(part, ast.Call) else part
+            if isinstance(inner, ast.Name) and inner.id in names:
+                return True
+            if isinstance(inner, ast.Attribute) and inner.attr in READS:
+                return True
+    return False
+
+
+def assigned(scope: ast.FunctionDef) -> Iterator[str]:
+    """Variables that are named as rates, and are no numbers of the source."""
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Assign) and not isinstance(node.value, ast.Constant):
+            for each in (name for one in node.targets for name in ast.walk(one)):
+                if isinstance(each, ast.Name) and NAMES.fullmatch(each.id):
+                    yield each.id
+
+
+def operands(node: ast.AST) -> List[Any]:
+    """What a comparison, a computation or a call gets."""
+    if isinstance(node, ast.Compare):
+        return [node.left, *node.comparators]
+    if isinstance(node, ast.BinOp):
+        return [node.left, node.right]
+    if isinstance(node, ast.Call):
+        return [*node.args, *(each.value for each in node.keywords)]
+    return []
 
 
 def named_in(source: Source) -> List[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Set
 
 from ..foreign import Foreign, containers, observing
 from . import (
@@ -10,7 +10,9 @@ from . import (
     boxes,
     chats,
     codes,
+    copies,
     documents,
+    episodes,
     given,
     graphs,
     inputs,
@@ -32,6 +34,8 @@ from . import (
     rows,
     samples_shown,
     seeds,
+    stated,
+    step_calls,
     targets,
     templates,
     token_places,
@@ -40,6 +44,8 @@ from . import (
     vocabulary,
     workers,
 )
+
+NOTHING_STATED = stated.Stated()
 
 
 class SplitLook:
@@ -52,12 +58,18 @@ class SplitLook:
         module: Foreign,
         directory: str,
         criterion: Foreign = None,
+        losses: stated.Stated = NOTHING_STATED,
     ) -> None:
         self.source = source
         self.module = module
         self.reading = reading.Reading(source)
         self.vocabulary = vocabulary
+        self.steps: Optional[step_calls.StepCalls] = None
+        self.losses = losses._replace(ignored={*losses.ignored, *ignored_by(criterion)})
         self.padding = padding.Padding(vocabulary.pad, module)
+        self.padding.loss_known = not (
+            module is None and criterion is None and vocabulary.tokenizer is None
+        )
         self.agreement = agreement.Agreement(vocabulary, module, criterion)
         self.mixing = mixing.Mixing()
         self.inputs = inputs.Inputs(module, directory)
@@ -75,6 +87,7 @@ class SplitLook:
         self.texts = row_texts.RowTexts()
         self.given = given.Given()
         self.codes = codes.Codes()
+        self.copies = copies.Copies(module)
         self.in_batch = interactions.InBatch()
         self.places = places.Places(vocabulary, module)
         self.token_places = token_places.TokenPlaces(vocabulary.pad)
@@ -86,7 +99,8 @@ class SplitLook:
 
     def add(self, raw: Foreign) -> None:
         batch = views.of(raw)
-        tokens = documents.tokens_of(batch)
+        self._step(raw)
+        tokens = documents.without(documents.tokens_of(batch), self.losses.ignored)
         if self.first is None:
             self.first, self.tokens = raw, tokens
         row = self.reading.rows
@@ -99,6 +113,7 @@ class SplitLook:
         observing.attempt(lambda: self.given.add(batch, tokens is not None, row), None)
         observing.attempt(lambda: self.places.add(batch, tokens, row), None)
         observing.attempt(lambda: self.codes.add(batch), None)
+        observing.attempt(lambda: self.copies.add(batch, tokens, row), None)
         observing.attempt(lambda: self.in_batch.add(batch, row), None)
         if self.source.by_row:
             self.texts.add(raw, row)
@@ -114,6 +129,21 @@ class SplitLook:
         self.token_places.add(tokens, row)
         self.relations.count("border nowhere", documents.lacks_borders(tokens), row)
         self.documents += documents.documents(tokens, row, self.vocabulary.pad)
+
+    def _step(self, raw: Foreign) -> None:
+        """What a step on the batch shows of the losses counts in place of what the source
+        states."""
+        steps = self.steps
+        if steps is not None:
+            observing.attempt(lambda: steps.add(raw), None)
+        if steps is not None and steps.classified:
+            self.losses = self.losses._replace(ignored=steps.left_out, padding_ignored=False)
+        if steps is not None and steps.ctc:
+            self.losses = self.losses._replace(blank=int(steps.ctc[0].get("blank", 0)))
+        self.padding.ignored = self.losses.padding_ignored
+        of_step = steps is not None and bool(steps.ctc)
+        if self.agreement.blank is None and (of_step or agreement.has_lengths(raw)):
+            self.agreement.blank = self.losses.blank
 
     def record(self) -> Dict[str, Any]:
         record = self.reading.record()
@@ -141,6 +171,8 @@ class SplitLook:
             lambda: boxes.of_samples(self.source, self.module), None
         )
         record["maps"] = observing.attempt(self.maps.record, None)
+        if record["maps"] is not None and 255 in self.losses.ignored:
+            record["maps"]["levels"] = 0  # 255 is no class, so that the others may be 0 alone
         record["texts"] = self.texts.record()
         record["relations"] = self._relations(record)
         if self.source.kind == "loader":
@@ -152,9 +184,12 @@ class SplitLook:
     def _relations(self, record: Dict[str, Any]) -> List[Dict[str, Any]]:
         found = self.relations.records() + self.more
         looks = [self.given.records, self.places.records, self.codes.records]
+        looks += [self.copies.records]
+        looks += [self.steps.records] if self.steps is not None else []
         looks += [self.in_batch.records]
         looks += [lambda: self.token_places.records(self.documents, self.vocabulary)]
-        looks += [lambda: graphs.of_batches(self.batches)]
+        evaluated = self.source.name == "eval"
+        looks += [lambda: graphs.of_batches(self.batches, evaluated=evaluated)]
         looks += self._rows_again() if self.reading.ended not in ("error", "hang") else []
         counted = record["labels"] or {}
         if self.documents and counted.get("unlabelled") == counted.get("documents"):
@@ -172,6 +207,7 @@ class SplitLook:
             lambda: paired_files.of_source(self.source),
             lambda: boxes.backgrounds(self.source, self.module),
             lambda: boxes.in_a_corner(self.source),
+            lambda: episodes.of_source(self.source),
         ]
         if self.source.name == "train":
             looks += [lambda: row_seeds.of_source(self.source), lambda: turns.points(self.source)]
@@ -180,8 +216,14 @@ class SplitLook:
     def _agreement(self) -> Optional[Dict[str, Any]]:
         """What was counted, and whether the targets follow images that are turned."""
         record = self.agreement.record()
-        if record is not None and self.classes is not None:
-            record["indices"].append(self.classes)
+        if record is not None:
+            known = any(each["beyond"] for each in record["indices"])
+            found = [] if known or self.steps is None else self.steps.indices()
+            classes = [] if self.classes is None else [self.classes]
+            named = any(each["kind"] == "classes" for each in found)
+            record["indices"] += found + (classes if not named else [])
+            if self.steps is not None and not record["targets"]:
+                record.update(agreement.of_ctc(self.steps.ctc, record["blank"]))
         if record is not None and self.source.name == "train":
             record.update(observing.attempt(lambda: turns.of_samples(self.source), {}))
         return record
@@ -237,3 +279,9 @@ class SplitLook:
 
     def _workers(self) -> Optional[Dict[str, Any]]:
         return workers.twins(self.source, self.batches)
+
+
+def ignored_by(criterion: Foreign) -> Set[int]:
+    """The label that a criterion ignores, from 0 on."""
+    value = observing.attribute(criterion, "ignore_index")
+    return {value} if isinstance(value, int) and value >= 0 else set()

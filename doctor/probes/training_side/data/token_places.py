@@ -42,10 +42,12 @@ class TokenPlaces:
             text, outside = ids != pad, mask == 0
             wrong = bool((text & outside).any()) and int((~text & ~outside).sum()) > 1
             relations.count("mask against padding", wrong, row)
-        special = torch.tensor(sorted(special_ids(vocabulary.tokenizer)))
+        mask = observing.attribute(vocabulary.tokenizer, "mask_token_id")
+        special = torch.tensor(sorted(special_ids(vocabulary.tokenizer) - {mask}))
         for each in documents if masks_tokens(documents, vocabulary) else ():
             labels = each.labels[each.labels >= 0] if each.labels is not None else special[:0]
             relations.count("special predicted", bool(torch.isin(labels, special).any()), each.row)
+            relations.count("mask predicted", bool((labels == mask).any()), each.row)
         for each in documents:
             if each.labels is not None and has_prompt(each):
                 self._add_border(relations, each, vocabulary)

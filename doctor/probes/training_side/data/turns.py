@@ -23,6 +23,8 @@ POINTS = ("keypoints", "kpts", "joints", "landmarks")
 COCO = (0, 2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 12, 11, 14, 13, 16, 15)
 """The place of the other side of each of COCO's points of a body."""
 CLOSE, LEAST_TURNED = 1e-3, 5
+LEAST_SIDE, LEAST_STEPS = 16, 3
+"""Pixels of an image, and by which it is moved. Our own numbers."""
 FLIPS: Tuple[Tuple[int, ...], ...] = ((-1,), (-2,), (-2, -1))
 
 Drawn = Tuple[torch.Tensor, torch.Tensor]
@@ -43,7 +45,9 @@ def of_samples(source: Source) -> Dict[str, Any]:
             draws.append(drawn)
         for first, other in ((draws[n], draws[n + 1]) for n in range(DRAWS - 1)):
             axes = flip_between(first[0], other[0])
-            if axes is not None and tells(first[1], other[1], axes):
+            drawn_on = len(torch.unique(first[1])) > 1
+            moved = axes is None and drawn_on and is_moved(first[0], other[0])
+            if moved or (axes is not None and tells(first[1], other[1], axes)):
                 turned += 1
                 followed += not torch.equal(first[1], other[1])
     return {"turned": turned, "followed": followed}
@@ -102,6 +106,37 @@ def flip_between(one: torch.Tensor, other: torch.Tensor) -> Optional[Tuple[int, 
     likeness = {axes: correlation(one, other.flip(axes)) for axes in FLIPS}
     best = max(FLIPS, key=lambda axes: likeness[axes])
     return best if likeness[best] > max(ALIKE, same + CLEARLY) else None
+
+
+def is_moved(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether one image is a part of the other one, some pixels further, or a quarter turn of
+    it."""
+    if min(one.shape) < LEAST_SIDE or one.shape != other.shape:
+        return False
+    same = correlation(one, other)
+    if one.shape[0] == one.shape[1]:
+        quarter = max(correlation(one, other.rot90(n)) for n in (1, 3))
+        if quarter > max(ALIKE, same + CLEARLY):
+            return True
+    spectra = [torch.fft.fft2(each - each.mean()) for each in (one, other)]
+    cross = spectra[0] * spectra[1].conj()
+    peaks = torch.fft.ifft2(cross / cross.abs().clamp(min=1e-9)).real
+    at = int(peaks.argmax())
+    rows, columns = at // one.shape[1], at % one.shape[1]
+    steps = [n if n <= size // 2 else n - size for n, size in zip((rows, columns), one.shape)]
+    if max(map(abs, steps)) < LEAST_STEPS:
+        return False
+    parts = [overlap(each, steps, sign) for each, sign in ((one, 1), (other, -1))]
+    apart = 2 * min(parts[0].shape) >= min(one.shape) and correlation(*parts)
+    return bool(apart and apart > max(ALIKE, same + CLEARLY))
+
+
+def overlap(image: torch.Tensor, steps: List[int], sign: int) -> torch.Tensor:
+    """The part of an image that the other one has, too, so many rows and columns further."""
+    for axis, step in enumerate(steps):
+        start = max(0, sign * step)
+        image = image.narrow(axis, start, image.shape[axis] - abs(step))
+    return image
 
 
 def tells(one: torch.Tensor, other: torch.Tensor, axes: Tuple[int, ...]) -> bool:

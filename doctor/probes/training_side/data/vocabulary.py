@@ -78,6 +78,8 @@ def _stops(
     generation = observing.attribute(model, "generation_config")
     if generation is not None:
         stated = _ids(observing.attribute(generation, "eos_token_id"))
+        if eos and stated == default_stops(model) and not set(stated) & special_ids(tokenizer):
+            stated = ()  # nobody stated it, and in this vocabulary it is a word
         # The Trainer adds the tokenizer's when it starts to train.
         aligned = eos if observing.has(trainer, "_align_special_tokens") else ()
         if stated or aligned:
@@ -87,6 +89,12 @@ def _stops(
         if stated:
             return stated, name
     return eos, OF_TOKENIZER if eos else ""
+
+
+def default_stops(model: Foreign) -> Tuple[int, ...]:
+    """The stop that the class of the model's configuration has of itself."""
+    made = observing.attempt(lambda: type(observing.attribute(model, "config"))(), None)
+    return _ids(observing.attribute(made, "eos_token_id"))
 
 
 def _read(path: str) -> Dict[str, Any]:

@@ -6,14 +6,19 @@ Only counts and numbers of rows leave this module.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Set
 
-from ..foreign import Foreign, containers
+from ..foreign import Foreign, containers, observing
+from . import rows
 from .chats import ANSWERS, PROMPTS, ROLES, messages_of
-from .columns import DECIMAL_COMMA, is_blank
+from .columns import DECIMAL_COMMA, is_blank, number_of
+from .group_units import GroupUnits
+from .pages import document_of
 from .relations import Relations, relation
+from .row_spans import RowSpans
 from .row_texts import texts_of
 from .templates import MARKERS
 from .views import LABELS
@@ -21,6 +26,8 @@ from .views import LABELS
 LONG, LEAST_DIFFERENT = 20, 10
 """Characters of a text that is no class, and different answers that are no classes. Our own
 numbers."""
+LONG_DOCUMENT = 100
+"""Characters of a text that two authors do not write alike. Our own number."""
 OPEN = 0.3
 """Share of different answers from which on they are free texts. Our own number."""
 SPEAKERS = re.compile(r"(?i)\s*#*\s*(user|human|assistant|system|gpt|bot)\s*:")
@@ -36,6 +43,7 @@ PLAIN = re.compile(r"[-+]?\d+([.,]\d+)?")
 DATES = (re.compile(r"\d{4}-\d\d?-\d\d?"), re.compile(r"\d\d?/\d\d?/\d{4}"),
          re.compile(r"\d\d?\.\d\d?\.\d{4}"), re.compile(r"\d{4}/\d\d?/\d\d?"))  # fmt: skip
 ENTITY, TAG = re.compile(r"&(amp|lt|gt|quot|#\d+|nbsp|apos);"), re.compile(r"</?[a-zA-Z][^<>]*>")
+MARKUP = re.compile(r"</(p|div|span|li|ul|td|tr|a|b|i|strong|em|h[1-6])>|<br ?/?>")
 LEAST_NAME = 4
 MOST_LOOKED = 20_000
 
@@ -50,7 +58,11 @@ class WrittenRows:
         self._ends: List[int] = []
         """Rows whose prompt ends with the answer."""
         self._paired = 0
+        self._parts = (GroupUnits(), RowSpans())
         self._ended: Counter[str] = Counter()
+        self._documents: Set[bytes] = set()
+        self._kinds: Dict[str, Dict[str, List[int]]] = {}
+        """Column -> text or number -> its rows."""
         self._classes: Dict[str, Counter[str]] = {}
         self._forms: Dict[str, Dict[str, List[int]]] = {}
         """Column -> form of a value -> its rows."""
@@ -64,16 +76,31 @@ class WrittenRows:
         self._add_sides(row, number)
         self._add_triple(row, number)
         self._add_label(row, number)
+        self._add_document(document_of(row), number)
         found = [each for each in texts_of(row) if len(each) > LONG]
         if found:
             plain = not any(TAG.search(each) for each in found)
             escaped = plain and any(ENTITY.search(each) for each in found)
             self._relations.count("entities in text", escaped, number)
+            self._relations.count("tags in text", any(map(MARKUP.search, found)), number)
         repeated = sum(isinstance(value, str) and value == name for name, value in row.items())
         self._relations.count("header in rows", repeated > 1, number)
+        for part in self._parts:
+            observing.attempt(lambda: part.add(row, number), None)  # noqa: B023 - called at once
         for name, value in row.items():
+            kind = kind_of(value)
+            if kind:
+                self._kinds.setdefault(str(name), {}).setdefault(kind, []).append(number)
             if isinstance(value, str) and len(value) <= LONG:
                 self._add_form(str(name), value.strip(), number)
+
+    def _add_document(self, text: str, number: int) -> None:
+        """Whether a long text occurred before, whatever stands beside it, as another address."""
+        if len(text) >= LONG_DOCUMENT:
+            plain = rows.normal(text).encode("utf-8", "surrogatepass")
+            key = hashlib.blake2b(plain, digest_size=16).digest()
+            self._relations.count("document repeated", key in self._documents, number)
+            self._documents.add(key)
 
     def _add_answer(self, row: Foreign, number: int) -> None:
         prompt, answer = prompt_of(row), answer_of(row)
@@ -178,7 +205,18 @@ class WrittenRows:
                 found.append(relation("one class", sum(counts.values()), self.rows, (name,)))
         for name, forms in self._forms.items():
             found += mixed(name, forms)
-        return found
+        for name, kinds in self._kinds.items():
+            if len(kinds) > 1:
+                fewer, whole = min(kinds.values(), key=len), sum(map(len, kinds.values()))
+                found.append(relation("types mixed", len(fewer), whole, (name,), fewer))
+        return found + [each for part in self._parts for each in part.records()]
+
+
+def kind_of(value: Foreign) -> str:
+    """Whether a number is one, or the text of one; "" for anything else."""
+    if number_of(value) is None or is_blank(value):
+        return ""
+    return "text" if isinstance(value, str) else "number"
 
 
 def prompt_of(row: Foreign) -> str:

@@ -34,6 +34,12 @@ def is_criterion(loss: Foreign) -> bool:
     return not names or loss_forms.form_of(loss) == (loss_forms.OUTPUT, loss_forms.TARGET)
 
 
+def is_loss_module(module: torch.nn.Module) -> bool:
+    """Whether a module is a loss by its class, and no model."""
+    own = type(module).__name__.lower().endswith(("loss", "criterion", "objective"))
+    return own or type(module).__module__ == "torch.nn.modules.loss"
+
+
 def criterion_loss(criterion: Function, module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
     """criterion(module(inputs), target); of an output with logits, the logits."""
     inputs, target = parts_of(batch)
