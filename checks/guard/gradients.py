@@ -91,6 +91,8 @@ NOT_ZERO = Check(
         "the loop takes a norm that is not 0, and at 3 comparisons in a row the optimizer gets 0",
         "at 3 comparisons in a row, from step 20 on, the bias of a linear or convolution layer has "
         "a gradient and its weight's is 0 everywhere: the layer's input is 0",
+        "of two networks that train against each other, the loss of one falls below 0.05 and a "
+        "twentieth of its start, and the gradient norm of the other below a fiftieth",
     ),
     fails=(
         "it is 0 in 20 steps in a row, and the loss is not 0",
@@ -108,6 +110,10 @@ NOT_ZERO = Check(
                 "loss-zero": "Nothing is left to learn: a margin that every pair keeps, rewards "
                 "that are all equal, or a batch without anything to predict. Print the share of "
                 "such samples, and end the training or choose harder ones.",
+                "adversary": "Give the two equal strength: fewer steps or a lower learning rate "
+                "for the one that has won, noise or softened labels for what it tells apart, a "
+                "gradient penalty or spectral norms. For the other, the loss that does not "
+                "saturate, -log D(G(z)) in place of log(1 - D(G(z))), has a gradient there.",
                 "no-input": "Print the share of zeros in this layer's input for a batch. Where a "
                 "ReLU comes before it, its units are dead: their inputs are below 0 for every "
                 "sample; check the scale and initialization of the layer before it, initialize "

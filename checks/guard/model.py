@@ -142,13 +142,20 @@ EVALUATIONS = Check(
         "at two comparisons the batch norms of a part whose parameters are frozen, and stay as "
         "they are, have gathered statistics: as some mean it, and others do not",
     ),
-    warns=("two evaluations over a loader run dropout or batch norms in training mode",),
+    warns=(
+        "two evaluations over a loader run dropout or batch norms in training mode",
+        "so do, at two comparisons, those of a network none of whose parameters train or change, "
+        "as of a teacher, and it drops values",
+    ),
     fix="Call model.eval() before the evaluation, and model.train() after it.",
     owner=Owner.JOB,
     judge=observed(
         "GRD031",
         _evaluations,
         {
+            "teacher": "Call teacher.eval() once it is loaded, and again after every train() of a "
+            "module that holds it: requires_grad_(False) and no_grad() do not change the mode, and "
+            "its outputs are noisy and drift with the data of the student.",
             "frozen": "Call eval() of the frozen part after each model.train(), or override "
             "train() of the model so that it keeps that part in evaluation mode. Where the "
             "statistics shall adapt to the new data, ignore the code with that reason.",

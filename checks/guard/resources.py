@@ -31,9 +31,15 @@ DATA = Check(
         "waiting for batches takes at most 30 % of a step's time, or less than 10 ms (50 ms "
         "without a GPU)",
     ),
+    notes=(
+        "waiting takes more than half of the time, and at least 10 ms for each batch (also without "
+        "--all)",
+    ),
     warns=(
         "the median wait of 50 steps is more than 10 ms (50 ms without a GPU) and more than 30 % "
         "of a step, and the GPU has finished its work by then",
+        "waiting takes more than half of the time, and for one batch the same file is opened for "
+        "every second sample or more (without --all)",
     ),
     fix="Raise num_workers (0 loads in the training's own process), set persistent_workers=True "
     "and pin_memory=True, and move decoding and tokenizing out of the training.",
@@ -44,6 +50,11 @@ DATA = Check(
             "GRD017",
             _batches,
         ),
+        {
+            "reopened": "Open and parse the file once, in __init__ or at the first sample of a "
+            "worker, and index what was read: an array, a memory map (numpy.load(mmap_mode='r')), "
+            "offsets of lines. More workers repeat the same work side by side.",
+        },
     ),
     limits="that loaders other than torch.utils.data.DataLoader keep up.",
     sources=("torch-tuning-loading",),
@@ -102,6 +113,9 @@ _in_process = observed(
         ),
     ),
     {
+        "hooks": "Register the hook once, before the loop, or call remove() of the handle that "
+        "register_forward_hook() returns at the end of each step. What the hooks store is to be "
+        "emptied, too.",
         "graphs": "Add numbers: total += loss.item(), or loss.detach(), and the same in lists and "
         "running means; a loss that is kept holds the graph that made it.",
     },
@@ -128,6 +142,8 @@ MEMORY = Check(
     passes=("the lowest use of 20 steps does not rise five times in a row",),
     warns=(
         "the graphs of 50 losses are in memory after their backward passes (also without --all)",
+        "a module gets a hook of the same function in 20 steps and keeps them all (also without "
+        "--all)",
         "it rises five times in a row, evenly, and at that rate the memory that is left lasts for "
         "less than 1,000 steps",
         "NVML's memory in use of a GPU rises five times in a row, evenly, in windows of at least a "

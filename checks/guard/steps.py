@@ -109,6 +109,8 @@ APPLIED = Check(
         "an optimizer has never stepped although backward passes reach its parameters, which no "
         "other optimizer has, from step 100 on",
         "the same kind of optimizer with a state is made 4 times in a row for the same parameters",
+        "of N backward passes of one line, N - 1 are followed by a step and one is not, 4 times in "
+        "a row, for an N of 3 or more",
     ),
     fails=("30 steps in a row are skipped from the start, or 10 later",),
     fix="Count the calls of optimizer.step(), and log the loss scale where there is one.",
@@ -123,6 +125,9 @@ APPLIED = Check(
             "gradient_accumulation_steps.",
             "remade": "Create the optimizer once, before the epochs: a new one has lost its "
             "moments, and starts each epoch with steps that are too long or too short.",
+            "pattern": "Step where the number of passes is a multiple: `if (i + 1) % accumulate "
+            "== 0:` in front of optimizer.step() and zero_grad(). Without the `== 0` the test "
+            "holds for all the others.",
             "never-stepped": "Call step() and zero_grad() of every optimizer that is built, or do "
             "not build it.",
         },

@@ -16,6 +16,8 @@ MOST = 3
 """Reasons that a finding names."""
 ABOUT = "about"
 """Group of a condition that names what the failure names: it counts wherever it stands."""
+FROM_THE_LOWEST = ("loss-divergence",)
+"""Checks whose place is before what went wrong."""
 Reason = tuple[Cause, LogEvent]
 
 
@@ -24,7 +26,7 @@ def reasons_of(log: Log, ids: Collection[str], path: str, line: int) -> list[Rea
     of the table."""
     found = {
         event.name: event
-        for event in reversed(log.harmless)
+        for event in reversed((*log.events, *log.harmless))
         if event.name in CONDITIONS
         and (event.path != path or event.line <= line or not line or ABOUT in event.groups)
         and not (CONDITIONS[event.name].passing and event.recovered)
@@ -61,7 +63,7 @@ def explained(slug: str, judge: Callable[[Log], Verdict]) -> Callable[[Log], Ver
         verdict = judge(log)
         if verdict.status not in (Status.FAIL, Status.WARN):
             return verdict
-        place = next(iter(verdict.places), None)
+        place = next(iter(verdict.places), None) if slug not in FROM_THE_LOWEST else None
         reasons = reasons_of(
             log, (slug,), place.path if place else "", place.line or 0 if place else 0
         )

@@ -21,6 +21,11 @@ ALONE = (
     "ranks take part (DistributedSampler), or raise the limit (init_process_group(timeout=...), "
     "ddp_timeout of the Trainer)."
 )
+BATCHES = (
+    " The collectives are of other kinds: the ranks left the common order, most often by other "
+    "numbers of batches. Give every rank the same number (drop_last, DistributedSampler, one seed "
+    "for a sampler that forms batches by length, the Join context of DDP)."
+)
 PARTED = 4
 """Ranks from which on two groups are no accident: one of two or three is named as elsewhere or
 behind. Our own number."""
@@ -107,7 +112,10 @@ def _behind(events: list[LogEvent]) -> Culprit | None:
         for each in events
         if each.rank is not None and _group(each) == group and (number := _number(each))
     }
-    (usual, alike), *_ = Counter(reports.values()).most_common(1)
+    if not reports:
+        return None
+    # Of two ranks that differ, the one that is further.
+    usual, alike = max(Counter(reports.values()).items(), key=lambda item: (item[1], item[0]))
     behind = sorted(rank for rank, (number, _) in reports.items() if number < usual[0])
     if not behind or len(behind) > max(1, FEW * len(reports)):
         return None
@@ -120,7 +128,7 @@ def _behind(events: list[LogEvent]) -> Culprit | None:
         + f", {alike:,} others at {usual[0]:,} {usual[1]}".rstrip(),
         f"Look at {_ranks(behind, '')} first: where it waits (py-spy dump --pid), what its log "
         "says before, and its host and GPU. It ran fewer collectives: less data, another branch, "
-        "or a step that is stuck.",
+        "or a step that is stuck." + (BATCHES if own[1] != usual[1] else ""),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable
 
@@ -16,7 +17,10 @@ from doctor.facts.log import Log, LogEvent
 from doctor.facts.machine import Torch
 from doctor.judge.known_errors import further
 from doctor.judge.place import Place
+from doctor.log.tracebacks import bare_exception
 
+CAUGHT = re.compile(r"Caught \w{1,60} in (?:DataLoader worker|pin memory|replica)")
+"""What a wrapper says of an exception of another process or thread."""
 LONGEST = 300
 """Characters of a line that a summary repeats."""
 
@@ -44,6 +48,9 @@ def detail_of(row: Cause, event: LogEvent) -> str:
     if row.id == MEMORY and (described := describe_oom(event.text)):
         return described.summary
     text = event.text
+    if CAUGHT.search(text):  # the worker's own exception is among the lines below
+        own = (line for line in event.excerpt if line != text and bare_exception(line))
+        text = next(own, text)
     if not row.messages and not causes_of(row, event):
         text += "; cause not known"
     if len(text) <= LONGEST:

@@ -8,6 +8,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import counted
 from doctor.checks.log import conditions
 from doctor.checks.log.culprit import TIMEOUT, waited_for
+from doctor.checks.log.curves import resources
 from doctor.checks.log.event_texts import (
     also_of,
     causes_of,
@@ -40,6 +41,7 @@ STANDS_STILL = (
     "at the host: nvidia-smi, dmesg (Xid), a mount that does not answer."
 )
 MISSING = "file-missing"
+OF_HOST_MEMORY = ("killed-sigkill", "dataloader-worker-killed", "host-out-of-memory")
 
 
 def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
@@ -69,6 +71,8 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         fix = joined(conditions.fix_of(reasons), culprit.fix if culprit else "")
     else:
         fix = fix_of(row, event, log, torch)
+    if row.id in OF_HOST_MEMORY:
+        fix = joined(resources.grown(log, "host_memory"), fix)
     return fail(
         message,
         *commands_of(named, event),

@@ -10,7 +10,7 @@ from doctor.checkpoint.records import Checkpoint
 from doctor.checks.log import curves
 from doctor.checks.log import flight_recorder as flight_checks
 from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, CLASSES
-from doctor.checks.log.curves import nonfinite
+from doctor.checks.log.curves import nonfinite, resources
 from doctor.checks.log.event_texts import (
     commands_of,
     detail_of,
@@ -38,6 +38,7 @@ from doctor.judge.check import Check, Owner, Status, Verdict, note, ok, skip, un
 from doctor.log.collector import ENDED
 
 SCALER = "scaler-collapse"
+SCALES = ("loss_scale", "skipped_steps")
 """The class that the curve of the loss scale shows as well."""
 WITHOUT_GPU = ("cuda-unavailable", "driver-too-old", "no-kernel-image", "bitsandbytes-setup")
 OF_NODE = "node"
@@ -57,7 +58,7 @@ def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> V
     if failing := _failing(log, flight_recorder):
         return ok(f"no error in {read}; {failing.code} {failing.slug} fails")
     if warned := _warned(log):
-        return ok(f"no error in {read}; {warned.code} {warned.slug} warns")
+        return ok(f"no error in {read}; {warned} warns")
     if named := next((each for each in log.events if each.name in BY_ID_OF_NO_CLASS), None):
         return _named_only(named, read)
     summaries = [event for event in story.others if class_of(event).role == "summary"]
@@ -106,9 +107,13 @@ def _failing(log: Log, recorder: FlightRecorder | Unknown | None) -> Check | Non
     return next((c for c in curves.CHECKS if c.judge(log).status is Status.FAIL), None)
 
 
-def _warned(log: Log) -> Check | None:
-    """The check of a curve that warns of a run that no error ended."""
-    return next((c for c in curves.CHECKS if c.judge(log).status is Status.WARN), None)
+def _warned(log: Log) -> str:
+    """The check of a curve, or the class of a line, that warns of a run that no error ended."""
+    for check in curves.CHECKS:
+        if check.judge(log).status is Status.WARN:
+            return f"{check.code} {check.slug}"
+    row = next(map(class_of, story_of(log).warnings), None)
+    return f"{row.code} {row.id}" if row else ""
 
 
 def _extent(log: Log) -> str:
@@ -174,7 +179,8 @@ def _judge_memory(
         return replace(verdict, summary=summary, fix=joined(stage.fix, fits), also=())
     if shared := ranks_on_one_gpu(log, event):
         return replace(verdict, fix=shared)
-    return replace(verdict, fix=joined(verdict.fix, fits, fitted_before(log, event)))
+    grew = resources.grown(log, "device_memory")
+    return replace(verdict, fix=joined(grew, verdict.fix, fits, fitted_before(log, event)))
 
 
 def _verdict(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
@@ -192,7 +198,7 @@ def _verdict(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         return warning if _is_warned(row) else replace(warning, status=Status.NOTE)
     if own := [event for event in story.others if event.name == row.id]:
         return skip(consequence(own, story.first))
-    if row.id == SCALER and any(curve.name == "loss_scale" for curve in log.curves):
+    if row.id == SCALER and any(curve.name in SCALES for curve in log.curves):
         return nonfinite.scale_holds(log)
     return ok(f"no such line in {_extent(log)}")
 

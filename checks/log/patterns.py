@@ -11,6 +11,6 @@ def line_patterns() -> tuple[LinePattern, ...]:
     ordered = sorted(CLASSES, key=lambda row: row.role == "summary")
     return tuple(
         LinePattern(row.id, "|".join(row.messages), harmless=not row.code)
-        for row in (*ordered, *CONDITIONS.values(), *HARMLESS)
+        for row in dict.fromkeys((*ordered, *CONDITIONS.values(), *HARMLESS))
         if row.messages
     )

@@ -248,6 +248,20 @@ def _trend(values: Sequence[float]) -> float:
     return balance / math.sqrt(max(1, count * (count - 1) * (2 * count + 5)) / 18)
 
 
+FEWEST_DIFFERENT, REPEATED = 4, 3
+"""Different values of a period, and periods, which no chance repeats. Our own numbers."""
+
+
+def repeats(values: Sequence[float]) -> int:
+    """After how many values all of them come again, exactly and in their order; 0 if they do
+    not."""
+    for period in range(FEWEST_DIFFERENT, len(values) // REPEATED + 1):
+        first = values[:period]
+        if list(values[period:]) == list(values[:-period]) and len(set(first)) > period // 2:
+            return period if len(set(first)) >= FEWEST_DIFFERENT else 0
+    return 0
+
+
 def is_flat(values: Sequence[float]) -> bool:
     """Whether the last 30 % have no slope and the whole run improved by less than 5 %."""
     if len(values) < FEWEST:

@@ -58,6 +58,10 @@ NO_KERNEL = (
     "or of a GPU"
 )
 IN_FP32 = "; run in fp32: oneDNN on this CPU has no kernel for a layer in the job's precision"
+LATER_BATCH = (
+    "; with batch {} of the loader: loss and gradients of those before it are 0, as of images "
+    "without an object"
+)
 MORE_TIME = "it computes and does not wait; a first torch.compile takes minutes on a busy machine"
 
 
@@ -257,8 +261,10 @@ def about(own: OwnModel, smoke: SmallModel, verdict: Verdict, proven: Proven = (
 
     `proven`: the causes of an error; its verdict names those that have the message after them.
     """
-    in_fp32 = IN_FP32 if own.without_kernel else ""
-    verdict = replace(verdict, summary=f"{own.description}: {verdict.summary}{in_fp32}")
+    notes = IN_FP32 if own.without_kernel else ""
+    if own.batch_number:
+        notes += LATER_BATCH.format(own.batch_number + 1)
+    verdict = replace(verdict, summary=f"{own.description}: {verdict.summary}{notes}")
     if verdict.status is not Status.FAIL:
         return verdict
     ids = (*(each.cause.id for each in proven), *causes_of(own))

@@ -44,7 +44,8 @@ def with_files(own: OwnModel, verdict: Verdict) -> Verdict:
         fewer = ", ".join(map(str, own.failed_depths))
         text = f"{verdict.summary}; with {fewer} layers, as the doctor cuts, it fails"
         verdict = replace(verdict, summary=text)
-    observed = _tokenizer(own) or _initialized(own) or _quantized(own) or _not_loaded(own)
+    judges = (_tokenizer, _initialized, _quantized, _not_loaded, _in_evaluation)
+    observed = next((found for judge in judges if (found := judge(own))), None)
     if observed is None:
         return verdict
     text, fix = observed
@@ -98,6 +99,17 @@ def _not_loaded(own: OwnModel) -> tuple[str, str] | None:
             _renamed(each),
         )
     return None
+
+
+def _in_evaluation(own: OwnModel) -> tuple[str, str] | None:
+    if not own.in_evaluation:
+        return None
+    return (
+        "the factory returns the model in evaluation mode, and its file calls train() nowhere: "
+        f"{own.in_evaluation} would not act as in training; the doctor called train()",
+        "Call model.train() before the training, and at the start of each epoch: after eval() "
+        "nothing drops values, and batch norms neither use nor update the statistics of a batch.",
+    )
 
 
 def _is_named_alike(name: str, others: tuple[str, ...]) -> bool:

@@ -97,8 +97,8 @@ GRADIENTS_REACH_ALL = replace(
     passes=(
         *judged.GRADIENTS_REACH_ALL.passes,
         "parameters that match --expect-no-grad are exempt, and those without a gradient in three "
-        "steps that get one in 20 steps or with other weights, start as copies of trained ones, "
-        "or are in no group of your optimizer",
+        "steps that get one in 20 steps, in other batches of the loader or with other weights, "
+        "start as copies of trained ones, or are in no group of your optimizer",
     ),
     warns=(
         "the gradients of the matrices fall, or grow, by a factor of 10,000 from the loss to the "

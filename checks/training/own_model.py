@@ -27,7 +27,7 @@ from doctor.checks.training.own_failures import (
     trains,
 )
 from doctor.checks.training.own_files import undecided_by_the_cut, with_files
-from doctor.checks.training.own_rates import by_the_update
+from doctor.checks.training.own_rates import by_the_scale, by_the_update
 from doctor.checks.training.own_seeds import with_other_seed
 from doctor.checks.training.own_steps import GROWTH_FIX, memory_growth, over_the_steps
 from doctor.facts.data import Data
@@ -74,10 +74,14 @@ def completes(own: OwnModel, smoke: SmallModel, options: RunOptions = ALL) -> Ve
 
 
 def _in_fp32_only(half: OwnModel, smoke: SmallModel, options: RunOptions) -> Verdict:
-    """A warning with the error in half precision, of a training that completes in fp32."""
+    """A note with the error in half precision, which is the doctor's choice and not the user's, of
+    a training that completes in fp32."""
     raised = completes(half, smoke, options)
-    summary = f"{raised.summary}; in fp32 the steps complete: say --precision fp32 if you train so"
-    return replace(raised, status=Status.WARN, summary=summary)
+    summary = (
+        f"{raised.summary}; in fp32 the steps complete, and nobody asked for less: this is no "
+        "fault unless you train so"
+    )
+    return replace(raised, status=Status.NOTE, summary=summary)
 
 
 def _is_selected(check: Check, options: RunOptions) -> bool:
@@ -133,12 +137,16 @@ STEP_COMPLETES = Check(
         "the factory or the directory does not provide a model",
         "a stage raises, crashes or hangs",
     ),
-    warns=(
-        "memory grows in each of ten steps, by at least 256 KiB",
+    notes=(
         "dtypes do not fit under autocast in a half precision that nobody asked for; the steps "
         "complete in fp32",
+    ),
+    warns=(
+        "memory grows in each of ten steps, by at least 256 KiB",
         "a later step raises because of values that an earlier step made non-finite, which SMK006 "
         "fails",
+        "the factory returns a model in evaluation mode, all of whose parameters train, and its "
+        "file calls eval() and nowhere train()",
         "of a model directory: tokens outside of the embedding, weights that lack parameters, or "
         "quantized weights that would train without adapters",
     ),
@@ -175,7 +183,7 @@ def loss_finite(own: OwnModel, smoke: SmallModel) -> Verdict:
     if cuts := own_cuts.of_zero_loss(own.smoke):
         summary = f"{verdict.summary}; {own_cuts.clause(cuts)}"
         verdict = replace(verdict, summary=summary, fix=own_cuts.fix_of_zero_loss(cuts))
-    return about(without_error, smoke, by_the_update(own.smoke, verdict))
+    return by_the_scale(own, about(without_error, smoke, by_the_update(own.smoke, verdict)))
 
 
 LOSS_FINITE = replace(
@@ -201,6 +209,8 @@ LOSS_FINITE = replace(
         "output of a Linear is broadcast against a target; an own autograd Function returns the "
         "gradient of another input",
         "an elementwise loss broadcasts input and target to a larger shape than either",
+        "a tenth of the targets of a loss, or more, is padding",
+        "a batch norm in training has a momentum from 0.9 on, below 1",
         "targets of binary_cross_entropy_with_logits are outside of [0, 1], or the loss is the "
         "negative of cross_entropy or of an elementwise loss",
         "the loss of a prediction rises, or is exactly the same, in each of 20 steps",

@@ -83,6 +83,7 @@ def _common_module(names: Sequence[str]) -> str:
 
 IDLE = {
     "in other steps": "more are reached in some steps only",
+    "in other batches": "more are reached in other batches of the loader only",
     "with other weights": "more are reached with other weights only, as experts are",
     "copies": "more get none and start as copies of trained ones, as in a target network",
     "not optimized": "more get none and are in no group of the optimizer",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from doctor.checks.training.own_optimizer import CLIP_FIX, TINY_RATE, TINY_RATE_FIX
-from doctor.facts.own_model import Trend
+from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Optimizer, Smoke
 from doctor.judge.check import Status, Verdict, warn
 
@@ -104,6 +104,26 @@ def by_the_update(steps: Smoke, verdict: Verdict) -> Verdict:
     return replace(verdict, summary=summary, fix=RATE_NOT_FINITE_FIX)
 
 
+def by_the_scale(own: OwnModel, verdict: Verdict) -> Verdict:
+    """The verdict on losses; where the learning rate is too high, the values of the batch that make
+    it so come first: a squared error of prices has gradients of their size."""
+    if verdict.status is Status.PASS or "Lower the learning rate" not in (verdict.fix or ""):
+        return verdict
+    sizes = {
+        each.name: max(abs(float(each.low)), abs(float(each.high)))
+        for each in own.batch
+        if each.dtype.startswith(("float", "bfloat"))
+        and each.low is not None
+        and each.high is not None
+    }
+    large = {name: size for name, size in sizes.items() if LARGE_VALUE <= size < math.inf}
+    if not large:
+        return verdict
+    shown = ", ".join(f"{name} up to {size:.3g}" for name, size in large.items())
+    summary = f"{verdict.summary}; the batch has large values: {shown}"
+    return replace(verdict, summary=summary, fix=f"{SCALE_FIX}\n{verdict.fix}")
+
+
 def growth_cause(steps: Smoke, trend: Trend | None) -> tuple[str, str]:
     """What makes the weights grow in each step, and the fix; ("", "") if nothing was observed."""
     optimizer = steps.optimizer
@@ -127,6 +147,12 @@ def growth_cause(steps: Smoke, trend: Trend | None) -> tuple[str, str]:
     return "", ""
 
 
+LARGE_VALUE = 1e3
+"""Our own number: pixels reach 255, and what is standardized 10."""
+SCALE_FIX = (
+    "Standardize these values first, inputs and targets: subtract the mean and divide by the "
+    "standard deviation of the training data."
+)
 FALLEN, FEWEST = 1.01e-4, 10
 """Our own numbers: a fall of the learning rate that ends the training, and the steps to see it."""
 LARGE_DECAY = 0.5

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from doctor._util.units import listed, shown
+from doctor.checks.training.own_misuses import misused
 from doctor.checks.training.own_rates import growth_cause
 from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Smoke
@@ -57,9 +58,10 @@ def cause_in_losses(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[st
     judges = (
         _scaled,
         _diverges,
-        _misused,
+        lambda trend, steps, losses: misused(trend),
         _is_masked,
         _is_fresh,
+        _forgets,
         _is_constant,
         _is_of_itself,
         _stands_still,
@@ -108,15 +110,6 @@ def _diverges(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str
         required = f"required: it does not grow {DIVERGED:g}-fold"
         return f"{text} on the same batch{cause}; {required}", fix or DIVERGES_FIX
     return None
-
-
-def _misused(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
-    misuse = next((each for each in trend.misused if each.kind in MISUSES), None)
-    if misuse is None:
-        return None
-    text, fix = MISUSES[misuse.kind]
-    shapes = " and ".join(str(list(shape)) for shape in misuse.shapes)
-    return text.format(function=misuse.function, shapes=shapes), fix
 
 
 def _is_constant(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
@@ -202,6 +195,14 @@ def _is_fresh(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str
     return text, HEAD_FIX
 
 
+def _forgets(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
+    if not trend.hasty_norms:
+        return None
+    norms = listed([shown(each) for each in trend.hasty_norms], 3)
+    text = f"batch norms evaluate with statistics that are nearly those of the last batch: {norms}"
+    return f"{text}; required: a momentum of torch, such as 0.1", MOMENTUM_FIX
+
+
 RISING_STEPS, RISE = 10, 1.05
 """Steps in which a loss must rise without exception, and the factor of the rise."""
 
@@ -261,52 +262,6 @@ DIVERGES_FIX = (
     "Lower the learning rate, warm it up from 0 over the first steps, and clip the gradients.\n"
     "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
 )
-LOGITS_FIX = (
-    "Return the logits from the model and let the loss apply the activation; apply softmax or "
-    "sigmoid for predictions only."
-)
-MISUSES = {
-    "softmax": (
-        "{function} gets the output of a softmax, and applies log_softmax itself; required: logits",
-        LOGITS_FIX,
-    ),
-    "sigmoid": (
-        "{function} gets the output of a sigmoid, and applies it itself; required: logits",
-        LOGITS_FIX,
-    ),
-    "relu": (
-        "{function} gets the output of a ReLU, so that no logit is below 0 and a class whose logit "
-        "is 0 gets no gradient; required: logits",
-        "Remove the ReLU behind the last layer, and let the loss apply the activation.",
-    ),
-    "no log-probabilities": (
-        "the input of {function} is not the output of log_softmax: its exponentials do not sum to "
-        "1 in each row; required: log-probabilities",
-        "Use nn.CrossEntropyLoss on the logits, or apply log_softmax over the classes first, as "
-        "kl_div needs it for its first argument.",
-    ),
-    "broadcast": (
-        "{function} compares every row with every target: it broadcasts the shapes {shapes}; "
-        "required: equal shapes",
-        "Give both tensors the same shape: output.squeeze(-1), or target.unsqueeze(-1).",
-    ),
-    "targets": (
-        "{function} gets targets outside of [0, 1]; required: probabilities",
-        "Divide the targets by their maximum (masks of 0 and 255 by 255), or compare them: "
-        "(mask > 0).float().",
-    ),
-    "bounded": (
-        "the input of {function} is the output of an activation (ReLU, sigmoid, tanh, softplus or "
-        "softmax) that cannot reach at least 10 % of the targets",
-        "Remove the activation behind the last layer, or bring the targets into its range.",
-    ),
-    "negated": (
-        "the loss is the negative of {function}, which a step then raises; required: the loss that "
-        "is to fall",
-        "Remove the minus sign in front of the loss: the optimizer minimizes what is returned.",
-    ),
-}
-"""Kind of a misuse -> its description, and its fix."""
 INITIAL_FIX = (
     "Initialize these layers for their width: torch.nn.init.kaiming_normal_, xavier_uniform_, or "
     "the layer's own default (a standard deviation of about 1 / sqrt(in_features))."
@@ -315,6 +270,10 @@ MASK_FIX = (
     "Invert the mask: key_padding_mask and src_key_padding_mask of torch.nn are True at padding "
     "(ids == pad), attn_mask of scaled_dot_product_attention and attention_mask of transformers "
     "are True or 1 at tokens (ids != pad)."
+)
+MOMENTUM_FIX = (
+    "Pass momentum=0.1, or 0.01: in torch it is the share of the new batch. Keras and TensorFlow "
+    "call what stays momentum, so that their 0.9 and 0.99 are 0.1 and 0.01 here."
 )
 HEAD_FIX = (
     "Train the head, too: task_type of LoraConfig (TaskType.SEQ_CLS, TOKEN_CLS) does so, or "

@@ -14,6 +14,7 @@ from typing import Any
 
 from doctor._util.errors import UserError
 from doctor._util.units import shown
+from doctor.cli import own_script
 from doctor.cli.alarm_command import AlarmCommand
 from doctor.cli.guard_report import CHECKS, report_directory, selected
 from doctor.cli.job_file import read_job_file
@@ -61,7 +62,8 @@ def guard(
     judged = partial(report_directory, directory, flags, config, fail_on=fail_on)
     announcer = Announcer(on_alarm, judged)
     end = run_command(command, settings, directory, announcer, stall_seconds)
-    report = judged()
+    of_file = () if flags.get("only") else own_script.of_command(command)
+    report = judged(of_file=of_file)
     announcer.end(report)
     if end.stopped:
         return report, 1

@@ -43,14 +43,20 @@ GPU_CHECKS = tuple(
 PROBLEMS = (Status.FAIL, Status.WARN)
 
 
-def selected(flags: Mapping[str, Any]) -> tuple[Any, ...]:
-    return catalog.select(flags.get("only", ()), flags.get("skip", ()), CHECKS)
+def selected(flags: Mapping[str, Any], more: tuple[Check, ...] = ()) -> tuple[Check, ...]:
+    return catalog.select(flags.get("only", ()), flags.get("skip", ()), (*CHECKS, *more))
 
 
 def report_directory(
-    directory: Path, flags: Mapping[str, Any], config: ConfigFlags, *, fail_on: FailOn
+    directory: Path,
+    flags: Mapping[str, Any],
+    config: ConfigFlags,
+    *,
+    fail_on: FailOn,
+    of_file: tuple[Finding, ...] = (),
 ) -> Report:
-    """The report on the records in a directory. Raises UserError."""
+    """The report on the records in a directory; `of_file` are warnings about the script that was
+    run. Raises UserError."""
     try:
         guarded = read_records(directory)
     except OSError as error:
@@ -62,8 +68,9 @@ def report_directory(
     today = datetime.date.today()
     examined = isinstance(gpus.gpus, tuple) and not flags.get("only")
     checks = (*_judged(guarded), *(GPU_CHECKS if examined else ()))
-    findings = overrides.apply(examine(checks, facts), policy, "", today)
-    reported = {check.code for check in (*selected(flags), *GPU_CHECKS)}
+    findings = overrides.apply((*examine(checks, facts), *of_file), policy, "", today)
+    of_script = tuple(each.check for each in of_file)
+    reported = {check.code for check in (*selected(flags, of_script), *GPU_CHECKS)}
     return Report(
         facts,
         _ordered([finding for finding in findings if finding.check.code in reported], guarded),

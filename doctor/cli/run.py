@@ -10,6 +10,7 @@ from doctor import catalog
 from doctor._util.records import Unknown
 from doctor.catalog import overrides
 from doctor.checks.data.seen import FEW
+from doctor.cli import own_script
 from doctor.cli.examine import collect_facts, replay
 from doctor.cli.facts_file import STDIN
 from doctor.cli.findings import findings_of
@@ -52,18 +53,36 @@ def run(
     if read is not None:
         facts = facts.with_(scripts=read)
     replayed = "stdin" if facts_file == STDIN else str(facts_file or "")
-    return _report(facts, inputs, fail_on, replayed, selected=bool(flags.get("only")))
+    of_file = () if read is not None or flags.get("only") else _of_own_file(inputs)
+    return _report(facts, inputs, fail_on, replayed, of_file, selected=bool(flags.get("only")))
+
+
+def _of_own_file(inputs: Inputs) -> tuple[Finding, ...]:
+    """What the file of the user's factory shows; of saved facts there is no file."""
+    model, skip = inputs.request.job.model, inputs.request.options.skip
+    if model is None or inputs.saved is not None:
+        return ()
+    found = own_script.of_model(model)
+    left = catalog.select((), skip, (*inputs.checks, *(each.check for each in found)))
+    return tuple(each for each in found if each.check in left)
 
 
 def _report(
-    facts: Facts, inputs: Inputs, fail_on: FailOn, replayed: str, *, selected: bool
+    facts: Facts,
+    inputs: Inputs,
+    fail_on: FailOn,
+    replayed: str,
+    of_file: tuple[Finding, ...] = (),
+    *,
+    selected: bool,
 ) -> Report:
     host = facts.host.name if isinstance(facts.host, Host) else ""
     today = datetime.date.today()
     # All checks are judged, so that those that are not reported still block others.
     observed = (*findings_of(facts), *_of_scripts(facts), *_of_data(facts), *_of_rehearsal(facts))
-    findings = overrides.apply(observed, inputs.policy, host, today)
+    findings = overrides.apply((*observed, *of_file), inputs.policy, host, today)
     codes = {check.code for check in inputs.checks}
+    codes |= {each.check.code for each in of_file}
     return Report(
         facts,
         tuple(f for f in findings if f.check.code in codes or _is_added(f, inputs, selected)),

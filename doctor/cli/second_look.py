@@ -15,9 +15,10 @@ from doctor.checks.log.conditions import ABOUT
 from doctor.checks.log.patterns import line_patterns
 from doctor.errors.match import lines_of, with_message, without_retried
 from doctor.errors.tables.conditions import WAITED
-from doctor.facts.log import LogEvent
+from doctor.facts.log import Curve, LogEvent
 from doctor.log.collector import UNCAUGHT
 from doctor.log.lines import excerpt
+from doctor.log.metrics.scores import SCORE
 from doctor.log.patterns import Gate, with_words_of
 from doctor.log.read import FileResult, read_stream
 from doctor.log.wrapped import GLUES, unwrapped
@@ -37,7 +38,8 @@ def look_again(result: FileResult) -> FileResult:
     """What the file gives with what a second look finds; the same where the first one sufficed, and
     for a training's log: metrics show that a line did not end it."""
     result = replace(result, harmless=(*result.harmless, *_loopback(result)))
-    if not result.text or result.curves or result.last_step is not None or _is_told(result.events):
+    trains = result.last_step is not None or any(map(_is_of_training, result.curves))
+    if not result.text or trains or _is_told(result.events):
         return result
     text = without_retried(result.text.decode("utf-8", "replace"))
     for glue in GLUES:
@@ -48,6 +50,10 @@ def look_again(result: FileResult) -> FileResult:
         if found := next(_named(form, result), None):
             return replace(result, events=_with(result.events, found))
     return result
+
+
+def _is_of_training(curve: Curve) -> bool:
+    return not curve.name.startswith(SCORE)
 
 
 def _loopback(result: FileResult) -> Iterator[LogEvent]:

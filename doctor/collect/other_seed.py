@@ -12,7 +12,7 @@ from doctor._util.median import median
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import fit
 from doctor.collect.diagnosis import diagnose
-from doctor.collect.faults import fault_of
+from doctor.collect.faults import fault_of, fault_of_step
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.own_model import OtherSeed, OwnModel
 from doctor.facts.training import Parameter, Smoke, without_gradient
@@ -64,6 +64,32 @@ def try_other_seed(
         expect_no_grad=expect_no_grad,
     )
     return OtherSeed(seed=seed, smoke=msgspec.structs.replace(again, diagnosis=diagnosis))
+
+
+IN_TURN = 16
+"""Batches of the loader that are trained on in turn, to see whether the first one is unusual."""
+
+
+def in_other_batches(
+    child: TorchChild, request: dict[str, Any], own: OwnModel
+) -> tuple[tuple[str, ...], int]:
+    """Parameters without a gradient in the first batch of the loader that get one in others, and
+    the number of the first batch whose loss and gradients are not 0; 0 if that is not known."""
+    if not own.has_loader or own.smoke is None:
+        return (), 0
+    if own.built.seconds + own.smoke.seconds > AT_MOST:
+        return (), 0
+    subject = {**request["subject"], "in_turn": IN_TURN}
+    smoke = _steps(child, request | {"subject": subject})
+    if isinstance(smoke, str) or not smoke.completed:
+        return (), 0
+    if not all(each.finite for each in smoke.parameters):
+        return (), 0
+    missing = {each.name for each in without_gradient(own.smoke.parameters)}
+    zeros = {each.name for each in without_gradient(own.smoke.parameters) if each.computed}
+    reached = {each.name for each in _with_gradient(smoke, zeros)} & missing
+    numbers = (n for n, step in enumerate(smoke.steps) if fault_of_step(step) is None)
+    return tuple(sorted(reached)), next(numbers, 0)
 
 
 OTHERS = 16

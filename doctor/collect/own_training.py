@@ -18,6 +18,7 @@ from doctor.collect.faults import fault_of, has_dtype_error, missing_cpu_kernel
 from doctor.collect.other_seed import (
     SEEDS,
     TRAINING,
+    in_other_batches,
     reached_with_other_weights,
     try_other_seed,
 )
@@ -115,6 +116,7 @@ def collect_in(
     own, answer, request = _run_steps(run)
     if isinstance(own, Unknown) or not own.built.ok:
         return own
+    own, answer, request = _with_another_batch(run, own, answer, request)
     own = _with_routed(run, own, request)
     own = with_slower_steps(child, own, request, report_progress)
     if answer.ended.how != "timeout" and not _crashed_outside_torch(answer, child.output):
@@ -140,6 +142,8 @@ class _Run(NamedTuple):
     device: str
     chosen: Chosen
     report_progress: ReportProgress
+    batch_number: int = 0
+    """Batches of the loader that are left out before the one that is trained on."""
 
 
 Steps = tuple[OwnModel | Unknown, Answer, dict[str, Any]]
@@ -190,7 +194,7 @@ def _run_in_precision(run: _Run) -> Steps:
 def _run_once(run: _Run) -> Steps:
     child, job = run.child, run.job
     request: dict[str, Any] = {
-        "subject": subject(job, run.chosen),
+        "subject": {**(subject(job, run.chosen) or {}), "batch_number": run.batch_number},
         "device": run.device,
         "precision": run.chosen.precision,
         "recipe": job.recipe or "amp",
@@ -230,6 +234,25 @@ def _crashed_outside_torch(answer: Answer, output: str) -> bool:
     """Whether a signal came from a line of the user's own code, which no change of torch avoids."""
     stack = python_stack(output)
     return answer.ended.how == "signal" and bool(stack) and not in_torch(output)
+
+
+def _with_another_batch(
+    run: _Run, own: OwnModel, answer: Answer, request: dict[str, Any]
+) -> tuple[OwnModel, Answer, dict[str, Any]]:
+    """The record with the parameters that other batches of the loader reach; where the first batch
+    gives neither a loss nor a gradient, that of the first one which does."""
+    fault = fault_of(own.smoke, _exempt(own, run.job)) if own.smoke else None
+    if not run.job.model or fault not in ("no gradient", "zero loss"):
+        return own, answer, request
+    run.report_progress(f"training {run.job.model} on other batches")
+    reached, number = in_other_batches(run.child, request, own)
+    if fault == "no gradient" or not number:
+        return msgspec.structs.replace(own, in_other_batches=reached), answer, request
+    run.child.end()
+    other, of_other, again = _run_in_precision(run._replace(batch_number=number))
+    if isinstance(other, Unknown) or other.smoke is None or not other.smoke.completed:
+        return own, answer, request
+    return msgspec.structs.replace(other, batch_number=number), of_other, again
 
 
 def _with_routed(run: _Run, own: OwnModel, request: dict[str, Any]) -> OwnModel:

@@ -12,11 +12,11 @@ ORDER = """
     kernel_modules machine_log host_log host_tools gpu_readings started installed fabric
     container_gpus moved_names pictures endings launching loading deepspeed quantized
     trainer_options hub contents versions building attention platforms containers ray_jobs
-    arguments batches gradients optimizers sizes transforms driver serving memory rocm cuda
-    gpu kernels links communication processes sharding shapes layers types devices losses
-    graph modules schedules datasets data model_files transformers values environment mixtures
-    packages compilation files factory precision scaler statements symptoms_loss
-    symptoms_speed symptoms_model conditions harmless
+    simulators arguments batches gradients optimizers sizes transforms driver serving limits
+    memory rocm cuda gpu kernels links communication processes sharding shapes layers types
+    devices losses graph modules schedules datasets data model_files transformers values
+    environment mixtures packages compilation files factory precision scaler statements
+    symptoms_loss symptoms_speed symptoms_model conditions harmless
 """
 """The modules of `doctor.errors.tables`."""
 TABLES = tuple(import_module(f"doctor.errors.tables.{name}") for name in ORDER.split())

@@ -23,6 +23,39 @@ SAID: tuple[Said, ...] = (
         "python -m pip install {wanted}, and restart.",
     ),
     (
+        "hf-offline network-missing hub-transfer-failed",
+        r"(?P<name>ProxyError|Cannot connect to proxy|Tunnel connection failed)",
+        "A proxy stands between and refuses ({name}): check HTTPS_PROXY, HTTP_PROXY and "
+        "NO_PROXY of "
+        "this job.",
+    ),
+    (
+        "network-missing hf-offline",
+        r"(?P<name>mlflow|comet|clearml|neptune|swanlab|aim)\.\S{0,60}(?:Exception|Error)",
+        "The tracking server of {name} is not reached from this node: correct its address "
+        "(MLFLOW_TRACKING_URI and the like), or log to files and upload them later.",
+    ),
+    (
+        "file-missing",
+        r"(?P<name>index files for the data|No such file or directory: '\S{1,200}\.(?:idx|bin)')",
+        "Megatron's data is given by its prefix, without .bin and .idx, both of which "
+        "preprocess_data.py writes.",
+    ),
+    (
+        "segmentation-fault",
+        r"exitcode {0,6}: -(?P<signal>8)\b|(?P<name>Floating point exception|SIGFPE)",
+        "A division by 0 of whole numbers in native code. On an H20 it is cuBLAS 12.4.5 or older: "
+        "python -m pip install -U nvidia-cublas-cu12.",
+    ),
+    (
+        "attribute-missing property-raised api-changed",
+        r"'(?P<name>LLMEngine|LLM|EngineCoreClient|GPUModelRunner|SamplingParams)' object has no "
+        r"attribute",
+        "{name} is of vLLM: install the release of vllm that this trainer was written for (its "
+        "requirements), or upgrade the trainer; VLLM_USE_V1=0 selects the old engine in releases "
+        "up to 0.10.",
+    ),
+    (
         "name-not-in-package",
         r"'is_torch_tpu_available'",
         "is_torch_xla_available since transformers 4.41: upgrade the package that imports it.",

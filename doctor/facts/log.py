@@ -50,7 +50,8 @@ class Curve(Section, frozen=True):
 
     name: str
     """loss, eval_loss, grad_norm, learning_rate, throughput, step_time, loss_scale, reward;
-    reward_spread: how much the rewards of one prompt's completions differ."""
+    reward_spread: how much the rewards of one prompt's completions differ; score:NAME of an
+    evaluation; value_loss, explained_variance and episode_reward of a policy and its critic."""
     path: str
     rank: int | None = None
     steps: tuple[int, ...] = ()

@@ -24,13 +24,14 @@ class Misuse(Section, frozen=True, kw_only=True):
     """As in torch.nn.functional: "cross_entropy"."""
     kind: Literal[
         "softmax", "sigmoid", "relu", "no log-probabilities", "broadcast", "negated", "targets",
-        "positive", "signs", "no log target", "bounded",
+        "positive", "signs", "no log target", "bounded", "padding", "several",
     ]  # fmt: skip
     """The activation that was applied before and that the loss applies itself; exponentials of the
     input of nll_loss that do not sum to 1; shapes that broadcast to a larger one than either; a
     loss that is the negative of the only function that it is made of; targets outside of [0, 1];
-    targets beyond the range of the activation that made the input; and three of earlier
-    versions."""
+    targets beyond the range of the activation that made the input; targets that fill rows up; rows
+    with more than one class; targets that are no signs, or not what log_target says; and one of
+    earlier versions."""
     shapes: tuple[tuple[int, ...], ...] = ()
     """Of the input and the target."""
 
@@ -83,6 +84,8 @@ class Trend(Section, frozen=True, kw_only=True):
     attention in train.py, line 12 shows token 0 alone"."""
     large_weights: tuple[str, ...] = ()
     """Layers whose weights enlarge what they get, and how far: "net.0, 11 times"."""
+    hasty_norms: tuple[str, ...] = ()
+    """Batch norms whose statistics are nearly those of the last batch: "bn1, momentum 0.99"."""
     fresh_heads: tuple[str, ...] = ()
     """Heads of a task that adapters leave frozen, with the numbers that they were initialized
     with: "score (Linear)"."""
@@ -273,12 +276,21 @@ class OwnModel(Section, frozen=True, kw_only=True):
     """Columns of the samples that a Trainer removed, as forward has no argument of that name."""
     computed_once: tuple[str, ...] = ()
     """Attributes of modules that are tensors with a graph before the first step."""
+    in_other_batches: tuple[str, ...] = ()
+    """Parameters without a gradient in the first steps that got one in other batches of the
+    loader."""
+    batch_number: int = 0
+    """Of the batch that was trained on; more than 0 where the loss and all gradients of those
+    before it are 0."""
     routed: tuple[str, ...] = ()
     """Parameters without a gradient in the first steps that got one with other weights."""
+    in_evaluation: str = ""
+    """Modules of a model that the factory leaves in evaluation mode, though all of it trains:
+    "BatchNorm2d, Dropout"; "" where it does not, or where that may be meant so."""
     settings: Settings | None = None
     batch: tuple[BatchTensor, ...] = ()
     has_loader: bool = False
-    """Its batch is the first one of a loader, of which `data` in Facts has more."""
+    """Its batch is one of a loader, of which `data` in Facts has more."""
     data: Data | None = None
     """Of a batch of tokens with labels, and where the loss reads them."""
     pad_id: int | None = None
@@ -321,6 +333,7 @@ class OwnModel(Section, frozen=True, kw_only=True):
         reasons = {
             "one step": self.trend.single_steps if self.trend else (),
             "in other steps": self.trend.reached if self.trend else (),
+            "in other batches": self.in_other_batches,
             "with other weights": self.routed,
             "copies": tuple(each.name for each in self.smoke.parameters if each.copied),
             "not optimized": optimizer.omitted if optimizer else (),

@@ -13,6 +13,7 @@ from .first_batches import FirstBatches
 from .foreign import Foreign
 from .patches import Patches
 from .switch import Switch
+from .waits import Waits
 
 
 def install(
@@ -22,6 +23,7 @@ def install(
     first: FirstBatches,
     early: Early,
     evaluations: Evaluations,
+    waits: Waits,
 ) -> None:
     """Wrap the iterators of DataLoader."""
     drawn, epochs = batches.index_drawn, evaluations.epochs
@@ -38,7 +40,9 @@ def install(
 
     iterator = _iterator()
     if iterator is not None:
-        patches.replace(iterator, "__next__", lambda original: _next(switch, fetched, original))
+        patches.replace(
+            iterator, "__next__", lambda original: _next(switch, fetched, waits, original)
+        )
         patches.replace(iterator, "_next_index", lambda original: _index(switch, drawn, original))
 
 
@@ -58,11 +62,26 @@ def _iterator() -> Foreign:
 
 
 def _next(
-    switch: Switch, fetched: Callable[[Foreign, Foreign], None], original: Callable[..., Foreign]
+    switch: Switch,
+    fetched: Callable[[Foreign, Foreign], None],
+    waits: Waits,
+    original: Callable[..., Foreign],
 ) -> Foreign:
+    clock = time.perf_counter
+
+    def waited(iterator: Foreign) -> Foreign:
+        """The batch, with the time that it takes."""
+        began = clock()
+        if waits.fetching(iterator):
+            with waits.counting(getattr(iterator._index_sampler, "batch_size", 0) or 1):
+                data = original(iterator)
+        else:
+            data = original(iterator)
+        waits.fetched(iterator, began, clock())
+        return data
 
     def __next__(iterator: Foreign) -> Foreign:
-        data = original(iterator)
+        data = waited(iterator) if waits.open and switch.active else original(iterator)
         if switch.active:
             try:
                 fetched(iterator, data)

@@ -17,6 +17,7 @@ from .foreign import Foreign
 from .jumps import Jumps
 from .records import WARN, Alarm
 from .steady import Steady
+from .step_pattern import StepPattern
 from .switch import raise_of_a_signal
 
 KEY = "doctor.guard"
@@ -59,7 +60,8 @@ class _Loader:
 class Early:
     """Follows the first backward passes; `open` until nothing more is to be seen.
 
-    `alive` counts the graphs of losses that are in memory.
+    `alive` counts the graphs of losses that are in memory. `only` gives the optimizer, where there
+    is one alone.
     """
 
     def __init__(
@@ -70,8 +72,12 @@ class Early:
         jumps: Jumps,
         add: Callable[[Alarm, Foreign], None],
         tally: Tally,
+        only: Callable[[], Foreign],
     ) -> None:
         self._torch, self._batches, self._add, self._tally = torch, batches, add, tally
+        self._only, self._pattern = only, StepPattern(torch)
+        self.searched: Callable[[Foreign], None] = lambda node: None
+        """Gets the node of each loss."""
         self._steady, self._jumps = steady, jumps
         self._misfits: dict[str, int] = {}
         self.classes = -1
@@ -92,6 +98,7 @@ class Early:
         if node is None:
             return
         self._look_at_graph(node)
+        self._follow_steps(root)
         if self._graphs_told:
             return
         parent = node.next_functions[0][0] if node.next_functions else None
@@ -108,6 +115,16 @@ class Early:
             )
             self._add(Alarm(codes.MEMORY_HOLDS, WARN, self._passes, text, "graphs"), None)
 
+    def _follow_steps(self, root: Foreign) -> None:
+        steady = self._steady
+        if steady.scaled or self._only() is None:
+            self._pattern.reset()
+            return
+        text = self._pattern.passes(steady.stepped_at == steady.backwards, root)
+        if text:
+            text += f" ({place(self._torch)})"
+            self._add(Alarm(codes.STEPS_APPLIED, WARN, self._passes, text, "pattern"), None)
+
     def reopen(self) -> None:
         """Somebody waits for the graph of the next loss."""
         self.open = True
@@ -116,6 +133,7 @@ class Early:
         """What the loss was computed from; an error of a version of torch ends this look."""
         try:
             self._jumps.passes(node, self._steady.backwards + 1)
+            self.searched(node)
             if self._passes <= limit.GRAPHS_READ:
                 self._look_for_misfit(node)
         except (AttributeError, RuntimeError, TypeError):

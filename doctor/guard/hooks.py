@@ -10,6 +10,7 @@ from types import ModuleType
 from . import (
     batch_hooks,
     clips,
+    hook_growth,
     kept_states,
     loss_hooks,
     save_hooks,
@@ -50,7 +51,8 @@ class Hooks:
         switch.safely(clips.install, switch, patches, watch.clips)
         switch.safely(kept_states.install, switch, patches, watch.kept_states)
         switch.safely(schedules.install, switch, patches, watch.schedules)
-        batches = watch.batches, watch.first_batches, watch.early, watch.evaluations
+        switch.safely(hook_growth.install, switch, patches, watch.hook_growth)
+        batches = watch.batches, watch.first_batches, watch.early, watch.evaluations, watch.waits
         switch.safely(batch_hooks.install, switch, patches, *batches)
         if watch.batch_waited is not None:
             switch.safely(batch_hooks.install_clock, switch, patches, watch.batch_waited)

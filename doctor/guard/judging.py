@@ -8,6 +8,7 @@ from typing import Callable, Protocol
 
 from . import codes, logged, suspects
 from . import thresholds as limit
+from .adversaries import Adversaries
 from .alarms import Alarms
 from .batches import Batches
 from .counts import Tally, counts
@@ -59,6 +60,7 @@ class Judging:
         self.several = False
         self.scale: float | None = None
         self.further: Further | None = None
+        self.sides: Adversaries | None = None
         self.jumped: Callable[[Alarm, OptimizerWatch | None], None] | None = None
         """Gets the alarms for a jump of the loss."""
         self.tally = Tally()
@@ -87,6 +89,7 @@ class Judging:
         self.alarms.moment = step.moment
         if self.writer.takes(step.optimizer, step.step):
             self.writer.step(step, self.scale, now - tally.began)
+        self._note_side(step.optimizer, step.loss, None if step.apart else step.norm)
         alarms = step_rules.judge(step)
         if not step_rules.healthy:
             self.steady.read_all()
@@ -102,6 +105,10 @@ class Judging:
         self._write_state_again(now)
         if self.further is not None:
             self.further.judged(step, watch)
+
+    def _note_side(self, optimizer: int, loss: float | None, norm: float | None) -> None:
+        if self.several and self.sides is not None:
+            self.sides.judged(optimizer, loss, norm)
 
     def _name_another_model(self, alarm: Alarm) -> None:
         """The loss may reach the parameters of a model that replaced the optimizer's."""
@@ -227,6 +234,7 @@ class Judging:
         tally.norms += norm is not None
         self._history.append(entry)
         watch.rules.logged(norm is not None)
+        self._note_side(watch.index, sum(losses) if losses else None, norm)
         if losses:
             rate = max((rate for rate in rates if rate is not None), default=None)
             for alarm in watch.rules.loss_read(sum(losses), number, rate, norm):

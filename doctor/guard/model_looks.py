@@ -167,8 +167,10 @@ class ModelLooks:
         """Batch norms that gather statistics in a part that is frozen and follows no other."""
         kind, before, drifting = self.torch.nn.modules.batchnorm._BatchNorm, self._frozen, []
         self._frozen = {}
-        for root in [each() for each in self._roots]:
-            for name, module in root.named_modules() if root is not None else ():
+        whole: list[Foreign] = []
+        for root in filter(None, [each() for each in self._roots]):
+            frozen = not any(weight.requires_grad for weight in root.parameters())
+            for name, module in root.named_modules():
                 if not isinstance(module, kind) or not module.training:
                     continue
                 weight, count = module.weight, module.num_batches_tracked
@@ -177,14 +179,25 @@ class ModelLooks:
                 version, weights = before.get(id(module), (count._version, None))
                 if weights is not None and version != count._version:
                     drifting.append((name, (local(weight) - weights).abs().max().float()))
+                    whole += [root] if frozen and root not in whole else []
                 self._frozen[id(module)] = count._version, local(weight).clone()
         for device in {distance.device for _, distance in drifting}:
             here = [(n, distance) for n, distance in drifting if distance.device == device]
             names = [name for name, _ in here]
             stacked = self.torch.stack([distance for _, distance in here])
-            self._submit([stacked], self._deliver_drift(names, watch))
+            self._submit([stacked], self._deliver_drift(names, self._dropping(whole), watch))
 
-    def _deliver_drift(self, names: list[str], watch: OptimizerWatch) -> Foreign:
+    def _dropping(self, whole: list[Foreign]) -> str:
+        """Which of the networks that do not train at all also drop values: a teacher."""
+        dropout = self.torch.nn.modules.dropout._DropoutNd
+        kinds = [
+            type(root).__name__
+            for root in whole
+            if any(isinstance(m, dropout) and m.training and m.p > 0 for m in root.modules())
+        ]
+        return ", ".join(sorted(set(kinds)))
+
+    def _deliver_drift(self, names: list[str], dropping: str, watch: OptimizerWatch) -> Foreign:
         def deliver(values: list[Foreign]) -> None:
             if values[0] is not None and all(distance == 0.0 for distance in values[0]):
                 more = f" and {len(names) - 2} more" if len(names) > 2 else ""
@@ -192,8 +205,11 @@ class ModelLooks:
                     f"{len(names)} batch norms whose weights are frozen are in training mode and "
                     f"gather statistics of the batches ({', '.join(names[:2])}{more})"
                 )
+                if dropping:
+                    text += f"; {dropping}, which does not train at all, also drops values"
+                status, cause = (WARN, "teacher") if dropping else (NOTE, "frozen")
                 code = codes.EVALUATION_MODE
-                self._add(Alarm(code, NOTE, watch.steps, text, "frozen", watch.index), watch)
+                self._add(Alarm(code, status, watch.steps, text, cause, watch.index), watch)
 
         return deliver
 

@@ -104,6 +104,23 @@ LEAST_METRICS, METRIC_SHARE = 6, 0.05
 """Metrics that ReduceLROnPlateau got, and how much they change in all. Our own numbers."""
 UNDIVIDED = 3
 """Steps in a row on gradients that a GradScaler scaled, and none divided. Our own number."""
+SIDES, PASSES_OF_SIDES, STEPS_OF_SIDES, FIRST_OF_SIDES = 2, 24, 60, 10
+"""Networks that train against each other, first backward passes whose graphs are searched, steps of
+each from which they are judged, and the first ones that are compared. Our own numbers."""
+WON, STARVED = 0.05, 0.02
+"""What is left of the loss of one, and of the gradient norm of the other. Our own numbers."""
+PERIODS, LEAST_PERIOD = 4, 3
+"""Rows of equally many backward passes of which all but one are followed by a step, and the fewest
+passes of one: every second pass is an accumulation of two. Our own numbers."""
+MOST_HOOKED, HOOKED_STEPS = 1000, 20
+"""Modules that get hooks in a step and are followed, and steps in which one gets the same. Our own
+numbers."""
+WAITS_FROM, LEAST_WAITS, WAITS, WAITED_SHARE = 5, 20, 200, 0.5
+"""Batches that are not timed, batches from which waiting is judged at the end and at last, and its
+share of the time. Our own numbers."""
+OPENINGS_AT, OPENINGS = 8, 4
+"""The batch whose openings of files are counted, and how often one file is opened for it. Our own
+numbers."""
 CLIPS, CLIP_SCALE = 5, 1000.0
 """Clippings in a row that are wrong, or right; how far a loss scale is above the limit where the
 gradients still have it. Our own numbers."""

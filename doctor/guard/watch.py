@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Callable
 from . import codes, rules
 from . import thresholds as limit
 from .accumulation import Accumulation
+from .adversaries import Adversaries
 from .batches import Batches
 from .clips import Clips
 from .counts import rank_and_world
@@ -19,6 +20,7 @@ from .epoch_orders import EpochOrders
 from .evaluations import Epochs, Evaluations
 from .first_batches import FirstBatches
 from .foreign import Foreign
+from .hook_growth import HookGrowth
 from .judging import Judging
 from .jumps import Jumps
 from .kept_states import KeptStates
@@ -35,6 +37,7 @@ from .settings import Settings
 from .spikes import Spikes
 from .stacks import Stacks
 from .twice_applied import TwiceApplied
+from .waits import Waits
 from .writer import OPEN_RECORDS, Writer
 
 if TYPE_CHECKING:
@@ -72,7 +75,12 @@ class Watch:
         """The series of losses by the ids of the parameters that they train."""
         add, watches, tally = self.judging.add, self.watches.values, self.judging.tally
         self.jumps = Jumps(self.alarms.add)
-        self.early = Early(torch, self.steady, self.batches, self.jumps, add, tally)
+        self.early = Early(torch, self.steady, self.batches, self.jumps, add, tally, self._only)
+        self.adversaries = Adversaries(watches, add)
+        self.early.searched = self.adversaries.passes
+        self.judging.sides = self.adversaries
+        self.hook_growth = HookGrowth(torch, self.steady, add)
+        self.waits = Waits(lambda: self.steady.backwards, add, notes=not settings.all)
         self.jumps.look, self.judging.jumped = self.early.reopen, self.jumps.wait
         self.clips = Clips(torch, self.steady, self.values.submit, add, watches, tally)
         self.replicas = Replicas(self.writer, self.values)
@@ -274,6 +282,7 @@ class Watch:
         self.values.finish()
         self._judge_last_losses()
         self.jumps.close()
+        self.waits.close()
         self.kept_states.close()
         if how == "exit" and not last_error():
             self.schedules.close()

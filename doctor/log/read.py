@@ -18,6 +18,7 @@ from doctor.log.collector import Collector
 from doctor.log.kinds import Kinds
 from doctor.log.metrics.curves import MOST, Curves, most_values
 from doctor.log.metrics.files import file_kind, read_metric_file
+from doctor.log.metrics.scores import read_scores
 from doctor.log.opening import HEAD, READ_ERRORS, is_binary, opened
 from doctor.log.patterns import Gate, LinePattern
 from doctor.log.ranks import ranks_of
@@ -33,7 +34,9 @@ RATIO = 200
 """A compressed file is not read on beyond this ratio and 1 GiB; logs reach about 50."""
 FREE = 1 << 30
 SHORT = 1 << 15
-"""Bytes of a text that is kept: what people paste."""
+"""Bytes of a text that is looked at again: what people paste."""
+KEPT = 1 << 18
+"""Bytes of a text whose scores are read: the log of a run that prints one line per epoch."""
 
 Progress = Callable[[str], None]
 
@@ -175,6 +178,9 @@ class FileReader:
     def result(self) -> FileResult:
         """What it amounts to; more may be read afterwards."""
         ended = self.text.lines if self.text.ended else 0
+        scores = Curves(self.path, self.rank)
+        if self.bytes <= KEPT:
+            read_scores(self.short.decode("utf-8", "replace"), scores)
         events, harmless = self.collector.events(ended)
         file = LogFile(
             path=self.path,
@@ -188,7 +194,7 @@ class FileReader:
             file=file,
             events=events,
             harmless=harmless,
-            curves=self.curves.curves(),
+            curves=(*self.curves.curves(), *scores.curves()),
             versions=self.text.versions,
             last_step=self.curves.last_step,
             omitted=self.collector.omitted,
@@ -219,7 +225,7 @@ def _read(stream: _Counted, reader: FileReader) -> None:
         raise OSError("is not a text file")
     for block in blocks(stream):
         reader.text.read(block)
-        reader.short = reader.short + block if len(reader.short) <= SHORT else reader.short
+        reader.short = reader.short + block if len(reader.short) <= KEPT else reader.short
     reader.text.end()
 
 

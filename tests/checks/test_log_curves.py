@@ -44,6 +44,15 @@ GOOD = (
     curve("reward", [0.1 + step / 200 for step in range(120)], "rl.log"),
     curve("reward_spread", [0.3] * 120, "rl.log"),
     curve("eval_loss", [1.0 - step / 50 for step in range(20)]),
+    curve("score:eval_f1", [0.5 + step / 100 for step in range(20)]),
+    curve("latent_kl", [3.0 + step / 10 for step in range(30)]),
+    curve("device_memory", [9.0, 11.0, *[12.0] * 28]),
+    curve("samples_left_out", [0.1]),
+    curve("slowest_rank", [3.0, 1.0, 3.0, 2.0]),
+    curve("slowest_by", [1.5, 1.4, 1.5, 1.4]),
+    curve("value_loss", [9.0 - step / 10 for step in range(20)], "rl.log"),
+    curve("explained_variance", [0.1 + step / 40 for step in range(20)], "rl.log"),
+    curve("clipped_share", [0.2] * 20, "rl.log"),
     curve("discriminator_loss", [1.3] * 30),
     curve("generator_loss", [0.9] * 30),
     curve("data_time", [0.01] * 30),
@@ -51,6 +60,18 @@ GOOD = (
 )
 RISING = [0.9 + n / 40 for n in range(50)]
 BAD = {
+    "collapsed": ((curve("latent_kl", [3.0 * 0.5**n for n in range(40)]),), Status.WARN),
+    "memory-keeps-growing": ((curve("host_memory", [20.0 + n for n in range(40)]),), Status.WARN),
+    "samples-left-out": ((curve("samples_left_out", [0.98]),), Status.WARN),
+    "rank-slower": (
+        (curve("slowest_rank", [5.0] * 6), curve("slowest_by", [1.9] * 6)),
+        Status.WARN,
+    ),
+    "value-function-fails": (
+        (curve("value_loss", [8e5] * 6), curve("explained_variance", [6e-8] * 6)),
+        Status.WARN,
+    ),
+    "evaluation-stands-still": ((curve("score:eval_f1", [0.4123] * 6),), Status.WARN),
     "discriminator-won": (
         (
             curve("discriminator_loss", [1.3] * 10 + [0.001] * 30),
@@ -151,6 +172,112 @@ def test_what_is_normal_and_what_is_not(curves: tuple[Curve, ...], slugs: set[st
     assert set(problems(with_curves(*curves))) == slugs
 
 
+@pytest.mark.parametrize(
+    ("curves", "status"),
+    [
+        ((curve("value_loss", [5.0, 4.0, INF]),), Status.FAIL),
+        ((curve("value_loss", [5.0] * 10 + [9e9] * 10),), Status.WARN),
+        ((curve("value_loss", [8e5] * 6), curve("explained_variance", [0.6] * 6)), Status.PASS),
+        ((curve("value_loss", [0.5] * 6), curve("explained_variance", [0.0] * 6)), Status.PASS),
+        ((curve("value_loss", [8e5] * 3), curve("explained_variance", [0.0] * 3)), Status.SKIP),
+        ((curve("clipped_share", [0.9] * 6),), Status.WARN),
+        ((curve("clipped_share", [0.2] * 6),), Status.SKIP),
+    ],
+)
+def test_the_value_function(curves: tuple[Curve, ...], status: Status) -> None:
+    assert findings(with_curves(*curves))["value-function-fails"].status is status
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "status"),
+    [
+        ("score:eval_accuracy", [0.0] * 5, Status.WARN),
+        ("score:map50", [0.0] * 4, Status.SKIP),
+        ("score:map50", [0.0, 0.0, 0.0, 0.0, 0.1], Status.PASS),
+        ("score:eval_accuracy", [0.5] * 8, Status.PASS),  # two decimals: a few samples
+        ("score:eval_accuracy", [0.998] * 8, Status.NOTE),  # at its ceiling
+        ("score:val_wer", [1.0] * 6, Status.WARN),
+        ("score:val_wer", [0.0] * 6, Status.PASS),
+        ("eval_loss", [1.8734] * 6, Status.WARN),
+        ("eval_loss", [1.9] * 6, Status.PASS),
+    ],
+)
+def test_evaluations_that_stand_still(name: str, values: list[float], status: Status) -> None:
+    assert findings(with_curves(curve(name, values)))["evaluation-stands-still"].status is status
+
+
+def test_overfitting_is_named_where_the_first_evaluation_is_like_the_training() -> None:
+    trained = loss([1.2, 1.1, 1.05, *(1.0 * 0.9**n for n in range(40))])
+    held = curve("eval_loss", [1.04, 1.1, 1.2, 1.4, 1.7, 1.9, 2.0])
+    held = msgspec.structs.replace(held, steps=(3, 8, 14, 20, 26, 32, 38))
+    assert "best evaluation" in (findings(with_curves(trained, held))["evaluation-rises"].fix or "")
+
+
+ENTROPY = curve("policy_entropy", [1.2 * 0.8**n for n in range(60)])
+
+
+@pytest.mark.parametrize(
+    ("slug", "curves", "status"),
+    [
+        ("collapsed", (ENTROPY, curve("reward", [0.2, 0.21] * 30)), Status.WARN),
+        ("collapsed", (ENTROPY, curve("reward", [n / 60 for n in range(60)])), Status.PASS),
+        ("collapsed", (ENTROPY,), Status.PASS),  # no rewards that could stand still
+        ("collapsed", (curve("codebook_usage", [40.0] * 10 + [1.0] * 30),), Status.WARN),
+        ("collapsed", (curve("codebook_usage", [0.4] * 40),), Status.PASS),
+        ("collapsed", (curve("latent_kl", [0.0001] * 5),), Status.SKIP),
+        (
+            "memory-keeps-growing",
+            (curve("device_memory", [9.0 + n for n in range(40)]),),
+            Status.WARN,
+        ),
+        (
+            "memory-keeps-growing",
+            (curve("device_memory", [9.0 + n / 50 for n in range(40)]),),
+            Status.PASS,
+        ),
+        ("memory-keeps-growing", (curve("host_memory", [9.0 * n for n in range(9)]),), Status.SKIP),
+        ("samples-left-out", (curve("samples", [1.0]),), Status.WARN),
+        ("samples-left-out", (curve("samples", [800.0]),), Status.SKIP),
+        ("samples-left-out", (curve("samples_left_out", [0.4]),), Status.PASS),
+        (
+            "rank-slower",
+            (curve("slowest_rank", [5.0] * 6), curve("slowest_by", [1.05] * 6)),
+            Status.PASS,
+        ),
+        (
+            "rank-slower",
+            (curve("slowest_rank", [5.0] * 2), curve("slowest_by", [2.0] * 2)),
+            Status.SKIP,
+        ),
+        ("evaluation-stands-still", (curve("eval_loss", [NAN] * 3),), Status.WARN),
+        ("scaler-collapse", (curve("skipped_steps", [10.0] * 12),), Status.FAIL),
+        ("scaler-collapse", (curve("skipped_steps", [2.0] + [0.0] * 30),), Status.PASS),
+    ],
+)
+def test_what_falls_or_grows(slug: str, curves: tuple[Curve, ...], status: Status) -> None:
+    found = findings(with_curves(*curves))
+    if slug == "scaler-collapse" and status is Status.PASS:
+        assert slug not in problems(with_curves(*curves))
+    else:
+        assert found[slug].status is status
+
+
+def test_a_rate_that_is_spent_early() -> None:
+    rate = curve("learning_rate", [0.1 * 0.9**n for n in range(120)])
+    stands = loss([max(1.2, 2.3 - n / 30) for n in range(120)])
+    falls = loss([2.3 - n / 60 for n in range(120)])
+    assert findings(with_curves(rate, stands))["learning-rate-zero"].status is Status.WARN
+    assert findings(with_curves(rate, falls))["learning-rate-zero"].status is Status.PASS
+
+
+def test_a_policy_that_has_left_its_reference() -> None:
+    reward = curve("reward", [0.4 + n / 100 for n in range(60)])
+    far = curve("policy_kl", [0.001 * 1.2**n for n in range(60)])
+    near = curve("policy_kl", [0.001 * 1.08**n for n in range(60)])
+    assert findings(with_curves(reward, far))["rewards-alike"].status is Status.WARN
+    assert findings(with_curves(reward, near))["rewards-alike"].status is Status.PASS
+
+
 ONE_DIGIT = [round(2e-5 * (1 - n / 120), 6) for n in range(120)]
 
 
@@ -166,6 +293,18 @@ ONE_DIGIT = [round(2e-5 * (1 - n / 120), 6) for n in range(120)]
         ((curve("data_time", [0.4] * 30),), set()),
         ((loss([10.82] * 79 + [10.83]), curve("learning_rate", [1e-2] * 80)), {"loss-plateau"}),
         ((loss([0.693] * 79 + [0.694]),), set()),  # ln 2: a discriminator
+        ((loss([0.693] * 80), curve("learning_rate", [1e-4] * 80)), {"loss-plateau"}),
+        (
+            (loss([0.693] * 79 + [0.694]), curve("learning_rate", [1e-4] * 80)),
+            {"loss-plateau"},
+        ),
+        ((loss([3.1, 2.9, 3.3, 3.0] * 5),), {"loss-plateau"}),  # each epoch begins anew
+        ((loss([3.1, 2.9, 3.3, 3.0] * 2),), set()),
+        ((loss([3.0, 3.1] * 10),), set()),  # two values: printed with one digit
+        (
+            (loss([0.6931, 0.6932] * 10), curve("preference_margin", [0.0] * 20)),
+            {"loss-plateau"},
+        ),
         ((loss([1.9, 1.95] * 20), curve("grad_norm", [0.0] * 40)), {"loss-plateau"}),
         ((loss(falling(60)), curve("grad_norm", [0.0] * 60)), set()),  # it learns: not reported
     ],

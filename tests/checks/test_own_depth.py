@@ -117,6 +117,10 @@ def test_depth_is_unknown_without_an_order_of_the_parameters() -> None:
         ("sigmoid", ("sigmoid", "logits")),
         ("no log-probabilities", ("log_softmax",)),
         ("broadcast", ("[8, 1] and [8]", "squeeze")),
+        ("signs", ("-1 and 1", "2 * labels - 1")),
+        ("no log target", ("log_target",)),
+        ("several", ("several classes", "with_logits")),
+        ("padding", ("padding", "ignore_index")),
     ],
 )
 def test_a_misused_loss_is_a_warning(kind: str, words: tuple[str, ...]) -> None:

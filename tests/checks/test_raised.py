@@ -311,6 +311,21 @@ def test_dtypes_are_named(message: str) -> None:
     assert ids(proven) == [cause]
 
 
+NO_CUDA = "AssertionError: Torch not compiled with CUDA enabled"
+
+
+def test_a_device_that_is_written_into_the_code_is_named() -> None:
+    device = Operand(name="device", kind="str", value="'cuda'")
+    proven = explain(own(NO_CUDA, function="linspace", operands=(number("steps", 32), device)))
+    assert "torch-without-cuda" in ids(proven)
+    assert "linspace asks for the device 'cuda'" in text(proven)
+    assert "device=x.device" in text(proven)
+    assert ".to(x.device)" in text(explain(own(NO_CUDA, function="cuda", operands=())))
+    elsewhere = own(NO_CUDA, function="_lazy_init", operands=())
+    assert "torch-without-cuda" not in ids(explain(elsewhere))
+    assert "torch-without-cuda" in [each.id for each in possible_causes(elsewhere)]
+
+
 def test_tensors_on_two_devices_are_named() -> None:
     on_gpu = Operand(name="input", shape=(4, 8), dtype="float32", device="cuda:0")
     weight = Operand(name="weight", shape=(5, 8), dtype="float32", device="cpu")

@@ -73,6 +73,22 @@ def frozen(keep: bool, follow: bool = False) -> None:
     del online
 
 
+def taught(evaluated: bool, follows: bool = False) -> None:
+    """A student learns from another network; `follows`: that one is an average of it."""
+    student, teacher = network(), network().requires_grad_(False)
+    teacher.train(not evaluated)
+    optimizer = adamw(student)
+    for _ in range(20):
+        for x, _y in DataLoader(ROWS, 16, shuffle=True):
+            with torch.no_grad():
+                target = teacher(x)
+            optimizer.zero_grad()
+            nn.functional.mse_loss(student(x), target).backward()
+            optimizer.step()
+            for mine, its in zip(teacher.parameters(), student.parameters(), strict=True):
+                mine.lerp_(its.detach(), 0.1 * follows)
+
+
 def in_a_list(registered: bool) -> None:
     class Heads(nn.Module):
         def __init__(self) -> None:
@@ -120,6 +136,9 @@ PROGRAMS: dict[str, tuple[Callable[[], None], set[tuple[str, str]]]] = {
     "frozen, in training mode": (lambda: frozen(keep=False), {FROZEN}),
     "frozen": (lambda: frozen(keep=True), set()),
     "an average": (lambda: frozen(keep=False, follow=True), set()),
+    "a teacher in training mode": (lambda: taught(evaluated=False), {EVALUATION}),
+    "a teacher": (lambda: taught(evaluated=True), set()),
+    "a mean teacher": (lambda: taught(evaluated=False, follows=True), set()),
     "heads in a list": (lambda: in_a_list(registered=False), {("GRD003", "warn")}),
     "heads in a ModuleList": (lambda: in_a_list(registered=True), set()),
     "an optimizer for each epoch": (lambda: remade(momentum=0.9), {("GRD011", "warn")}),

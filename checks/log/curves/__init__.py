@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from doctor.checks.log.conditions import explained
 from doctor.checks.log.curves import adversaries, learning, nonfinite, pace, rewards, shape
-from doctor.facts.log import Log
-from doctor.judge.check import Check, Owner, Verdict
+from doctor.checks.log.curves.beside import checks_beside
+from doctor.checks.log.curves.declared import curve_check
+from doctor.judge.check import Check
 
 NUMERICS = (
     "Train in bf16 with fp32 weights, clip the gradient norm, lower the learning rate or lengthen "
@@ -15,13 +15,8 @@ NUMERICS = (
 )
 
 
-def _check(code: str, slug: str, judge: Callable[[Log], Verdict], **fields: object) -> Check:
-    judge = explained(slug, judge)
-    return Check(code=code, slug=slug, judge=judge, owner=Owner.JOB, **fields)  # type: ignore[arg-type]
-
-
 def _checks() -> Iterator[Check]:
-    yield _check(
+    yield curve_check(
         "LOG087",
         "loss-summed",
         learning.averaged,
@@ -36,7 +31,7 @@ def _checks() -> Iterator[Check]:
         sources=("transformers-37766",),
         limits="that the loss is the right one.",
     )
-    yield _check(
+    yield curve_check(
         "LOG088",
         "discriminator-won",
         adversaries.balanced,
@@ -53,7 +48,7 @@ def _checks() -> Iterator[Check]:
         sources=("torch-dcgan",),
         limits="that what is generated is good.",
     )
-    yield _check(
+    yield curve_check(
         "LOG089",
         "waits-for-data",
         pace.data_arrives,
@@ -71,7 +66,7 @@ def _checks() -> Iterator[Check]:
         sources=("torch-tuning-loading",),
         limits="that the GPU is busy while it computes.",
     )
-    yield _check(
+    yield curve_check(
         "LOG090",
         "loss-zero-gradnorm-nan",
         nonfinite.hidden_nan,
@@ -86,7 +81,7 @@ def _checks() -> Iterator[Check]:
         sources=("transformers-31997", "cbl-root"),
         limits="that the loss was finite between the logged steps.",
     )
-    yield _check(
+    yield curve_check(
         "LOG091",
         "loss-nonfinite",
         nonfinite.finite,
@@ -101,7 +96,7 @@ def _checks() -> Iterator[Check]:
         sources=("ps-P8", "ps-P10", "transformers-23918", "sliders-30"),
         limits="that the loss was finite between the logged steps.",
     )
-    yield _check(
+    yield curve_check(
         "LOG092",
         "gradient-nonfinite",
         nonfinite.stepping,
@@ -119,7 +114,7 @@ def _checks() -> Iterator[Check]:
         sources=("transformers-31997", "ps-P10"),
         limits="that each step was taken.",
     )
-    yield _check(
+    yield curve_check(
         "LOG093",
         "loss-spike",
         shape.no_spikes,
@@ -138,7 +133,7 @@ def _checks() -> Iterator[Check]:
         sources=("zclip", "spam"),
         limits="that there was none between the logged steps.",
     )
-    yield _check(
+    yield curve_check(
         "LOG094",
         "loss-divergence",
         shape.no_divergence,
@@ -156,7 +151,7 @@ def _checks() -> Iterator[Check]:
         sources=("ps-P8",),
         limits="that it falls as fast as it should.",
     )
-    yield _check(
+    yield curve_check(
         "LOG095",
         "loss-plateau",
         learning.progress,
@@ -172,6 +167,7 @@ def _checks() -> Iterator[Check]:
             "all logged values are equal, or loss and gradient norm are 0",
             "the gradient norm is 0 at every step and the loss does not fall",
             "it stays at the level of guessing among ten classes or more",
+            "all values repeat in their order, three times or more",
         ),
         fails=("all logged values are equal and above 0, and the gradient norm is 0",),
         fix="Check that parameters require gradients and change (SMK007, CKP007), that labels are "
@@ -180,7 +176,7 @@ def _checks() -> Iterator[Check]:
         sources=("fnr-diagnosis",),
         limits="that it generalizes.",
     )
-    yield _check(
+    yield curve_check(
         "LOG096",
         "learning-rate-zero",
         shape.rate_positive,
@@ -190,13 +186,17 @@ def _checks() -> Iterator[Check]:
         "that steps once per rank or micro-batch.",
         passes=("it is zero only at the start of a warm-up or at the end",),
         notes=("it is zero in between and rises again",),
+        warns=(
+            "it is below a two-hundredth of its highest value in the second half, and the loss "
+            "does not improve",
+        ),
         fails=("it stays at zero, or is always zero",),
         fix="Build the scheduler for the number of optimizer steps of the whole run, on all ranks "
         "together.",
         sources=("cbl-root",),
         limits="that the schedule is the right one.",
     )
-    yield _check(
+    yield curve_check(
         "LOG097",
         "throughput-falling",
         pace.throughput_holds,
@@ -211,7 +211,7 @@ def _checks() -> Iterator[Check]:
         sources=("thermal-throttling",),
         limits="that it is as high as it could be.",
     )
-    yield _check(
+    yield curve_check(
         "LOG098",
         "rewards-alike",
         rewards.rewards_differ,
@@ -230,7 +230,7 @@ def _checks() -> Iterator[Check]:
         sources=("trl-3452",),
         limits="that the reward function rewards what it should.",
     )
-    yield _check(
+    yield curve_check(
         "LOG099",
         "evaluation-rises",
         learning.generalizes,
@@ -254,4 +254,4 @@ def _checks() -> Iterator[Check]:
     )
 
 
-CHECKS = tuple(_checks())
+CHECKS = tuple(sorted((*_checks(), *checks_beside()), key=lambda check: check.code))

@@ -24,8 +24,14 @@ from doctor.judge.check import Verdict, fail, note, ok, skip, warn
 ENOUGH, LONG = 5, 40
 """Equal values that are no accident, and values at the level of guessing among ten classes or more
 (ln 10 is above 2; a discriminator at ln 2 is none) that no start of a run explains. Our own."""
-CLASSES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 100, 1000, 32_000, 50_257, 128_256, 151_936)
-"""Numbers of classes, and of tokens in common vocabularies."""
+CLASSES = (
+    2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 100, 1000, 32_000, 50_257, 128_256, 151_936,
+    16, 32, 64, 128, 256, 512, 1024, 2048, 4096,
+)  # fmt: skip
+"""Numbers of classes, of tokens in common vocabularies, and of samples that a contrastive loss
+compares."""
+TWO_SIDES = ("discriminator_loss", "generator_loss")
+"""Curves beside which a loss of ln 2 is the healthy state, as it is where one loss stands alone."""
 GUESSED = 0.003
 """Distance of a level from that of guessing, as a share of it. Our own number."""
 RISEN_RATE, TINY_RATE, HIGH_RATE = 5.0, 1e-7, 5e-3
@@ -46,6 +52,24 @@ EQUAL_REWARDS = (
 )
 
 
+REPEATED = (
+    "Every epoch begins with the weights of the first one. Print the trainable parameters and the "
+    "learning rate, check that optimizer.step() runs and that its parameters are those of the "
+    "model (built after .to(), LoRA and FSDP wrapping; under DeepSpeed: engine.backward and "
+    "engine.step), that an adapter was loaded with is_trainable=True, and that reentrant "
+    "checkpointing got enable_input_require_grads(). If the run starts again from one checkpoint "
+    "each time, the log shows restarts instead."
+)
+
+
+EQUAL_POLICY = (
+    "Print the trainable parameters and the learning rate of a step. Where logps are 0 too, no "
+    "token of an answer is left: prompts fill max_length, or the label mask hides the answers; "
+    "where they are not, model and reference are one object, the adapter is frozen "
+    "(is_trainable=True), or the rate is 0 or far below 1e-7."
+)
+
+
 def progress(log: Log) -> Verdict:
     return each_curve(log, "loss", lambda curve: _progress(log, curve))
 
@@ -58,7 +82,7 @@ def _progress(log: Log, loss: Curve) -> Verdict:
         return skip(OF_POLICY)
     if len(values) >= ENOUGH and len(set(values)) == 1:
         return replace(_standing(log, loss, values[0]), places=(place_at(loss, places[0]),))
-    if len(values) >= ENOUGH and (still := _without_gradients(log, loss, values)):
+    if len(values) >= ENOUGH and (still := _untrained(log, loss, values)):
         return still
     if few := too_few(loss):
         return few
@@ -68,7 +92,8 @@ def _progress(log: Log, loss: Curve) -> Verdict:
     level = guesses or _chance(values[0])
     hint, fix = _of_rate(log, loss)
     is_long = len(values) >= LONG and fix != STILL_WARMS_UP
-    make = warn if guesses and guesses == _chance(values[0]) and is_long and values[0] > 2 else note
+    is_guess = bool(guesses) and guesses == _chance(values[0])
+    make = warn if is_guess and is_long and (values[0] > 2 or _is_of_one_side(log, loss)) else note
     return make(
         f"the loss hardly changes: {values[0]:.4g} at first, {values[-1]:.4g} at last"
         f"{level or '; a training at its floor looks the same'}{hint}",
@@ -87,6 +112,42 @@ def _without_gradients(log: Log, loss: Curve, values: list[float]) -> Verdict | 
     return warn(
         f"the gradient norm is 0 at all {len(norms):,} logged steps, and the loss goes from "
         f"{values[0]:.4g} to {values[-1]:.4g}: nothing is trained"
+    )
+
+
+def _is_of_one_side(log: Log, loss: Curve) -> bool:
+    """Whether the log is of a trainer that prints its learning rate, and of no adversarial one."""
+    rate = partner(log, loss, "learning_rate")
+    return rate is not None and not any(curve.name in TWO_SIDES for curve in log.curves)
+
+
+def _untrained(log: Log, loss: Curve, values: list[float]) -> Verdict | None:
+    still = _without_gradients(log, loss, values) or _equals_reference(log, loss, values)
+    return still or _repeated(loss, values)
+
+
+def _repeated(loss: Curve, values: list[float]) -> Verdict | None:
+    period = series.repeats(values) if loss.thinned == 1 else 0
+    if not period:
+        return None
+    found = warn(
+        f"the losses repeat to the last digit every {period} logged steps, "
+        f"{len(values) // period} times: no parameter changes",
+        fix=REPEATED,
+    )
+    return replace(found, places=(place_at(loss, finite_of(loss)[1][period]),))
+
+
+def _equals_reference(log: Log, loss: Curve, values: list[float]) -> Verdict | None:
+    """A preference loss at ln 2 whose margins are 0: the policy is its reference."""
+    margins = partner(log, loss, "preference_margin")
+    own = values_of(margins)[1:] if margins is not None else []
+    if len(own) < ENOUGH or any(own) or not all(abs(v - math.log(2)) < 1e-3 for v in values):
+        return None
+    return warn(
+        f"the preference loss is ln 2 and its margin 0 at all {loss.points:,} logged steps: the "
+        "policy equals its reference, nothing is trained",
+        fix=EQUAL_POLICY,
     )
 
 
@@ -154,6 +215,26 @@ NEVER_BETTER = (
 )
 
 
+OVERFITS = (
+    "The model learns its training data by heart after the first evaluation. Take the checkpoint "
+    "of the best evaluation (load_best_model_at_end with early stopping, save at every "
+    "evaluation), train for about that many steps, with a lower learning rate, a smaller rank, "
+    "dropout or weight decay, and with more data."
+)
+ALIKE = 0.25
+"""By how much the losses of training and evaluation may differ at the first evaluation where both "
+"are of one kind. Our own number."""
+
+
+def _begins_alike(log: Log, held_out: Curve) -> bool:
+    """Whether the first evaluation is at the level of the training's losses just before it."""
+    loss = partner(log, held_out, "loss")
+    pairs = list(zip(loss.steps, values_of(loss), strict=True)) if loss else []
+    before = [value for step, value in pairs if step <= held_out.steps[0]][-AFTER:]
+    first = values_of(held_out)[0]
+    return len(before) == AFTER and abs(first - median(before)) < ALIKE * first
+
+
 def generalizes(log: Log) -> Verdict:
     return each_curve(log, "eval_loss", lambda curve: _generalization(log, curve))
 
@@ -169,13 +250,15 @@ def _generalization(log: Log, held_out: Curve) -> Verdict:
     risen = risen and len(values) - best > AFTER
     if not risen or not _trained_on(log, held_out, held_out.steps[at]):
         return ok(f"the loss of the evaluation ends at {final:.4g}, best {values[best]:.4g}")
+    alike = never and _begins_alike(log, held_out)
     certain = never and (final > RISEN * values[best] or _chance(values[best]))
     make = warn if certain or final > FAR_RISEN * values[best] else note
     verdict = make(
         f"the loss of the evaluation was {values[best]:.4g} at {step_at(held_out, at)} and ends at "
         f"{final:.4g}, while that of the training fell"
-        + ("; it was never below its first value" if never else ""),
-        fix=NEVER_BETTER if never else None,
+        + ("; it was never below its first value" if never else "")
+        + (", which is the level of the training's: the data are of one kind" if alike else ""),
+        fix=NEVER_BETTER if never and not alike else OVERFITS if alike else None,
     )
     return replace(verdict, places=(place_at(held_out, at, "the best evaluation"),))
 

@@ -40,7 +40,7 @@ def _hidden_nan(log: Log, loss: Curve) -> Verdict:
         f"loss 0.0 and gradient norm {norms[since]} from {step_at(loss, hidden[0])} "
         f"on, at {len(hidden):,} logged steps: the Trainer shows a NaN loss as 0.0"
         f"{_norm_before(log, loss, hidden[0])}",
-        fix=_after_nan(rate, since, hidden[0]),
+        fix=_of_rate(rate) + _after_nan(rate, since, hidden[0]),
         places=(place_at(loss, hidden[0]),),
     )
 
@@ -60,6 +60,23 @@ FROM_THE_START = (
     "overflow at any learning rate (keep the VAE in fp32, or take madebyollin/sdxl-vae-fp16-fix). "
     "In bf16 already: the data of the first batch, and the weights that were loaded."
 )
+
+
+HIGH = 5e-3
+"""A learning rate from which on Adam diverges in most models; SGD for pictures takes up to 0.5, but
+with losses that stay finite. Our own number."""
+
+
+def _of_rate(rate: Curve | None) -> str:
+    """That the learning rate is the likely reason."""
+    values = [value for value in values_of(rate) if math.isfinite(value)] if rate else []
+    if not values or max(values) < HIGH:
+        return ""
+    return (
+        f"The learning rate is {max(values):g}: far too high for Adam (1e-5 to 5e-5 fine-tunes, "
+        "1e-4 to 5e-4 trains LoRA or from scratch); look for a missing minus in the exponent, and "
+        "start again from the weights before this run. "
+    )
 
 
 def _after_nan(rate: Curve | None, since: int, at: int) -> str:
@@ -131,7 +148,8 @@ def _nonfinite_loss(log: Log, loss: Curve) -> Verdict:
     if math.isfinite(values[-1]) and len(bad) <= MOST_OVERCOME:
         return warn(f"{summary}; it was finite again later", places=places)
     rate = partner(log, loss, "learning_rate")
-    return fail(summary, fix=_after_nan(rate, loss.steps[bad[0]], bad[0]), places=places)
+    fix = _of_rate(rate) + _after_nan(rate, loss.steps[bad[0]], bad[0])
+    return fail(summary, fix=fix, places=places)
 
 
 def _norm_before(log: Log, loss: Curve, at: int) -> str:
@@ -193,7 +211,25 @@ def _longest_run(flags: list[bool]) -> tuple[int, int] | None:
 
 
 def scale_holds(log: Log) -> Verdict:
-    return each_curve(log, "loss_scale", _scale)
+    skipped = each_curve(log, "skipped_steps", _skips)
+    return skipped if skipped.status is Status.FAIL else each_curve(log, "loss_scale", _scale)
+
+
+MOSTLY, ROWS = 0.5, 10
+"""Share of the logged rows, and their number, in which steps were skipped. Our own numbers."""
+
+
+def _skips(skipped: Curve) -> Verdict:
+    """What Megatron prints: how many steps since the row before were skipped."""
+    values = values_of(skipped)
+    with_any = [at for at, value in enumerate(values) if value > 0]
+    if len(with_any) < max(ROWS, MOSTLY * len(values)):
+        return ok(f"steps were skipped in {len(with_any):,} of {len(values):,} logged rows")
+    return fail(
+        f"steps are skipped in {len(with_any):,} of {len(values):,} logged rows: gradients are not "
+        "finite",
+        places=(place_at(skipped, with_any[0]),),
+    )
 
 
 def _scale(scale: Curve) -> Verdict:

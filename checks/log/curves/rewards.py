@@ -113,7 +113,32 @@ def _reward(log: Log, reward: Curve) -> Verdict:
             fix=" ".join((BACK, *(fix for _, fix in changes)) if changes else (BACK, UNREAD)),
         )
         return replace(told, places=(place_at(reward, at, "the best reward"),))
+    if far := _far_away(log, reward):
+        return far
     return ok(f"the reward went from {values[0]:.4g} to {values[-1]:.4g}")
+
+
+FAR, FARTHER = 5.0, 100.0
+"""KL divergence from the reference per token, and its growth, beyond which a policy writes nothing
+that the reference would: below 1 is usual. Our own numbers."""
+
+
+def _far_away(log: Log, reward: Curve) -> Verdict | None:
+    """A policy that has left its reference, whatever its rewards are."""
+    curve = partner(log, reward, "policy_kl")
+    values = finite_of(curve)[0] if curve else []
+    if curve is None or len(values) < series.FEWEST:
+        return None
+    third = len(values) // 3
+    early, late = median(values[:third]), median(values[-third:])
+    if late < FAR or late < FARTHER * early:
+        return None
+    told = warn(
+        f"the KL divergence from the reference went from {early:.3g} to {late:.3g}: what the "
+        "rewards favour is far from what the model wrote before",
+        fix=COMPANIONS["policy_kl"][3] + " " + UNREAD,
+    )
+    return replace(told, places=(place_at(curve, len(curve.values) - 1),))
 
 
 CUT_OFF = 0.95
@@ -167,4 +192,5 @@ def _changes(log: Log, reward: Curve) -> Iterator[tuple[str, str]]:
 
 def is_of_policy(log: Log, loss: Curve) -> bool:
     """Whether the loss is of a policy: the rewards show the progress."""
-    return any(partner(log, loss, name) is not None for name in ("reward", "reward_spread"))
+    names = ("reward", "reward_spread", "episode_reward")
+    return any(partner(log, loss, name) is not None for name in names)

@@ -148,7 +148,11 @@ def _rate_of(log: Log, loss: Curve) -> str:
 
 
 def rate_positive(log: Log) -> Verdict:
-    return each_curve(log, "learning_rate", lambda curve: _rate(log, curve))
+    return each_curve(
+        log,
+        "learning_rate",
+        lambda curve: _spent(log, curve, values_of(curve)) or _rate(log, curve),
+    )
 
 
 def _rate(log: Log, rate: Curve) -> Verdict:
@@ -181,6 +185,40 @@ def _rate(log: Log, rate: Curve) -> Verdict:
         "logged steps",
         places=(place_at(rate, zero),),
     )
+
+
+SPENT, HALFWAY = 5e-3, 0.5
+"""Share of the highest rate, and part of a run, by which no schedule is over: a cosine is at half
+of it, steps of a tenth come later. Our own numbers."""
+
+
+def _spent(log: Log, rate: Curve, values: list[float]) -> Verdict | None:
+    """A rate that fell to nothing early, after which the loss does not improve."""
+    half = int(len(values) * HALFWAY)
+    loss = partner(log, rate, "loss")
+    losses = finite_of(loss)[0] if loss is not None else []
+    if min(len(values), len(losses)) < series.FEWEST:
+        return None
+    later, middle = values[half:], len(losses) // 2
+    if not 0 < max(later) < SPENT * max(values) or values[0] < DECAYED * max(values):
+        return None
+    tenth = max(3, len(losses) // 10)
+    before, after = median(losses[middle - tenth : middle]), median(losses[-tenth:])
+    if before <= 0 or after < (1 - series.FLAT_TOTAL) * before:
+        return None
+    found = warn(
+        f"the learning rate fell from {max(values):.3g} to {max(later):.2g} in the first half, and "
+        "the loss does not improve after it",
+        fix=STEPPED,
+    )
+    return replace(found, places=(place_at(rate, half),))
+
+
+STEPPED = (
+    "The schedule is stepped more often than it was built for: an ExponentialLR, StepLR or gamma "
+    "per epoch whose scheduler.step() runs at every batch. Call it once per epoch, or build it for "
+    "the number of batches (gamma ** (1 / batches))."
+)
 
 
 def _improves(loss: Curve | None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.loss.directions import similarities
 from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -24,7 +25,10 @@ def temperature_multiplied(reading: Training, machine: ScriptMachine) -> Iterato
         options = evaluate.options(reading, value, call) if value is not None else []
         if call.receiver and not call.args:  # logits.softmax(-1)
             options = [call.base] if call.base is not None else []
-        factor = next(filter(None, (_factor(reading, each, call) for each in options)), "")
+        factors = (
+            _factor(reading, each, call) or similarities(reading, call, each) for each in options
+        )
+        factor = next(filter(None, factors), "")
         if factor:
             yield Match(call.span, f"the logits are multiplied by {factor}, not divided")
             return
@@ -66,6 +70,7 @@ RULES = (
         fires=(
             "softmax, log_softmax or cross_entropy of logits times a temperature below 1, or above "
             "1 beside a KL divergence",
+            "cross_entropy(a @ b.t() * 0.07, torch.arange(n))",
         ),
         fix="Divide the logits by the temperature.",
         sources=("distillation",),

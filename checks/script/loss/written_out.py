@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss import policies
+from doctor.checks.script.loss.directions import gaussians, overlaps
 from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
@@ -51,6 +52,8 @@ def formulas_hold(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _mixed_apart(reading)
     yield from _variances(reading)
     yield from _signed(reading)
+    yield from gaussians(reading)
+    yield from overlaps(reading)
     yield from policies.formulas(reading, machine)
 
 
@@ -241,9 +244,11 @@ RULES = (
             "relu(d_negative - d_positive + margin); equal pairs that a margin pushes apart",
             "tanh(u) as action with the log_prob of u; Normal(mu, std).sample() in a VAE",
             "GaussianNLLLoss of a log variance; CosineEmbeddingLoss with targets of 0",
+            "a squared error times exp(logvar) beside logvar; a dice loss that returns the overlap",
         ),
         fix="(1 - pt) ** gamma; dice of sigmoid(logits); min(q1, q2) - alpha * log_prob; "
-        "lam * loss(out, y) + (1 - lam) * loss(out, y[perm]); log_var.exp(); targets of 1 and -1.",
+        "lam * loss(out, y) + (1 - lam) * loss(out, y[perm]); log_var.exp(); targets of 1 and -1; "
+        "error ** 2 * exp(-logvar) + logvar; relu(d_pos - d_neg + margin); 1 - overlap.",
         sources=("torch-bce-logits",),
     ),
     Rule(

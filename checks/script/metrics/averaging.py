@@ -9,9 +9,10 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rendering import render, statements
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Assignment, Call, Value
 
-MEMBERS = {"parameters", "state_dict", "named_parameters", "values", "buffers", "items"}
+NETWORKS = {"parameters", "state_dict", "named_parameters", "buffers"}
+MEMBERS = NETWORKS | {"values", "items"}
 
 
 def weights_swapped(reading: Training) -> Iterator[Match]:
@@ -97,6 +98,36 @@ def _is_scaled_by_rest(reading: Training, call: Call, weight: Value) -> bool:
         and rest.name == "Sub"
         and render(reading, rest) == f"(1-{render(reading, weight)})"
     )
+
+
+def written_to_a_name(reading: Training) -> Iterator[Match]:
+    """for slow, fast in zip(...): slow = decay * slow + (1 - decay) * fast. The loop's name gets a
+    new tensor, and the network keeps its own."""
+    for each in reading.script.assignments:
+        if each.augmented or not each.loops or each.value.kind != "other":
+            continue
+        loop = reading.script.loops[each.loops[-1]]
+        calls = loop.iterable.calls if loop.iterable is not None else ()
+        networks = sum(reading.calls[n].method in NETWORKS for n in calls)
+        if each.target not in loop.targets or networks < 2:
+            continue
+        if "*" in render(reading, each.value) and not _is_used_after(reading, each):
+            message = "binds the loop's name to another tensor: no weight changes"
+            yield Match(each.span, f"{each.target} = ... {message}")
+
+
+def _is_used_after(reading: Training, each: Assignment) -> bool:
+    """Whether the loop passes the new tensor on: to a call, or to another name."""
+    number, name = each.loops[-1], each.target
+    later = [c for n, c in enumerate(reading.calls) if n >= each.position and number in c.loops]
+    values = [v for c in later for v in (*c.args, *c.keywords.values())]
+    values += [
+        other.value
+        for other in reading.script.assignments
+        if other is not each and number in other.loops and other.position >= each.position
+    ]
+    read = any(name == v.name or name in v.names for v in values)
+    return read or any(c.receiver.partition(".")[0] == name for c in later)
 
 
 def _over_two_networks(reading: Training, call: Call) -> bool:

@@ -8,7 +8,12 @@ from collections.abc import Iterator
 from doctor.checks.script import objects
 from doctor.checks.script.loss.graphs import under_no_grad
 from doctor.checks.script.metrics.averaged import averages
-from doctor.checks.script.metrics.averaging import MEMBERS, moved_too_far, weights_swapped
+from doctor.checks.script.metrics.averaging import (
+    MEMBERS,
+    moved_too_far,
+    weights_swapped,
+    written_to_a_name,
+)
 from doctor.checks.script.metrics.evaluation import MODE_LAYERS
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -145,6 +150,7 @@ def never_follows(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _never_synchronized(reading)
     yield from weights_swapped(reading)
     yield from moved_too_far(reading)
+    yield from written_to_a_name(reading)
     yield from _buffers_left(reading)
     yield from averages(reading)
 
@@ -307,11 +313,13 @@ RULES = (
             "a method that averages two networks and that nothing calls",
             "target.load_state_dict(model.state_dict()) before the loop and never again",
             "slow.lerp_(fast, decay), where 1 - decay of the new weights is meant",
+            "slow = decay * slow + (1 - decay) * fast in a loop over both networks' parameters",
             "AveragedModel without update_parameters(); ema = deepcopy(model) in each step",
             "ema.copy_to(model.parameters()) in the loop over epochs, and no restore()",
             "an average of parameters() alone, of a copy with batch norm that is evaluated",
         ),
-        fix="Call the update after every step, as slow.lerp_(fast, 1 - decay); copy buffers() too.",
+        fix="Call the update after every step, and write into the tensors: "
+        "slow.lerp_(fast, 1 - decay); copy buffers() too.",
         sources=("torch-saving",),
         needs=(
             "parameters",

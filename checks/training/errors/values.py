@@ -173,6 +173,21 @@ def two_devices(raised: Raised) -> Explanation | None:
     return Explanation(", ".join(f"{name} is on {device}" for name, device in pairs))
 
 
+def without_gpu(raised: Raised) -> Explanation | None:
+    """A device that is written into the code, where the tensors beside it are on another."""
+    wanted = [each for each in raised.operands if each.name.strip() == "device"]
+    written = next((each.value for each in wanted if "cuda" in each.value), "")
+    if not written and raised.function != "cuda":
+        return None
+    return Explanation(
+        f"{raised.function} asks for the device {written or 'cuda'}, whatever the model and the "
+        "batch are on",
+        "Make the tensor on the device of those that it is used with: device=x.device in place of "
+        "a device that is written into the code, x.new_zeros(...), or a buffer "
+        "(register_buffer), which follows the model. In place of .cuda(): .to(x.device).",
+    )
+
+
 # Ranges
 
 
@@ -242,6 +257,7 @@ PROOFS: dict[str, Proof] = {
     "images-of-bytes": images_of_bytes,
     "dtype-of-labels": dtype_of_labels,
     "device-mismatch": two_devices,
+    "torch-without-cuda": without_gpu,
     "dtype-mismatch": mixed_dtypes,
 }
 NAMES: dict[str, Proof] = {

@@ -60,7 +60,11 @@ ROWS = (
     Cause(
         id="value-is-none",
         errors=("AttributeError", "TypeError"),
-        messages=(r"cannot unpack non-iterable NoneType|Could not infer dtype of NoneType", *NONE),
+        messages=(
+            r"cannot unpack non-iterable NoneType|Could not infer dtype of NoneType|not supported "
+            r"between instances of (?:'NoneType'|'\w{1,20}' and 'NoneType)",
+            *NONE,
+        ),
         examples=("TypeError: cannot unpack non-iterable NoneType object", *NONE_EXAMPLES),
         why="A variable, an attribute or an argument that was not passed is None.",
         fix="Look at where it is assigned: an argument that the call leaves out, a function "

@@ -7,6 +7,21 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
+        id="compiled-code-stale",
+        errors=("RuntimeError",),
+        messages=(
+            r"Failed to create dynamic compiled|[Cc]ompiled cache[^\n]{0,60}(?:stale|corrupt)",
+        ),
+        examples=("RuntimeError: Unsloth: Failed to create dynamic compiled modules!",),
+        why="Unsloth writes patched modules into a directory at its start; several processes wrote "
+        "there at once, it may not be written, or its files are of another release.",
+        fix="Delete unsloth_compiled_cache, let one process start first or give each run a "
+        "directory of its own (UNSLOTH_COMPILE_LOCATION) that can be written, and bring unsloth, "
+        "unsloth_zoo, trl and transformers to releases of one time.",
+        commands=("rm -r unsloth_compiled_cache", "python -m pip install -U unsloth unsloth_zoo"),
+        owner=Owner.ENVIRONMENT,
+    ),
+    Cause(
         id="kernel-needs-more-shared-memory",
         refines=("compile-failed",),
         messages=(r"out of resource: (?:shared memory|triton_)|No valid triton configs",),

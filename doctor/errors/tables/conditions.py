@@ -56,13 +56,45 @@ ROWS = (
     ),
     Cause(
         id="nothing-trainable",
-        messages=(r"trainable params: 0 \|\|",),
-        examples=("trainable params: 0 || all params: 6,738,415,616 || trainable%: 0.0",),
-        why="No parameter requires a gradient.",
+        code="LOG084",
+        title="Parameters are left to train",
+        messages=(
+            r"(?<![\w-])(?<![Nn]on )(?:[Nn]umber of |[Tt]otal )?[Tt]rainable (?:params|"
+            r"parameters|weights)\s{0,4}[:=]"
+            r"\s{0,4}0(?:\.0{1,4})?\s{0,2}(?:M|B|/|%|\(|\|\||of\b|,? ?[Aa]ll\b|$)",
+            r"\b0(?:\.0{1,3} ?[MBK])? {1,12}Trainable params",
+        ),
+        examples=(
+            "trainable params: 0 || all params: 6,738,415,616 || trainable%: 0.0",
+            "Number of trainable parameters = 0",
+            "0         Trainable params",
+        ),
+        why="No parameter requires a gradient: what is printed as a loss changes with the batches "
+        "alone.",
         fix="Load an adapter with is_trainable=True, name target_modules that the model has, and "
         "freeze the base before the adapter is added, not after.",
-        role="condition",
+        role="warning",
+        sources=("peft-lora",),
         explains=("loss-plateau", "element0-no-grad", "uncaught-exception"),
+    ),
+    Cause(
+        id="one-class-predicted",
+        messages=(
+            r"UndefinedMetricWarning: (?:Precision|Recall|F-score)[^\n]{0,60} ill-defined|No "
+            r"positive "
+            r"(?:samples|predictions|class) (?:found |were found |predicted )?in",
+        ),
+        examples=(
+            "UndefinedMetricWarning: Precision is ill-defined and being set to 0.0 in labels with "
+            "no predicted samples.",
+        ),
+        why="No sample is predicted to be of some class.",
+        fix="Count the predictions of each class. Where one class takes all: weights per class or "
+        "a balanced sampler, a lower learning rate, a threshold below 0.5 for a rare class, and a "
+        "split that holds all classes.",
+        role="condition",
+        explains=("evaluation-stands-still",),
+        sources=("fnr-diagnosis",),
     ),
     Cause(
         id="bridge-chosen",

@@ -106,7 +106,8 @@ ROWS = (
             r"Batch job submission failed",
             r"Unable to allocate resources|Requested node configuration is not available|Invalid "
             r"generic resource",
-            r"Unable to create step for job|More processors requested than permitted|"
+            r"Memory required by task is not available|Unable to create step for job|More "
+            r"processors requested than permitted|"
             r"QOSMax\w{3,40}|QOSGrp\w{3,40}|AssocMax\w{3,40}|AssocGrp\w{3,40}",
         ),
         examples=(

@@ -95,7 +95,8 @@ ROWS = (
         wordings=(
             Wording(
                 r"not supported between instances of '(?:float|int)' and 'str'|not supported "
-                r"between instances of 'str' and '(?:float|int)'",
+                r"between instances of 'str' and '(?:float|int)'|unsupported operand type\(s\) for "
+                r"[-+*/%]{1,2}=?: '(?:(?:float|int)' and 'str|str' and '(?:float|int))'",
                 "TypeError: '<=' not supported between instances of 'float' and 'str'",
                 "YAML reads 1e-4 as a text.",
                 "Convert it with float(...), or write 1.0e-4 in YAML.",

@@ -117,6 +117,42 @@ ROWS = (
         sources=("python-exceptions",),
     ),
     Cause(
+        id="name-not-registered",
+        refines=("missing-key", "hook-on-a-replaced-layer", "absent-in-samples"),
+        errors=("KeyError", "ValueError"),
+        messages=(
+            r"is not in the [^\n]{0,60}registry|No object named .{1,120} found in .{1,60}registry|"
+            r"(?:is|was) not registered (?:in|with|as)|[Uu]nregistered (?:model|dataset|class)",
+            r"KeyError: '(?:rope_type|rope_theta|head_dim|num_experts_per_tok)'",
+        ),
+        examples=(
+            "KeyError: 'SwinV2 is not in the mmdet::model registry. Please check whether the value "
+            "is correct or it was registered as expected.'",
+            "KeyError: 'rope_type'",
+        ),
+        why="A configuration names a class or a field that this program or this release does not "
+        "know: its module was not imported, is of another library (mmpretrain in mmdet), or the "
+        "configuration is newer.",
+        fix="Import the module that registers it (custom_imports=dict(imports=[...]), the "
+        "project's "
+        "own package on PYTHONPATH), install the library of its scope, correct the name, or "
+        "upgrade the library to the release that the configuration was written with "
+        "(python -m pip install -U transformers for fields of config.json).",
+        sources=("python-exceptions",),
+    ),
+    Cause(
+        id="iterator-exhausted",
+        errors=("StopIteration",),
+        messages=(r"StopIteration\b(?!Error)",),
+        examples=("StopIteration",),
+        why="next() was called on a loader or a file that had no more batches, or an iterator was "
+        "made of an empty one.",
+        fix="Make a new iterator at the end of an epoch (for batch in loader, or itertools.cycle "
+        "without caching), give both loaders the same number of batches, and check that the set "
+        "is not smaller than a batch (drop_last).",
+        sources=("python-exceptions",),
+    ),
+    Cause(
         id="missing-key",
         errors=("KeyError",),
         messages=(r"KeyError: (?!.?param 'initial_lr')",),

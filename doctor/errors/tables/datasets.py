@@ -29,7 +29,7 @@ ROWS = (
             Wording(
                 r"No valid stream found in input|no more frames left to decode|[Ii]nvalid data "
                 r"found when processing input|moov atom not found|[Ff]ailed to (?:open|decode) "
-                r"(?:the )?(?:video|audio)",
+                r"(?:the )?(?:video|audio)|DECORDError|[Ff]ailed to measure duration",
                 "ValueError: No valid stream found in input file. Is -1 of the desired media type?",
                 "A video or audio file is cut off, a Git LFS pointer, of a codec that this "
                 "decoder lacks, or has fewer frames than its header says.",
@@ -60,8 +60,11 @@ ROWS = (
             r"completion|instruction|output|response|question|answer|content|images?|audio|"
             r"labels?|input_ids|source|target|sentence\d?|query|tokens)'",
             r"(?:Column|column) .{1,80} not in the dataset|features\[\"\w{1,40}\"\]",
+            r"didn't find \[.{1,120}\] in \['__key__'|KeyError: '(?:observation|action|episode|"
+            r"next)\.?[\w.]{0,60}'",
         ),
         examples=(
+            "ValueError: didn't find ['y.txt'] in ['__key__', 'x.pyd']",
             "KeyError: 'text'",
             'KeyError: "Column labels not in the dataset. Current columns in the dataset: '
             "['text']\"",

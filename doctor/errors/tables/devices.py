@@ -39,13 +39,6 @@ ROWS = (
                 "Create the generator on the device of the tensors, torch.Generator(device=...); a "
                     "DataLoader shuffles on the CPU, so do not set a default device of cuda around "
                     "it."),
-            Wording(r"Torch not compiled with CUDA enabled|Tried to instantiate dummy base class",
-                "AssertionError: Torch not compiled with CUDA enabled",
-                "The code asks for a GPU, and this build of torch has no CUDA.",
-                "Write the device as torch.device('cuda' if torch.cuda.is_available() else 'cpu'): "
-                    "the code asks for a GPU, and this torch has no CUDA. If the job trains on a "
-                    "GPU, install a CUDA build (TOR001).",
-                more=("RuntimeError: Tried to instantiate dummy base class CUDAGraph",)),
             Wording(r"Attempting to deserialize object on (?:a )?CUDA device",
                 "RuntimeError: Attempting to deserialize object on a CUDA device but "
                     "torch.cuda.is_available() is False.",
@@ -56,6 +49,17 @@ ROWS = (
                       "torch.cuda.device_count() is 1.",))),
         why="The text is no name of a device, or the device is not there.",
         sources=("torch-cuda-init", "torch-load"),
+    ),
+    Cause(id="torch-without-cuda",
+        errors=("AssertionError", "RuntimeError"),
+        messages=(r"Torch not compiled with CUDA enabled|Tried to instantiate dummy base class",),
+        examples=("AssertionError: Torch not compiled with CUDA enabled",
+            "RuntimeError: Tried to instantiate dummy base class CUDAGraph"),
+        why="The code asks for a GPU, and this build of torch has no CUDA.",
+        fix="Write the device as torch.device('cuda' if torch.cuda.is_available() else 'cpu'): the "
+            "code asks for a GPU, and this torch has no CUDA. If the job trains on a GPU, install "
+            "a CUDA build (TOR001).",
+        sources=("torch-cuda-init",),
     ),
     Cause(id="meta-device",
         refines=("device-mismatch",),

@@ -180,17 +180,38 @@ ROWS = (
         wordings=(
             Wording(
                 r"(?:torchrun|accelerate|deepspeed|python3?|nvcc|ninja|llamafactory-cli|axolotl|"
-                r"swift|tune|huggingface-cli|hf|wandb|ray|srun|mpirun|git|"
-                r"cmake)['\x22]?: (?:command )?not found|execve\(\): .{1,200}: No such file|is "
+                r"swift|tune|huggingface-cli|hf|wandb|ray|srun|mpirun|git|conda|module|source|uv|"
+                r"pip3?|cmake)['\x22]?: (?:command )?not found|execve\(\): .{1,200}: No such "
+                r"file|is "
                 r"not recognized as (?:the name of a cmdlet|an internal or external command)",
                 "bash: accelerate: command not found",
                 "The program is not installed in the environment of this shell or of this node, "
-                "or its directory is not on PATH.",
+                "or its directory is not on PATH: the shell of a batch job reads no login files, "
+                "which define conda and module.",
                 "Activate the environment inside the job script (source .venv/bin/activate, "
-                "conda activate, module load), or name the interpreter: python -m "
+                "conda activate after source ~/miniconda3/etc/profile.d/conda.sh, module load; "
+                "#!/bin/bash -l for both), or name the interpreter: python -m "
                 "torch.distributed.run for torchrun, python -m accelerate.commands.launch for "
                 "accelerate.",
                 ('echo "$PATH"; which -a python torchrun',),
+            ),
+            Wording(
+                r"(?:bash|\bsh|srun|execve\(\)): [^\n:]{1,200}: Permission denied",
+                "/bin/bash: ./train.sh: Permission denied",
+                "The file is not executable, or is on a file system that is mounted noexec.",
+                "chmod +x FILE, or run it by its interpreter: bash FILE, python FILE.",
+                ("ls -l FILE",),
+                Owner.JOB,
+            ),
+            Wording(
+                r"Unable to locate a modulefile|Lmod has detected the following error",
+                "Lmod has detected the following error: The following module(s) are unknown: "
+                '"cuda/12.9"',
+                "The cluster has no module of that name on this kind of node.",
+                "module avail cuda on the same partition names those that exist. torch's wheels "
+                "bring CUDA of their own: a training needs a module only to compile extensions.",
+                ("module avail cuda",),
+                Owner.JOB,
             ),
             Wording(
                 r"attempted relative import",
@@ -208,7 +229,7 @@ ROWS = (
                 owner=Owner.JOB,
             ),
             Wording(
-                r"bash\^M: bad interpreter|\\r': command not found",
+                r"contains DOS line breaks|bash\^M: bad interpreter|\\r': command not found",
                 "/bin/bash^M: bad interpreter: No such file or directory",
                 "The script was saved with the line ends of Windows.",
                 r"dos2unix run.sh, or sed -i 's/\r$//' run.sh; git config core.autocrlf input "

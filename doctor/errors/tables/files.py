@@ -41,6 +41,7 @@ ROWS = (
             r"PytorchStreamWriter failed writing file",
             r"unexpected pos \d+ vs \d+",
             r"inline_container\.cc:\d+\] \. (?:unexpected pos|PytorchStreamWriter)",
+            r"basic_ios::clear: iostream error|StorageFull",
         ),
         examples=(
             "OSError: [Errno 28] No space left on device",
@@ -48,6 +49,7 @@ ROWS = (
             "OSError: [Errno 122] Disk quota exceeded: '/home/a/x'",
             "RuntimeError: [enforce fail at inline_container.cc:603] . unexpected pos 64 vs 0",
             "RuntimeError: PytorchStreamWriter failed writing file data/3: file write failed",
+            "RuntimeError: basic_ios::clear: iostream error",
         ),
         wordings=(
             Wording(
@@ -107,6 +109,9 @@ ROWS = (
             r"does not appear to have a file named (?P<file>\S{1,200})",
             r"Error no file named \S{1,200}",
             r"PermissionError: \[Errno 13\]",
+            r"(?:Error|Exception): (?:[^\n:]{0,60} )?(?:[Dd]irectory|[Ff]ile|[Pp]ath|[Ff]older|"
+            r"[Cc]heckpoint|[Mm]anifest)\b[^\n]{0,300}?(?:does not exist|doesn't exist|not found|"
+            r"is missing|could not be found|cannot be found)",
         ),
         examples=(
             "FileNotFoundError: [Errno 2] No such file or directory: 'data/train.json'",
@@ -114,6 +119,7 @@ ROWS = (
             "OSError: Error no file named pytorch_model.bin, model.safetensors found in directory "
             "a.",
             "PermissionError: [Errno 13] Permission denied: '/data/out'",
+            "CheckpointingException: Checkpoint directory /ckpt/iter_10 does not exist",
         ),
         why="A path does not exist on this node or may not be read. The line does not say whether "
         "the configuration is wrong or the storage is not mounted.",

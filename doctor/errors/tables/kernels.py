@@ -8,6 +8,30 @@ from doctor.errors.tables.commands import LD_PATHS
 
 ROWS = (
     Cause(
+        id="more-than-32-bits",
+        errors=("RuntimeError",),
+        messages=(
+            r"less than INT_MAX|canUse32BitIndexMath|(?:integer out of range|too many "
+            r"elements) for "
+            r"(?:32|int)|must be less than 2\*\*31|exceeds (?:the )?(?:int32|INT_MAX|32-bit)",
+            r"Triton Error \[CUDA\]: invalid argument",
+        ),
+        examples=(
+            "RuntimeError: Expected canUse32BitIndexMath(input) && canUse32BitIndexMath(output) to "
+            "be true, but got false.",
+            "RuntimeError: upsample_nearest_nhwc only supports output tensors with less than "
+            "INT_MAX elements",
+            "RuntimeError: Triton Error [CUDA]: invalid argument",
+        ),
+        why="A tensor has more elements than a kernel counts with 32 bits (2,147,483,647), or a "
+        "kernel is started with more blocks than a grid holds.",
+        fix="Make the tensor of that step smaller: a smaller micro-batch, fewer frames or pixels, "
+        "logits in chunks (a fused linear cross-entropy), tiled decoding of a VAE. A newer torch "
+        "or triton counts with 64 bits in many kernels. For a Triton kernel also check that all "
+        "its tensors are on the current GPU (torch.cuda.set_device) and that the batch is not "
+        "empty.",
+    ),
+    Cause(
         id="cublas",
         code="LOG017",
         title="No call of cuBLAS failed",

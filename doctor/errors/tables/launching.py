@@ -270,8 +270,13 @@ ROWS = (
         id="parameter-ready-twice",
         refines=("autograd-misuse",),
         errors=("RuntimeError",),
-        messages=(r"Expected to mark a variable ready only once",),
+        messages=(
+            r"Expected to mark a variable ready only once",
+            r"has already been reduced\. Gradient computed twice",
+        ),
         examples=(
+            "AssertionError: The parameter 447 has already been reduced. Gradient computed twice "
+            "for this partition.",
             "RuntimeError: Expected to mark a variable ready only once. This error is caused by "
             "one of the following reasons: 1) Use of a module parameter outside the `forward` "
             "function.",

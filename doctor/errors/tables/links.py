@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -132,6 +132,21 @@ ROWS = (
     ),
     Cause(
         id="storage-not-answering",
+        wordings=(
+            Wording(
+                r"Stale file handle: '[^'\n]{0,400}(?:cache|\.arrow|\.lock|\.tmp|\.incomplete)|"
+                r"\[Errno 37\] No locks available",
+                "OSError: [Errno 116] Stale file handle: '/nfs/cache/datasets/cache-9b1e.arrow'",
+                "Several processes write or replace the same cache file on a network file system: "
+                "the one that another one had open is gone, or the file system keeps no locks.",
+                "Prepare the data once, by one process, before the job (map, filter and tokenize), "
+                "and let the ranks only read it; or give each node a cache on a local disk "
+                "(HF_DATASETS_CACHE, HF_HOME, TRITON_CACHE_DIR). In the program let rank 0 map "
+                "first (with accelerator.main_process_first()).",
+                ("export HF_DATASETS_CACHE=/local/hf_datasets",),
+                Owner.JOB,
+            ),
+        ),
         yields_to=("file-system-failed", "network-storage-hangs"),
         errors=("OSError",),
         messages=(

@@ -46,12 +46,17 @@ ROWS = (
     Cause(
         id="distribution-parameters",
         errors=("ValueError", "NotImplementedError"),
-        messages=(r"to satisfy the constraint", r"to satisfy Real\(\)"),
+        messages=(
+            r"to satisfy the constraint",
+            r"to satisfy Real\(\)",
+            r"normal expects (?:all elements of )?std >= 0",
+        ),
         examples=(
             "ValueError: Expected parameter logits (Tensor of shape (4, 3)) of distribution "
             "Categorical(logits: torch.Size([4, 3])) to satisfy the constraint "
             "IndependentConstraint(Real(), 1)",
             "ValueError: Expected parameter logits to satisfy Real(), but found invalid values",
+            "RuntimeError: normal expects all elements of std >= 0.0",
         ),
         wordings=(
             Wording(
@@ -90,6 +95,7 @@ ROWS = (
         ),
         wordings=(
             Wording(
+                r"need at least one array to (?:concatenate|stack)|"
                 r"(?:max|min)\(\) (?:iterable )?arg(?:ument)? is (?:an empty sequence|empty)|"
                 r"reduction operation \S{1,40} which has no identity",
                 "ValueError: max() arg is an empty sequence",

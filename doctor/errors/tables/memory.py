@@ -23,6 +23,7 @@ ROWS = (
             r"CUBLAS_STATUS_ALLOC_FAILED",
             r"Failed to CUDA calloc async",
             r"MPS backend out of memory",
+            r"PhysX error:[^\n]{0,60}fail(?:ed)? to allocate|ERROR_OUT_OF_DEVICE_MEMORY",
         ),
         examples=(
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.95 GiB. GPU 0 has a "
@@ -41,6 +42,7 @@ ROWS = (
             "CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",
             "Failed to CUDA calloc async 608 bytes",
             "RuntimeError: MPS backend out of memory (MPS allocated: 17.06 GB)",
+            "PhysX error: PxgCudaDeviceMemoryAllocator fail to allocate memory 339738624 bytes!!",
         ),
         why="An allocation on the GPU failed. The numbers of the message distinguish a single "
         "request that no GPU could serve, fragmentation, memory of other processes, and a model "
@@ -113,7 +115,8 @@ ROWS = (
         messages=(
             r"killed by signal: Bus error",
             r"insufficient shared memory \(shm\)",
-            r"\bSIGBUS\b|exitcode {0,6}: -7\b|return code = -7\b|Bus error \(core dumped\)",
+            r"\bSIGBUS\b|exitcode {0,6}: -7\b|return code = -7\b|Bus error \(core dumped\)|"
+            r"Fatal Python error: Bus error",
             r"unable to (?:open|mmap|allocate|resize) (?:shared memory|file|\d+ "
             r"bytes)(?![^\n]{0,200}Too many open)[^\n]{0,200}(?:/torch_|No space left|Cannot "
             r"allocate)",

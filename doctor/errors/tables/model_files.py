@@ -161,11 +161,19 @@ ROWS = (
             r"were not initialized from the model checkpoint .{1,200}newly initialized: .{0,200}"
             r"(?:\b(?:layers?|blocks?|h)\.\d{1,4}\.(?!self_attn\.rotary)\w|embed_tokens|"
             r"word_embeddings|\bwte)",
+            r"missing_keys=\['[^\n]{0,3000}?(?:layers?|blocks?|stages?|layer\d|h)\.\d"
+            r"[^\n]{0,3000}?unexpected_keys=\['[^\n]{0,3000}?(?:layers?|blocks?|stages?|layer\d|h)"
+            r"\.\d",
+            r"\b(?:[Tt]ransferred|[Ll]oaded|[Mm]atched) 0(?: ?/ ?| (?:of|out of) )[1-9]\d{0,6} "
+            r"(?:items|keys|parameters|params|tensors|layers|weights)",
         ),
         examples=(
             "Some weights of LlamaForCausalLM were not initialized from the model checkpoint at "
             "runs/ckpt-4000 and are newly initialized: ['model.layers.0.mlp.up_proj.weight', "
             "'model.embed_tokens.weight']",
+            "missing_keys=['patch_embed.proj.weight', 'blocks.0.norm1.weight'], unexpected_keys=["
+            "'module.patch_embed.proj.weight', 'module.blocks.0.norm1.weight']",
+            "Transferred 0/499 items from pretrained weights",
         ),
         why="Layers and embeddings, not only a new head, start from random numbers: the names in "
         "the file are not those of the model (a prefix such as module., _orig_mod. or "

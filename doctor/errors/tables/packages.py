@@ -94,6 +94,7 @@ ROWS = (
     ),
     Cause(
         id="nvjitlink-older",
+        refines=("extension-abi-mismatch", "library-does-not-fit"),
         errors=("ImportError",),
         messages=(r"__nvJitLink",),
         examples=(

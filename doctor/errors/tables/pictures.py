@@ -48,11 +48,14 @@ ROWS = (
         messages=(
             r"bounding boxes should have positive height and width",
             r"[xy]_max is less than or equal to [xy]_min for bbox",
+            r"Expected [xy]_(?:min|max) for bbox",
         ),
         examples=(
             "AssertionError: All bounding boxes should have positive height and width. Found "
             "invalid box [433.2, 516.2, 433.2, 522.4] for target at index 1.",
             "ValueError: x_max is less than or equal to x_min for bbox (0.5, 0.2, 0.5, 0.4, 1).",
+            "ValueError: Expected x_max for bbox (0.98, 0.4, 1.02, 0.5, 0) to be in the range "
+            "[0.0, 1.0], got 1.02.",
         ),
         why="A box has no width or height: in the annotation file, after a crop or a resize cut it "
         "to a line, or because it is read in another form ([x, y, width, height] for [x_min, "
@@ -60,7 +63,8 @@ ROWS = (
         fix="Search all annotations before the training, and drop or repair boxes with x_max <= "
         "x_min or y_max <= y_min. Filter again after cropping and resizing (min_area and "
         "min_visibility of albumentations' BboxParams, SanitizeBoundingBoxes of "
-        "torchvision.transforms.v2). If most boxes are such, convert the form.",
+        "torchvision.transforms.v2). If most boxes are such, convert the form. Boxes beyond the "
+        "picture are clipped: clip=True of BboxParams, or x.clamp(0, 1).",
     ),
     Cause(
         id="labels-exceed-classes",
@@ -69,11 +73,14 @@ ROWS = (
         messages=(
             r"Label class \d{1,6} exceeds|Possible class labels are",
             r"Class values must be smaller than num_classes",
+            r"num_classes`? \(\d{1,5}\) in [\s\S]{1,120}does not matche?s? the length of",
         ),
         examples=(
             "AssertionError: Label class 3 exceeds nc=3 in data.yaml. Possible class labels are "
             "0-2",
             "RuntimeError: Class values must be smaller than num_classes.",
+            "AssertionError: The `num_classes` (3) in Shared2FCBBoxHead of MMDataParallel does not "
+            "matches the length of `CLASSES` 80) in CocoDataset",
         ),
         wordings=(
             Wording(

@@ -271,6 +271,7 @@ ROWS = (
             r"a leaf Variable that requires grad is being used in an in-place operation",
             r"Recomputed values for the following tensors have different metadata",
             r"Expected to mark a variable ready only once",
+            r"has already been reduced\. Gradient computed twice",
             r"unscale_\(\) has already been called on this optimizer",
         ),
         examples=(
@@ -284,6 +285,8 @@ ROWS = (
             "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: Recomputed values "
             "for the following tensors have different metadata than during the forward pass.",
             "RuntimeError: Expected to mark a variable ready only once.",
+            "AssertionError: The parameter 447 has already been reduced. Gradient computed twice "
+            "for this partition.",
             "RuntimeError: unscale_() has already been called on this optimizer since the last "
             "update().",
         ),

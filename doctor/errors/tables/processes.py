@@ -139,8 +139,7 @@ ROWS = (
             r"Signal 8 \(SIGFPE\)|exitcode {0,6}: -8[ )]|Floating point exception",
             r"corrupted size vs\. prev_size|double free or corruption|free\(\): invalid|free\(\): "
             r"corrupted|malloc\(\): \w{5,}|munmap_chunk\(\): invalid",
-            r"refcount error in a C extension|Fatal Python error: (?:none_dealloc|Bus "
-            r"error|_Py_\w)",
+            r"refcount error in a C extension|Fatal Python error: (?:none_dealloc|_Py_\w)",
         ),
         examples=(
             "subprocess.CalledProcessError: Command 'python' returned non-zero exit status "

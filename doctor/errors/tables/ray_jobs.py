@@ -37,7 +37,7 @@ ROWS = (
                 owner=Owner.ENVIRONMENT,
             ),
             Wording(
-                r"ObjectStoreFullError|object store is full",
+                r"ObjectStoreFullError|object store is full|Check failed: objects_valid",
                 "ray.exceptions.ObjectStoreFullError: Failed to put object in object store because "
                 "the object store is full",
                 "Batches and weights that Ray holds in shared memory fill its object store.",

@@ -6,6 +6,20 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
+        id="latents-not-finite",
+        errors=("RuntimeError",),
+        messages=(r"NaN detected in latents|tensor with all NaNs was produced",),
+        examples=(
+            "RuntimeError: NaN detected in latents: /data/img/a.png",
+            "modules.devices.NansException: A tensor with all NaNs was produced in Unet.",
+        ),
+        why="The VAE or the UNet overflowed in fp16, or a picture is empty or damaged.",
+        fix="Keep the VAE in fp32 (--no_half_vae, upcast_vae; for SDXL madebyollin/"
+        "sdxl-vae-fp16-fix), or compute in bf16. If one file alone is named each time, open and "
+        "replace it; if a LoRA gives it, the LoRA's weights are NaN: train it again with a lower "
+        "rate.",
+    ),
+    Cause(
         id="scaler-collapse",
         code="LOG070",
         title="The loss scale does not collapse",

@@ -95,6 +95,8 @@ ROWS = (
         errors=("RuntimeError", "CheckpointException"),
         messages=(
             r"Missing key in checkpoint state_dict",
+            r"_OptimStateKey\([\s\S]{1,3000}is empty",
+            r"assert metadata is not None",
             r"Invalid access pattern|Sharded(?:Object|Tensor)s? (?:are|is) missing|"
             r"\w{0,20}CheckpointException ranks|Unexpected keys? \(not found in checkpoint|not "
             r"found in the checkpoint",
@@ -103,15 +105,22 @@ ROWS = (
             "CheckpointingException: Invalid access pattern: 36 ShardedObject are missing",
             "RuntimeError: Missing key in checkpoint state_dict: "
             "model.layers.0.attention.wq.weight",
+            "RuntimeError: The state of _OptimStateKey(unflat_param_names=('a.weight',), "
+            "is_fsdp_managed=True) is empty. This should happen when use_orig_params=True.",
+            "    assert metadata is not None\nAssertionError",
         ),
         why="The distributed checkpoint has no tensor of that name, or its shards do not cover "
         "it: it was saved with torch.compile (_orig_mod), a wrapper, another optimizer, another "
-        "parallel layout or another version of the model or of Megatron.",
+        "parallel layout or another version of the model or of Megatron. Parameters that took no "
+        "part in any step have no state, and a save that was not finished has no .metadata.",
         fix="Print the keys with "
         "torch.distributed.checkpoint.FileSystemReader(PATH).read_metadata().state_dict_metadata, "
         "and rename or leave out what differs; DefaultLoadPlanner(allow_partial_load=True) "
         "accepts tensors that are new. Megatron: convert with the parallel sizes and the release "
-        "that saved it, or --dist-ckpt-strictness log_all where only extra states are missing.",
+        "that saved it, or --dist-ckpt-strictness log_all where only extra states are missing. "
+        "FSDP2 with accelerate up to 1.12 does not find the optimizer's step: upgrade it. Without "
+        ".metadata take the checkpoint before; a frozen or unused part (a vision tower without "
+        "images) must be frozen in both runs.",
         commands=("doctor scan CHECKPOINT",),
         sources=("torch-dcp-planner",),
     ),
@@ -151,10 +160,13 @@ ROWS = (
         errors=("RuntimeError",),
         messages=(
             r"Some tensors share memory, this will lead to duplicate",
+            r"trying to save a non contiguous tensor",
             r"weights trying to be saved contained shared tensors",
         ),
         examples=(
             "RuntimeError: Some tensors share memory, this will lead to duplicate memory on disk",
+            "ValueError: You are trying to save a non contiguous tensor: `a.weight` which is not "
+            "allowed.",
             "RuntimeError: The weights trying to be saved contained shared tensors [{'a', 'b'}] "
             "that are mismatching the transformers base configuration.",
         ),

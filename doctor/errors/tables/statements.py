@@ -104,7 +104,8 @@ ROWS = (
     Cause(
         id="sizes-do-not-divide",
         messages=(
-            r"divisible by|to be a multiple of|must be a multiple|is not a multiple of|must "
+            r"divisible by|(?:to|should) be a multiple of|must be a multiple|is not a "
+            r"multiple of|must "
             r"divide\b",
         ),
         examples=(
@@ -135,8 +136,11 @@ ROWS = (
                 "batch.",
             ),
             Wording(
-                r"must be divisible by|is not a multiple of the number of attention heads|to be "
-                r"divisible by the square of",
+                r"(?:channels|groups|embed_dim|hidden_size|width|features|"
+                r"d_model)\b[^\n]{0,60}must be "
+                r"divisible by|is not a multiple of the number of attention heads|to be "
+                r"divisible by "
+                r"the square of",
                 "ValueError: in_channels must be divisible by groups",
                 "Channels are not divisible by groups, a width not by heads, or channels not by "
                 "the square of an upscaling factor.",
@@ -193,7 +197,8 @@ ROWS = (
                 r"(?:select|choose|pick|expected|be|is|are) (?:either )?one of:? ?[\[({'`\"]|"
                 r"invalid choice:|(?:[Aa]vailable|[Ss]upported|[Vv]alid|[Aa]llowed|[Pp]ossible) "
                 r"(?:option|choice|value|type|name|key|backend)s? (?:are|is|:)|"
-                r"(?:[Uu]nknown|[Ii]nvalid|[Uu]nsupported) (?:optimizer|scheduler|lr_scheduler|"
+                r"(?:[Uu]nknown|[Ii]nvalid|[Uu]nsupported) (?:\w{1,20} )?(?:optimizer|"
+                r"scheduler|lr_scheduler|"
                 r"strategy|backend|model type|loss|dtype|precision|value|template|method|format)\b",
                 "ValueError: fsdp2 is not a valid FSDPOption, please select one of ['full_shard']",
                 "An option has a value that the installed version does not know.",
@@ -244,6 +249,63 @@ ROWS = (
         "release install that release, or compare with the signature: help(CLASS).",
         quotes=True,
         sources=("accelerate-plugins",),
+    ),
+    Cause(
+        id="other-than-expected",
+        messages=(
+            r"(?:Error|Exception)\b[^\n]{0,240}?\b[Ee]xpect(?:s|ed|ing)? [^\n]{1,160}?,? (?:but )?"
+            r"(?:got|found|received|was|were|has|is|given)\b",
+            r"(?:Error|Exception)\b[^\n]{0,240}?\b(?:have|has|of|with) different (?:shape|"
+            r"length|size|"
+            r"dtype|device|number|type)s?\b",
+            r"(?:Error|Exception): [^\n]{0,200}?(?:Size\(\[[\d, ]{0,80}\]\)|\([\d, ]{1,60}\)|"
+            r"\b\d{1,12})"
+            r" ?(?:vs\.?|!=|is not equal to|versus) ?(?:torch\.Size\(|\(|\d)",
+            r"(?:Error|Exception)\b[^\n]{0,240}?\b(?:do(?:es)?|did) ?n[o']t (?:match|"
+            r"correspond|agree|"
+            r"equal|fit)\b|(?:Error|Exception)\b[^\n]{0,240}?\bmismatch(?:ed|es)?\b|(?:Error|Exception)"
+            r"\b[^\n]{0,240}?\b(?:must|should|needs? to|has to|have to) be (?:the same|equal|"
+            r"identical)",
+        ),
+        examples=(
+            "ValueError: Expected 8 rollouts, got 4",
+            "AssertionError: response mask and advantages have different shapes "
+            "torch.Size([8, 512])",
+            "AssertionError: Results do not correspond to current coco set",
+            "AssertionError: torch.Size([4, 511, 32000]) vs torch.Size([4, 512])",
+        ),
+        why="The program compares two things that must agree, and the message names both: what it "
+        "needs and what it was given.",
+        fix="Print both just before the line of the last frame that is yours, with their shapes, "
+        "lengths and types. Numbers that differ by 1 are a shift (labels, a mask, an end token); a "
+        "multiple is the number of ranks, generations or accumulated steps; others come from a "
+        "setting that two places have (configuration and checkpoint, tokenizer and model, data "
+        "and head). Correct the side that is wrong.",
+        quotes=True,
+    ),
+    Cause(
+        id="environment-variable-wanted",
+        messages=(
+            r"(?:Error|Exception)\b[^\n]{0,300}?\b(?:environment variable|env(?:\.| "
+            r")?var(?:iable)?) "
+            r"['\"`]?(?P<name>[A-Z][A-Z0-9_]{2,60})",
+            r"(?:Error|Exception)\b[^\n]{0,300}?\b(?:set|export|define) (?:the "
+            r")?['\"`]?[A-Z][A-Z0-9]{1,20}"
+            r"_[A-Z0-9_]{1,40}",
+        ),
+        examples=(
+            "RuntimeError: Using async gradient all reduce requires setting the environment "
+            "variable "
+            "CUDA_DEVICE_MAX_CONNECTIONS to 1",
+            "ValueError: please export HF_HOME before the start",
+        ),
+        why="The program needs an environment variable that this process does not have, or has "
+        "with another value.",
+        fix="Export the variable that the message names in the script that starts the job, before "
+        "the launcher: ranks of other nodes get it with srun --export=ALL, mpirun -x NAME, "
+        "deepspeed's .deepspeed_env, Ray's runtime_env['env_vars'].",
+        owner=Owner.ENVIRONMENT,
+        quotes=True,
     ),
     Cause(
         id="message-says-what-to-do",

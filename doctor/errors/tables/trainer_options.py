@@ -34,6 +34,38 @@ ROWS = (
                 'eval_strategy="no" and load_best_model_at_end=False.',
             ),
             Wording(
+                r"formatting function was provided while `completion_only_loss|formatting_func"
+                r".{0,80}completion_only_loss",
+                "ValueError: A formatting function was provided while `completion_only_loss=True`, "
+                "which is incompatible.",
+                "A formatting function makes one text of prompt and answer, so that nothing tells "
+                "where the answer begins.",
+                "Give columns prompt and completion (or messages) and no formatting_func, or "
+                "completion_only_loss=False, which trains on the prompt as well.",
+            ),
+            Wording(
+                r"no assistant tokens|assistant_only_loss=True[^\n]{0,300}(?:generation|template)",
+                "RuntimeError: You're using `assistant_only_loss=True`, but at least one "
+                "example has "
+                "no assistant tokens.",
+                "The mask of the answers comes from {% generation %} in the chat template, which "
+                "this one lacks, or max_length cut the answer off.",
+                "Take a template with {% generation %} ... {% endgeneration %} around the answer "
+                "(newer TRL patches those of known models), a longer max_length, or "
+                "completion_only_loss with columns prompt and completion.",
+            ),
+            Wording(
+                r"DataCollatorForCompletionOnlyLM[^\n]{0,120}pack|packing[^\n]{0,80}"
+                r"(?:DataCollatorForCompletionOnlyLM|not compatible|requires? (?:flash|padding))",
+                "ValueError: You passed a DataCollatorForCompletionOnlyLM to the SFTTrainer. "
+                "This is "
+                "not compatible with the `packing` argument.",
+                "Packed sequences hold several samples, in which this collator finds only one "
+                "answer, or which the attention must keep apart.",
+                "packing=False with that collator, or completion_only_loss=True (columns prompt "
+                "and completion) in newer TRL, which packs with masks and a flash attention.",
+            ),
+            Wording(
                 r"training requires a train_dataset",
                 "ValueError: Trainer: training requires a train_dataset.",
                 "The Trainer got no train_dataset.",
@@ -41,7 +73,33 @@ ROWS = (
             ),
         ),
         why="Settings of the Trainer contradict each other, or need data that it was not given.",
+        refines=("pip-refuses", "settings-refused"),
         sources=("transformers-training-args",),
+    ),
+    Cause(
+        id="rewards-of-other-number",
+        refines=("missing-dimension", "differing-sizes", "other-than-expected"),
+        errors=("RuntimeError", "ValueError", "TypeError"),
+        messages=(
+            r"(?:rewards_per_func|_calculate_rewards|"
+            r"output_reward_func)[\s\S]{0,1500}?(?:expanded size|"
+            r"must match|Expected|must be real number|not NoneType)",
+            r"[Ee]xpected \d{1,6} rewards?,? (?:but )?got \d{1,6}|reward "
+            r"function[^\n]{0,80}(?:return|"
+            r"length)[^\n]{0,60}(?:\d{1,6}|None)",
+        ),
+        examples=(
+            "    rewards_per_func[:, i] = torch.tensor(output_reward_func, device=device)\n"
+            "RuntimeError: The expanded size of the tensor (16) must match the existing size (4)",
+            "ValueError: Expected 8 rewards, got 4",
+        ),
+        why="A reward function returned another number of rewards than there are completions: one "
+        "for each prompt, one for all, or None for some.",
+        fix="Return a list with one number (None only where TRL skips that function) for each "
+        "completion, in their order: prompts and columns of the data come repeated once per "
+        "generation, so zip(completions, answers) has the right length. A conversational set gives "
+        "completions as lists of messages: completion[0]['content'].",
+        sources=("trl-grpo-config",),
     ),
     Cause(
         id="columns-dropped",
@@ -111,12 +169,19 @@ ROWS = (
     ),
     Cause(
         id="monitored-in-the-wrong-direction",
+        code="LOG069",
+        title="The monitored metric is taken in its direction",
+        role="warning",
+        sources=("transformers-trainer",),
         messages=(
-            r"monitor['\"]?[=:] ?['\"]?[\w/-]{0,40}(?:loss|perplexity|ppl|wer|cer|mae|mse|error)\b"
-            r"[^\n]{0,160}mode['\"]?[=:] ?['\"]?max\b",
+            r"monitor['\"]?[=:] ?['\"]?(?!neg)[\w/-]{0,40}(?:loss|perplexity|ppl|wer|cer|mae|"
+            r"mse|error)\b"
+            r"(?:(?!mode|monitor)[^\n]){0,160}mode['\"]?[=:] ?['\"]?max\b",
             r"monitor['\"]?[=:] ?['\"]?[\w/-]{0,40}(?:acc|accuracy|f1|auc|auroc|bleu|rouge\w?|map|"
-            r"dice|iou|miou|psnr|ssim|recall|precision)\b[^\n]{0,160}mode['\"]?[=:] ?['\"]?min\b",
-            r"metric_for_best_model['\"]?[=:] ?['\"]?[\w/-]{0,40}loss\b[^\n]{0,400}"
+            r"dice|iou|miou|psnr|ssim|recall|precision)\b(?:(?!mode|monitor)[^\n]){0,160}"
+            r"mode['\"]?[=:] ?['\"]?min\b",
+            r"metric_for_best_model['\"]?[=:] "
+            r"?['\"]?[\w/-]{0,40}loss\b(?:(?!metric_for)[^\n]){0,400}"
             r"greater_is_better['\"]?[=:] ?True",
         ),
         examples=(
@@ -132,6 +197,7 @@ ROWS = (
     ),
     Cause(
         id="monitored-metric-missing",
+        refines=("missing-key",),
         errors=("MisconfigurationException", "RuntimeError", "KeyError"),
         messages=(
             r"(?:not found|could not find the monitored key) in the returned metrics",

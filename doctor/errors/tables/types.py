@@ -124,7 +124,7 @@ ROWS = (
     Cause(
         id="half-precision-kernel",
         errors=("RuntimeError", "NotImplementedError"),
-        messages=(r"not implemented for '(?:BFloat16|Half)'",),
+        messages=(r"not implemented for '(?:BFloat16|Half|Float8_\w{4,10})'",),
         examples=("NotImplementedError: \"cdist_cuda\" not implemented for 'Half'",),
         why="torch has no kernel for this operation in half precision, and autocast does not "
         "convert its input.",

@@ -134,6 +134,7 @@ ROWS = (
             r"Found input variables with inconsistent numbers of samples",
             r"Classification metrics can't handle a mix of",
             r"Input (?:\w{1,10} )?contains NaN",
+            r"Only one class (?:is )?present in y_true",
         ),
         examples=(
             "ValueError: Target is multiclass but average='binary'. Please choose another average "
@@ -142,12 +143,15 @@ ROWS = (
             "ValueError: Classification metrics can't handle a mix of multiclass and "
             "continuous-multioutput targets",
             "ValueError: Input contains NaN.",
+            "ValueError: Only one class present in y_true. ROC AUC score is not defined.",
         ),
         why="A metric of scikit-learn gets logits, NaN or lists of other lengths in place of "
         "class numbers.",
         fix="Give it class numbers: logits.argmax(axis=-1) (predictions[0] where a model returns a "
         "tuple), average='macro' for more than two classes, positions with label -100 removed from "
-        "both lists, and equally many of both. NaN predictions: the training diverged before; read "
+        "both lists, and equally many of both. A set with one class has no AUC: shuffle or "
+        "stratify the "
+        "split. NaN predictions: the training diverged before; read "
         "its loss.",
         sources=("python-exceptions",),
     ),

@@ -256,3 +256,56 @@ def test_an_error_that_follows_from_nan_is_that_of_the_step_before(
         assert own_model.completes(record, None, options).status is Status.FAIL
     assert own_model.completes(record, None, RunOptions(only=("smk",))).status is status
     assert "Traceback, " not in (judged(own_model.LOSS_FINITE, record).fix or "")
+
+
+UNDEFINED = {
+    "softmax_signs": ("F.soft_margin_loss(y.sum(1), (gold > 1).float())", "signs"),
+    "signs": ("F.soft_margin_loss(y.sum(1), (gold > 1).float() * 2 - 1)", ""),
+    "cosine": ("F.cosine_embedding_loss(y, y.detach().flip(0), (gold > 1).float())", "signs"),
+    "ranks": ("F.margin_ranking_loss(y[:, 0], y[:, 1], torch.ones(6))", ""),
+    "kl": ("F.kl_div(y.log_softmax(1), y.detach().softmax(1), log_target=True)", "no log target"),
+    "kl of logarithms": (
+        "F.kl_div(y.log_softmax(1), y.detach().log_softmax(1), log_target=True)",
+        "",
+    ),
+    "kl of scores": ("F.kl_div(y + 4, y.detach().softmax(1))", "no log-probabilities"),
+    "several": ("F.cross_entropy(y, torch.tensor([[1., 1., 0.]] * 6))", "several"),
+    "one hot": ("F.cross_entropy(y, F.one_hot(gold, 3).float())", ""),
+}
+
+
+@pytest.mark.parametrize("name", UNDEFINED)
+def test_numbers_that_a_loss_is_not_defined_for(name: str, own: Own) -> None:
+    loss, kind = UNDEFINED[name]
+    record = own(f"""{HEAD}
+class Scored(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = layer()
+    def forward(self, x, gold):
+        y = self.a(x)
+        return {loss}
+
+def make():
+    return Scored(), data()
+""")
+    assert record.trend is not None
+    assert [each.kind for each in record.trend.misused] == [kind] * bool(kind)
+
+
+def test_a_momentum_of_another_library(own: Own) -> None:
+    source = """
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.norm = nn.Linear(8, 8), nn.BatchNorm1d(8, momentum={})
+    def forward(self, x, labels):
+        return nn.functional.cross_entropy(self.norm(self.a(x)), labels)
+def make():
+    return Normed(), batch()
+"""
+    verdict = judged(own_model.LOSS_FINITE, own(source.format(0.99)))
+    assert verdict.status is Status.WARN
+    assert "norm, momentum 0.99" in verdict.summary
+    for healthy in ("0.1", "None", "1.0"):
+        assert judged(own_model.LOSS_FINITE, own(source.format(healthy))).status is Status.PASS

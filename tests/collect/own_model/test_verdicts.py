@@ -84,7 +84,7 @@ def test_a_kernel_that_this_cpu_lacks_is_unknown_and_steps_in_fp32_say_so() -> N
     assert "run in fp32" not in completes(Well().own).summary
 
 
-def test_dtypes_that_fit_in_fp32_only_are_a_warning(own: Own) -> None:
+def test_dtypes_that_fit_in_fp32_only_are_a_note(own: Own) -> None:
     record = own(
         """
         class Filled(Net):
@@ -98,7 +98,7 @@ def test_dtypes_that_fit_in_fp32_only_are_a_warning(own: Own) -> None:
         precision="bf16",
     )
     verdict = completes(record)
-    assert verdict.status is Status.WARN
+    assert verdict.status is Status.NOTE
     assert "in fp32 the steps complete" in verdict.summary
     assert judged(checks.LOSS_FINITE, record).status is Status.PASS
 

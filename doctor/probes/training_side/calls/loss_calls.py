@@ -10,7 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ..foreign import Arguments, Foreign, Function, Options, Types, observing
-from . import attention_calls, norm_calls, recurrent_calls
+from . import attention_calls, norm_calls, padded_targets, recurrent_calls
 
 ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses of two tensors of the same shape, which torch broadcasts otherwise."""
@@ -18,6 +18,13 @@ LIKELIHOODS = ("gaussian_nll_loss", "poisson_nll_loss", "kl_div", "soft_margin_l
 """The same of a target and a parameter of its distribution, or a score."""
 TO_MINIMIZE = ("cross_entropy", "nll_loss", *ELEMENTWISE)
 """Losses that a training minimizes; those of an adversary may be negated."""
+OF_LOGARITHMS = ("kl_div", "ctc_loss")
+"""Losses whose input is the logarithm of probabilities."""
+OF_SIGNS = {"soft_margin_loss": 1, "hinge_embedding_loss": 1, "cosine_embedding_loss": 2,
+            "margin_ranking_loss": 2}  # fmt: skip
+"""Losses whose targets are -1 and 1 -> the place of the target."""
+POSITIVE = 0.01
+"""A logarithm of a probability in half precision may be that far above 0."""
 ACTIVATIONS = {
     "cross_entropy": ("SoftmaxBackward0", "softmax"),
     "binary_cross_entropy_with_logits": ("SigmoidBackward0", "sigmoid"),
@@ -42,9 +49,10 @@ TOLERANCE = 0.1
 class LossCalls(TorchFunctionMode):
     """The number of classes of every cross entropy, and what is wrong in the inputs of a loss."""
 
-    def __init__(self, module: torch.nn.Module) -> None:
+    def __init__(self, module: torch.nn.Module, batch: Foreign = None) -> None:
         super().__init__()
         self._module = module
+        self._padding = padded_targets.PaddedTargets(module, batch)
         self.classes: List[int] = []
         self.misused: Dict[str, Dict[str, Any]] = {}
         """Function -> a doctor.facts.own_model.Misuse."""
@@ -73,9 +81,12 @@ class LossCalls(TorchFunctionMode):
             if name == "cross_entropy":
                 shape = inputs[0].shape
                 self.classes.append(int(shape[1] if len(shape) > 1 else shape[0]))
-            if kind := misuse(name, *inputs, reduced=options.get("reduction") != "none"):
+            kind = misuse(name, *inputs, reduced=options.get("reduction") != "none")
+            if kind := kind or domain(name, inputs[0], args, options):
                 shapes = [list(each.shape) for each in inputs]
                 self.misused[name] = {"function": name, "kind": kind, "shapes": shapes}
+            elif self._padding.counted(name, inputs[0], inputs[1], options):
+                self.misused[name] = {"function": name, "kind": "padding", "shapes": []}
         if size := norm_calls.values_of_statistics(name, args, options):
             self.norms[size].append(norm_calls.described(name, args, self._module))
         self.attention.note(name, args, options)
@@ -118,6 +129,34 @@ def misuse(name: str, value: torch.Tensor, target: torch.Tensor, *, reduced: boo
         larger = broadcast_size(value.shape, target.shape) > max(value.numel(), target.numel())
         return "broadcast" if larger else _bounded(value, target)
     return ""
+
+
+def domain(name: str, value: torch.Tensor, args: Arguments, options: Options) -> str:
+    """Whether the numbers are of the kind that the loss is defined for: logarithms of
+    probabilities, targets of -1 and 1; as Misuse.kind."""
+    if name == "cross_entropy" and args[1:] and _has_several(args[1]):
+        return "several"
+    place = OF_SIGNS.get(name, 1)
+    target = options.get("target", args[place] if len(args) > place else None)
+    if not isinstance(target, torch.Tensor):
+        return ""
+    target = observing.plain(target)
+    if name in OF_SIGNS:
+        return "" if bool((target.abs() == 1).all()) else "signs"
+    if name not in OF_LOGARITHMS:
+        return ""
+    if bool((observing.plain(value) > POSITIVE).any()):
+        return "no log-probabilities"
+    wrong = name == "kl_div" and options.get("log_target") and bool((target > POSITIVE).any())
+    return "no log target" if wrong else ""
+
+
+def _has_several(target: Foreign) -> bool:
+    """Whether rows of zeros and ones have more than one class."""
+    if not isinstance(target, torch.Tensor) or not target.is_floating_point() or target.dim() < 2:
+        return False
+    plain = observing.plain(target)
+    return bool(((plain == 0) | (plain == 1)).all()) and bool((plain.sum(1) > 1).any())
 
 
 def _bounded(value: torch.Tensor, target: torch.Tensor) -> str:

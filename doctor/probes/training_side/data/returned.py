@@ -12,7 +12,7 @@ import torch
 
 from ... import wire
 from ..foreign import Foreign, containers, observing
-from ..subject import contract, frameworks, losses, own_model, subjects, transformers_model
+from ..subject import frameworks, loaders, losses, own_model, subjects, transformers_model
 from .targets import NotData, Opened, Source, are_tensors, is_batch, is_data, source
 
 OF_SPLIT = r"(_?(loader|dataloader|dataset|data|set|split|iter|ds|dl|batches))?"
@@ -103,7 +103,7 @@ def _of_modules(module: Foreign) -> List[Source]:
         first = (
             evaluation[0] if isinstance(evaluation, (list, tuple)) and evaluation else evaluation
         )
-        if contract.is_loader(first):
+        if loaders.is_loader(first):
             sources.append(source("eval", first))
     return sources
 

@@ -18,7 +18,7 @@ import torch
 
 from ... import wire
 from ..foreign import Foreign, containers, observing
-from ..subject import build, contract, frameworks, own_model, subjects
+from ..subject import build, contract, frameworks, loaders, own_model, subjects
 from ..subject.training_step import Subject
 from . import batches, loops
 from .places import EVERY, STEPS, record
@@ -137,7 +137,7 @@ def train_by_loop(
         module = module.to(dtype=torch.bfloat16)
     module = own_model.placed(module, device)
     subject = Subject(module, subjects.on_device(parts.batch, device), parts.loss, parts.update)
-    is_loader = loader is not None and contract.is_loader(loader)
+    is_loader = loader is not None and loaders.is_loader(loader)
     loop = loops.Loop(request, subject, device, output, loader if is_loader else None)
     loop.own_save, loop.own_load = fields.get("save"), fields.get("load")
     loop.train()

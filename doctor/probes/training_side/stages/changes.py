@@ -45,7 +45,8 @@ def attempt(stage: Timed, plan: Plan, change: str) -> Dict[str, Any]:
     with contextlib.ExitStack() as undo:
         make, changed = varied(plan, change, undo)
         how = (changed.device, changed.precision, changed.recipe, changed.lr)
-        return training_step.run(stage, make, *how)
+        wanted = changed.subject.get("in_turn") or training_step.STEPS
+        return training_step.run(stage, make, *how, wanted=wanted)
 
 
 def varied(

@@ -48,7 +48,10 @@ def trend(
     still = {name: fingerprint(w) for name, w in subject.weights.items() if name in unmoved}
     deadline = time.monotonic() + SECONDS
     undone = [p["name"] for p in smoke["parameters"] if p["undone"] or p["rewritten"]]
-    calls, created = loss_calls.LossCalls(subject.module), unregistered.Created(subject)
+    calls, created = (
+        loss_calls.LossCalls(subject.module, subject.batch),
+        unregistered.Created(subject),
+    )
     writes = weight_writes.Writes({n: subject.weights[n] for n in undone})
     try:
         training = training_step.Training(created.subject, device, precision, recipe)
@@ -93,6 +96,7 @@ def trend(
         "created": created.shapes,
         "moved": moved,
         "large_weights": initial_weights.large(subject.module),
+        "hasty_norms": observing.attempt(lambda: initial_weights.hasty_norms(subject.module), []),
         "fresh_heads": observing.attempt(lambda: initial_weights.fresh_heads(subject.module), []),
         **of_calls(calls),
     }

@@ -18,7 +18,7 @@ import torch
 
 from ... import wire
 from ..foreign import observing
-from . import small_model
+from . import modes, small_model
 from .subjects import NotPossible, transformers_like
 from .training_step import Subject
 
@@ -48,6 +48,9 @@ def build(
     subject = _maker(spec["kind"])(spec, device, recipe, seed)
     if eager:
         attend_eagerly(subject.module)
+    if spec["kind"] == "factory":
+        left = observing.attempt(lambda: modes.left_in_evaluation(subject.module, spec), "")
+        wire.send(note={"own": {"in_evaluation": left}})
     subject.module.train()
     return subject
 

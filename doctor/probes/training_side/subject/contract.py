@@ -11,9 +11,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 import torch
 
-from ... import wire
 from ..foreign import Foreign, observing
-from . import frameworks, frozen, losses, optimizers, subjects
+from . import frameworks, frozen, loaders, losses, optimizers, subjects
 from .subjects import CONTRACT, NotAFactory
 
 SEED = 21
@@ -57,10 +56,10 @@ def parts(value: Foreign, spec: Dict[str, Any], seed: Optional[int]) -> Parts:
     elif seed is not None:
         raise subjects.NotPossible("the factory makes the batch")
     else:
-        batch, loss = batch_and_loss(batch, loss)
+        batch, loss = batch_and_loss(batch, loss, spec)
     update, notes = update_of(fields)
     given = fields.get("batch")
-    fixed = given is not None and not is_function(given) and not is_loader(given)
+    fixed = given is not None and not is_function(given) and not loaders.is_loader(given)
     return Parts(module, batch, loss, update, notes, fixed)
 
 
@@ -147,97 +146,34 @@ def is_schedule(value: Foreign) -> bool:
 
 
 def batch_and_loss(
-    batch: Foreign, loss: Foreign = None
+    batch: Foreign, loss: Foreign, spec: Dict[str, Any]
 ) -> Tuple[Any, Callable[[Any, Any], torch.Tensor]]:
-    """The first batch of a loader, and the loss of a criterion or a function."""
+    """The first batch of a loader, and the loss of a criterion or a function.
+
+    spec["batch_number"]: of batches before that one, which are left out; spec["in_turn"]: each call
+    of the loss takes the next of so many.
+    """
     if loss is not None and not callable(loss):
         raise NotAFactory("the third value that the factory returned is not a loss function")
     if loss is None and is_function(batch):
         return None, subjects.with_loss(batch, without_batch=True)
-    batch = first_of(batch)
+    several = spec.get("in_turn", 0)
+    found = loaders.batches(batch, several or 1, spec.get("batch_number", 0))
+    batch = found[0]
     if loss is not None:
-        return batch, losses.bound(loss)
-    if not isinstance(batch, (torch.Tensor, list, tuple)) and not observing.has(batch, "items"):
+        bound = losses.bound(loss)
+    elif not isinstance(batch, (torch.Tensor, list, tuple)) and not observing.has(batch, "items"):
         message = "the factory's batch is %s; " % type(batch).__name__
         raise NotAFactory(message + CONTRACT)
-    return batch, subjects.model_loss
+    else:
+        bound = subjects.model_loss
+    return (found, loaders.in_turn(bound)) if several else (batch, bound)
 
 
 def is_function(value: Foreign) -> bool:
     """Whether it is a loss in the place of a batch: tensors and some batches are callable too."""
-    a_batch = isinstance(value, torch.Tensor) or observing.has(value, "items") or is_loader(value)
-    return callable(value) and not a_batch
-
-
-def is_loader(value: Foreign) -> bool:
-    """Whether it gives batches: a DataLoader, an iterator, a list of them; a tensor and a dict are
-    batches."""
-    if isinstance(value, (list, tuple)):
-        return are_batches(value)
-    if isinstance(value, (torch.Tensor, str, bytes)):
-        return False
-    if observing.has(value, "items"):
-        return False
-    return any(observing.has(value, name) for name in ("__iter__", "__next__"))
-
-
-def are_batches(values: Sequence[Foreign]) -> bool:
-    """Dicts with equal keys, or two and more tuples of tensors, which differ within a tuple and are
-    of one kind at each place: no call takes these."""
-    if values and all(observing.has(each, "items") for each in values):
-        return all(each.keys() == values[0].keys() for each in values)
-    kinds = [
-        [(part.dtype, part.dim()) for part in each if isinstance(part, torch.Tensor)]
-        for each in values
-        if isinstance(each, (list, tuple))
-    ]
-    whole = len(kinds) == len(values) > 1 and len(kinds[0]) == len(values[0])
-    return whole and len(set(kinds[0])) > 1 and all(each == kinds[0] for each in kinds)
-
-
-def first_of(batch: Foreign) -> Foreign:
-    """The first batch of a loader; anything else unchanged."""
-    if isinstance(batch, torch.utils.data.Dataset):
-        raise NotAFactory("the factory's batch is a Dataset; return a DataLoader of it, or "
-                          "next(iter(loader))")  # fmt: skip
-    if not is_loader(batch):
-        return batch
-    wire.send(note={"own": {"has_loader": True}})
-    with wire.stage("take the first batch of the loader"):
-        try:
-            for first in batch:
-                if first is None:
-                    raise NotAFactory("the first batch of the %s is None; its collate_fn returned "
-                                      "nothing" % type(batch).__name__)  # fmt: skip
-                return first
-        except NotAFactory:
-            raise
-        except Exception as error:
-            if "in DataLoader worker" in str(error):
-                repeat_here(batch, error)
-            error.doctor_place = " (in the first batch of the loader)"  # type: ignore[attr-defined]
-            raise
-    raise NotAFactory("the factory's %s has no batch%s" % (type(batch).__name__, _size(batch)))
-
-
-def repeat_here(loader: Foreign, error: Exception) -> None:
-    """Make the batch of a failed worker in this process: an error of the same type shows more."""
-    try:
-        numbers = next(iter(loader.batch_sampler))
-        loader.collate_fn([loader.dataset[number] for number in numbers])
-    except Exception as again:
-        if type(again) is type(error):
-            again.doctor_place = " (in the first batch of the loader)"  # type: ignore[attr-defined]
-            raise again from None
-
-
-def _size(loader: Foreign) -> str:
-    """The numbers that leave a DataLoader without a batch."""
-    try:
-        size = "; %d samples, batch_size=%s" % (len(loader.dataset), loader.batch_size)
-        return size + ", drop_last=True" * bool(loader.drop_last)
-    except (AttributeError, TypeError):  # a stream has no length, an iterator no dataset
-        return ""
+    a_batch = isinstance(value, torch.Tensor) or observing.has(value, "items")
+    return callable(value) and not (a_batch or loaders.is_loader(value))
 
 
 def batch_for(module: torch.nn.Module, spec: Dict[str, Any], seed: int) -> Foreign:

@@ -1,4 +1,5 @@
-"""Weights that look as they were initialized: too large for their layer, or of a frozen head."""
+"""Weights that look as they were initialized: too large for their layer, or of a frozen head; and
+settings of norms that are those of another library."""
 
 from __future__ import annotations
 
@@ -32,6 +33,25 @@ def large(module: torch.nn.Module) -> List[str]:
         if factor > LARGE and weight.numel() >= LEAST:
             found.append("%s, %.0f times" % (name, factor))
     return found[:LISTED]
+
+
+HASTY = 0.9, 1.0
+"""A momentum of torch from 0.9 on, and below 1, which replaces the statistics on purpose: other
+libraries call the share that stays momentum, 0.9 or 0.99."""
+
+
+def hasty_norms(module: torch.nn.Module) -> List[str]:
+    """Batch norms in training whose statistics are nearly those of the last batch: "bn1, momentum
+    0.99"."""
+    return [
+        "%s, momentum %g" % (name, layer.momentum)
+        for name, layer in module.named_modules()
+        if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm)
+        and layer.training
+        and layer.track_running_stats
+        and layer.momentum is not None
+        and HASTY[0] <= layer.momentum < HASTY[1]
+    ][:LISTED]
 
 
 def fresh_heads(module: Foreign) -> List[str]:

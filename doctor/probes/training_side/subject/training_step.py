@@ -276,6 +276,8 @@ def run(
     recipe: str,
     lr: float = LR,
     on_start: Callable[[Training], Any] = lambda training: None,
+    *,
+    wanted: int = STEPS,
 ) -> Dict[str, Any]:
     """A few steps of the subject from `make`, as a Smoke record. Raises what a stage raises."""
     started = time.perf_counter()
@@ -286,7 +288,7 @@ def run(
         training = Training(subject, device, precision, recipe, lr)
         on_start(training)
     steps: List[Dict[str, Any]] = []
-    while sum(not step["skipped"] for step in steps) < STEPS:
+    while sum(not step["skipped"] for step in steps) < wanted:
         steps.append(training.step(stage))
         wire.send(note={"step": steps[-1]})
         if sum(step["skipped"] for step in steps) > MORE_WHILE_SKIPPED:

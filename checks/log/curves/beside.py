@@ -1,0 +1,105 @@
+"""Checks of what a log prints beside its losses: evaluations, critics, latents, memory, ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.log.curves import collapse, critics, evaluations, resources
+from doctor.checks.log.curves.declared import curve_check
+from doctor.judge.check import Check
+
+
+def checks_beside() -> Iterator[Check]:
+    yield curve_check(
+        "LOG085",
+        "value-function-fails",
+        critics.explains,
+        title="The value function learns from returns of a usual size",
+        why="A policy gradient needs an estimate of what a state is worth. Returns of thousands "
+        "give "
+        "a value function errors of millions: it explains nothing of them, its gradient takes over "
+        "in layers that it shares with the policy, and the policy stays random.",
+        passes=("its loss is finite and below 1,000, or it explains a part of the returns",),
+        warns=(
+            "its loss is above 1,000 and the explained variance at most 0.05",
+            "its loss grew a hundredfold to above 1,000",
+            "60 % of the samples or more are clipped",
+        ),
+        fails=("its loss is NaN or infinite",),
+        fix=critics.SCALE,
+        sources=("stable-baselines3-737", "isaaclab-1999"),
+        limits="that the policy improves.",
+    )
+    yield curve_check(
+        "LOG086",
+        "evaluation-stands-still",
+        evaluations.standing,
+        title="Evaluations change with the training",
+        why="A loss or a score that is equal in every digit at five evaluations or more says that "
+        "the evaluated weights do not change, that one answer is given to everything, or that no "
+        "answer can be right.",
+        passes=("the evaluations differ",),
+        notes=("a score is at its ceiling",),
+        warns=("all evaluations are equal: a loss or score with three decimals, or a score of 0",),
+        fix=evaluations.SAME,
+        commands=("doctor run --only SMK007",),
+        sources=("fnr-diagnosis",),
+        limits="that the score is measured as it should be.",
+    )
+    yield curve_check(
+        "LOG100",
+        "collapsed",
+        collapse.holds,
+        title="Latents, codes and policies keep their variety",
+        why="A KL divergence of latents near 0, a codebook with a few codes, or a policy without "
+        "entropy says that a part of the model carries no information any more; the loss itself "
+        "often looks well.",
+        passes=("the values stay above these levels", "rewards rise while the entropy falls"),
+        warns=(
+            "the KL divergence of the latents fell below 0.001",
+            "less than 5 % of the codes are used",
+            "the entropy fell below 0.02 while the rewards did not rise",
+        ),
+        fix=collapse.ANSWERS,
+        sources=("trl-3452",),
+        limits="that what is generated is good.",
+    )
+    yield curve_check(
+        "LOG101",
+        "memory-keeps-growing",
+        resources.memory_holds,
+        title="The memory in use settles",
+        why="Memory that grows from step to step ends the run hours later, wherever the limit is.",
+        passes=("the last third is less than 1.3 times the first, or the rise ends",),
+        warns=("it is 1.3 times the first, and rises as before",),
+        fix=resources.MEMORIES["device_memory"][1],
+        sources=("pytorch-16417",),
+        limits="that the next longer sample fits.",
+    )
+    yield curve_check(
+        "LOG102",
+        "samples-left-out",
+        resources.samples_left,
+        title="Most samples are trained on",
+        why="A filter that drops nearly all samples, or a set of one or two, was hardly meant so.",
+        passes=("less than 90 % of the samples are left out",),
+        warns=("90 % of them or more are left out", "the training set has one or two samples"),
+        fix=resources.FILTER,
+        sources=("transformers-tokenization",),
+        limits="that the samples are good.",
+    )
+    yield curve_check(
+        "LOG103",
+        "rank-slower",
+        resources.ranks_keep_pace,
+        title="No rank is slower than the others",
+        why="Every step waits for the slowest rank, so that one GPU with a lowered clock halves "
+        "the "
+        "throughput of all.",
+        passes=("no rank is 1.3 times slower than the median of the others time after time",),
+        warns=("the same rank is, in 80 % of the lines that have a time for each",),
+        fix=resources.STRAGGLER,
+        commands=("doctor run --only GPU004,GPU006",),
+        sources=("thermal-throttling",),
+        limits="that all are as fast as they could be.",
+    )

@@ -1,0 +1,85 @@
+"""Loss functions of torch whose input or target is not of the kind that they expect."""
+
+from __future__ import annotations
+
+from doctor.facts.own_model import Trend
+
+
+def misused(trend: Trend) -> tuple[str, str] | None:
+    """The first one, and its fix."""
+    misuse = next((each for each in trend.misused if each.kind in MISUSES), None)
+    if misuse is None:
+        return None
+    text, fix = MISUSES[misuse.kind]
+    shapes = " and ".join(str(list(shape)) for shape in misuse.shapes)
+    return text.format(function=misuse.function, shapes=shapes), fix
+
+
+LOGITS_FIX = (
+    "Return the logits from the model and let the loss apply the activation; apply softmax or "
+    "sigmoid for predictions only."
+)
+MISUSES = {
+    "softmax": (
+        "{function} gets the output of a softmax, and applies log_softmax itself; required: logits",
+        LOGITS_FIX,
+    ),
+    "sigmoid": (
+        "{function} gets the output of a sigmoid, and applies it itself; required: logits",
+        LOGITS_FIX,
+    ),
+    "relu": (
+        "{function} gets the output of a ReLU, so that no logit is below 0 and a class whose logit "
+        "is 0 gets no gradient; required: logits",
+        "Remove the ReLU behind the last layer, and let the loss apply the activation.",
+    ),
+    "no log-probabilities": (
+        "the input of {function} is not the output of log_softmax: its exponentials do not sum to "
+        "1 in each row; required: log-probabilities",
+        "Use nn.CrossEntropyLoss on the logits, or apply log_softmax over the classes first, as "
+        "kl_div and ctc_loss need it for their first argument.",
+    ),
+    "broadcast": (
+        "{function} compares every row with every target: it broadcasts the shapes {shapes}; "
+        "required: equal shapes",
+        "Give both tensors the same shape: output.squeeze(-1), or target.unsqueeze(-1).",
+    ),
+    "targets": (
+        "{function} gets targets outside of [0, 1]; required: probabilities",
+        "Divide the targets by their maximum (masks of 0 and 255 by 255), or compare them: "
+        "(mask > 0).float().",
+    ),
+    "bounded": (
+        "the input of {function} is the output of an activation (ReLU, sigmoid, tanh, softplus or "
+        "softmax) that cannot reach at least 10 % of the targets",
+        "Remove the activation behind the last layer, or bring the targets into its range.",
+    ),
+    "several": (
+        "rows of the targets of {function} have several classes; required: one class, or "
+        "probabilities that sum to 1",
+        "Use binary_cross_entropy_with_logits where classes occur together, and a softmax nowhere; "
+        "where one class is meant, pass its index.",
+    ),
+    "signs": (
+        "the targets of {function} are not -1 and 1; required: these",
+        "Turn labels of 0 and 1 into signs: 2 * labels - 1. A target of 0 has no sign, and its "
+        "sample trains nothing or the wrong thing.",
+    ),
+    "no log target": (
+        "the targets of {function} are no logarithms, as log_target=True says",
+        "Pass the target as probabilities (softmax), or as log_softmax with log_target=True.",
+    ),
+    "padding": (
+        "{function} is taken over padding, too: at least a tenth of its targets fill rows up; "
+        "required: targets alone",
+        "Leave padding out of the loss: ignore_index=PAD, labels of -100 there, or "
+        "reduction='none' and (loss * mask).sum() / mask.sum(). The mean is that of padding "
+        "otherwise, which is easy to predict.",
+    ),
+    "negated": (
+        "the loss is the negative of {function}, which a step then raises; required: the loss that "
+        "is to fall",
+        "Remove the minus sign in front of the loss: the optimizer minimizes what is returned.",
+    ),
+}
+"""Kind of a misuse -> its description, and its fix."""
