@@ -18,6 +18,7 @@ from doctor.errors.tables.conditions import WAITED
 from doctor.facts.log import Curve, LogEvent
 from doctor.log.collector import UNCAUGHT
 from doctor.log.lines import excerpt
+from doctor.log.metrics import beside
 from doctor.log.metrics.scores import SCORE
 from doctor.log.patterns import Gate, with_words_of
 from doctor.log.read import FileResult, read_stream
@@ -53,7 +54,7 @@ def look_again(result: FileResult) -> FileResult:
 
 
 def _is_of_training(curve: Curve) -> bool:
-    return not curve.name.startswith(SCORE)
+    return not curve.name.startswith(SCORE) and curve.name not in beside.NAMES
 
 
 def _loopback(result: FileResult) -> Iterator[LogEvent]:

@@ -140,7 +140,9 @@ def _read_parts(parts: Sequence[Part], ahead: Ahead, reader: FileReader) -> File
     reader.text.bytes = sum(part.size for part in parts)
     try:
         for part in parts:
-            reader.text.read_rows(*ahead.read(part))
+            block, rows = ahead.read(part)
+            reader.keep(block)
+            reader.text.read_rows(block, rows)
             reader.bytes += part.size
     except OSError as error:
         reader.problem = reason_of(error)
@@ -174,6 +176,11 @@ class FileReader:
         self.short = b""
         self.collector = Collector(path, kinds.gate, rank)
         self.text = TextReader(self.collector, self.curves, kinds, scanner)
+
+    def keep(self, block: bytes) -> None:
+        """The next part of the text, as far as it may be looked at again."""
+        if len(self.short) <= KEPT:
+            self.short += block
 
     def result(self) -> FileResult:
         """What it amounts to; more may be read afterwards."""
@@ -225,7 +232,7 @@ def _read(stream: _Counted, reader: FileReader) -> None:
         raise OSError("is not a text file")
     for block in blocks(stream):
         reader.text.read(block)
-        reader.short = reader.short + block if len(reader.short) <= KEPT else reader.short
+        reader.keep(block)
     reader.text.end()
 
 

@@ -64,6 +64,7 @@ def test_what_is_read(text: str, name: str, value: float) -> None:
         "loss r0:1.1 r1:1.2 r2:1.9 r3:1.1",  # no times
         "wait seconds r0:1.2 r1:1.2 r2:0.1 r3:1.2",
         "memory: 8713",  # without a unit
+        "Map: 100%|##########| 18422/18422 [00:01<00:00, 9901.33 examples/s]",
         "|    ep_len_mean          | 200         |",
     ],
 )

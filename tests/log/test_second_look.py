@@ -218,3 +218,27 @@ def test_a_name_that_is_the_loopbacks_is_the_reason_only_where_ranks_wait_for_it
     assert first.check.slug == "rendezvous-timeout"
     assert ("master-address-is-loopback" in first.verdict.summary) is told
     assert ("/etc/hosts" in first.fix) is told
+
+
+def test_a_banner_with_a_size_of_memory_is_no_training(tmp_path: Path) -> None:
+    first, _ = judged(
+        tmp_path,
+        "   \\\\   /|    NVIDIA L40S. Num GPUs = 1. Max memory: 44.403 GB. Platform: Linux.\n"
+        "Map: 100%|##########| 18422/18422 [00:01<00:00, 9901.33 examples/s]\n"
+        "Traceback (most recent call last):\n"
+        '  File "/home/u/finetune.py", line 118, in <module>\n'
+        "    trainer = train_on_responses_only(\n"
+        '  File "/opt/unsloth_zoo/training_utils.py", line 72, in fix_zero_training_loss\n'
+        "    raise ZeroDivisionError(\n"
+        "ZeroDivisionError: Unsloth: All labels in your dataset are -100. Training losses will be "
+        "all 0.\n",
+    )
+    assert first.verdict.status is Status.FAIL
+    assert "answer-template-not-found" in first.verdict.summary
+
+
+def test_a_mean_of_losses_that_is_never_finite_is_a_failure(tmp_path: Path) -> None:
+    bars = [f"steps: 0%| | {n}/1888 [00:06<3:12:09, 6.11s/it, avr_loss=nan]" for n in range(1, 9)]
+    first, _ = judged(tmp_path, "\n".join(bars))
+    assert first.check.code == "LOG091"
+    assert first.verdict.status is Status.FAIL

@@ -116,8 +116,9 @@ def _is_stepping(rate: Curve | None, since: int) -> bool | None:
 
 
 def finite(log: Log) -> Verdict:
-    verdict = each_curve(log, "loss", lambda curve: _nonfinite_loss(log, curve))
-    runs = [_first_nonfinite(curve) for curve in log.curves if curve.name == "loss"]
+    name = "loss" if any(curve.name == "loss" for curve in log.curves) else "mean_loss"
+    verdict = each_curve(log, name, lambda curve: _nonfinite_loss(log, curve))
+    runs = [_first_nonfinite(curve) for curve in log.curves if curve.name == name]
     steps = {step for step in runs if step is not None}
     separate = all(file.rank is None for file in log.files)
     if verdict.places and len(runs) == 2 and None not in runs and separate:

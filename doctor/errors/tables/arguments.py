@@ -141,7 +141,7 @@ ROWS = (
     Cause(
         id="division-by-zero",
         errors=("ZeroDivisionError", "RuntimeError"),
-        messages=(r"ZeroDivisionError", r"(?:division|modulo) by zero"),
+        messages=(r"ZeroDivisionError(?!\()", r"(?:division|modulo) by zero"),
         examples=("RuntimeError: ZeroDivisionError", "ZeroDivisionError: division by zero"),
         why="Whole numbers are divided by 0, which raises; floats give inf.",
         fix="Look at why the divisor is 0: an empty group, a count or a length of 0, a schedule "

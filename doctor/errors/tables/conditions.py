@@ -18,6 +18,7 @@ SET = r"['\"]?(?: \.{2,80} | {0,4}[=:] {0,4})"
 ROWS = (
     Cause(
         id="answer-template-not-found",
+        refines=("division-by-zero",),
         messages=(
             r"Could not find (?:response|instruction) key",
             r"[Aa]ll labels (?:in your dataset )?are (?:-100|masked|ignored)",
@@ -26,7 +27,8 @@ ROWS = (
             "UserWarning: Could not find response key `### Answer: ` in the following instance: "
             "<s>### Question: a ### Answer: b</s> This instance will be ignored in loss "
             "calculation.",
-            "All labels in your dataset are -100. Training losses will be all 0.",
+            "ZeroDivisionError: Unsloth: All labels in your dataset are -100. Training losses will "
+            "be all 0.",
         ),
         why="The template that marks the answer is not found in the tokenized text, so every label "
         "is -100 and the loss is a mean of nothing: NaN or 0. A trailing space or newline, or a "

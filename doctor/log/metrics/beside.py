@@ -13,6 +13,7 @@ SLOWEST, SLOWEST_BY = "slowest_rank", "slowest_by"
 """The rank that took the longest in a line with a time for each rank, and its time by the median of
 the others."""
 LEFT_OUT, SAMPLES = "samples_left_out", "samples"
+NAMES = (DEVICE_MEMORY, HOST_MEMORY, SLOWEST, SLOWEST_BY, LEFT_OUT, SAMPLES)
 _UNIT = {"k": 1 / (1 << 20), "m": 1 / 1024, "g": 1.0, "t": 1024.0}
 """In GiB."""
 MEMORY = re.compile(

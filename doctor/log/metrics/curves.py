@@ -23,6 +23,7 @@ CURVES = {
         "loss, train_loss, train/loss, train-loss, training_loss, training loss, train loss, lm "
         "loss, lm_loss, lm-loss, loss/train, train/lm_loss, step_loss, total_loss, train/total_loss"
     ),
+    "mean_loss": "avr_loss, avg_loss, mean_loss, running_loss, epoch_loss",
     "grad_norm": (
         "grad_norm, train/grad_norm, grad norm, gradient_norm, gradient norm, gnorm, grad-norm, "
         "total_norm, actor/grad_norm"

@@ -67,8 +67,9 @@ _IS = (
 )
 SCORES = re.compile(
     rf"(?<![\w/.@-])((?:{'|'.join(EVALUATION)})[/_ -]{{1,2}}(?:{_METRICS}|{_ALONE})|{_ALONE})"
-    rf"{_IS}({_NUMBER}){_END}"
+    rf"{_IS}({_NUMBER})(?!%\|){_END}"
 )
+"""`Map: 100%|###` is the progress of datasets.map."""
 VALUES = re.compile(rf"(?<![\w/.@-])({'|'.join(map(re.escape, OF_VALUES))}){_IS}({_NUMBER}){_END}")
 HEADER = re.compile(r"\bclass\s+images\s+instances\s+box\(p\s+r\s+map50")
 """Above a row of Ultralytics' evaluation, whose last two columns are scores."""
