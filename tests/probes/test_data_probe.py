@@ -134,6 +134,30 @@ def test_the_shift_of_a_loss_is_measured(shift: int, expected: dict[str, int]) -
     assert record["later"] == 0
 
 
+def test_a_state_that_is_carried_to_the_next_batch_is_no_look_ahead() -> None:
+    import torch
+
+    from doctor.probes.training_side.data import documents, offsets
+
+    class Stream(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.head = torch.nn.Embedding(64, 16), torch.nn.Linear(16, 64)
+            self.layer, self.state = torch.nn.GRU(16, 16, batch_first=True), None
+
+        def forward(self, ids: Any, labels: Any) -> Any:
+            hidden, state = self.layer(self.embed(ids), self.state)
+            self.state = state.detach()
+            return torch.nn.functional.cross_entropy(self.head(hidden).mT, labels)
+
+    rows = torch.randint(3, 64, (8, 16))
+    real = documents.tokens_of((rows, rows))
+    assert real is not None
+    record = offsets.record(Stream(), lambda module, batch: module(*batch), (rows, rows), real)
+    assert record["type"] == "Unknown"
+    assert "keeps a state" in record["reason"]
+
+
 class Filtered:
     """A dataset with a table below the rows that it lists, as `datasets` keeps it."""
 

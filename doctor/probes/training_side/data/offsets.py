@@ -24,6 +24,8 @@ MOST_DRAWN = 300_000_000
 """Weights on the CPU."""
 NOTICEABLE = 1e-5
 """Share of the largest difference in a row; beyond the position it is exactly 0 in a decoder."""
+REPEATABLE = 1e-3
+"""Share of the largest gradient by which it may differ from call to call: order of sums."""
 
 
 class NotMeasurable(Exception):
@@ -138,6 +140,9 @@ class Trial:
         self.device = next(module.parameters()).device
         self.form = form_of(batch)
         self.unchanged = self.gradient(self.ids)
+        again = (self.gradient(self.ids) - self.unchanged).abs().max()
+        if float(again) > REPEATABLE * float(self.unchanged.abs().max()):
+            raise NotMeasurable("the same tokens twice have other gradients: it keeps a state")
 
     def dependence(self, at: torch.Tensor) -> List[Optional[Tuple[int, int]]]:
         """For each row the first and last input that the loss of the label at `at` depends on."""
