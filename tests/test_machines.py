@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from generated import FACTS_FILE, SHOWN
 from paths import MACHINES
@@ -9,10 +11,14 @@ from recorded import machines
 from recorded_outcomes import AREAS, OUTCOMES
 from reports import judged
 
-from doctor.facts.facts import encode
+from doctor.facts.facts import Facts, decode, encode
 from doctor.judge.check import Status
 
 FACTS = machines()
+OLD_FILES = sorted((MACHINES / "version_1").glob("*.json"))
+LAST_CODES = {
+    "JOB": 10, "DRV": 2, "TOR": 4, "GPU": 8, "NUM": 5, "MEM": 3, "DSK": 2, "CKP": 11, "SMK": 10,
+}  # fmt: skip
 LOUD = (Status.FAIL, Status.WARN, Status.UNKNOWN)
 
 
@@ -46,3 +52,18 @@ def test_the_only_facts_file_is_the_one_of_the_readme() -> None:
 def test_the_facts_file_of_the_readme_is_as_this_version_writes_it() -> None:
     """Not only read alike: with every field of today."""
     assert FACTS_FILE.read_bytes() == encode(FACTS[SHOWN]), "run .ci/update"
+
+
+@pytest.mark.parametrize("path", OLD_FILES, ids=lambda path: path.stem)
+def test_a_facts_file_of_an_older_release_is_judged_the_same(path: Path) -> None:
+    """These files stay as they are: fields and values that are renamed since are still read."""
+    assert statuses(decode(path.read_bytes())) == statuses(FACTS[path.stem])
+
+
+def statuses(facts: Facts) -> dict[str, Status]:
+    """Of the checks that existed when the files were written."""
+    return {
+        f.check.code: f.status
+        for f in judged(facts).findings
+        if int(f.check.code[3:]) <= LAST_CODES.get(f.family, 0)
+    }

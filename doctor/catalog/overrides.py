@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from doctor import catalog
 from doctor._util.errors import UserError
 from doctor.errors.index import ENTRIES
+from doctor.errors.retired import current
 from doctor.job.expect import matches_name
 from doctor.job.file.tables import Ignore, Severity
 from doctor.judge import index
@@ -60,7 +61,7 @@ def _ignored_codes(ignore: Ignore, where: str) -> frozenset[str]:
         raise UserError(f"{where}either code or cause is required")
     if ignore.code is not None:
         return _codes(ignore.code, f"{where}code: ")
-    if ignore.cause not in ENTRIES:
+    if current(str(ignore.cause)) not in ENTRIES:
         near = difflib.get_close_matches(str(ignore.cause), ENTRIES, 2)
         hint = f"; nearest: {', '.join(near)}" if near else ""
         raise UserError(f"{where}cause: no cause is called {ignore.cause!r}{hint}")
@@ -124,7 +125,7 @@ def _ignored(finding: Finding, policy: Policy, host: str, today: datetime.date) 
     for ignore, codes in policy.ignores:
         expired = ignore.until is not None and ignore.until < today
         elsewhere = ignore.host is not None and not (host and matches_name(ignore.host, host))
-        of_cause = ignore.cause is None or ignore.cause in finding.verdict.causes[:1]
+        of_cause = ignore.cause is None or current(ignore.cause) in finding.verdict.causes[:1]
         if finding.check.code in codes and of_cause and not expired and not elsewhere:
             until = f" (until {ignore.until})" if ignore.until else ""
             return replace(finding, ignored=f"{ignore.reason}{until}")

@@ -77,7 +77,7 @@ class Cut(Section, frozen=True, kw_only=True):
 
     kind: Literal[
         "detached", "number", "no_grad", "indices", "constant", "unused", "zero", "none", "small",
-        "replaced", "hook", "result hook", "cancelled",
+        "replaced", "hook", "result hook", "cancelled", "derivative", "copied",
     ]  # fmt: skip
     """The function removes the graph, returns numbers, runs under no_grad, returns integers or
     booleans, or another result without graph; no further function was seen to read its result; its
@@ -85,7 +85,7 @@ class Cut(Section, frozen=True, kw_only=True):
     million; the forward pass replaces the parameter by another one; a hook is registered on a
     parameter that gets zeros, or on the result of an operation, whose gradient it makes 0;
     gradients that are not 0 add up to exactly 0, as those of a bias over the samples of a batch
-    may."""
+    may; derivative and copied: of earlier versions."""
     name: str
     """As torch names it: "detach", "argmax"; of a zero, the operation's in autograd:
     "RoundBackward0"."""

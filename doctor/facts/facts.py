@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Literal, get_type_hints
 
 import msgspec
 
@@ -12,7 +12,7 @@ from doctor._util.secrets import hide_in_arguments, hide_secrets
 from doctor._util.text_fields import Change, map_texts
 from doctor._util.units import shown
 from doctor.checkpoint.records import Checkpoint
-from doctor.facts import observations
+from doctor.facts import migrate
 from doctor.facts.data import Data
 from doctor.facts.fleet import Fleet
 from doctor.facts.flight_recorder import FlightRecorder
@@ -227,7 +227,7 @@ _ABSENT: dict[str, str] = {
 
 
 def decode(data: bytes) -> Facts:
-    """Facts from an untrusted JSON file.
+    """Facts from an untrusted JSON file, of this or an earlier schema version.
 
     Raises ValueError with one line that names the place.
     """
@@ -242,7 +242,7 @@ def decode_unchecked(data: bytes) -> Facts:
     Raises ValueError.
     """
     try:
-        return _decode(data)
+        return _decode(migrate.to_current(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = " ".join(str(error).split()) or "nested too deeply"
         raise ValueError(f"not a facts file: {message}") from None
@@ -253,17 +253,7 @@ def _decode(data: bytes) -> Facts:
     try:
         return msgspec.json.decode(data, type=Facts)
     except msgspec.ValidationError:
-        return msgspec.json.decode(_readable(data), type=Facts)
-
-
-def _readable(data: bytes) -> bytes:
-    """The file with an `Unread` for each observation that this version cannot read."""
-    raw: Any = msgspec.json.decode(data)
-    own = raw.get("own") if isinstance(raw, dict) else None
-    raised = own.get("raised") if isinstance(own, dict) else None
-    if isinstance(raised, dict):
-        raised["observations"] = observations.readable(raised.get("observations"))
-    return msgspec.json.encode(raw)
+        return msgspec.json.decode(migrate.readable(data), type=Facts)
 
 
 def encode(facts: Facts) -> bytes:

@@ -130,22 +130,21 @@ def test_json_holds_what_it_promises(models: Path) -> None:
         "command",
     }
     found = report["checkpoint"]
-    contents = found["contents"]
-    assert (contents["tensors"], contents["parameters"], found["layout"]) == (
+    assert (found["tensors"], found["parameters"], found["layout"]) == (
         7,
         7264,
         "one safetensors file",
     )
-    assert contents["shares"][0] == {
+    assert found["shares"][0] == {
         "dtype": "BF16",
         "kind": "embedding",
         "tensors": 1,
         "parameters": 2048,
         "bytes": 4096,
     }
-    assert sum(share["bytes"] for share in contents["shares"]) == sum(contents["dtypes"].values())
+    assert sum(share["bytes"] for share in found["shares"]) == sum(found["dtypes"].values())
     assert found["values"] is None
-    assert found["movement"] is None
+    assert found["moves"] is None
     assert {finding["family"] for finding in report["findings"]} == {"CKP"}
     assert "type" not in found
 
@@ -243,15 +242,15 @@ def test_a_pipe_in_place_of_the_weights_is_not_waited_for(tmp_path: Path) -> Non
 def test_deep_reads_the_values_and_baseline_says_what_moved(models: Path) -> None:
     report = scanned(models / "after", "--deep", "--baseline", models / "before")
     assert report["checkpoint"]["values"]["bytes"] == 7264 * 2
-    movement = report["checkpoint"]["movement"]
-    assert (movement["changed"], movement["unchanged"]) == (2, 5)
+    moves = report["checkpoint"]["moves"]
+    assert (moves["moved"], moves["unmoved"]) == (2, 5)
     text = doctor("scan", models / "after", "--baseline", models / "before").stdout
     assert "changed since the baseline" in text
     assert "  norm        1 of 3" in text
 
 
 def test_a_baseline_without_weights_is_unknown(models: Path, tmp_path: Path) -> None:
-    moves = scanned(models / "after", "--baseline", tmp_path)["checkpoint"]["movement"]
+    moves = scanned(models / "after", "--baseline", tmp_path)["checkpoint"]["moves"]
     assert "no weights" in moves["reason"]
 
 
@@ -424,8 +423,7 @@ def test_what_is_told_of_an_optimizer_a_pickle_and_a_run() -> None:
         "  imports     os.system\\x1b (refused by weights_only), torch._utils._rebuild_tensor_v2",
     ):
         assert words in text
-    training = json.loads(report_json.render(made(found)))["checkpoint"]["training"]
-    assert training["optimizer"]["kind"] == "Adam"
+    assert json.loads(report_json.render(made(found)))["checkpoint"]["optimizer"]["kind"] == "Adam"
 
 
 def test_what_could_not_be_read_of_an_optimizer_is_said() -> None:

@@ -21,6 +21,7 @@ from doctor.errors.cause import Cause, Wording
 from doctor.errors.causes import BY_ID, CAUSES
 from doctor.errors.fitted import fitted
 from doctor.errors.match import LONGEST, MOST, holds, is_message_of, message_of, with_message
+from doctor.errors.retired import RETIRED
 from doctor.judge.names import names_of
 from doctor.judge.sources import SOURCES
 
@@ -63,11 +64,18 @@ def test_a_wording_has_its_own_reason_and_fix(cause: Cause, wording: Wording) ->
     assert others[0].fix in given.fix
 
 
-def test_names_are_unique() -> None:
+def test_names_are_unique_and_a_retired_one_names_its_successor() -> None:
     assert [name for name, count in Counter(each.id for each in CAUSES).items() if count > 1] == []
     of_checks = {name.casefold(): each.code for each in catalog.CHECKS for name in names_of(each)}
     for cause in CAUSES:
         assert of_checks.get(cause.id, cause.code) == cause.code, cause.id
+    assert not set(RETIRED) & (set(BY_ID) | set(of_checks))
+    assert set(RETIRED.values()) <= set(BY_ID)
+
+
+@pytest.mark.parametrize("id", RETIRED)
+def test_a_retired_name_is_explained_as_its_successor(id: str) -> None:
+    assert explain(id) == explain(RETIRED[id])
 
 
 def unbounded(parsed: Any) -> bool:

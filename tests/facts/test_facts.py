@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import msgspec
@@ -18,6 +19,8 @@ from doctor.catalog import CHECKS
 from doctor.facts.facts import Facts, decode, encode
 from doctor.facts.machine import Cuda, TorchGpu
 from doctor.facts.views import JobGpu, JobGpus, visible_gpus
+from doctor.job.expect import Expect
+from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
 from doctor.judge.check import Status
 from doctor.judge.engine import examine
@@ -47,6 +50,32 @@ def test_non_finite_numbers_travel_as_strings() -> None:
     [b"", b"{}", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"schema_version": 4}', b"null"],
 )
 def test_what_is_no_facts_file_is_one_line(data: bytes) -> None:
+    with pytest.raises(ValueError, match="not a facts file") as error:
+        decode(data)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_of_schema_version_1_is_read() -> None:
+    facts = decode((Path(__file__).parent / "version1.json").read_bytes())
+    assert facts.schema_version == 3
+    assert facts.job == Job(device="cpu", working_dir="/data/runs", keep=3)
+    assert facts.options == RunOptions(
+        smoke=False, quick=True, budget=8.0, omitted=("load", "peers", "smoke")
+    )
+    assert facts.expect == Expect(gpu="H100", memory="80GB", disk={"/data": "1TB"})
+    assert decode(encode(facts)) == facts
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"schema_version": 1}',
+        b'{"schema_version": 1, "job": 5}',
+        b'{"schema_version": 1, "job": {"expect": 5}}',
+        b'{"schema_version": 1, "job": ' + b"[" * 100_000,
+    ],
+)
+def test_a_damaged_file_of_schema_version_1_is_one_line(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a facts file") as error:
         decode(data)
     assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""What was observed of an error: records that are read one by one."""
+"""What was observed of an error: records that are read one by one, also of earlier versions."""
 
 from __future__ import annotations
 
@@ -81,6 +81,53 @@ def test_a_facts_file_of_a_newer_doctor_is_read_but_for_what_is_new() -> None:
     assert read.raised
     assert read.raised.observations[:-1] == RAISED.observations
     assert read.raised.all(seen.Unread)[0].kind == "FromTheFuture"
+
+
+OLD = {
+    "none": "x, y",
+    "argument of": "forward",
+    "owner": "Net",
+    "lacks": "dense_2",
+    "members": "dense1, dense2, ...",
+    "similar": "dense2",
+    "accepts": "x, labels",
+    "needs": "x",
+    "keyword": "inputs",
+    "grown at": "train.py, line 9 (`depth - squat`)",
+    "through": "Linear.forward",
+}
+
+
+def test_texts_of_an_earlier_version_become_records_or_are_unread() -> None:
+    raw = msgspec.json.decode(facts_with(RAISED))
+    old = {"type": "Raised", "error": "KeyError", "message": "m", "observed": OLD}
+    raw["own"]["raised"], raw["schema_version"] = old, 2
+    read = facts_file.decode(msgspec.json.encode(raw)).own
+    assert isinstance(read, OwnModel)
+    raised = read.raised
+    assert raised
+    assert raised.errors == ("KeyError", "LookupError", "Exception", "BaseException")
+    assert raised.caller == "Linear.forward"
+    assert [each.name for each in raised.all(seen.NoneValue)] == ["x", "y"]
+    (missing,) = raised.all(seen.Missing)
+    assert (missing.kind, missing.owner, missing.members) == (
+        "attribute",
+        "Net",
+        ("dense1", "dense2"),
+    )
+    (signature,) = raised.all(seen.Signature)
+    assert (signature.accepts, signature.needs) == (("x", "labels"), ("x",))
+    assert [each.kind for each in raised.all(seen.Unread)] == ["grown at"]
+
+
+@pytest.mark.parametrize("raised", [5, [], {"observed": 3}, {"observed": {"none": 4}}, None])
+def test_an_old_error_that_is_damaged_is_one_clear_error_or_read(raised: Any) -> None:
+    raw = msgspec.json.decode(facts_with(RAISED))
+    raw["own"]["raised"], raw["schema_version"] = raised, 2
+    try:
+        facts_file.decode(msgspec.json.encode(raw))
+    except ValueError as error:
+        assert str(error).startswith("not a facts file")
 
 
 def test_the_checked_in_facts_are_of_this_version() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from doctor._util.errors import UserError
+from doctor.errors.retired import current
 
 if TYPE_CHECKING:
     from doctor.cli.explain.text import Explained
@@ -64,7 +65,7 @@ def _causes(name: str) -> tuple[Cause, ...]:
         return ()
     from doctor.errors.causes import BY_ID
 
-    causes = tuple(BY_ID.get(word) for word in words)
+    causes = tuple(BY_ID.get(current(word)) for word in words)
     return tuple(each for each in causes if each and not each.code) if all(causes) else ()
 
 
@@ -139,7 +140,7 @@ def _by_code_or_slug(text: str) -> tuple[Entry, ...]:
     from doctor.judge.index import entries
     from doctor.judge.names import names_of
 
-    words = text.replace(",", " ").casefold().split()
+    words = [current(word) for word in text.replace(",", " ").casefold().split()]
     by_name = {name.casefold(): each for each in entries() for name in names_of(each)}
     return tuple(by_name[word] for word in words) if set(words) <= by_name.keys() else ()
 

@@ -79,9 +79,11 @@ def _scanned(report: Report) -> dict[str, Any]:
         return {"fleet": _untagged(msgspec.to_builtins(facts.fleet))}
     if facts.subject != "checkpoint":
         return {}
+    from doctor.checkpoint.flat_form import to_flat
+
     fields: dict[str, Any] = {"path": facts.job.checkpoint or "", "checkpoint": None}
     if isinstance(facts.checkpoint, Checkpoint):
-        fields["checkpoint"] = _untagged(msgspec.to_builtins(facts.checkpoint))
+        fields["checkpoint"] = _untagged(to_flat(msgspec.to_builtins(facts.checkpoint)))
     elif isinstance(facts.checkpoint, Unknown):
         fields["reason"] = facts.checkpoint.reason
     if report.tensors is not None:
