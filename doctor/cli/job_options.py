@@ -106,7 +106,8 @@ class JobFlags:
         ),
     ] = None
     data: Annotated[
-        str | None, panels.model("What --hf is trained on, as for doctor data.", metavar="TARGET")
+        str | None,
+        panels.model("What --hf is trained on, as for doctor data.", metavar="TARGET"),
     ] = None
     layers: Annotated[
         int | None, panels.model("Layers of --hf to keep (default: 2).", **NUMBER)

@@ -8,15 +8,28 @@ from typing import Any
 from doctor.report.formats.table import FORMATS
 
 ELSEWHERE = {
-    **{f"--{name}": f"--format {name}" for name in FORMATS}, "--md": "--format markdown",
-    "--output-format": "--format", "--out": "--output FORMAT=FILE",
-    "--output-file": "--output FORMAT=FILE", "-o": "--output FORMAT=FILE", "--select": "--only",
-    "--exclude": "--skip", "--ignore": "--skip", "--disable": "--skip",
-    "--strict": "--fail-on warn", "--exit-zero": "--fail-on never", "--silent": "-q",
-    "--debug": "-v", "--no-color": "--color never", "--anonymize": "--redact",
-    "--raw": "--no-redact", "--version": "doctor --version", "--checkpoint": "doctor scan PATH",
-    "--model": "doctor run --model FILE.py:factory", "-f": "--format", "-c": "--config",
-}  # fmt: skip
+    **{f"--{name}": f"--format {name}" for name in FORMATS},
+    "--md": "--format markdown",
+    "--output-format": "--format",
+    "--out": "--output FORMAT=FILE",
+    "--output-file": "--output FORMAT=FILE",
+    "-o": "--output FORMAT=FILE",
+    "--select": "--only",
+    "--exclude": "--skip",
+    "--disable": "--skip",
+    "--strict": "--fail-on warn",
+    "--exit-zero": "--fail-on never",
+    "--silent": "-q",
+    "--debug": "-v",
+    "--no-color": "--color never",
+    "--anonymize": "--redact",
+    "--raw": "--no-redact",
+    "--version": "doctor --version",
+    "--checkpoint": "doctor scan PATH",
+    "--model": "doctor run --model FILE.py:factory",
+    "-f": "--format",
+    "-c": "--config",
+}
 """Flag -> the option of the same meaning; one that begins with "doctor" is another command's."""
 
 

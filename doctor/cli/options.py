@@ -85,7 +85,8 @@ AlsoTo = Annotated[
 ]
 Quiet = Annotated[bool, panels.output("Omit what passed or was skipped.", "-q", "--quiet")]
 FactsFile = Annotated[
-    Path | None, panels.facts("Judge saved facts, not this machine; - is stdin.", "--facts", **FILE)
+    Path | None,
+    panels.facts("Judge saved facts, not this machine; - is stdin.", "--facts", **FILE),
 ]
 Deep = Annotated[bool, panels.scope("Read all values and report NaN and Inf.", "--deep")]
 SaveFacts = Annotated[
@@ -125,7 +126,9 @@ class SelectionFlags:
     skip: Annotated[
         list[str] | None,
         panels.scope(
-            "All but these comma-separated codes, slugs or families (repeatable).", **CODES
+            "All but these comma-separated codes, slugs or families (repeatable).",
+            *("--skip", "--ignore"),
+            **CODES,
         ),
     ] = None
 
@@ -137,7 +140,8 @@ class ConfigFlags:
     config: ConfigFile = None
     no_config: NoConfig = False
     no_ignores: Annotated[
-        bool, panels.job_file("Disregard the [[ignore]] tables of the job file.", "--no-ignores")
+        bool,
+        panels.job_file("Disregard the [[ignore]] tables of the job file.", "--no-ignores"),
     ] = False
     inject: Annotated[
         list[str] | None,
@@ -187,7 +191,8 @@ class LintFlags:
         bool, panels.fixes("Keep no copy NAME.orig of a fixed file.", "--no-backup")
     ] = False
     cache: Annotated[
-        str, panels.scope("Keep results here and lint changed files only.", metavar="DIRECTORY")
+        str,
+        panels.scope("Keep results here and lint changed files only.", metavar="DIRECTORY"),
     ] = ""
     habits: Annotated[
         bool, panels.scope("Report each habit that a script lacks, with its place.", "--habits")
@@ -240,7 +245,8 @@ class RehearsalFlags:
     network: Annotated[
         bool,
         panels.scope(
-            "Leave the network open: only the known ways to upload are refused.", "--network"
+            "Leave the network open: only the known ways to upload are refused.",
+            *("--network", "--allow-uploads"),
         ),
     ] = False
     access: Annotated[

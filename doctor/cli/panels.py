@@ -47,12 +47,20 @@ class Command(TyperCommand):
         panels: dict[str, list[Any]] = {panel: [] for panel in PANELS}
         for option in self._params(ctx, "option"):
             panel = getattr(option, "rich_help_panel", None)
-            panels[panel or PANELS[-1]].append(option.get_help_record(ctx))
+            record = _without_old_names(option, *option.get_help_record(ctx))
+            panels[panel or PANELS[-1]].append(record)
         first = [(each.metavar, each.help or "") for each in arguments]
         return [(name, rows) for name, rows in [("Arguments", first), *panels.items()] if rows]
 
     def _params(self, ctx: Any, kind: str) -> list[Any]:
         return [param for param in self.get_params(ctx) if param.param_type_name == kind]
+
+
+def _without_old_names(option: Any, names: str, help: str) -> tuple[str, str]:
+    """The record without older names of an option: long ones after the first."""
+    for old in [name for name in option.opts if name.startswith("--")][1:]:
+        names = names.replace(f", {old}", "")
+    return names, help
 
 
 def _write(formatter: Any, heading: str, records: list[tuple[str, str]]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from doctor.report.formats.table import FORMATS
+from doctor.report.formats.table import FORMATS, OLDER
 
 
 class Flags(NamedTuple):
@@ -20,7 +20,7 @@ class Flags(NamedTuple):
     lists: Mapping[str, str]
 
 
-FORMAT = ("format", tuple(FORMATS))
+FORMAT = ("format", (*FORMATS, *OLDER))
 FAIL_ON = ("fail_on", ("fail", "warn", "never"))
 VERBOSITY = {
     "-v": ("verbose", True),
@@ -45,7 +45,7 @@ def parse(words: Sequence[str], flags: Flags) -> tuple[dict[str, Any], tuple[str
             value = rest.pop(0)
             if choices and value not in choices:
                 return None
-            fields[name] = value
+            fields[name] = OLDER.get(value, value) if name == "format" else value
         elif word in flags.lists and rest:
             name = flags.lists[word]
             fields[name] = (*fields.get(name, ()), rest.pop(0))

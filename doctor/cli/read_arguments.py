@@ -25,7 +25,7 @@ READ = Flags(
         "--color": ("color", ("auto", "always", "never")),
     },
     lists={
-        "--only": "only", "--skip": "skip", "--output": "output",
+        "--only": "only", "--skip": "skip", "--ignore": "skip", "--output": "output",
         "--inject": "inject",
     },
 )  # fmt: skip

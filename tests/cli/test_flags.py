@@ -108,6 +108,16 @@ def test_help_and_version_have_a_short_way(words: list[str], same: list[str]) ->
 def test_the_help_of_every_command_has_headings(name: str) -> None:
     text = command.doctor(name, "--help").stdout
     assert "\nOutput:\n" in text
+    assert "--ignore" not in text.replace("--no-ignores", "")
+    assert "--out " not in text
+
+
+def test_older_words_are_accepted(tmp_path: object) -> None:
+    scripts = ["lint", "--no-config", "README.md", "--ignore", "SCR101", "--format", "concise"]
+    assert command.doctor(*scripts).stderr == command.doctor(*scripts[:-2]).stderr
+    facts = ["prescribe", "--facts", "tests/machines/h200_torch2.11.json"]
+    old, new = command.doctor(*facts, "--format", "env"), command.doctor(*facts, "--for", "env")
+    assert old.stdout == new.stdout != ""
 
 
 def test_the_formats_are_named_in_the_help() -> None:

@@ -110,10 +110,10 @@ def test_a_version_that_is_none_does_not_pass(version: str, is_read: bool, tmp_p
 @pytest.mark.parametrize("form", ["text", "python", "loop", "env", "trainer", "accelerate"])
 def test_a_prescription_has_lines_of_its_own_only(form: str, tmp_path: Path) -> None:
     (tmp_path / "f.json").write_bytes(facts_with(interpreter__chosen=HOSTILE, job__model=HOSTILE))
-    assert_clean(doctor("prescribe", "--facts", "f.json", "--for", form, cwd=tmp_path))
+    assert_clean(doctor("prescribe", "--facts", "f.json", "--format", form, cwd=tmp_path))
 
 
-@pytest.mark.parametrize("format", ["console", "plain", "markdown", "github"])
+@pytest.mark.parametrize("format", ["console", "plain", "concise", "markdown", "github"])
 def test_the_name_of_a_script_is_no_command(format: str, tmp_path: Path) -> None:
     script = "import torch\nfor x in loader:\n    scaler.scale(model(x)).backward()\n"
     (tmp_path / "::error file=x::pwned.py").write_text(script + "    scaler.step(optimizer)\n")

@@ -123,3 +123,11 @@ def test_saved_facts_are_judged_again(frozen: Path, tmp_path: Path) -> None:
     for name in ("verdict", "checkpoint", "path", "started", "command"):
         assert first[name] == again[name]
     assert [f["summary"] for f in first["findings"]] == [f["summary"] for f in again["findings"]]
+
+
+def test_the_older_name_of_tensors_is_accepted_and_not_listed(frozen: Path) -> None:
+    assert len(as_json(frozen, "--all")["tensors"]) == 5
+    assert "tensors" not in as_json(frozen)
+    help = command.doctor("scan", "--help").stdout
+    assert "--tensors" in help
+    assert "--all" not in help

@@ -105,7 +105,7 @@ def _scripts() -> Iterator[Case]:
         if kind not in ("nul", "long", "surrogate", "secret"):
             path = f"t{text}.py".replace("/", ":")[:200]
             yield Case(
-                f"script named {kind}", ("lint", "--format", "plain"), {path: SCRIPT.encode()}
+                f"script named {kind}", ("lint", "--format", "concise"), {path: SCRIPT.encode()}
             )
             yield Case(f"script diff {kind}", ("lint", "--diff"), {path: SCRIPT.encode()})
             yield Case(f"script missing {kind}", ("lint", f"no{path}"))

@@ -85,7 +85,8 @@ def scan(
     output: options.OutputFlags,
     deep: options.Deep = False,
     readers: Annotated[
-        int | None, panels.scope("How many nodes read at once (default: all).", min=1, metavar="N")
+        int | None,
+        panels.scope("How many nodes read at once (default: all).", min=1, metavar="N"),
     ] = None,
     save_facts: options.SaveFacts = None,
     shared: options.Shared = False,

@@ -119,10 +119,16 @@ def prescribe(
         ),
     ] = "stable",
     purpose: Annotated[
-        forms.Form, panels.settings("What to paste; text is for reading (default: text).", "--for")
+        forms.Form,
+        panels.settings("What to paste; text is for reading (default: text).", "--for"),
     ] = "text",
     format: Annotated[
-        Literal["plain", "json"], panels.output("Output format (default: plain).")
+        str,
+        panels.output(
+            "Output format (default: plain).",
+            parser=options.parser(forms.parse_format),
+            metavar="plain|json",
+        ),
     ] = "plain",
     deterministic: Annotated[
         bool, panels.settings("Also fix seeds and use repeatable kernels.", "--deterministic")
@@ -145,8 +151,9 @@ def prescribe(
     report = run(set_flags(training), file, facts_file=facts, fail_on=fail_on, progress=True)
     final = redact(report, here=this_machine())
     settings = rules.prescribe(final.facts, final.findings, mode, deterministic=deterministic)
+    form = forms.form_of(format) or purpose
     draw = prescription_json.render if format == "json" else prescription.render
-    terminal.write(draw(final, settings, mode, purpose), sys.stdout)
+    terminal.write(draw(final, settings, mode, form), sys.stdout)
     return report.exit_code
 
 

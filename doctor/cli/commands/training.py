@@ -23,7 +23,11 @@ def guard(
     output: options.OutputFlags,
     output_dir: Annotated[
         Path | None,
-        panels.output("Directory for the records (default: doctor-guard).", metavar="DIRECTORY"),
+        panels.output(
+            "Directory for the records (default: doctor-guard).",
+            *("--output-dir", "--out"),
+            metavar="DIRECTORY",
+        ),
     ] = None,
     shared: options.Shared = False,
     on_alarm: Annotated[
@@ -140,7 +144,8 @@ def scan(
     path: Annotated[
         str,
         typer.Argument(
-            metavar="PATH", help="A directory, a file or an address: https://, s3://, gs://, hf://."
+            metavar="PATH",
+            help="A directory, a file or an address: https://, s3://, gs://, hf://.",
         ),
     ],
     selection: options.SelectionFlags,
@@ -162,24 +167,27 @@ def scan(
         ),
     ] = None,
     equals: Annotated[
-        str | None, panels.scope("A checkpoint that should hold the same values.", metavar="PATH")
+        str | None,
+        panels.scope("A checkpoint that should hold the same values.", metavar="PATH"),
     ] = None,
     resume: Annotated[
-        bool, panels.scope("Whether a run can be continued from PATH.", "--continue")
+        bool,
+        panels.scope("Whether a run can be continued from PATH.", "--continue", "--resume"),
     ] = False,
     gpus: Annotated[
         int | None,
         panels.scope("With --continue: GPUs of the resumed run.", min=1, max=MOST, metavar="N"),
     ] = None,
     script: Annotated[
-        str | None, panels.scope("With --continue: the script that resumes.", metavar="FILE")
+        str | None,
+        panels.scope("With --continue: the script that resumes.", metavar="FILE"),
     ] = None,
     facts: Annotated[
         Path | None,
         panels.scope("With --continue: facts of the environment that resumes.", metavar="FILE"),
     ] = None,
     deep: options.Deep = False,
-    tensors: Annotated[bool, panels.output("List every tensor.", "--tensors")] = False,
+    tensors: Annotated[bool, panels.output("List every tensor.", "--tensors", "--all")] = False,
     save_facts: options.SaveFacts = None,
 ) -> int:
     """Examine a checkpoint without executing any of it.
@@ -223,7 +231,8 @@ def triage(
     save_facts: options.SaveFacts = None,
     shared: options.Shared = False,
     follow: Annotated[
-        bool, panels.scope("Report problems while the job writes, until it ends.", "--follow")
+        bool,
+        panels.scope("Report problems while the job writes, until it ends.", "--follow"),
     ] = False,
 ) -> int:
     """Name the first cause in the logs of a failed training.

@@ -45,12 +45,16 @@ EXTRACTS: dict[str, Callable[[Report], str]] = {
 
 RENDERERS = FORMATS | EXTRACTS
 
+OLDER = {"concise": "plain", "text": "plain"}
+"""Older names of formats, still accepted."""
+
 Format = str
 """A name of `RENDERERS`."""
 
 
 def parse_format(name: str) -> Format:
     """The format's name. Raises ValueError for what is none."""
-    if name not in RENDERERS:
+    format = OLDER.get(name, name)
+    if format not in RENDERERS:
         raise ValueError(f"{name!r} is not one of {', '.join(map(repr, RENDERERS))}")
-    return name
+    return format
