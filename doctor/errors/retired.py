@@ -54,7 +54,7 @@ _JOINED = {
     "state-of-another-optimizer": "optimizer-state",
     "exchanged-arguments": "integer-input",
     "layer-arguments": "one-spatial-element interpolation-dimensions interpolation-size "
-    "ctc-lengths initialization-dimensions padding-row same-padding-stride class-weights "
+    "initialization-dimensions padding-row same-padding-stride class-weights "
     "image-size input-dimensions image-too-small one-value-per-channel whole-number-sizes",
     "padding-token-missing": "padding-token-in-config",
     "loss-of-several-values": "loss-not-scalar",
