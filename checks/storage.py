@@ -7,13 +7,16 @@ from pathlib import PurePath
 from doctor._util.records import Unknown
 from doctor._util.units import GB, gb
 from doctor.checkpoint.records import Checkpoint
-from doctor.checks.clock import CLOCK
-from doctor.facts.machine import Place
+from doctor.facts.machine import Host, Place
 from doctor.facts.memory.training import Saved, saved_size
 from doctor.facts.own_model import OwnModel
 from doctor.job.job import Job
-from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, unknown, warn
+from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
+
+WARN_SECONDS = 60.0
+"""Our own number: TLS and object storage accept minutes, and a service that works keeps
+milliseconds."""
 
 SLACK = 1.2
 """Factor on the checkpoints' size: a new one is written before an old one is deleted."""
@@ -177,10 +180,7 @@ ROOM = Check(
         "state",
         f"size not known: less than {gb(FREE_WARN)} free",
     ),
-    fails=(
-        "the checkpoints do not fit",
-        f"size not known: less than {gb(FREE_BLOCK)} free",
-    ),
+    fails=("the checkpoints do not fit", f"size not known: less than {gb(FREE_BLOCK)} free"),
     fix="Write to a larger volume (--output-dir), keep fewer checkpoints (save_total_limit in "
     "transformers, --keep here), delete old ones, or save only the weights (save_only_model=True: "
     "such a run cannot resume its optimizer).",
@@ -225,6 +225,42 @@ USABLE = Check(
     judge=paths_usable,
     required="output_dir",
     sources=("ps-U6", "runpod-disk"),
+)
+
+
+def is_right(host: Host) -> Verdict:
+    if host.clock_service is None:
+        return unknown("the offset of the clock was not recorded")
+    if not host.clock_service:
+        return skip("no time service answers here, so the offset of the clock is not known")
+    if host.clock_offset is None:
+        return unknown(f"{host.clock_service} answers, but has no measurement of the offset")
+    summary = (
+        f"the clock is {host.clock_offset:.3g} s off by {host.clock_service}; "
+        f"less than {WARN_SECONDS:g} s required"
+    )
+    return ok(summary) if host.clock_offset < WARN_SECONDS else warn(summary)
+
+
+CLOCK = Check(
+    code="DSK003",
+    slug="clock-is-right",
+    title=f"The clock is less than {WARN_SECONDS:g} s off",
+    why="Object storage and registries refuse signed requests and certificates of another time, so "
+    "uploads of checkpoints fail hours later, and logs of several nodes cannot be put in order. "
+    "chronyc or timedatectl is asked; no server on the network is.",
+    passes=(
+        f"the time service of this machine measured less than {WARN_SECONDS:g} s",
+        "skipped where none answers, as in most containers",
+    ),
+    warns=(f"it measured {WARN_SECONDS:g} s or more",),
+    fix="Start time synchronization on the host, and check that it reaches its server. In a "
+    "container or a virtual machine ask the provider.",
+    commands=("chronyc tracking",),
+    limits="that the server of the time service is right.",
+    owner=Owner.MACHINE,
+    judge=is_right,
+    sources=("chronyc", "aws-clock-180"),
 )
 
 CHECKS = (ROOM, USABLE, CLOCK)

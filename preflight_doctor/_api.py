@@ -68,7 +68,7 @@ class Settings(TypedDict, total=False):
 
 
 PARAMETERS = {*Settings.__annotations__, "only", "skip", "config", "fail_on", "facts"} | {
-    *("baseline", "deep", "tensors", "format", "redact"),
+    *("baseline", "deep", "tensors", "format", "redact")
 }
 FLAG = re.compile(r"(?<![\w-])--(?P<no>no-)?(?P<name>[a-z][a-z-]*[a-z])")
 

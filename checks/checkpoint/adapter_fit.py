@@ -106,9 +106,8 @@ UNSAVED_FIX = (
     "take an earlier save that has these modules."
 )
 NO_CONFIG_FIX = (
-    "Copy adapter_config.json from another save of this adapter: without it neither "
-    "rank, alpha nor "
-    "base are known, and peft loads nothing."
+    "Copy adapter_config.json from another save of this adapter: without it neither rank, alpha "
+    "nor base are known, and peft loads nothing."
 )
 NO_FACTORS_FIX = (
     "Save the adapter with PeftModel.save_pretrained, or move the weights of the whole model to a "

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.units import listed, shown
-from doctor.checkpoint.records import (
-    ChangedSetting,
-    Checkpoint,
-    ModelConfig,
-    Size,
-    Tokenizer,
-)
+from doctor.checkpoint.records import ChangedSetting, Checkpoint, ModelConfig, Size, Tokenizer
 from doctor.checks.checkpoint.model_names import other_tensors, unloadable
 from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn

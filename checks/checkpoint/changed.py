@@ -7,17 +7,8 @@ import re
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.dtypes import HALVES
-from doctor.checkpoint.records import (
-    Checkpoint,
-    Movement,
-    Optimizer,
-    UnchangedRole,
-)
-from doctor.checks.checkpoint.norm_causes import (
-    MIN_DISTANCE,
-    MIN_STEPS,
-    distance_of_steps,
-)
+from doctor.checkpoint.records import Checkpoint, Movement, Optimizer, UnchangedRole
+from doctor.checks.checkpoint.norm_causes import MIN_DISTANCE, MIN_STEPS, distance_of_steps
 from doctor.checks.checkpoint.replaced import replaced
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
@@ -202,9 +193,8 @@ CHANGED = Check(
         "other parameters are unchanged",
         "only norms are unchanged, and the files may be a rounded copy of fp32 weights",
         "nothing changed, and the number of steps is unknown",
-        "single matrices are several times what they were, while most moved little; or a "
-        "head or an "
-        "embedding has nothing in common with the baseline's",
+        "single matrices are several times what they were, while most moved little; or a head or "
+        "an embedding has nothing in common with the baseline's",
         "most matrices have nothing in common with the baseline's",
     ),
     fails=(

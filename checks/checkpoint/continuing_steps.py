@@ -172,9 +172,8 @@ END_FIX = (
     "do not load the old one."
 )
 DONE_FIX = (
-    "Raise max_steps or num_train_epochs, with a schedule for the rest: the saved "
-    "one ends here, at "
-    "its lowest rate. Or begin a new run from these weights, without optimizer and scheduler."
+    "Raise max_steps or num_train_epochs, with a schedule for the rest: the saved one ends here, "
+    "at its lowest rate. Or begin a new run from these weights, without optimizer and scheduler."
 )
 SCALE_FIX = (
     "Look at the last gradients of the run before resuming it: a scale below 1 means that every "

@@ -32,15 +32,9 @@ EVERYWHERE = ("complex128", *FEW_OPERATIONS)
 """Dtypes that safetensors does not have and every GPU of NVIDIA computes in."""
 
 STORED = {
-    "bfloat16": "BF16",
-    "float16": "F16",
-    "half": "F16",
-    "float32": "F32",
-    "float": "F32",
-    "float64": "F64",
-    "float8_e4m3fn": "F8_E4M3",
-    "float8_e5m2": "F8_E5M2",
-}
+    "bfloat16": "BF16", "float16": "F16", "half": "F16", "float32": "F32", "float": "F32",
+    "float64": "F64", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2",
+}  # fmt: skip
 """config.json's word -> safetensors' name."""
 
 KEEP_IN_FP32 = re.compile(r"e_score_correction_bias|\bwo\b|time_decay|query_tokens|\bsinks\b")

@@ -201,14 +201,12 @@ FIXES = (
 """Part of a reason -> the remedy."""
 
 FILE_FIX = (
-    "Copy these files again from the save that the others are of, and compare "
-    "checksums: a model of "
-    "shards from two steps loads without an error."
+    "Copy these files again from the save that the others are of, and compare checksums: a model "
+    "of shards from two steps loads without an error."
 )
 TRANSPOSED_FIX = (
-    "Convert again, and transpose all matrices of a kind or none: a converter that "
-    "transposes where "
-    "the shapes differ leaves out square ones."
+    "Convert again, and transpose all matrices of a kind or none: a converter that transposes "
+    "where the shapes differ leaves out square ones."
 )
 LOST_FIX = (
     "Convert again with these tensors mapped: what a loader does not find it makes up at random or "
@@ -236,10 +234,7 @@ EQUALS = Check(
         "halves, norms with 1 added, padded vocabularies, transposition",
         "a tied head or computed buffers are in one of the two alone",
     ),
-    warns=(
-        "further tensors are here",
-        "tokens have other numbers, or texts are cut otherwise",
-    ),
+    warns=("further tensors are here", "tokens have other numbers, or texts are cut otherwise"),
     fails=(
         "tensors differ after every known conversion",
         "square matrices alone are transposed, between models of the same names",

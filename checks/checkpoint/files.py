@@ -10,27 +10,17 @@ from doctor.checkpoint.records import Checkpoint
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
 
 FAILS = (
-    "unfinished",
-    "untagged",
-    "weightless",
-    "damaged",
-    "disguised",
-    "missing",
-    "empty",
-    "foreign-index",
-    "twice",
-    "over-limit",
-    "unloadable",
-)
+    "unfinished", "untagged", "weightless", "damaged", "disguised", "missing", "empty",
+    "foreign-index", "twice", "over-limit", "unloadable",
+)  # fmt: skip
 WARNS = ("stale-index", "no-index", "stray", "unknown-dtype")
 
 FIXES = {
     "unfinished": "Resume from the checkpoint that is named as the last whole one, by its path: a "
     "trainer takes the latest by itself. If the latest is still being written, wait for its end.",
     "untagged": "Write the name of the engine's directory into the file latest, beside it, if that "
-    "save is whole (printf global_step200 > latest), or load with tag=; else resume "
-    "from an earlier "
-    "checkpoint.",
+    "save is whole (printf global_step200 > latest), or load with tag=; else resume from an "
+    "earlier checkpoint.",
     "disguised": "Download the real file: this one is something else under its name.",
     "missing": "Download what is missing; hf download resumes an interrupted download.",
     "empty": "Save again with the parameters gathered from all ranks: "

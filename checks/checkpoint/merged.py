@@ -114,22 +114,21 @@ def _rows(merge: Merge, outcomes: dict[str, Outcome]) -> Verdict | None:
 
 
 def _wrong_median(merge: Merge, outcomes: dict[str, Outcome], decided: int) -> Verdict | None:
-    scales = [
-        w.scale for w in merge.weights if w.scale is not None and outcomes[w.name] == "merged"
-    ]
+    scales = _scales(merge, outcomes, "merged")
     if len(scales) >= 4 and abs(median(scales) - 1) > NEAR:
         return _wrong_scale(merge, outcomes, decided)
     return None
 
 
+def _scales(merge: Merge, outcomes: dict[str, Outcome], *which: Outcome) -> list[float]:
+    scaled = ((w.scale, outcomes[w.name]) for w in merge.weights)
+    return [scale for scale, outcome in scaled if scale is not None and outcome in which]
+
+
 def _wrong_scale(merge: Merge, outcomes: dict[str, Outcome], decided: int) -> Verdict:
     if reason := _another_base(merge):
         return fail(f"{decided:,} weights are not base + adapters; {reason}", fix=OTHER_FIX)
-    scales = [
-        weight.scale
-        for weight in merge.weights
-        if weight.scale is not None and outcomes[weight.name] in ("scaled", "merged")
-    ]
+    scales = _scales(merge, outcomes, "scaled", "merged")
     if abs(median(scales) - 1) <= NEAR:
         share = median(each.explained for each in merge.weights if outcomes[each.name] == "scaled")
         text = f"{decided:,} weights moved with the update, which explains {share:.0%} of it"
@@ -279,10 +278,7 @@ ADDS_UP = Check(
     "right one; only its answers differ. merged - base is compared with the adapters' product, "
     "weight by weight, within what the roundings of the merge leave.",
     passes=("every weight that the adapters change is base + product, within the roundings",),
-    notes=(
-        "a tenth of the update is lost to rounding",
-        "the base was quantized before the merge",
-    ),
+    notes=("a tenth of the update is lost to rounding", "the base was quantized before the merge"),
     warns=(
         "half of the update is lost to the rounding of the stored dtype",
         "the adapters were merged into a quantized base, which rounded the sum again",

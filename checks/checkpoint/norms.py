@@ -73,9 +73,8 @@ ZEROS_FIX = (
     "after backward()."
 )
 ANEW_FIX = (
-    "Compare with an earlier checkpoint (--baseline): layers that a resumed run did "
-    "not find in its "
-    "files are initialized anew, and have nothing in common with what they were. If they were "
+    "Compare with an earlier checkpoint (--baseline): layers that a resumed run did not find in "
+    "its files are initialized anew, and have nothing in common with what they were. If they were "
     "frozen on purpose, nothing is wrong; else print param.grad of a norm after backward()."
 )
 

@@ -66,9 +66,8 @@ ROWS_FIX = (
 )
 
 TOKENIZER_FIX = (
-    "Save the tokenizer again with tokenizer.save_pretrained, or copy its files from "
-    "the model that "
-    "the run began with."
+    "Save the tokenizer again with tokenizer.save_pretrained, or copy its files from the model "
+    "that the run began with."
 )
 
 CONFIGURED_FIX = (

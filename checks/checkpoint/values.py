@@ -7,11 +7,7 @@ from statistics import median
 
 from doctor._util.records import Unknown
 from doctor._util.units import counted, shown
-from doctor.checkpoint.records import (
-    Checkpoint,
-    NonFinite,
-    Values,
-)
+from doctor.checkpoint.records import Checkpoint, NonFinite, Values
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 MASK = re.compile(r".*(?:mask|attn_bias|attention_bias)")
@@ -230,10 +226,9 @@ MOMENT_FIX = (
 )
 
 VARIANCE_FIX = (
-    "Compute the statistics again with torch.optim.swa_utils.update_bn(loader, "
-    "model), or return to "
-    "an earlier checkpoint: the root of a negative variance is NaN in eval(). Averages of weights "
-    "that extrapolate make such ones."
+    "Compute the statistics again with torch.optim.swa_utils.update_bn(loader, model), or return "
+    "to an earlier checkpoint: the root of a negative variance is NaN in eval(). Averages of "
+    "weights that extrapolate make such ones."
 )
 
 OVERFLOW_FIX = (
@@ -256,9 +251,8 @@ CHECKSUM_FIX = (
 )
 
 APART_FIX = (
-    "Return to an earlier checkpoint and compare with --baseline: a layer diverged, "
-    "or was scaled by "
-    "a conversion. If it was made so on purpose, nothing is wrong."
+    "Return to an earlier checkpoint and compare with --baseline: a layer diverged, or was scaled "
+    "by a conversion. If it was made so on purpose, nothing is wrong."
 )
 
 AVERAGE_FIX = (

@@ -185,12 +185,7 @@ RUNS_TORCH_CUDA = Check(
     owner=Owner.ENVIRONMENT,
     judge=runs_torch_cuda,
     returns=True,
-    sources=(
-        "ps-U28",
-        "cuda-minor-compatibility",
-        "cuda-forward-compatibility",
-        "pytorch-install",
-    ),
+    sources=("ps-U28", "cuda-minor-compatibility", "cuda-forward-compatibility", "pytorch-install"),
     after=("TOR001",),
     targets=("nvidia",),
     also=("read",),

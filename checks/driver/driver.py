@@ -245,13 +245,7 @@ RESPONDS = Check(
     returns=True,
     required="always",
     commands=OTHER.commands,
-    sources=(
-        "ps-U28",
-        "toolkit-48",
-        "pytorch-35710",
-        "driver-mismatch",
-        "driver-persistence",
-    ),
+    sources=("ps-U28", "toolkit-48", "pytorch-35710", "driver-mismatch", "driver-persistence"),
     targets=("nvidia",),
     also=("read",),
 )

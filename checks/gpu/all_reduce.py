@@ -17,9 +17,7 @@ memory stay below it, and NVLink of these boards carries several times as much."
 
 
 def adds_up(
-    peers: Peers,
-    job_gpus: JobGpus | Unknown,
-    watched: tuple[Watched, ...] | Unknown | None = None,
+    peers: Peers, job_gpus: JobGpus | Unknown, watched: tuple[Watched, ...] | Unknown | None = None
 ) -> Verdict:
     if is_sliced(job_gpus):
         return skip("NCCL between MIG slices is experimental")

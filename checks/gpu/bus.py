@@ -12,11 +12,7 @@ REFUSED = ("EPERM", "EACCES", "ENOENT")
 KERNEL_DRIVER, PROBE = "nvidia", "probe routine failed"
 
 
-def all_listed(
-    host: Host,
-    gpus: tuple[Gpu, ...],
-    driver: Driver,
-) -> Verdict:
+def all_listed(host: Host, gpus: tuple[Gpu, ...], driver: Driver) -> Verdict:
     if not host.gpu_drivers:
         return skip("no NVIDIA GPU is on the PCI bus, or its devices are not recorded")
     count = f"{len(host.gpu_drivers)} on the bus, {len(gpus)} in NVML"

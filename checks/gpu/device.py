@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor._util.units import gib
 from doctor.checks.gpu.counters import CORRECTED, faults, summarize, unread_during
-from doctor.checks.gpu.each_gpu import Named, of_each
+from doctor.checks.gpu.each_gpu import Named, named, of_each
 from doctor.checks.gpu.remedies import MEMORY, remedy
 from doctor.checks.gpu.visible import VISIBLE
 from doctor.facts.load import Watched
@@ -40,7 +40,7 @@ def free(job_gpus: JobGpus, host: Host | Unknown) -> Verdict:
 
 
 def _named(job_gpus: JobGpus) -> list[Named]:
-    return [(gpu.index, gpu.name) for gpu in job_gpus.gpus]
+    return list(map(named, job_gpus.gpus))
 
 
 def _host_free(host: Host | Unknown) -> Verdict:
@@ -242,11 +242,11 @@ MEMORY_HEALTHY = Check(
 
 def not_slowed(watched: tuple[Watched, ...], job_gpus: JobGpus | Unknown) -> Verdict:
     gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
-    named: dict[str, Named] = {gpu.nvml.uuid: (gpu.index, gpu.name) for gpu in gpus if gpu.nvml}
-    sampled = [gpu for gpu in watched if gpu.uuid in named or not named]
-    missing = [uuid for uuid in named if uuid not in {gpu.uuid for gpu in sampled}]
-    found = [(named.get(gpu.uuid, (None, gpu.uuid)), _not_slowed(gpu)) for gpu in sampled]
-    found += [(named[uuid], unknown("its clocks were not sampled")) for uuid in missing]
+    names: dict[str, Named] = {gpu.nvml.uuid: named(gpu) for gpu in gpus if gpu.nvml}
+    sampled = [gpu for gpu in watched if gpu.uuid in names or not names]
+    missing = [uuid for uuid in names if uuid not in {gpu.uuid for gpu in sampled}]
+    found = [(names.get(gpu.uuid, (None, gpu.uuid)), _not_slowed(gpu)) for gpu in sampled]
+    found += [(names[uuid], unknown("its clocks were not sampled")) for uuid in missing]
     if not found:
         return unknown("no GPU's clocks were sampled")
     partly_shown = isinstance(job_gpus, JobGpus) and job_gpus.partly_shown
@@ -259,8 +259,7 @@ def _not_slowed(gpu: Watched) -> Verdict:
     if slowdowns:
         fix = COOLING if gpu.mask & HEAT else POWER if gpu.mask & BRAKE else ""
         return warn(
-            f"{', '.join(slowdowns)} in {gpu.samples} samples{peak}; none expected",
-            fix=fix,
+            f"{', '.join(slowdowns)} in {gpu.samples} samples{peak}; none expected", fix=fix
         )
     settings = [name for bit, name in SETTINGS.items() if gpu.mask & bit]
     if settings:

@@ -6,11 +6,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
+from doctor.facts.views import JobGpu
 from doctor.judge.check import Verdict
 from doctor.judge.combine import worst
 
 Named = tuple[int | None, str]
 """A GPU's index, None where it is not known, and its name or UUID."""
+
+
+def named(gpu: JobGpu) -> Named:
+    return gpu.index, gpu.name
 
 
 def of_each(found: Iterable[tuple[Named, Verdict]], *, partly_shown: bool = False) -> Verdict:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from doctor._util.records import Unknown
 from doctor._util.units import GIB, dotted
-from doctor.checks.gpu.each_gpu import of_each
+from doctor.checks.gpu.each_gpu import named, of_each
 from doctor.checks.gpu.remedies import RETURN
 from doctor.facts.machine import Gpu, Host
 from doctor.facts.views import JobGpu, JobGpus
@@ -36,7 +36,7 @@ def as_named(job_gpus: JobGpus, host: Host | Unknown) -> Verdict:
         return unknown("no GPU of the job is visible")
     env = host.env if isinstance(host, Host) else {}
     return of_each(
-        ((gpu.index, gpu.name), _as_named(gpu, overridden=OVERRIDE in env)) for gpu in job_gpus.gpus
+        (named(gpu), _as_named(gpu, overridden=OVERRIDE in env)) for gpu in job_gpus.gpus
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor.checks.gpu.device import SLOWDOWNS
-from doctor.checks.gpu.each_gpu import of_each
+from doctor.checks.gpu.each_gpu import named, of_each
 from doctor.checks.gpu.link import (
     LEAST_FROM_HOST,
     LINK_SHARE,
@@ -90,7 +90,7 @@ def _lanes(
     for gpu, each in linked:
         same = [other.link[1] for peer, other in linked if peer.name == gpu.name and other.link]
         if text := missing_lanes(gpu.name, each, max(same)):
-            missing.append(((gpu.index, gpu.name), warn(text, fix=FEWER_LANES)))
+            missing.append((named(gpu), warn(text, fix=FEWER_LANES)))
     return of_each(missing) if missing else unknown(reason)
 
 

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.checks.guard import (
-    ending,
-    gpus,
-    gradients,
-    loss,
-    model,
-    parameters,
-    resources,
-    steps,
-)
+from doctor.checks.guard import ending, gpus, gradients, loss, model, parameters, resources, steps
 
 CHECKS = (
     *loss.CHECKS,

@@ -21,11 +21,7 @@ VERDICTS = {"fail": fail, "warn": warn, "note": note}
 
 
 def observed(
-    code: str,
-    coverage: Coverage,
-    fixes: Mapping[str, str] | None = None,
-    *,
-    origin: bool = False,
+    code: str, coverage: Coverage, fixes: Mapping[str, str] | None = None, *, origin: bool = False
 ) -> Callable[[Guarded], Verdict]:
     """A judge for the alarms with this code.
 

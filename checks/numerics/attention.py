@@ -10,11 +10,7 @@ from doctor._util.records import Unknown
 from doctor._util.versions import read_version
 from doctor.checks.numerics.attention_bugs import Bug, Suspicion, covers, suspect
 from doctor.checks.numerics.attention_ended import hardware_fault, with_killed, without_killed
-from doctor.checks.numerics.attention_order import (
-    CUDNN,
-    NAMES,
-    deprioritized,
-)
+from doctor.checks.numerics.attention_order import CUDNN, NAMES, deprioritized
 from doctor.checks.numerics.attention_others import with_others
 from doctor.checks.numerics.attention_trials import Fault, Results, describe, evaluate
 from doctor.facts.load import Attention

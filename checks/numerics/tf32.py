@@ -86,9 +86,7 @@ def _by_environment(host: Host) -> Verdict | None:
 
 
 def _by_torch(
-    settings: Settings,
-    measured: tuple[float, str] | None,
-    gpus: tuple[JobGpu, ...],
+    settings: Settings, measured: tuple[float, str] | None, gpus: tuple[JobGpu, ...]
 ) -> Verdict:
     if settings.tf32_matmul is None:
         return unknown("torch does not report whether matmul TF32 is on")

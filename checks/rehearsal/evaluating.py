@@ -58,7 +58,7 @@ def evaluates(rehearsal: Rehearsal) -> Verdict:
         return warn(
             f"memory grows with each sample of an evaluation: {gib(grown)} in {growth.calls} "
             f"calls, {each / 2**20:.1f} MiB per sample, {gib(int(whole * each))} for "
-            f"{whole:,} samples of {all_of}",
+            f"{whole:,} samples of {all_of}"
         )
     if graphs := max(each.graphs for each in done):
         return note(

@@ -14,16 +14,9 @@ NOT_CUDA = {"cpu", "mps", "xpu", "hpu", "npu", "xla", "tpu"}
 CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
 OWN_CLIP = ("accelerator", "fabric", "self", "trainer", "engine", "strategy", "scaler")
 FRAMEWORKS = (
-    "accelerate",
-    "deepspeed",
-    "lightning",
-    "pytorch_lightning",
-    "lightning_fabric",
-    "apex",
-    "fairscale",
-    "colossalai",
-    "ignite",
-)
+    "accelerate", "deepspeed", "lightning", "pytorch_lightning", "lightning_fabric", "apex",
+    "fairscale", "colossalai", "ignite",
+)  # fmt: skip
 
 
 def is_autocast(reading: Training, value: Value, position: int = -1) -> Call | str | None:

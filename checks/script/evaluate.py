@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from doctor.checks.script.reading import Reading, asks_for_cuda, exclusive, within
 from doctor.facts.script import Arms, Assignment, Call, Value
@@ -12,16 +12,10 @@ DEPTH = 6
 """Names followed from one to the next at most."""
 
 DTYPES = {
-    "bfloat16": "bf16",
-    "bf16": "bf16",
-    "float16": "fp16",
-    "half": "fp16",
-    "fp16": "fp16",
-    "float32": "fp32",
-    "float": "fp32",
-    "fp32": "fp32",
-    "float64": "fp64",
-    "double": "fp64",
+    **dict.fromkeys(("bfloat16", "bf16"), "bf16"),
+    **dict.fromkeys(("float16", "half", "fp16"), "fp16"),
+    **dict.fromkeys(("float32", "float", "fp32"), "fp32"),
+    **dict.fromkeys(("float64", "double"), "fp64"),
     "auto": "auto",
 }
 UNDECIDED = "?"
@@ -237,8 +231,7 @@ def argument_of(reading: Reading, call: Call, function: int, name: str) -> Value
 def default(reading: Reading, function: int, name: str) -> Value | None:
     """A parameter's default."""
     return next(
-        (each.default for each in reading.function(function).parameters if each.name == name),
-        None,
+        (each.default for each in reading.function(function).parameters if each.name == name), None
     )
 
 
@@ -270,34 +263,36 @@ def launched(reading: Reading, name: str) -> Value | None:
 
 def _returned(reading: Reading, value: Value, depth: int) -> Iterator[Value]:
     """What a function of this file returns; another call is itreading."""
-    call = reading.calls[value.call]
-    function = reading.target_function(call)
+    function = reading.target_function(reading.calls[value.call])
     returns = reading.function(function).returns if function is not None else ()
     if function is None or not returns:
         yield value
-        return
-    last = len(reading.calls)
-    for each in returns:
-        yield from _options(reading, each, function, last, (), depth - 1)
+    else:
+        yield from _options_of(reading, function, returns, depth)
+
+
+def _options_of(
+    reading: Reading, function: int, values: Sequence[Value], depth: int
+) -> Iterator[Value]:
+    """What values at the end of a function may be."""
+    for each in values:
+        yield from _options(reading, each, function, len(reading.calls), (), depth - 1)
 
 
 def _element_returned(reading: Reading, value: Value, depth: int) -> Iterator[Value]:
     """One of several values that a function of this file returns."""
     index = value.items[-1].literal
-    call = reading.calls[value.items[0].call]
-    function = reading.target_function(call)
+    function = reading.target_function(reading.calls[value.items[0].call])
     returns = reading.function(function).returns if function is not None else ()
-    if (
-        function is None
-        or not returns
-        or not isinstance(index, int)
-        or not all(each.kind == "list" and 0 <= index < len(each.items) for each in returns)
-    ):
+    taken = [
+        each.items[index]
+        for each in returns
+        if isinstance(index, int) and each.kind == "list" and 0 <= index < len(each.items)
+    ]
+    if function is None or not taken or len(taken) < len(returns):
         yield value
-        return
-    last = len(reading.calls)
-    for each in returns:
-        yield from _options(reading, each.items[index], function, last, (), depth - 1)
+    else:
+        yield from _options_of(reading, function, taken, depth)
 
 
 def flag_default(reading: Reading, name: str) -> object:

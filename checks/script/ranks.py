@@ -21,10 +21,9 @@ OF_SHARDS = {"state_dict": FSDP, "save_checkpoint": "deepspeed.initialize"}
 RANK = re.compile(r"rank|world|process_index|num_process", re.IGNORECASE)
 NOT_FIRST = re.compile(r"(?:\w+\.)*\w*rank\w*(?:\(\w*\))?\s*(?:!=|>)\s*0")
 ONE_RANK = re.compile(
-    r"(?:^|[\s(.])(?:\w*\.)*(?:\w*rank\w*(?:\(\))?|process_index)\s*"
-    r"(?:==\s*0\b|in\s*[\[({](?:-1|None),\s*0[\])}])"
-    r"|is_(?:local_)?main_process(?!\w)|is_master(?!\w)|is_rank_zero|is_primary(?!\w)"
-    r"|is_main_process\(\)|is_global_zero|^master_process$",
+    r"(?:^|[\s(.])(?:\w*\.)*(?:\w*rank\w*(?:\(\))?|process_index)\s*(?:==\s*0\b|in\s*[\[({](?:-1|"
+    r"None),\s*0[\])}])|is_(?:local_)?main_process(?!\w)|is_master(?!\w)|is_rank_zero|"
+    r"is_primary(?!\w)|is_main_process\(\)|is_global_zero|^master_process$"
 )
 PART = re.compile(
     r"(?:^|[._\s(])(?:tp|dp|pp|cp|ep|sp|mp|model|data|pipe\w*|tensor|shard\w*|group|stage|expert|"

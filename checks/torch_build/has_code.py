@@ -6,12 +6,7 @@ import re
 
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import dotted
-from doctor.checks.torch_build.gpu_code import (
-    cubins,
-    may_hide_ptx,
-    ptx,
-    toolkit_without_cubins,
-)
+from doctor.checks.torch_build.gpu_code import cubins, may_hide_ptx, ptx, toolkit_without_cubins
 from doctor.checks.torch_build.imports import how
 from doctor.checks.torch_build.replacement import JETSON, Replacement, replace_torch
 from doctor.checks.torch_build.rocm_code import first_rocm, gfx_in, override, wheel_codes

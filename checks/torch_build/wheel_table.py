@@ -20,8 +20,7 @@ SOURCES = {
     "nvidia-gpus": "https://developer.nvidia.com/cuda-gpus",
     "nvidia-legacy-gpus": "https://developer.nvidia.com/cuda-legacy-gpus",
     "cuda-release-notes": "https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/index.html",
-    "cuda-minor-compatibility": "https://docs.nvidia.com/deploy/cuda-compatibility/"
-    "minor-version-compatibility.html",
+    "cuda-minor-compatibility": "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html",
     "wheel": "measured on the wheels of torch themselves",
     "wheel-printed": "torch.cuda.get_arch_list() or the build flags, printed by users of the wheel",
     "release-table": "PYTORCH_RELEASES_CODE_CC in torch/cuda/__init__.py of that release",

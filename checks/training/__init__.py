@@ -4,9 +4,4 @@ from __future__ import annotations
 
 from doctor.checks.training import compiled, lora, own_model, smoke
 
-CHECKS = (
-    *smoke.CHECKS,
-    *own_model.CHECKS,
-    *lora.CHECKS,
-    *compiled.CHECKS,
-)
+CHECKS = (*smoke.CHECKS, *own_model.CHECKS, *lora.CHECKS, *compiled.CHECKS)

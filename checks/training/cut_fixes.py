@@ -75,8 +75,7 @@ NUMBERS = (
 )
 INDICES = (
     (
-        "gt|lt|ge|le|eq|ne|__(gt|lt|ge|le|eq|ne)__|greater.*|less.*|logical.*|isclose|bool|where"
-        "|nonzero",
+        "gt|lt|ge|le|eq|ne|__(gt|lt|ge|le|eq|ne)__|greater.*|less.*|logical.*|isclose|bool|where|nonzero",
         "a comparison has no gradient; use torch.sigmoid((x - threshold) / temperature), or a "
         "straight-through estimator, soft + (hard - soft).detach()",
     ),
@@ -135,8 +134,7 @@ ZEROS = (
     ),
     ("Embedding", "every index is padding_idx, whose row gets no gradient: check the batch"),
     (
-        "Where|MaskedFill|MaskedSelect|Index|IndexSelect|Gather|Select|Slice|Max|Amax|Maximum|Min"
-        "|Amin|Minimum|MaxPool.*",
+        "Where|MaskedFill|MaskedSelect|Index|IndexSelect|Gather|Select|Slice|Max|Amax|Maximum|Min|Amin|Minimum|MaxPool.*",
         "nothing of its input is selected: look at the condition, the mask or the padding that "
         "takes its place",
     ),

@@ -8,35 +8,21 @@ from collections.abc import Callable, Iterable
 
 from doctor._util.units import shown
 from doctor.checks.training.place import fix_by_location, location
-from doctor.checks.training.remedies import (
-    BELOW_0,
-    BELOW_0_FIX,
-    INVALID,
-    OWN,
-    SMALL,
-    Remedy,
-)
+from doctor.checks.training.remedies import BELOW_0, BELOW_0_FIX, INVALID, OWN, SMALL, Remedy
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
 from doctor.facts.error_texts import is_final
 from doctor.facts.training import Smoke
 from doctor.judge.check import Status, Verdict
 
 CHANGE_NAMES = {
-    "repeat": "unchanged",
-    "cudnn-off": "cuDNN attention off",
-    "flash-off": "cuDNN and flash attention off",
-    "math": "attention's math backend only",
-    "eager": "eager attention",
-    "fp32-weights": "fp32 weights under autocast",
-    "fp32": "everything in fp32",
-    "lower-lr": "a tenth of the learning rate",
-    "lowest-lr": "a ten-thousandth of the learning rate",
-    "no-lr": "a learning rate of 0",
-    "other-batch": "another batch",
-    "valid-batch": "invalid values of the batch replaced",
-    "valid-index": "invalid indices replaced",
-    "finite-weights": "non-finite weights replaced",
-}
+    "repeat": "unchanged", "cudnn-off": "cuDNN attention off",
+    "flash-off": "cuDNN and flash attention off", "math": "attention's math backend only",
+    "eager": "eager attention", "fp32-weights": "fp32 weights under autocast",
+    "fp32": "everything in fp32", "lower-lr": "a tenth of the learning rate",
+    "lowest-lr": "a ten-thousandth of the learning rate", "no-lr": "a learning rate of 0",
+    "other-batch": "another batch", "valid-batch": "invalid values of the batch replaced",
+    "valid-index": "invalid indices replaced", "finite-weights": "non-finite weights replaced",
+}  # fmt: skip
 """The changes of the attempts; each starts from the unchanged training."""
 
 OUTCOMES = {"fixed": "no fault", "same": "same fault", "other": "other fault"}

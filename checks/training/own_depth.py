@@ -20,24 +20,22 @@ most 1e-5 behind 8 sigmoids."""
 def vanishing(parameters: Sequence[Parameter]) -> str:
     """How gradients vanish from the loss to the input, as a clause; "" if they do not."""
     norms = norms_by_depth(parameters)
-    if not _falls(norms):
-        return ""
-    (first, low), (last, high) = norms[0], norms[-1]
-    return (
-        f"gradients vanish with depth: the norm is {low:.1e} in {first}, nearest to the input, and "
-        f"{high:.1e} in {last}; at least {RATIO:g} of it required"
-    )
+    required = f"at least {RATIO:g} of it required"
+    return _change("vanish", norms, required) if _falls(norms) else ""
 
 
 def exploding(parameters: Sequence[Parameter]) -> str:
     """How gradients explode from the loss to the input, as a clause; "" if they do not."""
     norms = norms_by_depth(parameters)
-    if not _falls(norms[::-1]):
-        return ""
-    (first, high), (last, low) = norms[0], norms[-1]
+    required = f"at most {1 / RATIO:g} times that required"
+    return _change("explode", norms, required) if _falls(norms[::-1]) else ""
+
+
+def _change(how: str, norms: list[tuple[str, float]], required: str) -> str:
+    (first, near), (last, far) = norms[0], norms[-1]
     return (
-        f"gradients explode with depth: the norm is {high:.1e} in {first}, nearest to the input, "
-        f"and {low:.1e} in {last}; at most {1 / RATIO:g} times that required"
+        f"gradients {how} with depth: the norm is {near:.1e} in {first}, nearest to the input, and "
+        f"{far:.1e} in {last}; {required}"
     )
 
 

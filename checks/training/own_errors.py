@@ -11,12 +11,7 @@ from doctor.facts.own_model import OwnModel
 from doctor.judge.check import Owner
 
 INDEX_ERROR = BY_ID["index-out-of-range"]
-ERRORS = (
-    BY_ID["cuda-oom"],
-    INDEX_ERROR,
-    BY_ID["device-side-assert"],
-    *smoke_errors.ERRORS,
-)
+ERRORS = (BY_ID["cuda-oom"], INDEX_ERROR, BY_ID["device-side-assert"], *smoke_errors.ERRORS)
 """Errors of kernels and libraries; the first that has the message counts."""
 LIBRARIES = ("cuda", "nvml", "nccl", "cublas", "cudnn", "hip error", "xid")
 """Words of a message that a library of the GPU or its driver raised."""

@@ -41,11 +41,10 @@ FOUND = {
         "the prediction of a token changes with a later one, from {operation} on, although each "
         "attention has a mask",
         "Look there for a mask in the wrong direction (a boolean attn_mask of "
-        "nn.MultiheadAttention and nn.TransformerEncoder is True where attention is "
-        "forbidden: triu(..., 1), that of "
-        "scaled_dot_product_attention where it is allowed: tril), for heads that are merged "
-        "without .transpose(1, 2) before the reshape, and for a convolution or a mean over time "
-        "that is not causal. The loss falls because the model sees its labels.",
+        "nn.MultiheadAttention and nn.TransformerEncoder is True where attention is forbidden: "
+        "triu(..., 1), that of scaled_dot_product_attention where it is allowed: tril), for heads "
+        "that are merged without .transpose(1, 2) before the reshape, and for a convolution or a "
+        "mean over time that is not causal. The loss falls because the model sees its labels.",
     ),
     "unshifted": (
         "the prediction of a token depends on the token itself, its label: {operation} compares "

@@ -24,9 +24,7 @@ halvings reduce its scale from 65536 to 64."""
 
 
 def completes(
-    smoke: Smoke,
-    errors: tuple[Cause, ...] = ERRORS,
-    hung: tuple[str, Owner | None] = (HUNG, None),
+    smoke: Smoke, errors: tuple[Cause, ...] = ERRORS, hung: tuple[str, Owner | None] = (HUNG, None)
 ) -> Verdict:
     """`errors` and `hung` are the remedies of known errors and of a stage that hangs."""
     if not smoke.stages:
@@ -146,10 +144,8 @@ LOSS_FINITE = Check(
     ),
     fix="Repeat the run in fp32, and on an H100, H200 or B200 without cuDNN attention (torch 2.10 "
     "and newer). The one that helps identifies the precision or the attention kernel as the "
-    "cause.\n"
-    "doctor run --precision fp32\n"
-    "TORCH_CUDNN_SDPA_DEPRIORITIZED=1 doctor run\n"
-    "If neither helps, reinstall torch in a fresh environment, then suspect the GPU.",
+    "cause.\ndoctor run --precision fp32\nTORCH_CUDNN_SDPA_DEPRIORITIZED=1 doctor run\nIf neither "
+    "helps, reinstall torch in a fresh environment, then suspect the GPU.",
     limits="that the loss falls, or stays finite beyond these few steps.",
     owner=Owner.ENVIRONMENT,
     judge=on_each(with_diagnosis(loss_finite)),
@@ -190,10 +186,9 @@ GRADIENTS_REACH_ALL = Check(
     "precision.",
     passes=("every trainable parameter has a non-zero gradient in a step that was not skipped",),
     fails=("a parameter has no gradient, or only zeros",),
-    fix="Repeat the run in fp32 if it was in half precision.\n"
-    "doctor run --precision fp32\n"
-    "If all parameters then have gradients, they underflow (fp16 needs a GradScaler). Otherwise a "
-    "kernel does not compute its backward pass: reinstall torch in a fresh environment.",
+    fix="Repeat the run in fp32 if it was in half precision.\ndoctor run --precision fp32\nIf all "
+    "parameters then have gradients, they underflow (fp16 needs a GradScaler). Otherwise a kernel "
+    "does not compute its backward pass: reinstall torch in a fresh environment.",
     limits="that the gradients are correct: they are only not zero.",
     owner=Owner.ENVIRONMENT,
     judge=on_each(with_diagnosis(gradients_reach_all)),

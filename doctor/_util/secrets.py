@@ -69,13 +69,12 @@ _CODE = re.compile(
 """Python that computes a value."""
 
 _SHAPES = re.compile(
-    r"(?<![A-Za-z0-9])(?:"
-    r"(?:hf_|r8_)(?:[A-Za-z0-9]{16,}|(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{1,15}(?=\.\.\.|…|\Z))"
-    r"|(?:gh[opsur]_|github_pat_|dckr_pat_|wandb_v1_|[srp]k_live_|glpat-|sk-|xox[abprs]-|xapp-"
-    r"|nvapi-|pypi-|ya29\.)(?:[A-Za-z0-9_-]{16,}|(?=[a-z_-]*[A-Z0-9])[A-Za-z0-9_-]{1,15}(?=\.\.\.|…|\Z))"
-    r"|(?:AKIA|ASIA|AIza)[A-Za-z0-9_-]{12,}"
-    r"|eyJ[A-Za-z0-9_.-]{12,}"
-    r")|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!----))*(?:-----END [A-Z ]{0,30}-----)?"
+    r"(?<![A-Za-z0-9])(?:(?:hf_|r8_)(?:[A-Za-z0-9]{16,}|"
+    r"(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{1,15}(?=\.\.\.|…|\Z))|(?:gh[opsur]_|github_pat_|dckr_pat_|"
+    r"wandb_v1_|[srp]k_live_|glpat-|sk-|xox[abprs]-|xapp-|nvapi-|pypi-|"
+    r"ya29\.)(?:[A-Za-z0-9_-]{16,}|(?=[a-z_-]*[A-Z0-9])[A-Za-z0-9_-]{1,15}(?=\.\.\.|…|\Z))|(?:AKIA|"
+    r"ASIA|AIza)[A-Za-z0-9_-]{12,}|eyJ[A-Za-z0-9_.-]{12,})|-----BEGIN [A-Z ]{0,30}PRIVATE "
+    r"KEY-----(?:[^-]|-(?!----))*(?:-----END [A-Z ]{0,30}-----)?"
 )
 """Tokens by their beginnings, also where a quotation ends within one, and private keys."""
 _ADDRESS = re.compile(r"://[^\s'\"<>]+")
@@ -108,8 +107,8 @@ _ASSIGNED = re.compile(
 """The end of a name that may be a secret's, and the beginning of what follows it."""
 _REST = {"quoted": re.compile(r"[^\n\"'\\]*"), "bare": re.compile(r"[^\s\"'&\\]*")}
 _HINT = re.compile(
-    r"://|-[uU]|hf_|r8_|gh[opsur]_|[srp]k_live_|sk-|glpat|xox|xapp|nvapi|pypi|ya29|AKIA|ASIA|AIza|eyJ"
-    r"|(?i:pass|pw|secret|token|key|auth|cred|bearer|pat)"
+    r"://|-[uU]|hf_|r8_|gh[opsur]_|[srp]k_live_|sk-|glpat|xox|xapp|nvapi|pypi|ya29|AKIA|ASIA|AIza|"
+    r"eyJ|(?i:pass|pw|secret|token|key|auth|cred|bearer|pat)"
 )
 """What every text with a secret contains."""
 _NAME = string.ascii_letters + string.digits + "_.-"

@@ -16,22 +16,10 @@ from doctor.judge.check import Check
 from doctor.judge.families import FAMILIES
 
 HOMES = {
-    "JOB": "expected",
-    "DRV": "driver",
-    "TOR": "torch_build",
-    "GPU": "gpu",
-    "NUM": "numerics",
-    "MEM": "memory",
-    "DSK": "storage",
-    "CKP": "checkpoint",
-    "SMK": "training",
-    "DAT": "data",
-    "SCR": "script",
-    "RHS": "rehearsal",
-    "GRD": "guard",
-    "LOG": "log",
-    "FLT": "fleet",
-}
+    "JOB": "expected", "DRV": "driver", "TOR": "torch_build", "GPU": "gpu", "NUM": "numerics",
+    "MEM": "memory", "DSK": "storage", "CKP": "checkpoint", "SMK": "training", "DAT": "data",
+    "SCR": "script", "RHS": "rehearsal", "GRD": "guard", "LOG": "log", "FLT": "fleet",
+}  # fmt: skip
 """The module of `doctor.checks` that holds a family."""
 
 ELSEWHERE = ("DAT", "SCR", "RHS", "GRD", "LOG", "FLT")

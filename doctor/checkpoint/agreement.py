@@ -21,10 +21,7 @@ FEW = 10
 
 
 def compare_with_config(
-    layout: Layout,
-    config: dict[str, object],
-    contents: LayoutContents,
-    tensors: list[Tensor],
+    layout: Layout, config: dict[str, object], contents: LayoutContents, tensors: list[Tensor]
 ) -> dict[str, Any]:
     """Fields of ModelConfig about the tensors, where all of the model's are in the files."""
     readable = all(shard.readable for shard in contents.shards)

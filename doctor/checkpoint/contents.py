@@ -20,13 +20,7 @@ from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.layouts.settings import changed_settings
 from doctor.checkpoint.merges import ModelPaths, read_equality, read_merge
-from doctor.checkpoint.records import (
-    Checkpoint,
-    Continuation,
-    Movement,
-    Plan,
-    Values,
-)
+from doctor.checkpoint.records import Checkpoint, Continuation, Movement, Plan, Values
 from doctor.checkpoint.runs import read_run, run_checkpoints
 from doctor.checkpoint.scan import scan
 

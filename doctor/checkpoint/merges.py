@@ -14,12 +14,7 @@ from doctor.checkpoint.analysis.equivalence import compare_models
 from doctor.checkpoint.analysis.merging.adapter import Adapter, read_adapter
 from doctor.checkpoint.analysis.merging.merge import examine_merge
 from doctor.checkpoint.analysis.merging.names import Model, NameIndex
-from doctor.checkpoint.collected import (
-    ProgressThrottle,
-    TensorCollector,
-    counted_stages,
-    unread,
-)
+from doctor.checkpoint.collected import ProgressThrottle, TensorCollector, counted_stages, unread
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Directory, LocalDirectory, read_json
 from doctor.checkpoint.io.stages import Stage

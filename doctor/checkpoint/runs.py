@@ -56,9 +56,7 @@ def read_run(
     text = f"is the latest of {len(names):,} checkpoints; name another one to examine it"
     note = Problem(kind="note", file=shown(names[-1]), text=text)
     return msgspec.structs.replace(
-        latest,
-        siblings=tuple(rows),
-        problems=(*_unfinished(rows), *latest.problems, note),
+        latest, siblings=tuple(rows), problems=(*_unfinished(rows), *latest.problems, note)
     )
 
 

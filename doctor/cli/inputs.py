@@ -14,14 +14,9 @@ from doctor import catalog
 from doctor._util.errors import UserError
 from doctor.catalog.overrides import Policy
 from doctor.cli.facts_file import read_facts
-from doctor.cli.job_file import (
-    check_injected,
-    policy_of,
-    read_job_file,
-    working_directory,
-)
-from doctor.cli.misplaced import check_arguments
+from doctor.cli.job_file import check_injected, policy_of, read_job_file, working_directory
 from doctor.cli.options import ConfigFlags
+from doctor.collect.own_names import functions_of
 from doctor.facts.facts import Facts
 from doctor.job import budget
 from doctor.job.file.config import JobFile, environment
@@ -121,3 +116,30 @@ def _limit_to_budget(request: Request) -> tuple[Request, tuple[str, ...]]:
 def _note_on_variables(variables: Mapping[str, object]) -> tuple[str, ...]:
     names = ", ".join(f"DOCTOR_{name.upper()}" for name in variables)
     return (f"set by variables, unless overridden by a flag: {names}",) if names else ()
+
+
+def check_arguments(job: Job) -> None:
+    """Raise UserError for words that only the code of --model takes, where there is no model."""
+    if not job.arguments or job.model:
+        return
+    words = " ".join(job.arguments)
+    options = _options(Path(job.arguments[0]))
+    if not options:
+        raise UserError(f"{words}: arguments require --model FILE.py:factory, whose code gets them")
+    raise UserError(f"{words}: name what is to be examined by an option: {' or '.join(options)}")
+
+
+def _options(path: Path) -> list[str]:
+    """The options that take what is there."""
+    try:
+        if path.is_dir():
+            return [f"--checkpoint {path}", f"--output-dir {path}"]
+        if not path.is_file():
+            return []
+    except OSError:
+        return []
+    if path.suffix not in (".py", ".ipynb"):
+        return [f"--checkpoint {path}"]
+    names = functions_of(str(path)) or []
+    factories = [f"--model {path}:{name}" for name in names if name.startswith("make")]
+    return [f"--script {path}", *factories[:1]]

@@ -6,7 +6,7 @@ import contextlib
 import os
 import secrets
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import msgspec
@@ -19,13 +19,7 @@ from doctor.collect.background import background
 from doctor.facts.fleet import Changed, Fleet, Known, NodeSummary
 from doctor.fleet import ledger
 from doctor.fleet.ledger import Content, Kind, Pseudonyms, Record, Sighting
-from doctor.report.ledger import (
-    OF_THIS_DOCTOR,
-    Action,
-    LedgerRecord,
-    MachineRecord,
-    SightingRecord,
-)
+from doctor.report.ledger import OF_THIS_DOCTOR, Action, LedgerRecord, MachineRecord, SightingRecord
 from doctor.report.report import Outcome
 
 KEY_FILE = "DOCTOR_LEDGER_KEY_FILE"
@@ -154,13 +148,13 @@ def sightings_of(node: NodeSummary, names: Pseudonyms) -> Iterator[Sighting]:
     own = _own_codes()
     codes = tuple(each.code for each in node.problems if each.status == "fail" and each.code in own)
     time = node.started or ledger.now()
-    common = {"time": time, "node": names.name(node.node), "outcome": node.outcome}
+    seen = partial(Sighting, time=time, node=names.name(node.node), outcome=node.outcome)
     for kind, name in _devices(node):
-        yield Sighting(kind=kind, key=names.of(kind, name), codes=codes, **common)  # type: ignore[arg-type]
+        yield seen(kind=kind, key=names.of(kind, name), codes=codes)
     if node.rates:
         rates = {metric: values[-1] for metric, values in node.rates.items()}
         key = names.of("node", _gpus(node))
-        yield Sighting(kind="node", key=key, rates=rates, **common)  # type: ignore[arg-type]
+        yield seen(kind="node", key=key, rates=rates)
 
 
 def _known(node: NodeSummary, content: Content, names: Pseudonyms) -> Iterator[Known]:

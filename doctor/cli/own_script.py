@@ -60,8 +60,8 @@ def of_command(command: Sequence[str]) -> tuple[Finding, ...]:
 def _problems(path: str, factory: str) -> tuple[Finding, ...]:
     """A warning for each check that the file fails; none where it cannot be read."""
     from doctor.checks.script.table import RULES
-    from doctor.cli.lint.findings import findings_of
     from doctor.cli.lint.linter import Linter
+    from doctor.cli.lint.run import findings_of
     from doctor.facts.script_machine import ScriptMachine
 
     try:

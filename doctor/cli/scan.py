@@ -166,9 +166,7 @@ def facts_of(path: str, checkpoint: Checkpoint | Unknown, seconds: float) -> Fac
         "doctor scan examines the checkpoint only",
         origin=SCANNED,
         job=Job(
-            device="cpu",
-            checkpoint=printable(redact_url(path)),
-            working_dir=working_directory(),
+            device="cpu", checkpoint=printable(redact_url(path)), working_dir=working_directory()
         ),
         options=RunOptions(smoke=False),
         checkpoint=checkpoint,

@@ -38,11 +38,7 @@ class Ahead(NamedTuple):
 
 
 def start_ahead(
-    children: Children,
-    python: str,
-    job: Job,
-    options: RunOptions,
-    driver: Driver | Unknown | None,
+    children: Children, python: str, job: Job, options: RunOptions, driver: Driver | Unknown | None
 ) -> Ahead:
     """Start what the job needs, unless the driver did not respond: transformers asks for GPUs.
 

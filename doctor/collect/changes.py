@@ -7,23 +7,11 @@ from doctor.facts.diagnosis import Diagnosis, Fault
 from doctor.facts.training import Smoke
 
 CHANGES = (
-    "cudnn-off",
-    "flash-off",
-    "math",
-    "eager",
-    "fp32-weights",
-    "fp32",
-    "lower-lr",
-    "lowest-lr",
-    "no-lr",
-    "other-batch",
-)
+    "cudnn-off", "flash-off", "math", "eager", "fp32-weights", "fp32", "lower-lr", "lowest-lr",
+    "no-lr", "other-batch",
+)  # fmt: skip
 """In the order of the attempts, after "repeat": the unchanged training."""
-REPAIRS = {
-    "bad_batch": "valid-batch",
-    "bad_index": "valid-index",
-    "bad_weights": "finite-weights",
-}
+REPAIRS = {"bad_batch": "valid-batch", "bad_index": "valid-index", "bad_weights": "finite-weights"}
 """What is invalid before the first step -> the change that replaces it."""
 PRECISIONS = ("fp32-weights", "fp32")
 """The changes that are tried where the operation is known whose gradient becomes 0."""

@@ -79,12 +79,7 @@ def request_of(facts: Facts) -> DataRequest | Unknown | None:
     on_cuda = facts.target.on_cuda
     limit = 2 * LONG_SECONDS + 2 * seconds
     return DataRequest(
-        target=job.model,
-        what=what,
-        seconds=RUN_SECONDS,
-        pace=on_cuda,
-        repeats=False,
-        limit=limit,
+        target=job.model, what=what, seconds=RUN_SECONDS, pace=on_cuda, repeats=False, limit=limit
     )
 
 

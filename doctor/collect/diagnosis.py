@@ -15,13 +15,7 @@ from doctor.collect.children import fit
 from doctor.collect.faults import fault_of
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
-from doctor.facts.error_texts import (
-    is_codes_own,
-    is_final,
-    is_index,
-    is_of_kernel,
-    names_index,
-)
+from doctor.facts.error_texts import is_codes_own, is_final, is_index, is_of_kernel, names_index
 from doctor.facts.training import Smoke, without_gradient
 
 TOTAL_SECONDS = 180.0

@@ -112,10 +112,7 @@ def _with_held(gpus: Gpus, held: Mapping[str, int]) -> Gpus:
 
 
 def wait_for(
-    driver: Future[Sections],
-    seconds: float,
-    started: float,
-    report_progress: ReportProgress,
+    driver: Future[Sections], seconds: float, started: float, report_progress: ReportProgress
 ) -> Sections:
     """The driver's sections; a slow start is reported while it lasts."""
     report_progress("waiting for the driver")

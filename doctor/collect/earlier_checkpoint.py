@@ -19,8 +19,8 @@ from doctor.facts.guard import EarlierCheckpoint, GuardSaved
 
 WEIGHTS = re.compile(
     r".*\.(safetensors|ckpt|distcp)|(?!(optim|sched|scaler|rng_|random_|training_args|"
-    r"trainer_state|features|embeddings|.*_stats|.*_losses).*).*\.(pt|pth)|(pytorch_model|model|mp_rank|consolidated|"
-    r"adapter_model|checkpoint|ckpt|step|epoch|last|best).*\.bin",
+    r"trainer_state|features|embeddings|.*_stats|.*_losses).*).*\.(pt|pth)|(pytorch_model|model|"
+    r"mp_rank|consolidated|adapter_model|checkpoint|ckpt|step|epoch|last|best).*\.bin",
     re.IGNORECASE,
 )
 """Names of files with weights, as transformers, Lightning, DeepSpeed, Megatron and torch save."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
@@ -15,8 +17,6 @@ from doctor.collect.background import background
 from doctor.collect.child import Child
 from doctor.collect.children import Children, NotStartedError, fit, read, unless_cut_off
 from doctor.collect.left_out import from_load, hung, without_kernel
-from doctor.collect.load_again import best_of
-from doctor.collect.numa import numa_nodes
 from doctor.collect.peers import Copies, try_peers, without_reductions
 from doctor.collect.torch_child import ReportProgress, run_smoke
 from doctor.collect.workers import Worker
@@ -25,6 +25,8 @@ from doctor.facts.load import Load, Watched
 from doctor.facts.training import Smoke
 from doctor.facts.views import JobGpus
 from doctor.job.job import Chosen
+
+PCI_DEVICES = Path("/sys/bus/pci/devices")
 
 LOAD_SECONDS = 60.0
 """The load itself takes two seconds; loading a GPU library from a slow disk may take long."""
@@ -234,3 +236,43 @@ def _uuids(job_gpus: JobGpus | Unknown) -> set[str]:
     """NVML's UUIDs of the job's GPUs; MIG slices share one."""
     gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
     return {gpu.nvml.uuid for gpu in gpus if gpu.nvml}
+
+
+def numa_nodes(job_gpus: JobGpus | Unknown) -> dict[str, int]:
+    """Device -> NUMA node of its PCI device, for those that the system names."""
+    nodes = {}
+    for gpu in job_gpus.gpus if isinstance(job_gpus, JobGpus) else ():
+        address = gpu.nvml.address if gpu.nvml and not gpu.slice else ""
+        with contextlib.suppress(OSError, ValueError):
+            node = int((PCI_DEVICES / address / "numa_node").read_text("ascii"))
+            if gpu.torch and node >= 0:
+                nodes[f"cuda:{gpu.torch.index}"] = node
+    return nodes
+
+
+def best_of(first: tuple[Load, ...], again: tuple[Load, ...]) -> tuple[Load, ...]:
+    """The records with the higher of two rates each: what others do beside it only slows it."""
+    return tuple(_best_of(*pair) for pair in zip(first, again, strict=True))
+
+
+def _best_of(first: Load, again: Load) -> Load:
+    """A second load that failed is a fact of its own, and so is a product that differed."""
+    if not (first.ended.ok and again.ended.ok):
+        return again if first.ended.ok else first
+    products = again if first.differing is None or again.differing else first
+    rates = {
+        name: max(first.matmul.get(name, 0.0), again.matmul.get(name, 0.0))
+        for name in {**first.matmul, **again.matmul}
+    }
+    fastest = {
+        field: max(filter(None, (getattr(first, field), getattr(again, field))), default=None)
+        for field in ("copy", "to_device", "from_device")
+    }
+    return msgspec.structs.replace(
+        products,
+        matmul=rates,
+        measured=2,
+        unread={name: why for name, why in first.unread.items() if name in again.unread},
+        seconds=first.seconds + again.seconds,
+        **fastest,
+    )

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from doctor.errors.fitted import worded
 from doctor.errors.match import lines_of, table_of
 from doctor.facts.kernel_lines import events
 from doctor.facts.machine import Reported
@@ -41,11 +42,11 @@ def read_kernel_log(root: Path = Path("/")) -> dict[str, Any]:
 
 
 def known_faults(lines: Sequence[str]) -> Iterator[Reported]:
-    """One line of each row that explains why a machine does not offer its GPUs."""
+    """One line of each wording that explains why a machine does not offer its GPUs."""
     seen: set[str] = set()
     for cause, line in lines_of(lines):
-        if table_of(cause) in OF_KERNEL and cause.id not in seen:
-            seen.add(cause.id)
+        if table_of(cause) in OF_KERNEL and (why := worded(cause, line).why) not in seen:
+            seen.add(why)
             yield Reported(cause=cause.id, line=line[:300])
 
 

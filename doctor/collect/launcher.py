@@ -97,9 +97,7 @@ def _runpod(environ: Environ) -> Launched | None:
     if "PRIMARY_ADDR" not in environ or "NODE_RANK" not in environ:
         return None
     return Launched(
-        by="runpod",
-        rank=_number(environ, "NODE_RANK"),
-        nodes=_number(environ, "NUM_NODES"),
+        by="runpod", rank=_number(environ, "NODE_RANK"), nodes=_number(environ, "NUM_NODES")
     )
 
 

@@ -18,8 +18,14 @@ from doctor.collect.torch_child import ReportProgress
 from doctor.collect.workers import Worker
 from doctor.facts.facts import Facts
 from doctor.facts.load import LEFT_OUT, MemoryTest
-from doctor.facts.memory.exclusive import why_not_ours, why_unsuited
+from doctor.facts.machine import Host
+from doctor.facts.memory.room import shares_memory
 from doctor.facts.views import JobGpu, JobGpus
+from doctor.hardware.find import is_vgpu
+
+COHERENT = ("GH200", "GB200", "GB300")
+"""In the names of GPUs whose memory is memory of the operating system, too: what is written there
+may have been moved."""
 
 WITHIN = 90.0
 """Seconds after which a test ends by itself: 192 GiB at 300 GB/s."""
@@ -76,14 +82,32 @@ def _test(worker: Worker, test: MemoryTest, delay: float) -> MemoryTest:
         return test
     time.sleep(delay)
     answer = worker.child.request(
-        ANSWER_SECONDS,
-        stage="memory test",
-        device=worker.device,
-        uuid=worker.uuid,
-        within=WITHIN,
+        ANSWER_SECONDS, stage="memory test", device=worker.device, uuid=worker.uuid, within=WITHIN
     )
     measured = (answer.answer or {}).get("memory_test")
     if not isinstance(measured, dict):
         return msgspec.structs.replace(test, ended=answer.ended_with_stage)
     section = fit(msgspec.to_builtins(test) | measured, MemoryTest)
     return section if isinstance(section, MemoryTest) else _left_out(test, section.reason)
+
+
+def why_unsuited(gpu: JobGpu, host: Host | Unknown) -> str:
+    """Why this kind of GPU is not tested, "" if it is."""
+    reasons = {
+        "it shares the host's memory": shares_memory(gpu),
+        "its memory is also the operating system's": any(name in gpu.name for name in COHERENT),
+        "it is a MIG slice": gpu.slice is not None or bool(gpu.nvml and gpu.nvml.mig),
+        "it is a virtual GPU": is_vgpu(gpu.name),
+        "under WSL Windows moves its memory": isinstance(host, Host) and host.wsl,
+        "MPS shares it among processes": isinstance(host, Host) and bool(host.mps),
+    }
+    return next((reason for reason, applies in reasons.items() if applies), "")
+
+
+def why_not_ours(gpu: JobGpu) -> str:
+    """Why it is not certain that no other process uses this GPU, "" if it is."""
+    if gpu.nvml is None or gpu.memory_used is None or gpu.nvml.processes is None:
+        return "NVML does not tell whether another process uses it"
+    if gpu.nvml.display_active:
+        return "a desktop runs on it"
+    return gpu.use_by_others

@@ -42,10 +42,7 @@ Copies = tuple[PeerCopy, ...] | Unknown | None
 
 
 def try_peers(
-    children: Children,
-    workers: tuple[Worker, ...],
-    backend: str = "nccl",
-    copies: Copies = None,
+    children: Children, workers: tuple[Worker, ...], backend: str = "nccl", copies: Copies = None
 ) -> Peers | Unknown:
     """An all-reduce, which is repeated without P2P if it fails, and copies if there are none."""
     if copies is None:

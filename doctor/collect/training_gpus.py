@@ -104,6 +104,7 @@ def decode(data: bytes) -> TrainingGpus:
     """From an untrusted file; without GPUs where it is not valid."""
     kind: Any = TrainingGpus
     try:
-        return msgspec.json.decode(data, type=kind)  # type: ignore[no-any-return]
+        found: TrainingGpus = msgspec.json.decode(data, type=kind)
+        return found
     except msgspec.DecodeError:
         return TrainingGpus()

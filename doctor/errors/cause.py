@@ -56,6 +56,8 @@ class Wording:
     commands: tuple[str, ...] = ()
     owner: Owner | None = None
     """Where it is not that of the row."""
+    more: tuple[str, ...] = ()
+    """Further examples."""
 
 
 BY_WORDING = "It depends on the message: doctor explain with the whole line gives the fix for it."
@@ -111,6 +113,9 @@ class Cause:
 
     def __post_init__(self) -> None:
         """Let the messages and examples be all of them."""
-        for name, each in (("messages", "message"), ("examples", "example")):
-            own, further = getattr(self, name), (getattr(row, each) for row in self.wordings)
-            object.__setattr__(self, name, tuple(dict.fromkeys((*own, *further))))
+        messages = (*self.messages, *(each.message for each in self.wordings))
+        examples = [*self.examples]
+        for each in self.wordings:
+            examples += (each.example, *each.more)
+        object.__setattr__(self, "messages", tuple(dict.fromkeys(messages)))
+        object.__setattr__(self, "examples", tuple(dict.fromkeys(examples)))

@@ -17,9 +17,8 @@ PORT = "29500"
 """torchrun's port where it is given no other."""
 ADVICE = re.compile(
     r"(?:^|[.!?:;,)\]'\"`] |\n)[ \t]{0,8}((?:please|try|consider|hint:|make sure|use|set|pass|"
-    r"install|increase|you (?:can(?!['\u2019])|must|should|need|have)|to fix|did you mean|check)\b"
-    r"[^\n]{4,240}?)"
-    r"(?:[.!?](?=\s|$)|$)",
+    r"install|increase|you (?:can(?!['\u2019])|must|should|need|have)|to fix|did you mean|"
+    r"check)\b[^\n]{4,240}?)(?:[.!?](?=\s|$)|$)",
     re.IGNORECASE | re.MULTILINE,
 )
 """The first sentence of a message that asks for something."""

@@ -107,11 +107,7 @@ def describe_oom(text: str) -> Described | None:
     request, capacity = numbers.request, numbers.capacity
     head = f"{gib(request)} requested of a GPU with {gib(capacity)}"
     if request > capacity:
-        return Described(
-            ONE_REQUEST,
-            f"{head}: one request exceeds the whole GPU",
-            LARGEST,
-        )
+        return Described(ONE_REQUEST, f"{head}: one request exceeds the whole GPU", LARGEST)
     if (own := numbers.allocated or 0.0) + (numbers.reserved or 0.0) > BEYOND * capacity:
         return Described(
             "beyond-the-card",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 _JOINED = {
     "collective-mismatch": "parameters-without-gradient",
-    "column-changes-type": "columns-differ",
+    "table-refused": "columns-differ columns-of-other-lengths table-without-rows "
+    "table-too-large nested-array-in-a-column column-changes-type",
     "device-side-assert": "assert-labels assert-probabilities assert-embedding assert-index "
     "assert-gather",
     "too-many-open-files": "ipc-files",
@@ -17,28 +18,28 @@ _JOINED = {
     "gpu-share-not-free": "engine-wakes-without-memory",
     "kernel-takes-another-dtype": "flash-attention-on-cpu flash-attention-in-float32",
     "nccl-cuda-error": "nccl-out-of-memory",
-    "mask-dtype": "mask-arithmetic",
+    "dtype-of-operation": "mask-arithmetic index-dtype mean-of-integers one-hot-of-floats "
+    "constant-beyond-dtype texts-are-no-texts mask-dtype text-as-tensor one-element-only",
     "architecture-unknown": "model-type-newer tokenizer-class-unknown rope-scaling-of-newer-model",
     "name-moved": "torchvision-of-other-torch deepspeed-older-than-torch "
     "transformers-name-removed trainer-name-removed hub-function-removed "
-    "torchvision-name-moved torchaudio-name-removed torch-module-removed "
-    "numpy-name-removed pillow-name-removed setuptools-parts-removed "
-    "yaml-loader-missing next-of-loader pickled-with-numpy-2",
+    "torchvision-name-moved torchaudio-name-removed torch-module-removed numpy-name-removed "
+    "pillow-name-removed setuptools-parts-removed yaml-loader-missing next-of-loader "
+    "pickled-with-numpy-2",
     "package-version-refused": "packaging-too-old",
     "hip-architecture": "rocm-library-without-gpu",
     "numpy-of-other-build": "numpy-for-torch",
-    "deepspeed-configuration": "zero-inference-without-stage-3 deepspeed-configuration-refused "
-    "deepspeed-values-differ micro-batch-unknown "
-    "zero-for-evaluation-only moe-groups-missing "
-    "fp16-with-other-parameters zero-with-device-map "
-    "no-sync-under-zero zero-of-another-world-size",
+    "deepspeed-configuration": "zero-inference-without-stage-3 "
+    "deepspeed-configuration-refused deepspeed-values-differ micro-batch-unknown "
+    "zero-for-evaluation-only moe-groups-missing fp16-with-other-parameters "
+    "zero-with-device-map no-sync-under-zero zero-of-another-world-size",
     "element0-no-grad": "path-to-the-loss-ends",
     "device-mismatch": "two-devices",
     "dtype-mismatch": "mixed-dtypes",
     "index-out-of-range": "index-beyond-its-table",
     "value-is-none": "argument-not-passed",
-    "distribution-parameters": "distribution-of-probabilities distribution-of-positive-scale "
-    "distribution-of-definite-matrix no-divergence",
+    "distribution-parameters": "distribution-of-probabilities "
+    "distribution-of-positive-scale distribution-of-definite-matrix no-divergence",
     "state-dict-keys": "weights-inside-a-checkpoint other-keys",
     "order-of-dimensions": "layer-norm-of-channels product-sizes classes-second",
     "rows-and-labels": "unflattened-target",
@@ -52,109 +53,102 @@ _JOINED = {
     "factory-with-parameters": "loss-with-other-parameters",
     "state-of-another-optimizer": "optimizer-state",
     "exchanged-arguments": "integer-input",
-    "one-value-per-channel": "one-spatial-element",
+    "layer-arguments": "one-spatial-element interpolation-dimensions interpolation-size "
+    "initialization-dimensions padding-row same-padding-stride class-weights "
+    "image-size input-dimensions image-too-small one-value-per-channel whole-number-sizes",
     "padding-token-missing": "padding-token-in-config",
     "loss-of-several-values": "loss-not-scalar",
     "ambiguous-truth": "criterion-created-with-tensors",
     "under-vmap": "shape-by-values-under-vmap changed-in-place-under-vmap "
-    "number-of-a-tensor-under-vmap random-numbers-under-vmap "
-    "batch-norm-under-vmap dimensions-of-vmap several-values-under-grad "
-    "names-of-functional-call",
+    "number-of-a-tensor-under-vmap random-numbers-under-vmap batch-norm-under-vmap "
+    "dimensions-of-vmap several-values-under-grad names-of-functional-call",
     "attention-unsupported": "flash-attention-dtype",
     "not-callable": "size-is-called",
-    "loader-without-batch": "batch-size-above-samples collate-without-return "
-    "lightning-without-batch",
-    "option-out-of-range": "dropout-probability norm-epsilon learning-rate-invalid",
+    "factory-gives-no-training": "batch-size-above-samples collate-without-return "
+    "lightning-without-batch factory-batch-is-array factory-exits factory-ends-process "
+    "factory-ends factory-optimizer factory-without-batch loader-without-batch",
+    "optimizer-arguments": "dropout-probability norm-epsilon learning-rate-invalid "
+    "sparse-adam-dense optimizer-of-result fused-and-foreach learning-rate-tensor "
+    "sparse-gradients optimizer-state-on-gpu option-out-of-range",
     "loader-options": "prefetch-without-workers sampler-and-shuffle stream-shuffled "
     "dataset-tensors split-lengths dataset-without-a-length",
     "packed-lengths": "lengths-on-a-gpu empty-sequences unsorted-lengths",
     "empty-tensors": "empty-selection empty-list empty-sequence",
-    "layer-arguments": "interpolation-dimensions interpolation-size "
-    "initialization-dimensions padding-row same-padding-stride class-weights",
-    "optimizer-arguments": "sparse-adam-dense optimizer-of-result fused-and-foreach "
-    "learning-rate-tensor sparse-gradients optimizer-state-on-gpu",
-    "factory-without-batch": "factory-batch-is-array",
-    "everything-is-frozen": "requires-grad-of-module",
+    "parameters-are-frozen": "requires-grad-of-module adapters-are-disabled "
+    "adapters-are-frozen adapters-are-merged everything-is-frozen",
     "labels-missing": "outputs-without-a-loss",
     "transform-of-pictures": "picture-type-of-transform channels-of-normalization "
     "array-with-negative-strides",
     "data-files-missing": "class-folders-missing download-damaged array-file-cut-off",
     "saved-file-of-another-kind": "class-of-saved-model-missing state-dict-used-as-model "
     "checkpoint-without-training-state model-as-weights",
-    "sample-leaves-no-worker": "worker-returns-graph pinned-tensor-on-gpu cuda-tensors-shared "
-    "sample-storage",
-    "worker-processes-refused": "worker-starts-processes start-method-set-twice "
-    "socket-path-too-long",
+    "worker-processes-refused": "worker-returns-graph pinned-tensor-on-gpu "
+    "cuda-tensors-shared sample-storage worker-starts-processes start-method-set-twice "
+    "socket-path-too-long sample-leaves-no-worker worker-cannot-pickle main-is-not-guarded",
     "worker-ended-early": "worker-process-died worker-pipe-broken pin-memory-thread loader-timeout",
-    "launched-wrongly": "launcher-variable-missing local-rank-argument group-initialized-twice "
-    "process-group-missing notebook-started-cuda",
+    "launched-wrongly": "launcher-variable-missing local-rank-argument "
+    "group-initialized-twice process-group-missing notebook-started-cuda",
     "backend-not-usable": "nccl-not-built nccl-without-gpus tensors-on-cpu-for-nccl "
     "windows-without-libuv",
     "wrapper-refuses-model": "wrapped-without-gradients wrapped-on-several-devices "
-    "shards-of-frozen-parameters inner-shard-called-first "
-    "shards-of-integers scalar-under-dataparallel wrapped-model",
+    "shards-of-frozen-parameters inner-shard-called-first shards-of-integers "
+    "scalar-under-dataparallel wrapped-model",
     "host-not-usable": "host-name-unknown port-forbidden",
-    "table-refused": "columns-of-other-lengths table-without-rows table-too-large "
-    "nested-array-in-a-column",
     "datasets-of-another-release": "copy-refused dataset-scripts-removed "
-    "feature-of-newer-datasets column-is-no-list "
-    "datasets-older-than-fsspec",
+    "feature-of-newer-datasets column-is-no-list datasets-older-than-fsspec",
     "generation-settings": "generation-settings-invalid generation-arguments-unused "
     "generation-length-too-short",
     "scaler-order": "scaler-without-infs scaler-without-scale scaler-used-twice",
     "deepspeed-launch": "deepspeed-without-launcher multinode-launcher-missing "
     "optimizer-of-deepspeed-missing",
     "quantized-training": "quantized-model-not-trainable quantized-without-adapter "
-    "merge-into-8-bit-base int8-matmul-failed "
-    "quantized-weights-into-plain-layer",
+    "merge-into-8-bit-base int8-matmul-failed quantized-weights-into-plain-layer "
+    "bitsandbytes-without-gpu",
     "quantized-model-moved": "quantized-modules-on-cpu offloaded-model-moved",
     "adapter-modules": "target-modules-unnamed",
-    "model-not-found": "pretrained-files-missing hub-name-unknown repository-name-invalid "
+    "model-not-loaded": "pretrained-files-missing hub-name-unknown repository-name-invalid "
     "repository-file-missing model-type-missing weights-file-absent "
-    "adapter-configuration-missing vocabulary-file-missing "
-    "checkpoint-to-resume-missing",
+    "adapter-configuration-missing vocabulary-file-missing checkpoint-to-resume-missing "
+    "tokenizer-file-newer tokenizer-not-convertible model-class-not-for-configuration "
+    "tokenizer-not-readable model-not-found remote-code-not-trusted",
     "trainer-settings": "best-model-strategies-differ number-of-steps-needed "
     "evaluation-without-data training-data-missing",
     "chat-format": "chat-template-missing chat-message-fields chat-roles-order",
     "lightning-module": "hyperparameters-missing trainer-not-attached lightning-older-than-torch",
     "directory-shared-by-ranks": "directory-not-empty checkpoint-renamed-twice",
     "sizes-do-not-divide": "attention-heads-not-divisible group-sizes",
-    "tokenizer-not-readable": "tokenizer-file-newer tokenizer-not-convertible",
     "text-is-no-number": "number-as-text",
     "pip-refuses": "no-matching-distribution wheel-of-other-python system-python-protected "
     "requirements-conflict package-metadata-missing",
-    "compiler-of-another-time": "nvcc-older-than-gpu host-compiler-too-new host-compiler-too-old",
+    "compiler-not-usable": "nvcc-older-than-gpu host-compiler-too-new host-compiler-too-old "
+    "cuda-toolkit-missing compiler-of-another-time compiler-killed library-not-linked",
     "compiler-misses-a-header": "torch-headers-removed",
     "compiled-part-missing": "extension-without-gpu",
     "xformers-does-not-fit": "xformers-no-operator xformers-on-cpu-build xformers-of-other-torch",
     "compiled-model-refused": "compiled-data-dependent graph-output-overwritten "
-    "autotuning-without-choice",
+    "autotuning-without-choice compiled-too-often compiler-defect dynamo-refuses-code",
     "out-of-memory-in-disguise": "cudnn-finds-no-algorithm linear-algebra-library-failed "
     "allocator-assertion",
-    "mps-limits": "mps-operator-missing mps-input-on-cpu mps-missing",
-    "ray-lacks-resources": "ray-too-few-gpus ray-workers-refused",
-    "engine-not-usable": "engine-without-device engine-model-not-imported engine-not-reachable "
-    "no-gpu-left-for-generation",
-    "sizes-of-one-function": "einsum-sizes window-size scatter-index-shape",
-    "image-too-small": "image-size",
-    "dtype-of-operation": "index-dtype mean-of-integers one-hot-of-floats constant-beyond-dtype",
-    "device-name": "generator-device",
+    "mps-limits": "mps-operator-missing mps-input-on-cpu mps-missing mps-out-of-memory",
+    "ray-lacks-resources": "ray-too-few-gpus ray-workers-refused ray-hides-gpus",
+    "engine-not-usable": "engine-without-device engine-model-not-imported "
+    "engine-not-reachable no-gpu-left-for-generation",
+    "sizes-of-one-function": "einsum-sizes window-size scatter-index-shape view-strides "
+    "tensor-without-dimensions",
+    "device-not-usable": "generator-device device-name",
     "not-probabilities": "bce-under-autocast",
     "matrix-not-positive": "matrix-not-finite",
     "refused-by-autograd": "inference-mode hook-changes-size copy-of-graph legacy-function "
-    "integers-with-gradient rnn-in-eval gradient-of-tensor "
-    "unused-in-graph no-derivative",
+    "integers-with-gradient rnn-in-eval gradient-of-tensor unused-in-graph no-derivative",
     "view-of-several": "expanded-tensor",
     "module-built-wrongly": "super-init-missing not-a-parameter not-a-module lazy-module "
-    "weight-to-parametrize ",
+    "weight-to-parametrize",
     "shell-cannot-run-it": "command-not-found relative-import reads-the-terminal "
     "script-with-windows-lines",
-    "factory-ends": "factory-exits factory-ends-process",
     "name-or-default-changes": "checkpoint-use-reentrant amp-renamed meshgrid-indexing "
     "pynvml-renamed tf32-available",
     "notices-of-the-start": "omp-threads barrier-device nccl-plugin-missing "
-    "store-barrier-waiting socket-without-ipv6 hostfile-missing "
-    "async-io-missing",
+    "store-barrier-waiting socket-without-ipv6 hostfile-missing async-io-missing",
     "notices-of-replicas": "grad-strides find-unused-none scalars-gathered",
     "kernel-module-kind": "open-module-required open-module-refuses-gpu driver-legacy-gpu",
     "container-refuses-gpus": "container-devices-unresolved container-cgroup-denied "
@@ -165,7 +159,6 @@ _JOINED = {
     "extension-not-built": "llama-cpp-not-built",
     "network-missing": "service-not-reachable",
     "hub-transfer-failed": "hub-rate-limit",
-    "text-as-tensor": "texts-are-no-texts",
     "labels-exceed-classes": "sizes-without-meaning",
     "device-lacks-feature": "precision-without-gpu bfloat16-on-older-gpu",
     "kernel-older-than-gpu": "flash-attention-older-gpu fuser-older-than-gpu hipblaslt-refuses-gpu",
@@ -174,6 +167,17 @@ _JOINED = {
     "argument-of-another-release": "forward-keyword-of-library loss-signature-older "
     "accelerate-of-another-time adapter-of-newer-peft",
     "path-not-permitted": "directory-read-only",
+    "gpu-device-failed": "inforom-corrupted gpu-off-the-bus windows-stopped-gpu "
+    "accelerator-unhealthy",
+    "amd-gpu-failed": "rocm-pcie-atomics amdgpu-ring-timeout amd-memory-errors",
+    "packages-of-several-times": "triton-of-other-torch protobuf-too-new openmp-twice "
+    "opengl-missing",
+    "windows-limits": "windows-page-file windows-library-missing",
+    "pod-not-started": "volume-not-mounted image-not-started",
+    "beyond-the-engines-length": "length-beyond-model prompt-beyond-length",
+    "cuda-unavailable": "gpu-file-on-cpu",
+    "model-directory-damaged": "config-of-other-weights part-of-the-weights-absent "
+    "weights-cut-off config-not-readable",
 }
 """Row -> the ids that became a part of it."""
 RETIRED = {id: row for row, ids in _JOINED.items() for id in ids.split()}

@@ -10,21 +10,13 @@ import re
 from doctor._util.records import Ended
 
 ALLOCATOR_OPTIONS = (
-    "allocator config",
-    "ConfigTokenizer",
-    "CachingAllocator option",
-    "Error parsing CachingAllocator settings",
-    "Error, expecting max_split_size_mb",
-    "Error, expecting max_non_split_rounding_mb",
-    "Error, expecting garbage_collection_threshold",
-    "Error, expecting roundup_power2_divisions",
-    "Error, expecting backend value",
-    "True/False argument for expandable_segments",
-    "garbage_collect_threshold",
-    "For roundups, the",
-    "Unknown allocator backend",
-    "Allocator backend parsed at runtime",
-)
+    "allocator config", "ConfigTokenizer", "CachingAllocator option",
+    "Error parsing CachingAllocator settings", "Error, expecting max_split_size_mb",
+    "Error, expecting max_non_split_rounding_mb", "Error, expecting garbage_collection_threshold",
+    "Error, expecting roundup_power2_divisions", "Error, expecting backend value",
+    "True/False argument for expandable_segments", "garbage_collect_threshold", "For roundups, the",
+    "Unknown allocator backend", "Allocator backend parsed at runtime",
+)  # fmt: skip
 """What torch 2.1 to 2.15 raise about the value of PYTORCH_CUDA_ALLOC_CONF, when CUDA starts."""
 NO_GPU_CODE = (
     "no kernel image is available",
@@ -40,27 +32,15 @@ MIXED_CUDNN = (
 )
 REFUSES_DEVICE = ("is not compatible with devices",)
 GPU_TAKEN = (
-    "out of memory",
-    "STATUS_ALLOC_FAILED",
-    "CUBLAS_STATUS_NOT_INITIALIZED",
-    "CUDNN_STATUS_NOT_INITIALIZED",
-    "DEVICE_ALLOCATION_FAILED",
-    "busy or unavailable",
-    "CUDA-capable devices are busy",
-    "CUDA_ERROR_DEVICE_UNAVAILABLE",
-)
+    "out of memory", "STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED",
+    "CUDNN_STATUS_NOT_INITIALIZED", "DEVICE_ALLOCATION_FAILED", "busy or unavailable",
+    "CUDA-capable devices are busy", "CUDA_ERROR_DEVICE_UNAVAILABLE",
+)  # fmt: skip
 BROKEN_GPU = (
-    "uncorrectable ECC",
-    "ECC_UNCORRECTABLE",
-    "uncorrectable NVLink",
-    "NVLINK_UNCORRECTABLE",
-    "GPU is lost",
-    "GPU requires re",
-    "fallen off the bus",
-    "Unable to determine the device handle",
-    "Insufficient External Power",
-    "the sum came back as",
-)
+    "uncorrectable ECC", "ECC_UNCORRECTABLE", "uncorrectable NVLink", "NVLINK_UNCORRECTABLE",
+    "GPU is lost", "GPU requires re", "fallen off the bus", "Unable to determine the device handle",
+    "Insufficient External Power", "the sum came back as",
+)  # fmt: skip
 """The last text is the doctor's own message for a wrong sum."""
 KILLED = ("SIGKILL",)
 NO_SUCH_PRECISION = (
@@ -97,12 +77,7 @@ def is_final(ended: Ended) -> bool:
     return not ended.ok and any(text.casefold() in lower for text in FINAL)
 
 
-INDEX = (
-    "index out of range in self",
-    "out of bounds",
-    "Assertion `t >= 0",
-    "Class values must be",
-)
+INDEX = ("index out of range in self", "out of bounds", "Assertion `t >= 0", "Class values must be")
 
 
 def is_index(ended: Ended) -> bool:
@@ -147,8 +122,8 @@ _NUMBERS = re.compile(
 )
 """Errors that numbers may cause: also in a check of the user's own or of torch.distributions."""
 _KERNELS = re.compile(
-    r"cuda|cudnn|cublas|cusolver|cufft|\bhip|miopen|rocblas|\bmps|triton|inductor|nccl|onednn|mkldnn"
-    r"|primitive|\bengine|\bkernel|is_sm|nvrtc|illegal|not implemented for|_amp_foreach",
+    r"cuda|cudnn|cublas|cusolver|cufft|\bhip|miopen|rocblas|\bmps|triton|inductor|nccl|onednn|"
+    r"mkldnn|primitive|\bengine|\bkernel|is_sm|nvrtc|illegal|not implemented for|_amp_foreach",
     re.IGNORECASE,
 )
 """Errors of libraries and kernels, which another kernel or precision may avoid."""

@@ -36,13 +36,7 @@ from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.script import Script
 from doctor.facts.script_machine import ScriptMachine
 from doctor.facts.training import ModelShape, Settings, Smoke
-from doctor.facts.views import (
-    JobGpus,
-    effective_settings,
-    find_target,
-    match_gpus,
-    script_machine,
-)
+from doctor.facts.views import JobGpus, effective_settings, find_target, match_gpus, script_machine
 from doctor.job.expect import Expect
 from doctor.job.job import Chosen, Job, Target, choose_precision
 from doctor.job.run_options import RunOptions

@@ -11,6 +11,8 @@ from doctor._util.text_fields import ARGUMENTS
 
 Text = Annotated[str, msgspec.Meta(max_length=2000)]
 RunName = Literal["run", "stop", "resume"]
+Cut = Literal["", "deadline", "grace", "interrupted"]
+"""Why the doctor killed a run."""
 
 
 class Evaluated(Section, frozen=True, kw_only=True):
@@ -151,8 +153,7 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     code: int | None = None
     """Exit code, -N for signal N; None: it was killed at its deadline."""
     seconds: float
-    cut: Literal["", "deadline", "grace", "interrupted"] = ""
-    """Why the doctor killed it."""
+    cut: Cut = ""
     signalled: float | None = None
     """Seconds from the start to the signal of stage 5; None: none was sent."""
     signal: Text = ""

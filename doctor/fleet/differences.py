@@ -11,14 +11,7 @@ import msgspec
 from doctor._util.units import listed
 from doctor.facts.fleet import Difference, Doubled, Group, NodeClass, NodeSummary, Spread, Topic
 
-TOPICS: tuple[Topic, ...] = (
-    "hardware",
-    "software",
-    "variables",
-    "network",
-    "limits",
-    "files",
-)
+TOPICS: tuple[Topic, ...] = ("hardware", "software", "variables", "network", "limits", "files")
 UNSET: tuple[Topic, ...] = ("variables",)
 """Topics in which a missing value is one of its own: a variable that is not set."""
 CHANGED_LINES = 6

@@ -22,6 +22,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from doctor._util.errors import reason_of
 from doctor._util.text_fields import Identifier, Product
 
 Kind = Literal["gpu", "host", "node"]
@@ -115,7 +116,7 @@ def read(directory: Path) -> Content:
         except FileNotFoundError:
             continue  # compacted in the meantime: its content is in another file
         except (OSError, ValueError) as error:
-            reason = " ".join(str(getattr(error, "strerror", None) or error).split())
+            reason = " ".join(reason_of(error).split())
             unread.append(f"{name}: {reason[:200]}")
     return _content(records, tuple(files), tuple(unread))
 

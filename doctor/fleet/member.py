@@ -119,10 +119,7 @@ def _launched(launched: Launched, environ: Mapping[str, str]) -> Member:
     """The member as its launcher describes it."""
     _check_tasks(launched, environ)
     member = Member(
-        launcher=launched.by,
-        rank=launched.rank or 0,
-        nodes=launched.nodes or 1,
-        job=launched.job,
+        launcher=launched.by, rank=launched.rank or 0, nodes=launched.nodes or 1, job=launched.job
     )
     match launched.by:
         case "torchrun":

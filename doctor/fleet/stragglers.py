@@ -236,12 +236,7 @@ def _factors(node: NodeSummary, sample: Sample, position: int, shifts: list[floa
 
 
 def _spreads(
-    nodes: Sequence[NodeSummary],
-    samples: list[Sample],
-    trials: int,
-    freedom: float,
-    *,
-    live: bool,
+    nodes: Sequence[NodeSummary], samples: list[Sample], trials: int, freedom: float, *, live: bool
 ) -> list[Spread]:
     import numpy as np
 

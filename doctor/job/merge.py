@@ -18,18 +18,9 @@ from doctor.job.run_options import RunOptions
 Struct = TypeVar("Struct", bound=msgspec.Struct)
 
 THIS_MACHINE = (
-    "checkpoint",
-    "output_dir",
-    "cache_dir",
-    "python",
-    "model",
-    "arguments",
-    "hf",
-    "data",
-    "lora",
-    "compile",
-    "attention",
-)
+    "checkpoint", "output_dir", "cache_dir", "python", "model", "arguments", "hf", "data", "lora",
+    "compile", "attention",
+)  # fmt: skip
 """Fields that name something to examine on this machine, so that saved facts cannot answer them."""
 CPU_LIKE = ("cpu", "mps")
 """Devices without memory of their own."""

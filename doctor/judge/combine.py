@@ -20,8 +20,7 @@ def worst(*verdicts: Verdict, partly_shown: bool = False) -> Verdict:
     if partly_shown:
         verdicts = tuple(v for v in verdicts if v.status in PROBLEMS) or verdicts
     ordered = sorted(
-        verdicts,
-        key=lambda each: (-SEVERITY.index(each.status), each.owner is not Owner.MACHINE),
+        verdicts, key=lambda each: (-SEVERITY.index(each.status), each.owner is not Owner.MACHINE)
     )
     status = ordered[0].status
     fine = (Status.SKIP, Status.PASS)

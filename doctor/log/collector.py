@@ -49,9 +49,8 @@ NUMBER_OF_A_LIST = re.compile(r"\s*\[\d+\]:\s*$")
 MOST_CONTINUED = 8
 """Lines below an exception that may belong to its message."""
 OTHER = re.compile(
-    r"During handling|The above exception|Exception ignored|[\[(=*#-]|\d"
-    r"|[IWEF]\d{4} |\w{0,40}:? ?(?:INFO|DEBUG|WARN|ERROR|CRITICAL)"
-    r"|(?:\w+\.){0,8}\w+(?:Error|Exception)\b"
+    r"During handling|The above exception|Exception ignored|[\[(=*#-]|\d|[IWEF]\d{4} |\w{0,40}:? "
+    r"?(?:INFO|DEBUG|WARN|ERROR|CRITICAL)|(?:\w+\.){0,8}\w+(?:Error|Exception)\b"
 )
 """How a line begins that is no part of the message above it."""
 _TRIED_AGAIN = re.compile(TRIED_AGAIN)
@@ -248,14 +247,12 @@ class Collector:
 
     def events(self, lines: int = 0) -> tuple[tuple[LogEvent, ...], tuple[LogEvent, ...]]:
         """The events, and the harmless ones, when the file ends after so many lines."""
-        complete = [(event.harmless, self._complete(event)) for event in self._events]
+        harmful = [self._complete(event) for event in self._events if not event.harmless]
+        harmless = [self._complete(event) for event in self._events if event.harmless]
         if self._bare and 0 <= lines - self._bare.last_line < END:
             last = self._complete(self._bare)
-            complete += [] if last.recovered else [(False, last)]
-        return (
-            tuple(event for harmless, event in complete if not harmless),
-            tuple(event for harmless, event in complete if harmless),
-        )
+            harmful += [] if last.recovered else [last]
+        return tuple(harmful), tuple(harmless)
 
     def _complete(self, event: _Event) -> LogEvent:
         steps = self.progress - event.progress

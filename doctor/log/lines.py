@@ -20,8 +20,7 @@ CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if code != 9}
 
 EXPLICIT_RANK = re.compile(
     r"\[(?:rank|Rank |default|RANK )(\d{1,6})\]"  # torch's own, and torchrun --tee
-    r"|\b[Rr]ank[ =:](\d{1,6})\]"
-    r"|^(?:\[\w+\] )?[Rr]ank[ _]?(\d{1,6}):"
+    r"|\b[Rr]ank[ =:](\d{1,6})\]|^(?:\[\w+\] )?[Rr]ank[ _]?(\d{1,6}):"
 )
 RANK = re.compile(
     r"^\[\d+,(\d{1,6})\]<std(?:out|err)>"  # Open MPI --tag-output

@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from doctor._util.errors import reason_of
 from doctor.facts.log import Curve, Log, LogEvent, LogFile, RankSeen, RootCause
 from doctor.log.blocks import blocks
 from doctor.log.collector import Collector
@@ -144,7 +145,7 @@ def _read_parts(parts: Sequence[Part], ahead: Ahead, reader: FileReader) -> File
             reader.text.read_rows(block, rows)
             reader.bytes += part.size
     except OSError as error:
-        reader.problem = _reason(error)
+        reader.problem = reason_of(error)
     reader.text.end()
     return reader.result()
 
@@ -158,13 +159,9 @@ def _read_source(opening: AbstractContextManager[BinaryIO], reader: FileReader) 
             reader.text.bytes = _plain_size(source)
             _read(stream, reader)
     except READ_ERRORS as error:
-        reader.problem = _reason(error)
+        reader.problem = reason_of(error)
     reader.bytes = stream.bytes
     return reader.result()
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 class FileReader:

@@ -22,10 +22,9 @@ EXCEPTION = re.compile(
 )
 """The line that ends a traceback."""
 BARE = re.compile(
-    r"^(?:\[?(?:ERROR|CRITICAL|FATAL)\b.{0,100}?[\]:] ?)?"
-    r"(?P<exception>(?:[A-Za-z_]\w{0,60}\.){0,8}"
-    r"(?:_?[A-Z]\w{1,60}(?:Error|Exception|Interrupt)|Exception))"
-    r":(?: (?P<message>\S.*)|\s*)$"
+    r"^(?:\[?(?:ERROR|CRITICAL|FATAL)\b.{0,100}?[\]:] "
+    r"?)?(?P<exception>(?:[A-Za-z_]\w{0,60}\.){0,8}(?:_?[A-Z]\w{1,60}(?:Error|Exception|Interrupt)|"
+    r"Exception)):(?: (?P<message>\S.*)|\s*)$"
 )
 """An exception without a traceback: a log that was cut, a notebook, a server's log."""
 BARE_CUES = (b"Error:", b"Exception:")

@@ -5,15 +5,7 @@ from __future__ import annotations
 import re
 
 from doctor.facts.machine import Gpu
-from doctor.pasted.reading import (
-    ARCH,
-    ARCHS,
-    RELEASE,
-    SYSTEMS,
-    Reading,
-    cuda_of,
-    gpu_named,
-)
+from doctor.pasted.reading import ARCH, ARCHS, RELEASE, SYSTEMS, Reading, cuda_of, gpu_named
 
 LABELS = {
     "pytorch version",

@@ -32,9 +32,7 @@ LONGEST = 2**20
 UUID = re.compile(r"GPU-[\w-]{8,50}")
 MOST_GPUS = 1024
 
-OTHERS = {
-    "nvidia-smi topo -m": re.compile(r"\s*GPU0\s+X\s+(?:NV\d|PIX|PXB|PHB|NODE|SYS)"),
-}
+OTHERS = {"nvidia-smi topo -m": re.compile(r"\s*GPU0\s+X\s+(?:NV\d|PIX|PXB|PHB|NODE|SYS)")}
 
 
 def read(lines: list[str]) -> Reading:

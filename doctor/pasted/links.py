@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu, Hca, Reported
@@ -173,8 +174,8 @@ def _pci(lines: list[str]) -> Reading:
     return Reading(gpus=tuple(gpus)[:MOST] if watched else (), watched=tuple(watched))
 
 
-def _watched(uuid: str, **stated: object) -> Watched:
-    return Watched(uuid=uuid, samples=0, mask=0, unread={"samples": NOT_IN_REPORT}, **stated)  # type: ignore[arg-type]
+def _watched(uuid: str, **stated: Any) -> Watched:
+    return Watched(uuid=uuid, samples=0, mask=0, unread={"samples": NOT_IN_REPORT}, **stated)
 
 
 def _ports(lines: list[str]) -> list[Hca]:

@@ -7,8 +7,8 @@ import re
 from doctor.pasted.reading import Reading, cuda_of, hip_of
 
 ROW = re.compile(
-    r"\s*(?P<tool>\[(?:pip3?|conda|uv)\]\s*)?(?P<name>torch|torchvision|torchaudio|nvidia-[a-z]+(?:-cu\d\d)?)"
-    r"(?:\s*==\s*|\s{1,60})(?P<version>\d[\w.+!-]{0,40})(?:\s|$)"
+    r"\s*(?P<tool>\[(?:pip3?|conda|uv)\]\s*)?(?P<name>torch|torchvision|torchaudio|"
+    r"nvidia-[a-z]+(?:-cu\d\d)?)(?:\s*==\s*|\s{1,60})(?P<version>\d[\w.+!-]{0,40})(?:\s|$)"
 )
 CONDA = re.compile(
     r"\s*(?:\[conda\]\s*)?pytorch\s+(\d[\w.+!-]{0,40})\s+"

@@ -234,7 +234,7 @@ def hip_of(torch: str) -> str | None:
     return match[1] if match else None
 
 
-def system_of(platform: str) -> dict[str, str | None]:
+def system_of(platform: str) -> dict[str, Any]:
     """Fields of a reading by Python's name of the platform, "Linux-6.8.0-x86_64-with-glibc2.35"."""
     lower = platform.lower()
     system = next((name for word, name in SYSTEMS.items() if word in lower), "Linux")

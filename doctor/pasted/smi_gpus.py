@@ -30,10 +30,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "persistence": ("persistence_mode",),
     "mig": ("mig_mode/current_mig", "mig_mode/current", "mig/mode/current"),
     "ecc": ("ecc_mode/current_ecc", "ecc_mode/current", "ecc/mode/current"),
-    "remap_pending": (
-        "remapped_rows/remapped_row_pending",
-        "remapped_rows/pending",
-    ),
+    "remap_pending": ("remapped_rows/remapped_row_pending", "remapped_rows/pending"),
     "remap_failed": (
         "remapped_rows/remapped_row_failure",
         "remapped_rows/remapping_failure_occurred",

@@ -16,10 +16,10 @@ SLICE = re.compile(
 )
 COLUMN = re.compile(r"([a-z][a-z_0-9]{1,40}(?:\.[a-z_0-9]{1,40}){0,5})(?: \[[^\]]{1,10}\])?")
 KNOWN = re.compile(
-    r"(?:name|gpu_name|uuid|gpu_uuid|driver_version|compute_cap|index|count|timestamp|pstate|serial|"
-    r"gpu_serial|vbios_version|compute_mode|persistence_mode|display_(?:active|mode)|gpu_bus_id|"
-    r"(?:pci|pcie|ecc|memory|mig|power|clocks|temperature|utilization|remapped_rows|fan|gom|"
-    r"retired_pages|clocks_(?:event|throttle)_reasons|enforced|module|gsp|c2c|fabric)\.[\w.]+)$"
+    r"(?:name|gpu_name|uuid|gpu_uuid|driver_version|compute_cap|index|count|timestamp|pstate|"
+    r"serial|gpu_serial|vbios_version|compute_mode|persistence_mode|display_(?:active|mode)|"
+    r"gpu_bus_id|(?:pci|pcie|ecc|memory|mig|power|clocks|temperature|utilization|remapped_rows|fan|"
+    r"gom|retired_pages|clocks_(?:event|throttle)_reasons|enforced|module|gsp|c2c|fabric)\.[\w.]+)$"
 )
 """Columns of --query-gpu."""
 TELLING = re.compile(r"\.|name|driver_version|compute_cap")

@@ -74,7 +74,7 @@ def read(lines: list[str]) -> Reading:
         driver=None if hip else driver,
         amd=True if hip else None,
         gpus=gpus,
-        **(system_of(platform) if platform and _is_platform(platform) else {}),  # type: ignore[arg-type]
+        **(system_of(platform) if platform and _is_platform(platform) else {}),
     )
 
 
@@ -139,8 +139,9 @@ def _gpus(values: dict[str, str]) -> tuple[Gpu, ...]:
     for label, value in values.items():
         if match := CAPABILITY.fullmatch(label):
             number = re.match(r"(\d{1,2})\.(\d)$", value)
-            for index in _indices(match[1]) if number else ():
-                capabilities[index] = (int(number[1]), int(number[2]))  # type: ignore[index]
+            if number is not None:
+                found = int(number[1]), int(number[2])
+                capabilities |= dict.fromkeys(_indices(match[1]), found)
         elif (match := MANY.fullmatch(label)) and not value.startswith("GPU"):
             numbered |= dict.fromkeys(_indices(match[1]), value)
     if not numbered:

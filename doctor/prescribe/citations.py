@@ -30,21 +30,12 @@ CITED = {
 """Setting, in some cases with its value or mode -> ids of sources."""
 
 RESTS_ON = {
-    "precision": "NUM001",
-    "TF32": "NUM002",
-    "cuDNN attention": "NUM003",
-    "flash attention": "NUM003",
-    "memory-efficient attention": "NUM003",
-    "attn_implementation": "NUM003",
-    "determinism": "NUM004",
-    "gradient checkpointing": "MEM001",
-    "gradient checkpointing, requested": "SMK009",
-    "data loader": "MEM003",
-    "weights": "SMK004",
-    "gradient clipping": "SMK006",
-    "warm-up": "SMK006",
-    "torch.compile": "SMK010",
-}
+    "precision": "NUM001", "TF32": "NUM002", "cuDNN attention": "NUM003",
+    "flash attention": "NUM003", "memory-efficient attention": "NUM003",
+    "attn_implementation": "NUM003", "determinism": "NUM004", "gradient checkpointing": "MEM001",
+    "gradient checkpointing, requested": "SMK009", "data loader": "MEM003", "weights": "SMK004",
+    "gradient clipping": "SMK006", "warm-up": "SMK006", "torch.compile": "SMK010",
+}  # fmt: skip
 """Setting -> the code of the check whose finding is its reason."""
 
 

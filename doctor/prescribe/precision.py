@@ -67,11 +67,7 @@ def _autocast(
     if chosen.precision == "fp32" or context.facts.job.pure_bf16 or too_old:
         value = "pure bf16, no autocast" if context.facts.job.pure_bf16 else "fp32, no autocast"
         value += f" ({chosen.precision} on {device} needs torch {dotted(since)})" * too_old
-        return (
-            NO_AUTOCAST,
-            f"{value}, no GradScaler",
-            {},
-        )
+        return (NO_AUTOCAST, f"{value}, no GradScaler", {})
     dtype = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}[chosen.precision]
     autocast = f'autocast = torch.autocast("{device}", dtype={dtype})'
     if chosen.precision == "bf16":

@@ -51,11 +51,11 @@ def _section(cause: Cause) -> Iterator[str]:
 
 def _wordings(cause: Cause) -> Iterator[str]:
     """The examples, and those with a fix of their own apart."""
-    worded = {each.example for each in cause.wordings}
+    worded = {example for each in cause.wordings for example in (each.example, *each.more)}
     if general := [each for each in cause.examples if each not in worded]:
         yield from _messages(general)
     for each in cause.wordings:
-        yield from _messages([each.example])
+        yield from _messages([each.example, *each.more])
         yield f"\n{plain(each.why)}\n\nFix: {plain(each.fix)}"
         yield from _commands(each.commands)
 

@@ -40,7 +40,7 @@ def _page(cause: Cause) -> Iterator[str]:
         yield from wrapped(f"It is this one where {cause.told_by}.", "")
     yield ""
     yield "Messages:"
-    worded = {each.example: each for each in cause.wordings}
+    worded = {(each.example, *each.more)[-1]: each for each in cause.wordings}
     for example in cause.examples:
         yield from wrapped(shown(example, 400), "  | ")
         if example in worded:

@@ -18,7 +18,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import visible
 from doctor.facts.facts import encode
 from doctor.report import prolog, terminal
-from doctor.report.formats.table import OLDER, RENDERERS, Format
+from doctor.report.formats.table import RENDERERS, Format
 from doctor.report.line import Detail
 from doctor.report.names import this_machine
 from doctor.report.redaction import pseudonymous, redact
@@ -122,7 +122,6 @@ def parse_outputs(
         format, equals, file = value.partition("=")
         if not equals or not file:
             raise UserError(f"--output {value}: expected FORMAT=FILE, for example html=report.html")
-        format = OLDER.get(format, format)
         if format not in formats:
             nearest = difflib.get_close_matches(format, formats, 1, 0.5)
             hint = f"did you mean {nearest[0]}?" if nearest else f"formats: {', '.join(formats)}"

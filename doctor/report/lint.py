@@ -82,12 +82,7 @@ def _entry(place: Place, finding: Finding, explained: set[str]) -> Iterator[Line
     suppressed = f" (suppressed: {shown(finding.ignored)})" if finding.ignored else ""
     message = f"{check.slug}: {hide_secrets(place.message)}{suppressed}"
     word = NAMES[finding.status]
-    yield Line(
-        f"{_at(place)} {check.code} ",
-        f"[{word}] {message}",
-        STYLES[finding.status],
-        hang=4,
-    )
+    yield Line(f"{_at(place)} {check.code} ", f"[{word}] {message}", STYLES[finding.status], hang=4)
     yield from _excerpt(place)
     if finding.fix and check.code not in explained:
         explained.add(check.code)

@@ -23,15 +23,7 @@ from doctor.facts.machine import Host
 from doctor.judge.check import Check, Finding, Verdict
 from doctor.judge.engine import examine
 from doctor.judge.place import Place
-from doctor.report.names import (
-    LONGEST,
-    SYSTEM,
-    Names,
-    is_exempt,
-    names_of,
-    nodes_in,
-    pseudonyms,
-)
+from doctor.report.names import LONGEST, SYSTEM, Names, is_exempt, names_of, nodes_in, pseudonyms
 from doctor.report.report import Report
 
 Step = tuple[str, re.Pattern[str], str]
@@ -72,7 +64,8 @@ def redact(
     facts = report.facts
     host = facts.host if isinstance(facts.host, Host) else Host(system="")
     if keep_names:
-        return _mapped(report, _change(hide_secrets))  # type: ignore[no-any-return]
+        shown: Report = _mapped(report, _change(hide_secrets))
+        return shown
     nodes = pseudonyms(_nodes(facts)) if hide_nodes else Names({})
     names = names_of((host, here) if here else (host,)).without(_compared_nodes(facts))
     values = _value_cleaner(host, _compared_values(facts))

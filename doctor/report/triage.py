@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from doctor._util.units import shown
@@ -16,7 +17,10 @@ from doctor.report.header import header_lines
 from doctor.report.line import DEEP, HANG, STYLES, WORDS, Detail, Line
 from doctor.report.remedy import fix_lines
 from doctor.report.report import Report
-from doctor.report.sparkline import sparkline
+
+LEVELS = "▁▂▃▄▅▆▇█"
+WIDTH = 40
+NONFINITE = "!"
 
 OUTLOOK = {
     "fix": "fails again in the same way until it is fixed",
@@ -112,3 +116,27 @@ def _range(curve: Curve) -> str:
         return "no values"
     first, last = float(curve.values[0]), float(curve.values[-1])
     return f"{first:.4g} -> {last:.4g}, steps {curve.steps[0]:,} to {curve.steps[-1]:,}"
+
+
+def sparkline(curve: Curve, width: int = WIDTH) -> str:
+    """The medians of equal parts of the curve; "!" where a part has a non-finite value."""
+    values = [float(value) for value in curve.values]
+    size = max(1, math.ceil(len(values) / width))
+    parts = [values[start : start + size] for start in range(0, len(values), size)]
+    middles = [_middle(part) for part in parts]
+    finite = [value for value in middles if math.isfinite(value)]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    return "".join(_block(value, low, high) for value in middles)
+
+
+def _middle(part: list[float]) -> float:
+    if not all(map(math.isfinite, part)):
+        return math.nan
+    return sorted(part)[len(part) // 2]
+
+
+def _block(value: float, low: float, high: float) -> str:
+    if not math.isfinite(value):
+        return NONFINITE
+    share = (value - low) / (high - low) if high > low else 0.0
+    return LEVELS[min(len(LEVELS) - 1, int(share * len(LEVELS)))]

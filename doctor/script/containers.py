@@ -40,7 +40,8 @@ def _has_class(script: Script, value: Value) -> bool:
 
 def spread(tree: ast.Module) -> ast.Module:
     """A copy of the tree without such containers; the tree itself where there are none."""
-    return _Spreader(_containers(tree)).visit(tree)  # type: ignore[no-any-return]
+    found: ast.Module = _Spreader(_containers(tree)).visit(tree)
+    return found
 
 
 def _containers(tree: ast.Module) -> dict[str, tuple[str, ...]]:

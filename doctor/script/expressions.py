@@ -13,14 +13,7 @@ from doctor.script.conditions import implied
 from doctor.script.values import OTHER, gather, names_of
 from doctor.script.walk import Walk
 
-OPERATORS = {
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-}
+OPERATORS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 
 
 def value_of(walk: Walk, node: ast.expr) -> Value:
@@ -244,29 +237,11 @@ def _compound(walk: Walk, node: ast.AST) -> Value:
 
 
 _EXPRESSIONS: dict[type[ast.expr], Callable[[Walk, Any], Value]] = {
-    ast.Constant: _constant,
-    ast.Name: _name,
-    ast.Attribute: _attribute,
-    ast.Call: _call,
-    ast.IfExp: _conditional,
-    ast.BoolOp: _bool,
-    ast.Compare: _compare,
-    ast.UnaryOp: _unary,
-    ast.BinOp: _binary,
-    ast.List: _sequence,
-    ast.Tuple: _sequence,
-    ast.Set: _sequence,
-    ast.Dict: _dict,
-    ast.Subscript: _subscript,
-    ast.Slice: _slice,
-    ast.ListComp: _comprehension,
-    ast.SetComp: _comprehension,
-    ast.GeneratorExp: _comprehension,
-    ast.DictComp: _comprehension,
-    ast.Lambda: _lambda,
-    ast.NamedExpr: _walrus,
-    ast.Await: _unwrapped,
-    ast.Yield: _unwrapped,
-    ast.YieldFrom: _unwrapped,
-    ast.Starred: _unwrapped,
-}
+    ast.Constant: _constant, ast.Name: _name, ast.Attribute: _attribute, ast.Call: _call,
+    ast.IfExp: _conditional, ast.BoolOp: _bool, ast.Compare: _compare, ast.UnaryOp: _unary,
+    ast.BinOp: _binary, ast.List: _sequence, ast.Tuple: _sequence, ast.Set: _sequence,
+    ast.Dict: _dict, ast.Subscript: _subscript, ast.Slice: _slice, ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension, ast.GeneratorExp: _comprehension, ast.DictComp: _comprehension,
+    ast.Lambda: _lambda, ast.NamedExpr: _walrus, ast.Await: _unwrapped, ast.Yield: _unwrapped,
+    ast.YieldFrom: _unwrapped, ast.Starred: _unwrapped,
+}  # fmt: skip

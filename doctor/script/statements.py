@@ -295,8 +295,9 @@ def _targets(walk: Walk, node: ast.expr) -> list[tuple[str, int]]:
         ]
     if isinstance(node, ast.Subscript):
         base = walk.dotted(node.value)
-        negative = isinstance(node.slice, ast.UnaryOp) and isinstance(node.slice.op, ast.USub)
-        index = node.slice.operand if negative else node.slice  # type: ignore[attr-defined]
+        index, negative = node.slice, False
+        if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub):
+            index, negative = index.operand, True
         key = index.value if isinstance(index, ast.Constant) else None
         key = -key if negative and isinstance(key, int) else key
         return [(f"{base}[{key}]", -1)] if base and isinstance(key, str | int) else []
@@ -315,23 +316,9 @@ def _arms_of(statement: ast.If) -> tuple[Sequence[ast.stmt], Sequence[ast.stmt]]
 
 
 _STATEMENTS: dict[type[ast.stmt], Callable[[Walk, Any], None]] = {
-    ast.If: _if,
-    ast.For: _loop,
-    ast.AsyncFor: _loop,
-    ast.While: _loop,
-    ast.With: _with,
-    ast.AsyncWith: _with,
-    ast.Try: _try,
-    ast.TryStar: _try,
-    ast.Match: _match,
-    ast.FunctionDef: _function,
-    ast.AsyncFunctionDef: _function,
-    ast.ClassDef: _class,
-    ast.Return: _return,
-    ast.Import: _import,
-    ast.ImportFrom: _import,
-    ast.Assign: _assign,
-    ast.AnnAssign: _annotated,
-    ast.AugAssign: _augmented,
-    ast.Expr: _expression,
-}
+    ast.If: _if, ast.For: _loop, ast.AsyncFor: _loop, ast.While: _loop, ast.With: _with,
+    ast.AsyncWith: _with, ast.Try: _try, ast.TryStar: _try, ast.Match: _match,
+    ast.FunctionDef: _function, ast.AsyncFunctionDef: _function, ast.ClassDef: _class,
+    ast.Return: _return, ast.Import: _import, ast.ImportFrom: _import, ast.Assign: _assign,
+    ast.AnnAssign: _annotated, ast.AugAssign: _augmented, ast.Expr: _expression,
+}  # fmt: skip

@@ -8,6 +8,7 @@ import io
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from doctor.facts.script import Span
 
@@ -65,19 +66,10 @@ class Source:
 
     def span(self, node: ast.AST) -> Span:
         """Where a node is, in a notebook relative to its cell."""
+        line, offset, end_line, end_offset = placed(node)
         if self._plain:
-            return Span(
-                node.lineno,  # type: ignore[attr-defined]
-                node.col_offset + 1,  # type: ignore[attr-defined]
-                node.end_lineno,  # type: ignore[attr-defined]
-                node.end_col_offset + 1,  # type: ignore[attr-defined]
-            )
-        return self.span_of(
-            node.lineno,  # type: ignore[attr-defined]
-            node.col_offset,  # type: ignore[attr-defined]
-            node.end_lineno,  # type: ignore[attr-defined]
-            node.end_col_offset,  # type: ignore[attr-defined]
-        )
+            return Span(line, offset + 1, end_line, end_offset + 1)
+        return self.span_of(line, offset, end_line, end_offset)
 
     def span_of(self, line: int, offset: int, end_line: int, end_offset: int) -> Span:
         """The same from the parser's numbers."""
@@ -93,13 +85,17 @@ class Source:
 
     def segment(self, node: ast.AST) -> str:
         """The source of an expression with its blanks squeezed, at most a few lines of it."""
-        first, last = node.lineno, node.end_lineno  # type: ignore[attr-defined]
-        start = self.column(first, node.col_offset) - 1  # type: ignore[attr-defined]
-        end = self.column(last, node.end_col_offset) - 1  # type: ignore[attr-defined]
+        first, offset, last, end_offset = placed(node)
+        start, end = self.column(first, offset) - 1, self.column(last, end_offset) - 1
         if first == last:
             return str(self.lines[first - 1][start:end])
         parts = [self.lines[first - 1][start:], *self.lines[first : last - 1]]
         return " ".join("".join([*parts, self.lines[last - 1][:end]]).split())
+
+
+def placed(node: Any) -> tuple[int, int, int, int]:
+    """Line and offset of the beginning and the end of a node, whose class has them."""
+    return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
 
 
 def decode(data: bytes) -> Source:

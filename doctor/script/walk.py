@@ -26,20 +26,11 @@ from doctor.facts.script import (
 )
 
 PARTS: dict[type[ast.AST], tuple[str, ...]] = {
-    ast.FunctionDef: ("body",),
-    ast.AsyncFunctionDef: ("body",),
-    ast.ClassDef: ("body",),
-    ast.If: ("body", "orelse"),
-    ast.For: ("body", "orelse"),
-    ast.AsyncFor: ("body", "orelse"),
-    ast.While: ("body", "orelse"),
-    ast.With: ("body",),
-    ast.AsyncWith: ("body",),
-    ast.Try: ("body", "orelse", "handlers", "finalbody"),
-    ast.TryStar: ("body", "orelse", "handlers", "finalbody"),
-    ast.ExceptHandler: ("body",),
+    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef), ("body",)),
+    **dict.fromkeys((ast.With, ast.AsyncWith, ast.ExceptHandler, ast.match_case), ("body",)),
+    **dict.fromkeys((ast.If, ast.For, ast.AsyncFor, ast.While), ("body", "orelse")),
+    **dict.fromkeys((ast.Try, ast.TryStar), ("body", "orelse", "handlers", "finalbody")),
     ast.Match: ("cases",),
-    ast.match_case: ("body",),
 }
 """Statements within each kind of statement."""
 Position = Callable[[ast.AST], Span]

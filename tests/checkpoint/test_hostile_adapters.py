@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import save_file  # noqa: TID253
 
 from doctor._util.records import Unknown
-from doctor.checkpoint.analysis.merging.patterns import NoNumberError, Patterns
+from doctor.checkpoint.analysis.merging.adapter import NoNumberError, Patterns
 from doctor.checkpoint.contents import ScanRequest, read
 from doctor.checkpoint.io.stages import no_stage
 from doctor.checkpoint.records import Checkpoint, Merge

@@ -14,7 +14,7 @@ from recorded_parts import A100, GB, GIB, H100, MIB, T4, TORCH_2_15, gpu, host, 
 from doctor import catalog
 from doctor._util.records import Ended, Unknown
 from doctor.checks.expected import CHECKS
-from doctor.collect.places import roles
+from doctor.collect.session import roles
 from doctor.facts.facts import Facts, decode, encode
 from doctor.facts.machine import Driver, Gpu, Place
 from doctor.facts.machine import Torch as TorchSection

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from doctor._util.records import Unknown
-from doctor.checks.clock import CLOCK
 from doctor.checks.gpu.pcie_errors import NO_ERRORS
 from doctor.checks.memory import HOST
+from doctor.checks.storage import CLOCK
 from doctor.facts.machine import Gpu, Host, PcieDevice
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Job, Target

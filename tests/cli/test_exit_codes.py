@@ -39,7 +39,7 @@ CODES = {
         scan norms.safetensors
         scan good --format sarif
         prescribe --facts facts.json
-        prescribe --facts facts.json --format env
+        prescribe --facts facts.json --for env
         explain GPU001
         explain P10
         explain CUDA out of memory

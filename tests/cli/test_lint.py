@@ -52,20 +52,20 @@ def test_a_finding_has_its_line_a_caret_and_a_fix(here: Path) -> None:
 
 
 def test_concise_is_one_line_per_place(here: Path) -> None:
-    first, last = run(here, *ONLY, "--format", "concise").stdout.splitlines()
+    first, last = run(here, *ONLY, "--format", "plain").stdout.splitlines()
     assert first.startswith("train.py:5:5 SCR101 [failure] clip-without-unscale: ")
     assert last == "1 file: 1 failure"
 
 
 def test_failures_come_first_and_habits_are_a_count(here: Path) -> None:
     (here / "train.py").write_text(f"x = torch.cuda.amp.autocast()\n{SCRIPT}")
-    rows = run(here, "--format", "concise").stdout.splitlines()
+    rows = run(here, "--format", "plain").stdout.splitlines()
     kinds = [row.split()[2] for row in rows[:-1]]
     assert kinds == sorted(kinds, key=["[failure]", "[warning]", "[note]"].index)
     assert kinds[0] == "[failure]"
     assert "habits absent (--habits)" in rows[-1]
     assert not any("tf32-not-set" in row for row in rows)
-    listed = run(here, "--format", "concise", "--habits").stdout
+    listed = run(here, "--format", "plain", "--habits").stdout
     assert "SCR171 [note] tf32-not-set" in listed
     assert "habits absent" not in listed
 
@@ -91,7 +91,7 @@ def test_json_has_places_and_sarif_has_fixes(here: Path) -> None:
 
 
 def test_output_writes_files_beside_stdout(here: Path) -> None:
-    result = run(here, *ONLY, "--output", "sarif=out.sarif", "--output", "concise=out.txt")
+    result = run(here, *ONLY, "--output", "sarif=out.sarif", "--output", "plain=out.txt")
     assert result.stdout.startswith("train.py:5:5")
     assert json.loads((here / "out.sarif").read_text())["version"] == "2.1.0"
     assert (here / "out.txt").read_text().startswith("train.py:5:5")
@@ -118,13 +118,13 @@ def test_an_editor_pipes_a_file(here: Path) -> None:
 )
 def test_suppressions(here: Path, comment: str, code: int, reported: list[str]) -> None:
     (here / "train.py").write_text(SCRIPT.replace("1.0)", f"1.0)  {comment}"))
-    result = run(here, *ONLY, "--format", "concise")
+    result = run(here, *ONLY, "--format", "plain")
     assert result.returncode == code
     assert [line.split()[1] for line in result.stdout.splitlines()[:-1]] == reported
 
 
 def test_a_cache_keeps_results_by_content(here: Path) -> None:
-    lint = (*ONLY, "--format", "concise", "--cache", "kept")
+    lint = (*ONLY, "--format", "plain", "--cache", "kept")
     first = run(here, *lint).stdout
     (entry,) = (here / "kept" / "doctor-lint").iterdir()
     entry.write_text(entry.read_text().replace("gradients are clipped", "kept: gradients"))
@@ -138,14 +138,14 @@ def test_a_cache_keeps_results_by_content(here: Path) -> None:
 
 def test_a_launch_line_alone_is_read(here: Path) -> None:
     (here / "run.sh").write_text("torchrun train.py\n")
-    assert "SCR101" in run(here, "run.sh", "--format", "concise").stdout
+    assert "SCR101" in run(here, "run.sh", "--format", "plain").stdout
     (here / "run.sh").write_text("torchrun other.py\n")
-    assert run(here, "run.sh", "--format", "concise").returncode == 0
+    assert run(here, "run.sh", "--format", "plain").returncode == 0
 
 
 def test_an_unused_suppression_is_reported(here: Path) -> None:
     (here / "train.py").write_text("x = 1  # doctor: ignore[SCR101] nothing here\n")
-    result = run(here, "--fail-on", "warn", "--format", "concise")
+    result = run(here, "--fail-on", "warn", "--format", "plain")
     assert result.returncode == 1
     assert "SCR002" in result.stdout
 
@@ -154,9 +154,9 @@ def test_the_job_file_ignores_and_excludes(here: Path) -> None:
     (here / "old").mkdir()
     (here / "old" / "a.py").write_text(SCRIPT)
     (here / "doctor.toml").write_text('[lint]\nexclude = ["old"]\n')
-    assert run(here, *ONLY, "--format", "concise").stdout.endswith("1 file: 1 failure\n")
+    assert run(here, *ONLY, "--format", "plain").stdout.endswith("1 file: 1 failure\n")
     (here / "doctor.toml").write_text('[lint]\nper-file-ignores = {"old/*" = ["SCR101"]}\n')
-    assert run(here, *ONLY, "--format", "concise").stdout.endswith("2 files: 1 failure\n")
+    assert run(here, *ONLY, "--format", "plain").stdout.endswith("2 files: 1 failure\n")
     (here / "doctor.toml").write_text('[lint]\nignore = ["clip-without-unscale"]\n')
     assert run(here, *ONLY).returncode == 0
     assert run(here, *ONLY, "--no-config").returncode == 1
@@ -184,7 +184,7 @@ def test_usage_errors_are_one_line(here: Path, arguments: tuple[str, ...], messa
 
 def test_a_broken_file_is_a_warning_and_the_others_go_on(here: Path) -> None:
     (here / "broken.py").write_text("def f(:\n")
-    result = run(here, *ONLY, "--format", "concise")
+    result = run(here, *ONLY, "--format", "plain")
     assert "broken.py:1:7 SCR001" in result.stdout
     assert "train.py:5:5 SCR101" in result.stdout
 
@@ -233,7 +233,7 @@ def test_a_tracked_file_that_is_ignored_is_told(here: Path) -> None:
 
 def test_what_is_absent_is_told_once_per_run(here: Path) -> None:
     (here / "other.py").write_text(SCRIPT)
-    result = run(here, "--only", "seed-not-set", "--format", "concise")
+    result = run(here, "--only", "seed-not-set", "--format", "plain")
     assert result.returncode == 0
     assert result.stdout.count("SCR172") == 1
 
@@ -243,7 +243,7 @@ def test_undecided_is_shown_on_request(here: Path) -> None:
         "import torch\nwith torch.autocast('cuda', dtype=args.dtype):\n    loss = model(x)\n"
         "loss.backward()\n"
     )
-    arguments = ("--only", "SCR102", "--format", "concise")
+    arguments = ("--only", "SCR102", "--format", "plain")
     assert run(here, *arguments).stdout == "1 file: 1 undecided (-v)\n"
     assert "SCR102" in run(here, *arguments, "-v").stdout
 
@@ -254,7 +254,7 @@ def test_facts_of_a_machine_decide(here: Path) -> None:
         "trainer = transformers.Trainer(model, transformers.TrainingArguments('o', bf16=True))\n"
     )
     facts = Path(__file__).parents[1] / "machines" / "h200_torch2.11.json"
-    arguments = ("--only", "SCR114", "--format", "concise")
+    arguments = ("--only", "SCR114", "--format", "plain")
     assert "SCR114" in run(here, *arguments).stdout
     assert "SCR114" not in run(here, *arguments, "--facts", str(facts)).stdout
 

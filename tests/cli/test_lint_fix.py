@@ -15,9 +15,8 @@ from paths import ROOT
 
 from doctor.checks.script.names import select
 from doctor.checks.script.table import FIXES
-from doctor.cli.lint.findings import findings_of
 from doctor.cli.lint.fix import Plan, _write
-from doctor.cli.lint.run import Lint, LintOptions, run_lint
+from doctor.cli.lint.run import Lint, LintOptions, findings_of, run_lint
 from doctor.judge.check import Finding, Status
 from doctor.script.fixes.differences import only_touched
 from doctor.script.fixes.edits import Edit, Module, apply
@@ -344,9 +343,7 @@ def test_killed_at_any_operation_the_file_is_the_old_or_the_new_one(tmp_path: Pa
         assert result.returncode == -signal.SIGKILL
         killed += 1
         assert (
-            doctor("lint", ".", "--habits", "--format", "concise", cwd=here).stdout.count(
-                "train.py"
-            )
+            doctor("lint", ".", "--habits", "--format", "plain", cwd=here).stdout.count("train.py")
             > 0
         )
         assert fix(here, text) == wanted

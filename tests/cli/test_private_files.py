@@ -110,7 +110,7 @@ for batch in loader:
     scaler.step(optimizer)
 """
     (tmp_path / "t.py").write_text(script)
-    for format in ("plain", "json", "concise", "markdown"):
+    for format in ("plain", "json", "markdown"):
         ended = doctor("lint", "--format", format, "t.py", cwd=tmp_path)
         assert "t.py" in ended.stdout, ended.stderr
         assert "horse" not in ended.stdout

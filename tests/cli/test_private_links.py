@@ -18,7 +18,7 @@ def test_a_link_in_the_directory_of_the_records_is_replaced(tmp_path: Path) -> N
     for name in ("run.json", "gpus.json"):
         (records / name).symlink_to(victim)
     command = ("--", sys.executable, "-S", "-c", "raise SystemExit(0)")
-    doctor("guard", "--out", records, *command, cwd=tmp_path)
+    doctor("guard", "--output-dir", records, *command, cwd=tmp_path)
     assert victim.read_text() == "mine"
     assert '"exit_code": 0' in (records / "run.json").read_text()
     assert not (records / "run.json").is_symlink()

@@ -150,7 +150,7 @@ def test_json_holds_what_it_promises(models: Path) -> None:
 
 
 def test_all_lists_every_tensor(models: Path) -> None:
-    report = scanned(models / "after", "--all")
+    report = scanned(models / "after", "--tensors")
     row = next(row for row in report["tensors"] if row["name"] == "lm_head.weight")
     assert row == {
         "name": "lm_head.weight",
@@ -161,7 +161,7 @@ def test_all_lists_every_tensor(models: Path) -> None:
     }
     assert len(report["tensors"]) == 7
     for format in ("plain", "console"):
-        text = doctor("scan", models / "after", "--all", "--format", format).stdout
+        text = doctor("scan", models / "after", "--tensors", "--format", format).stdout
         (line,) = [line for line in text.splitlines() if "lm_head.weight" in line]
         assert line.split() == ["lm_head.weight", "BF16", "64×32", "4,096", "model.safetensors"]
 
@@ -170,7 +170,7 @@ def test_ten_thousand_tensors_are_told(tmp_path: Path) -> None:
     import torch
 
     weights = {f"layers.{number}.w1.weight": torch.zeros(1, 1) for number in range(10_000)}
-    report = scanned(save(tmp_path / "many", **weights), "--all")
+    report = scanned(save(tmp_path / "many", **weights), "--tensors")
     assert len({row["name"] for row in report["tensors"]}) == 10_000
 
 
@@ -217,17 +217,17 @@ def test_names_of_strangers_are_neither_markup_nor_terminal_codes(tmp_path: Path
     folder = save(tmp_path / "[red]a\x1b[2J", **{name: torch.ones(4, 4)})
     (folder / "config.json").write_text('{"model_type": "\\u001b[2J\\ud800"}')
     for format in ("console", "plain"):
-        done = doctor("scan", folder, "--all", "--format", format)
+        done = doctor("scan", folder, "--tensors", "--format", format)
         assert done.returncode == 0, done.stdout + done.stderr
         assert not {"\x1b", "\r", "\u202e"} & set(done.stdout)
         assert "model.\\x1b[2J[bold]x[/x]\\r\\n\\u202e.weight" in done.stdout
-    assert [row["name"] for row in scanned(folder, "--all")["tensors"]] == [name]
+    assert [row["name"] for row in scanned(folder, "--tensors")["tensors"]] == [name]
 
 
 def test_an_ascii_stream_gets_ascii(models: Path) -> None:
     env = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
     for format in ("console", "plain", "json"):
-        done = doctor("scan", models / "after", "--all", "--format", format, env=env)
+        done = doctor("scan", models / "after", "--tensors", "--format", format, env=env)
         assert done.returncode == 0, done.stderr
         assert done.stdout.isascii()
 
@@ -258,7 +258,7 @@ def test_an_address_is_scanned_and_its_secrets_are_kept(web: Served) -> None:
     host = web.address.removeprefix("http://")
     for format in ("plain", "json"):
         done = doctor(
-            "scan", f"http://me:secret@{host}/after?token=secret", "--format", format, "--all"
+            "scan", f"http://me:secret@{host}/after?token=secret", "--format", format, "--tensors"
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert f"{web.address}/after" in done.stdout

@@ -92,7 +92,7 @@ def test_the_report_is_wrapped_on_a_terminal(tmp_path: Path) -> None:
 def test_records_of_an_earlier_run_are_not_mixed(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "rank0-1.jsonl").write_text("")
-    ended = guard("--out", "old", *python("pass"), cwd=tmp_path)
+    ended = guard("--output-dir", "old", *python("pass"), cwd=tmp_path)
     assert ended.returncode == 2
     assert "earlier run" in ended.stderr
 
@@ -100,11 +100,11 @@ def test_records_of_an_earlier_run_are_not_mixed(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_stdin_and_the_arguments_of_the_program_are_its_own(tmp_path: Path) -> None:
     code = "import sys; print(sys.argv[1:], sys.stdin.read())"
-    command = [sys.executable, "-P", "-m", "doctor", "guard", *python(code), "--out", "-q"]
+    command = [sys.executable, "-P", "-m", "doctor", "guard", *python(code), "--output-dir", "-q"]
     ended = subprocess.run(
         command, cwd=tmp_path, input="given", capture_output=True, text=True, timeout=TIMEOUT
     )
-    assert ended.stdout == "['--out', '-q'] given\n"
+    assert ended.stdout == "['--output-dir', '-q'] given\n"
 
 
 def under(code: str, tmp_path: Path, *options: str, path: str = "") -> str:
@@ -188,7 +188,7 @@ def test_stop_ends_the_program(tmp_path: Path) -> None:
         "time.sleep(600)"
     )
     began = time.monotonic()
-    ended = guard("--stop", "--out", out, *python(code), cwd=tmp_path)
+    ended = guard("--stop", "--output-dir", out, *python(code), cwd=tmp_path)
     assert time.monotonic() - began < 300
     assert ended.returncode == 1
 
@@ -199,9 +199,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("runs")
     (folder / "train.py").write_text(TRAINING)
-    healthy = guard("--out", "ok", "--", sys.executable, "train.py", 1, 0, cwd=folder)
+    healthy = guard("--output-dir", "ok", "--", sys.executable, "train.py", 1, 0, cwd=folder)
     faulty = guard(
-        "--out", "bad", "--output", "json=bad.json", "--output", "html=bad.html", "--",
+        "--output-dir", "bad", "--output", "json=bad.json", "--output", "html=bad.html", "--",
         sys.executable, "train.py", 0, 9, cwd=folder,
     )  # fmt: skip
     return {"folder": folder, "healthy": healthy, "faulty": faulty}
@@ -215,7 +215,7 @@ def test_a_killed_training_with_two_guards_has_records(tmp_path: Path) -> None:
         "    if step == 12:\n        os.kill(os.getpid(), 9)\n",
     )
     (tmp_path / "train.py").write_text(code)
-    ended = guard("--out", "first", "--", sys.executable, "train.py", 0, 9, cwd=tmp_path)
+    ended = guard("--output-dir", "first", "--", sys.executable, "train.py", 0, 9, cwd=tmp_path)
     assert ended.returncode == 128 + signal.SIGKILL
     assert "GRD001 fail at step 9" in ended.stderr
     assert "killed before its end, the records stop early: rank 0" in ended.stderr
@@ -280,7 +280,7 @@ def test_the_error_that_ended_the_program_is_reported_with_its_cause(tmp_path: P
         "optimizer.step()\n"
         f"raise ValueError('optimizer got an empty parameter list {token}')\n"
     )
-    ended = guard("--out", tmp_path / "out", *python(code), cwd=tmp_path)
+    ended = guard("--output-dir", tmp_path / "out", *python(code), cwd=tmp_path)
     assert ended.returncode == 1
     assert "ValueError: optimizer got an empty parameter list" in ended.stderr
     (file,) = (tmp_path / "out").glob("rank*.jsonl")
@@ -302,7 +302,7 @@ def test_a_program_that_dies_before_its_first_step_is_named_by_its_exit_code(
     tmp_path: Path,
 ) -> None:
     ended = guard(
-        "--out", tmp_path / "out", *python("import torch, sys; sys.exit(7)"), cwd=tmp_path
+        "--output-dir", tmp_path / "out", *python("import torch, sys; sys.exit(7)"), cwd=tmp_path
     )
     assert ended.returncode == 7
     assert "GRD022" in ended.stderr
@@ -322,7 +322,7 @@ def test_the_checkpoint_before_a_failure_is_one_that_this_training_wrote(tmp_pat
         "    if n in (5, 15, 25): torch.save(m.state_dict(), f'w/ck{n}.pt')\n"
     )
     (tmp_path / "w").mkdir()
-    ended = guard("--out", tmp_path / "out", *python(code), cwd=tmp_path)
+    ended = guard("--output-dir", tmp_path / "out", *python(code), cwd=tmp_path)
     assert ended.returncode == 1
     assert "ck15.pt, after step 15" in " ".join(ended.stderr.split())
     assert "model.pt" not in ended.stderr

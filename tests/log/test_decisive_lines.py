@@ -91,7 +91,7 @@ def judged(tmp_path: Path, text: str) -> tuple[Finding, str]:
         (LIGHTNING, "device-number-too-high", "as many processes per node"),
         (WORKER, "numpy-of-other-build", "numpy<2"),
         (LOST, "xid-hardware", "drain the node"),
-        (CAST, "column-changes-type", "data_files="),
+        (CAST, "table-refused", "data_files="),
         (ASSERTED, "device-side-assert", "resize_token_embeddings"),
     ],
 )

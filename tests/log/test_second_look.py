@@ -157,7 +157,7 @@ def test_an_exception_below_a_wrapper_leads_and_gives_its_reason(tmp_path: Path)
     wrapper = "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:"
     below = "ImportError: cannot import name 'triton_key' from 'triton.compiler.compiler' (c.py)"
     finding, text = judged(tmp_path, f"{wrapper}\n{below}")
-    assert finding.verdict.causes[0] == "triton-of-other-torch"
+    assert finding.verdict.causes[0] == "packages-of-several-times"
     assert "why: triton is of another version" in text
     alone, text = judged(tmp_path, wrapper)
     assert alone.verdict.causes[0] == "compile-backend-raised"
@@ -166,7 +166,7 @@ def test_an_exception_below_a_wrapper_leads_and_gives_its_reason(tmp_path: Path)
 
 def test_dynamo_that_refuses_code_asks_for_no_compiler(tmp_path: Path) -> None:
     finding, text = judged(tmp_path, "torch._dynamo.exc.Unsupported: Unsupported method call")
-    assert finding.verdict.causes[0] == "dynamo-refuses-code"
+    assert finding.verdict.causes[0] == "compiled-model-refused"
     assert "gcc" not in text
 
 

@@ -105,7 +105,16 @@ def test_a_guard_that_ends_under_a_hung_driver_leaves_no_process(
         "FAKE_HANGING": str(hanging),
     }
     wait = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'end')!r}): time.sleep(0.02)"
-    words = ["guard", "--out", str(tmp_path / "records"), "--", sys.executable, "-S", "-c", wait]
+    words = [
+        "guard",
+        "--output-dir",
+        str(tmp_path / "records"),
+        "--",
+        sys.executable,
+        "-S",
+        "-c",
+        wait,
+    ]
 
     command = [*program(), *words]
     end_and_look(command, environment, number, hanging.exists, (tmp_path / "end").touch)

@@ -22,7 +22,7 @@ BOUNDS = {
     "doctor.collect.own_training": ("ATTEMPT_SECONDS", "OWN_SECONDS"),
     "doctor.collect.own_variants": ("LORA_SECONDS", "COMPILE_SECONDS"),
     "doctor.collect.peers": ("BEGIN_SECONDS", "PEER_SECONDS"),
-    "doctor.collect.places": ("PLACE_SECONDS", "CHECKPOINT_SECONDS"),
+    "doctor.collect.session": ("PLACE_SECONDS", "CHECKPOINT_SECONDS"),
     "doctor.collect.torch_child": (
         "IMPORT_SECONDS",
         "CUDA_SECONDS",

@@ -11,15 +11,11 @@ from doctor.facts.script import Arms, Span
 from doctor.facts.script_machine import ScriptMachine
 
 REMOVED = {
-    "torch.solve": ("2.0", "torch.linalg.solve"),
-    "torch.symeig": ("2.0", "torch.linalg.eigh"),
-    "torch.eig": ("2.0", "torch.linalg.eig"),
-    "torch.lstsq": ("2.0", "torch.linalg.lstsq"),
+    "torch.solve": ("2.0", "torch.linalg.solve"), "torch.symeig": ("2.0", "torch.linalg.eigh"),
+    "torch.eig": ("2.0", "torch.linalg.eig"), "torch.lstsq": ("2.0", "torch.linalg.lstsq"),
     "torch.matrix_rank": ("2.0", "torch.linalg.matrix_rank"),
-    "torch.rfft": ("1.8", "torch.fft.rfft"),
-    "torch.irfft": ("1.8", "torch.fft.irfft"),
-    "torch.ifft": ("1.8", "torch.fft.ifft"),
-    "torch.fft": ("1.8", "torch.fft.fft"),
+    "torch.rfft": ("1.8", "torch.fft.rfft"), "torch.irfft": ("1.8", "torch.fft.irfft"),
+    "torch.ifft": ("1.8", "torch.fft.ifft"), "torch.fft": ("1.8", "torch.fft.fft"),
     "torch.gels": ("1.3", "torch.linalg.lstsq"),
     "torch.btrifact": ("1.3", "torch.linalg.lu_factor"),
     "torch.potrf": ("1.3", "torch.linalg.cholesky"),
@@ -28,14 +24,13 @@ REMOVED = {
     "torch.is_deterministic": ("1.11", "torch.are_deterministic_algorithms_enabled"),
     "torch.distributed.all_reduce_multigpu": ("2.2", "torch.distributed.all_reduce"),
     "torch.distributed.broadcast_multigpu": ("2.2", "torch.distributed.broadcast"),
-}
+}  # fmt: skip
 """Functions that raise when they are called: the version that surely has no more of them, and what
 to use. Each was called with torch 2.13."""
 MODULES = {
     "torch._six": ("2.0", "the standard library"),
-    "torch.utils.ffi": ("1.0", "torch.utils.cpp_extension"),
-    "torch.legacy": ("1.0", "torch.nn"),
-}
+    "torch.utils.ffi": ("1.0", "torch.utils.cpp_extension"), "torch.legacy": ("1.0", "torch.nn"),
+}  # fmt: skip
 DEPRECATED = {
     "torch.cholesky": "torch.linalg.cholesky", "torch.qr": "torch.linalg.qr",
     "torch.svd": "torch.linalg.svd", "torch.lu": "torch.linalg.lu_factor",

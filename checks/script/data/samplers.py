@@ -166,15 +166,12 @@ def _shares(reading: Training, number: int) -> bool:
 
 
 NOT_TRAINING = re.compile(
-    r"not\s+(?:\w+\.)?(?:is_?|for_)?train(?:ing)?|"
-    r"(?:\w+\.)?\w+\s*!=\s*['\"]train(?:ing)?['\"]|"
-    r"['\"]train(?:ing)?['\"]\s*!=\s*(?:\w+\.)?\w+|"
-    r"(?:\w+\.)?\w+\s*==\s*['\"](?:val|valid|test|eval)['\"]|"
-    r"(?:\w+\.)?\w+\s+in\s+[(\[{]\s*['\"](?:val|valid|test|eval)['\"].*"
+    r"not\s+(?:\w+\.)?(?:is_?|for_)?train(?:ing)?|(?:\w+\.)?\w+\s*!=\s*['\"]train(?:ing)?['\"]|"
+    r"['\"]train(?:ing)?['\"]\s*!=\s*(?:\w+\.)?\w+|(?:\w+\.)?\w+\s*==\s*['\"](?:val|valid|test|"
+    r"eval)['\"]|(?:\w+\.)?\w+\s+in\s+[(\[{]\s*['\"](?:val|valid|test|eval)['\"].*"
 )
 FOR_TRAINING = re.compile(
-    r"(?:\w+\.)?(?:is_?|for_)?train(?:ing)?|"
-    r"(?:\w+\.)?\w+\s*==\s*['\"]train(?:ing)?['\"]"
+    r"(?:\w+\.)?(?:is_?|for_)?train(?:ing)?|(?:\w+\.)?\w+\s*==\s*['\"]train(?:ing)?['\"]"
 )
 
 
@@ -214,8 +211,7 @@ RULES = (
         severity="warn",
         find=ddp_without_sampler,
         why="Without a sampler every process reads all of the data: an epoch costs as much as on "
-        "one "
-        "GPU, and processes with equal seeds see equal batches.",
+        "one GPU, and processes with equal seeds see equal batches.",
         fires=(
             "DDP or FSDP, and a shuffling DataLoader whose data know nothing of the rank",
             "DistributedSampler(num_replicas=world_size, rank=0), and the like",

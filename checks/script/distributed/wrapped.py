@@ -231,8 +231,7 @@ RULES = (
         severity="warn",
         find=saved_by_all,
         why="All processes write the same path at the same time: the file may be torn, and the "
-        "time "
-        "is spent once per process.",
+        "time is spent once per process.",
         fires=(
             "torch.save, or save_pretrained of ddp.module, in a file with DDP, under no test of "
             "the rank",

@@ -243,9 +243,8 @@ RULES = (
         title="Accumulated gradients are zeroed after the step only",
         severity="fail",
         find=zeroed_between,
-        why="zero_grad() before each backward() leaves the gradient of the last batch: the "
-        "others are "
-        "computed and thrown away.",
+        why="zero_grad() before each backward() leaves the gradient of the last batch: the others "
+        "are computed and thrown away.",
         fires=(
             "zero_grad() in every batch, and step() in every Nth, or after an inner loop",
             "zero_grad() before backward() under accelerator.accumulate(), more than one batch",

@@ -143,8 +143,7 @@ RULES = (
         severity="fail",
         find=optimizer_made_each_step,
         why="A new optimizer has no momentum and no averages. Adam's first step has the size of "
-        "the "
-        "learning rate in every parameter, whatever the gradient is.",
+        "the learning rate in every parameter, whatever the gradient is.",
         fires=("an optimizer with state, or a GradScaler, is made in the loop that steps it",),
         fix="Make the optimizer before the loop.",
         sources=("torch-optimizer",),

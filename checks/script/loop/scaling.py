@@ -261,8 +261,7 @@ RULES = (
         find=backward_unscaled,
         why="A scaler makes its scale in the first call of scale(). Without one, step() raises "
         "'Attempted step but _scale is None'. A plain backward() beside a scaled one adds "
-        "gradients "
-        "that step() divides by up to 65536.",
+        "gradients that step() divides by up to 65536.",
         fires=(
             "loss.backward() and then scaler.step(optimizer), with no scale() in the file",
             "a plain backward() between a scaled one and the step of the same loop",

@@ -289,8 +289,7 @@ RULES = (
         severity="warn",
         find=never_steps,
         why="A scheduler that is made sets the first learning rate, with a warm-up one near 0; "
-        "only "
-        "step() goes on from there.",
+        "only step() goes on from there.",
         fires=("a scheduler that is neither stepped nor given to anything",),
         fix="Call scheduler.step() after optimizer.step(), or remove the scheduler.",
         sources=("ps-P12",),
@@ -315,8 +314,7 @@ RULES = (
         severity="fail",
         find=metric_to_steps,
         why="Other schedulers take the argument of step() for the epoch. A loss of 0.3 sets the "
-        "rate of "
-        "epoch 0.3, at the end of every epoch.",
+        "rate of epoch 0.3, at the end of every epoch.",
         fires=("step(loss) of a scheduler of torch other than ReduceLROnPlateau",),
         fix="Call scheduler.step() without an argument.",
         sources=("torch-lr-scheduler",),

@@ -214,84 +214,43 @@ NOT_LOGARITHMS = {
 SOFTMAXED = {"softmax": "the result of a softmax", "sigmoid": "the result of a sigmoid"}
 
 RULES = (
-    _table(
-        "SCR211",
-        "softmax-before-cross-entropy",
-        "Cross-entropy receives logits",
-        "cross_entropy",
-        SOFTMAXED,
+    _table("SCR211", "softmax-before-cross-entropy", "Cross-entropy receives logits",
+        "cross_entropy", SOFTMAXED,
         "cross_entropy applies log_softmax itself. Of probabilities, the loss of 10 classes cannot "
         "fall below 1.46, and gradients are small where the model is most wrong.",
         "CrossEntropyLoss or cross_entropy on the result of a softmax or a sigmoid",
-        "Pass the logits; apply softmax where probabilities are needed, outside of the loss.",
-    ),
-    _table(
-        "SCR212",
-        "sigmoid-before-logits-loss",
-        "BCEWithLogitsLoss receives logits",
-        "bce_logits",
-        SOFTMAXED,
+        "Pass the logits; apply softmax where probabilities are needed, outside of the loss."),
+    _table("SCR212", "sigmoid-before-logits-loss", "BCEWithLogitsLoss receives logits",
+        "bce_logits", SOFTMAXED,
         "BCEWithLogitsLoss applies the sigmoid itself. Of a sigmoid's result every probability is "
         "between 0.5 and 0.73, whatever the model learns.",
         "BCEWithLogitsLoss on the result of a sigmoid or a softmax",
-        "Remove the sigmoid before the loss.",
-    ),
-    _table(
-        "SCR213",
-        "bce-on-logits",
-        "BCELoss receives probabilities",
-        "bce",
+        "Remove the sigmoid before the loss."),
+    _table("SCR213", "bce-on-logits", "BCELoss receives probabilities", "bce",
         dict.fromkeys(RAW, "the output of a layer without a sigmoid"),
         "BCELoss takes the logarithm of its input. Outside of 0 to 1 it raises on the CPU and "
-        "stops "
-        "with a device-side assert on a GPU.",
-        "BCELoss on the output of a linear or convolutional layer",
-        "Use BCEWithLogitsLoss.",
-    ),
-    _table(
-        "SCR214",
-        "nll-on-logits",
-        "NLLLoss receives log-probabilities",
-        "nll",
-        NOT_LOGARITHMS,
+        "stops with a device-side assert on a GPU.",
+        "BCELoss on the output of a linear or convolutional layer", "Use BCEWithLogitsLoss."),
+    _table("SCR214", "nll-on-logits", "NLLLoss receives log-probabilities", "nll", NOT_LOGARITHMS,
         "NLLLoss only picks the input at the target and negates it. Without log_softmax the loss "
         "falls below zero and the outputs grow without bound.",
         "NLLLoss on the output of a layer or of a softmax",
-        "Apply log_softmax before NLLLoss, or use CrossEntropyLoss on the logits.",
-    ),
-    _table(
-        "SCR215",
-        "kl-div-input",
-        "kl_div receives log-probabilities",
-        "kl",
-        NOT_LOGARITHMS,
+        "Apply log_softmax before NLLLoss, or use CrossEntropyLoss on the logits."),
+    _table("SCR215", "kl-div-input", "kl_div receives log-probabilities", "kl", NOT_LOGARITHMS,
         "kl_div expects its input in log space. Of probabilities it computes another number, whose "
         "minimum is not where the distributions agree.",
         "KLDivLoss or kl_div on the result of a softmax, or of a layer",
-        "Pass log_softmax of the logits as input.",
-    ),
-    _table(
-        "SCR310",
-        "ctc-on-logits",
-        "CTCLoss receives log-probabilities",
-        "ctc",
-        NOT_LOGARITHMS,
+        "Pass log_softmax of the logits as input."),
+    _table("SCR310", "ctc-on-logits", "CTCLoss receives log-probabilities", "ctc", NOT_LOGARITHMS,
         "CTCLoss adds up log-probabilities over paths. Without log_softmax its input has no such "
         "meaning, and the loss becomes negative or does not fall.",
         "CTCLoss or ctc_loss on the output of a layer or of a softmax",
-        "Apply log_softmax over the characters first.",
-    ),
-    _table(
-        "SCR285",
-        "cross-entropy-of-one-class",
-        "Cross-entropy receives two classes or more",
-        "cross_entropy",
-        {"logit": "one output: the softmax of one number is 1, and the loss 0"},
+        "Apply log_softmax over the characters first."),
+    _table("SCR285", "cross-entropy-of-one-class", "Cross-entropy receives two classes or more",
+        "cross_entropy", {"logit": "one output: the softmax of one number is 1, and the loss 0"},
         "The softmax over one class is 1: the loss is 0 from the first step on, and nothing is "
-        "learned.",
-        "CrossEntropyLoss on the output of nn.Linear(..., 1)",
-        "Use BCEWithLogitsLoss for one output, or two outputs.",
-    ),
+        "learned.", "CrossEntropyLoss on the output of nn.Linear(..., 1)",
+        "Use BCEWithLogitsLoss for one output, or two outputs."),
     Rule(
         code="SCR216",
         slug="loss-of-decision",
@@ -332,4 +291,4 @@ RULES = (
         fix="Compute the loss with tensor operations from the model's output to backward().",
         sources=("torch-losses",),
     ),
-)
+)  # fmt: skip

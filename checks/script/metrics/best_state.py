@@ -171,8 +171,7 @@ RULES = (
         severity="fail",
         find=best_not_copied,
         why="state_dict() returns the parameters themselves. The 'best' state that is loaded or "
-        "saved "
-        "after the loop holds the weights of the last step.",
+        "saved after the loop holds the weights of the last step.",
         fires=("best = model.state_dict() under a condition in the loop, used after the loop",),
         fix="Keep copy.deepcopy(model.state_dict()), or save it at once.",
         sources=("torch-saving",),

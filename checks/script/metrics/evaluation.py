@@ -257,8 +257,7 @@ RULES = (
         severity="fail",
         find=context_not_entered,
         why="`with torch.no_grad:` has no parentheses and raises a TypeError: mostly after the "
-        "first "
-        "epoch, when the evaluation begins.",
+        "first epoch, when the evaluation begins.",
         fires=("with torch.no_grad, inference_mode or enable_grad without parentheses",),
         fix="Write with torch.no_grad():",
         sources=("torch-no-grad",),

@@ -8,7 +8,7 @@ from doctor.checks.script import amp, evaluate
 from doctor.checks.script.casts import HALVES, cast_dtype, casts_of, load_dtypes
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call
+from doctor.facts.script import Arms, Call
 from doctor.facts.script_machine import ScriptMachine
 from doctor.script.fixes import makers
 from doctor.script.fixes.makers import Fix
@@ -173,8 +173,8 @@ def loaded_before_branch(reading: Training, machine: ScriptMachine) -> Iterator[
                 yield Match(call.span, message)
 
 
-def _chosen_by(reading: Training, arms: object, tests: set[int]) -> bool:
-    for branch, _ in arms:  # type: ignore[attr-defined]
+def _chosen_by(reading: Training, arms: Arms, tests: set[int]) -> bool:
+    for branch, _ in arms:
         test = reading.script.branches[branch].test
         if test is None:
             continue

@@ -59,8 +59,7 @@ RULES = (
         severity="fail",
         find=requires_grad_typo,
         why="Python sets any attribute. p.require_grad = False creates a new one, and the "
-        "parameter "
-        "trains.",
+        "parameter trains.",
         fires=("True or False is assigned to require_grad, requires_grads and the like",),
         fix="Write requires_grad.",
         sources=("torchfix-rules",),
@@ -72,8 +71,7 @@ RULES = (
         severity="fail",
         find=requires_grad_on_module,
         why="A module has no requires_grad: the assignment creates an attribute that nothing "
-        "reads, "
-        "and its parameters stay as they were.",
+        "reads, and its parameters stay as they were.",
         fires=("module.requires_grad = False, or True",),
         fix="Call module.requires_grad_(False).",
         sources=("torch-module",),

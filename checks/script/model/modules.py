@@ -226,8 +226,7 @@ RULES = (
         severity="fail",
         find=plain_list,
         why="parameters(), to() and state_dict() do not look into lists: the layers run in "
-        "forward, "
-        "but never train, stay on the CPU, and are not saved.",
+        "forward, but never train, stay on the CPU, and are not saved.",
         fires=("self.x = [layers] in a module, used by another method, and registered nowhere",),
         fix="Wrap the list: self.x = nn.ModuleList([...]).",
         needs=("Module", "LightningModule", "PreTrainedModel"),

@@ -261,8 +261,7 @@ RULES = (
         "that come later are not among them: they never change, and no error says so.",
         fires=(
             "get_peft_model, add_adapter, a new layer, resize_token_embeddings, FSDP or a new "
-            "model "
-            "after the optimizer was made from the same object",
+            "model after the optimizer was made from the same object",
             "requires_grad = True in the training loop, where the only optimizer was made from "
             "what required a gradient before (a warning)",
         ),

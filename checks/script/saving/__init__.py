@@ -5,8 +5,4 @@ from __future__ import annotations
 from doctor.checks.script.rule import Rule
 from doctor.checks.script.saving import contents, restored, resuming
 
-RULES: tuple[Rule, ...] = (
-    *contents.RULES,
-    *restored.RULES,
-    *resuming.RULES,
-)
+RULES: tuple[Rule, ...] = (*contents.RULES, *restored.RULES, *resuming.RULES)

@@ -34,9 +34,8 @@ from doctor.facts.raised import Raised
 
 LEADING = re.compile(r"^(.*)\[\d+\]$")
 SAMPLES_FIRST = (
-    "Put the samples first: pad_sequence(sequences, batch_first=True), or "
-    "x.transpose(0, 1) before the model, and batch_first=True in recurrent layers and in "
-    "nn.MultiheadAttention."
+    "Put the samples first: pad_sequence(sequences, batch_first=True), or x.transpose(0, 1) before "
+    "the model, and batch_first=True in recurrent layers and in nn.MultiheadAttention."
 )
 
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 from doctor.checks.training import own_cuts
 from doctor.checks.training.errors.explanation import Explanation, Proof, seen_as
 from doctor.checks.training.errors.words import listed, words
-from doctor.facts.observations import (
-    BackwardCall,
-    KeptGraph,
-    NoGradFunction,
-    OwnFunction,
-    Saved,
-)
+from doctor.facts.observations import BackwardCall, KeptGraph, NoGradFunction, OwnFunction, Saved
 from doctor.facts.raised import Raised
 
 

@@ -63,7 +63,4 @@ def joined_sizes(raised: Raised) -> Explanation | None:
     )
 
 
-PROOFS: dict[str, Proof] = {
-    "odd-images": odd_images,
-    "joined-sizes": joined_sizes,
-}
+PROOFS: dict[str, Proof] = {"odd-images": odd_images, "joined-sizes": joined_sizes}

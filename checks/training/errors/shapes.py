@@ -7,20 +7,8 @@ import re
 from typing import NamedTuple
 
 from doctor.checks.training.errors import views
-from doctor.checks.training.errors.explanation import (
-    Explanation,
-    Proof,
-    first_of,
-    module,
-    named,
-)
-from doctor.checks.training.errors.sizes import (
-    Call,
-    broadcast,
-    call_of,
-    sizes_of,
-    text,
-)
+from doctor.checks.training.errors.explanation import Explanation, Proof, first_of, module, named
+from doctor.checks.training.errors.sizes import Call, broadcast, call_of, sizes_of, text
 from doctor.facts.observations import Joined, Layout
 from doctor.facts.raised import Operand, Raised
 

@@ -11,7 +11,8 @@ from doctor.checkpoint.records import BatchStatistics
 from doctor.checkpoint.tensors import Tensor
 
 COPY = re.compile(
-    r"(?:.*[._])?(?:ema|avg|averaged?|mean|swa|shadow|teacher|target|momentum|polyak|key)(?:[._].*)?"
+    r"(?:.*[._])?(?:ema|avg|averaged?|mean|swa|shadow|teacher|target|momentum|polyak|"
+    r"key)(?:[._].*)?"
 )
 """Names of further models that follow the trained one."""
 

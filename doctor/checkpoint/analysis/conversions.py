@@ -21,22 +21,14 @@ _GGUF_OUTER = {
 }
 
 _GGUF_INNER = {
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "attn_norm": "input_layernorm",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-    "ffn_gate_inp": "mlp.gate",
-    "ffn_gate_exps": "mlp.experts.gate_proj",
-    "ffn_up_exps": "mlp.experts.up_proj",
+    "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj", "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm", "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj", "ffn_gate_inp": "mlp.gate",
+    "ffn_gate_exps": "mlp.experts.gate_proj", "ffn_up_exps": "mlp.experts.up_proj",
     "ffn_down_exps": "mlp.experts.down_proj",
-}
+}  # fmt: skip
 """llama.cpp's names of a Llama-like model -> transformers'."""
 
 _SANDWICH = {
@@ -90,15 +82,10 @@ FUSED: tuple[tuple[str, tuple[str, ...]], ...] = (
 """A fused projection -> the parts that lie in it below each other."""
 
 EXPERTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("gate_up_proj", ("gate_proj", "up_proj")),
-    ("gate_up_proj", ("w1", "w3")),
-    ("gate_proj", ("gate_proj",)),
-    ("gate_proj", ("w1",)),
-    ("up_proj", ("up_proj",)),
-    ("up_proj", ("w3",)),
-    ("down_proj", ("down_proj",)),
-    ("down_proj", ("w2",)),
-)
+    ("gate_up_proj", ("gate_proj", "up_proj")), ("gate_up_proj", ("w1", "w3")),
+    ("gate_proj", ("gate_proj",)), ("gate_proj", ("w1",)), ("up_proj", ("up_proj",)),
+    ("up_proj", ("w3",)), ("down_proj", ("down_proj",)), ("down_proj", ("w2",)),
+)  # fmt: skip
 """The same for the experts of one tensor: each expert's parts below each other, then stacked."""
 
 

@@ -13,25 +13,25 @@ from typing import Any
 from doctor._util.processors import usable_processors
 from doctor._util.records import Unknown
 from doctor._util.units import shown
-from doctor.checkpoint.analysis.averages import compare_averages
+from doctor.checkpoint.analysis.attribution import plain
 from doctor.checkpoint.analysis.checksums import damaged_records, differing_files
 from doctor.checkpoint.analysis.matrices import examine_matrices
 from doctor.checkpoint.analysis.nonfinite import FINITE, FORMATS, PAIRS, Tally
-from doctor.checkpoint.analysis.statistics import limits, measure
+from doctor.checkpoint.analysis.statistics import changes, limits, measure
 from doctor.checkpoint.analysis.value_ranges import Span, merge
 from doctor.checkpoint.analysis.value_reader import Limits, Progress, ValueReader
-from doctor.checkpoint.analysis.value_shares import (
-    MOST,
-    MOST_LARGE,
-    MOST_OUTLIERS,
-    WHOLE,
-    of_share,
-)
+from doctor.checkpoint.analysis.value_shares import MOST, MOST_LARGE, MOST_OUTLIERS, WHOLE, of_share
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Directory, LocalDirectory
 from doctor.checkpoint.layouts.file_names import NOT_WEIGHTS
-from doctor.checkpoint.records import Large, NonFinite, Outlier, Values
+from doctor.checkpoint.records import Average, Large, NonFinite, Outlier, Values
 from doctor.checkpoint.tensors import Tensor
+
+AVERAGE = re.compile(r"(?:.*[._])?(?:ema|avg|averaged?|swa|shadow|polyak)(?:[._].*)?")
+"""Names of states that are averages; a teacher or a target may be another model on purpose."""
+
+FEWEST = 2
+"""Matrices that two states have in common, to be compared."""
 
 FAR = 1e6
 """Times the rest of a matrix, from which a value is an outlier. Our own number."""
@@ -187,3 +187,35 @@ def _files(tensors: Iterable[Tensor], spans: list[Span], share: tuple[int, int])
     for span in spans:
         sizes[span.file] += span.end - span.begin
     return of_share(sorted({tensor.file for tensor in tensors}), sizes.__getitem__, share)
+
+
+def compare_averages(
+    directory: Directory, tensors: Iterable[Tensor], further: Sequence[Tensor]
+) -> tuple[Average, ...]:
+    """One for each further state that is called as an average is and has the model's matrices."""
+    model = {plain(tensor.name): tensor for tensor in tensors}
+    states: dict[str, list[Tensor]] = {}
+    for tensor in further:
+        state = tensor.name.partition(".")[0]
+        if AVERAGE.fullmatch(state.casefold()):
+            states.setdefault(state, []).append(tensor)
+    averages = []
+    for state, held in states.items():
+        found = changes(
+            directory, held, directory, model, lambda name: plain(name.partition(".")[2])
+        )
+        if len(found.matrices) >= FEWEST:
+            averages.append(
+                Average(
+                    state=state[:100],
+                    matrices=len(found.matrices),
+                    equal=sum(each.relative == 0 for each in found.matrices),
+                    unrelated=sum(abs(each.cosine) < UNRELATED for each in found.matrices),
+                    zero=sum(each.factor == 0 for each in found.matrices),
+                )
+            )
+    return tuple(averages)
+
+
+UNRELATED = 0.3
+"""Cosine of what has nothing in common; random matrices have 0. Our own number."""

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from doctor.checkpoint.analysis.conversions import (
-    common_name,
-    dialect,
-    expert_parts,
-    parts_of,
-)
+from doctor.checkpoint.analysis.conversions import common_name, dialect, expert_parts, parts_of
 from doctor.checkpoint.analysis.merging.names import NameIndex
 from doctor.checkpoint.tensors import Tensor
 

@@ -228,18 +228,11 @@ def _follows_weights(entry: Entry) -> bool:
 
 
 _KINDS = (
-    ("state1", "8-bit (bitsandbytes)"),
-    ("exp_avg_sq_row", "Adafactor"),
-    ("row_var", "Adafactor"),
-    ("exp_avg_sq", "Adam"),
-    ("exp_inf", "Adamax"),
-    ("exp_avg", "Lion or another with one moment"),
-    ("acc_delta", "Adadelta"),
-    ("square_avg", "RMSprop"),
-    ("sum", "Adagrad"),
-    ("prev", "Rprop"),
+    ("state1", "8-bit (bitsandbytes)"), ("exp_avg_sq_row", "Adafactor"), ("row_var", "Adafactor"),
+    ("exp_avg_sq", "Adam"), ("exp_inf", "Adamax"), ("exp_avg", "Lion or another with one moment"),
+    ("acc_delta", "Adadelta"), ("square_avg", "RMSprop"), ("sum", "Adagrad"), ("prev", "Rprop"),
     ("ax", "ASGD"),
-)
+)  # fmt: skip
 
 
 def _kind(state: OptimizerState) -> str:

@@ -142,11 +142,7 @@ def _vocabulary(parts: list[Mapping[str, Any]], tensor: Tensor, rows: int) -> li
 
 
 def named_sizes(
-    parts: list[Mapping[str, Any]],
-    quantity: str,
-    keys: Sequence[str],
-    tensor: Tensor,
-    stored: int,
+    parts: list[Mapping[str, Any]], quantity: str, keys: Sequence[str], tensor: Tensor, stored: int
 ) -> list[Size]:
     """A size that one of these entries gives."""
     configured = _numbers(parts, keys)

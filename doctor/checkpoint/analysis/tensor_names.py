@@ -30,10 +30,9 @@ _KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     (
         "MLP",
         re.compile(
-            r"mlp|ffn|feed_?forward|densereludense|experts?(?:\.|_|$)|_moe(?:\.|$)|router"
-            r"|layer\.\d+\.(?:intermediate|output)\."
-            r"|(?:^|\.)(?:w[123]|fc\d|ff|(?:gate|up|down|gate_up)_proj|dense_h_to_4h|dense_4h_to_h)"
-            r"(?:\.|$)"
+            r"mlp|ffn|feed_?forward|densereludense|experts?(?:\.|_|$)|_moe(?:\.|$)|router|"
+            r"layer\.\d+\.(?:intermediate|output)\.|(?:^|\.)(?:w[123]|fc\d|ff|(?:gate|up|down|"
+            r"gate_up)_proj|dense_h_to_4h|dense_4h_to_h)(?:\.|$)"
         ),
     ),
     (
@@ -46,8 +45,8 @@ _KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     (
         "embedding",
         re.compile(
-            r"(?:^|[._])(?:embed\w*|emb|wte|wpe)|\wembeddings?(?:\.|$)|_embd?(?:\.|$)|_embed(?:\.|$)"
-            r"|^shared\.|(?:cls|mask|register)_tokens?$"
+            r"(?:^|[._])(?:embed\w*|emb|wte|wpe)|\wembeddings?(?:\.|$)|_embd?(?:\.|$)|_embed(?:\.|"
+            r"$)|^shared\.|(?:cls|mask|register)_tokens?$"
         ),
     ),
 )
@@ -56,8 +55,9 @@ _KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 _ROTARY = re.compile(r"rotary|inv_freq|rope")
 
 _INITIALIZED_TO_ONE = re.compile(
-    r"(?:.*\.)?(?:D|[Dd]t_bias|lambda[12]|(?:ls\d?|layer_?scale_?\d?|LayerScale_?\d?)\.(?:gamma|scale)"
-    r"|gamma_[12]|layer_scale_\d|layer_scale_parameter\d?|alpha|router\.scale|ia3_l(?:\.\w+)?)"
+    r"(?:.*\.)?(?:D|[Dd]t_bias|lambda[12]|(?:ls\d?|layer_?scale_?\d?|LayerScale_?\d?)\.(?:gamma|"
+    r"scale)|gamma_[12]|layer_scale_\d|layer_scale_parameter\d?|alpha|router\.scale|"
+    r"ia3_l(?:\.\w+)?)"
 )
 """Mamba's D, dt_bias of Qwen3-Next, LayerScale, Snake's alpha, Gemma 4's router, IA3 vectors."""
 

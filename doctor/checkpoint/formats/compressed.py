@@ -75,7 +75,8 @@ def _pieces(data: bytes, magic: bytes) -> Iterator[bytes]:
         if not data.startswith(magic, at):
             raise EOFError("other bytes follow")
         at = yield from _member(data, at, magic)
-        at = _PADDING.match(data, at).end()  # type: ignore[union-attr]
+        padding = _PADDING.match(data, at)
+        at = padding.end() if padding else at
         if at == len(data):
             return
     raise EOFError(f"it has more than {MOST_MEMBERS:,} members")

@@ -86,17 +86,10 @@ _INSIDE = frozenset(
 
 
 _TWINS = {
-    "posix": "os",
-    "nt": "os",
-    "posixpath": "os",
-    "ntpath": "os",
-    "_pyio": "io",
-    "__builtin__": "builtins",
-    "__builtins__": "builtins",
-    "_pydatetime": "datetime",
-    "_pydecimal": "decimal",
-    "_thread": "threading",
-}
+    "posix": "os", "nt": "os", "posixpath": "os", "ntpath": "os", "_pyio": "io",
+    "__builtin__": "builtins", "__builtins__": "builtins", "_pydatetime": "datetime",
+    "_pydecimal": "decimal", "_thread": "threading",
+}  # fmt: skip
 """Modules whose content another one shows, where its name is not that with an underscore."""
 
 

@@ -56,11 +56,7 @@ _UNREAD = (
 )
 """What may hold pickles and cannot be unpacked here."""
 
-_OTHER_FORMATS = (
-    b"GGUF",
-    b"\x89HDF\r\n",
-    b"version https://git-",
-)
+_OTHER_FORMATS = (b"GGUF", b"\x89HDF\r\n", b"version https://git-")
 _PICKLED = re.compile(rb"\x80[\x00-\x05\xff]")
 _TEXT_PICKLE = re.compile(rb"[(\]}]*[ci][\w.]{1,100}\n[\w.]{1,100}\n")
 """A pickle of protocol 0 or 1 that begins with a global."""

@@ -52,15 +52,14 @@ EXPECTED = frozenset(
 """What savers of every kind call while they restore an object."""
 
 _EXPECTED = re.compile(
-    r"numpy\.(?:_?core\.multiarray\.(?:_reconstruct|scalar)|_core\.numeric\._frombuffer"
-    r"|dtypes\.\w+|random\.(?:_pickle|bit_generator|mtrand|_\w+|_generator)\.\w+|matrix"
-    r"|matrixlib\.\w+\.matrix)"
-    r"|datetime\.(?:datetime|date|time|timedelta|timezone)|collections\.abc\.\w+"
-    r"|typing\.[A-Z]\w*|enum\.\w+|builtins\.\w+(?:Error|Exception)|ipaddress\.IPv\w+"
-    r"|torch\.(?:Size|bool|u?int\d+|b?float\w+|complex\d+|strided|sparse_\w+)"
-    r"|torch\.distributed\.checkpoint\.(?:metadata|filesystem)\.\w+"
-    r"|torch\.distributed\._shard\.sharded_tensor\.metadata\.\w+"
-    r"|torch\._utils\._rebuild_\w+|torch\._tensor\._rebuild_from_type_v2"
+    r"numpy\.(?:_?core\.multiarray\.(?:_reconstruct|scalar)|_core\.numeric\._frombuffer|"
+    r"dtypes\.\w+|random\.(?:_pickle|bit_generator|mtrand|_\w+|_generator)\.\w+|matrix|"
+    r"matrixlib\.\w+\.matrix)|datetime\.(?:datetime|date|time|timedelta|timezone)|"
+    r"collections\.abc\.\w+|typing\.[A-Z]\w*|enum\.\w+|builtins\.\w+(?:Error|Exception)|"
+    r"ipaddress\.IPv\w+|torch\.(?:Size|bool|u?int\d+|b?float\w+|complex\d+|strided|sparse_\w+)|"
+    r"torch\.distributed\.checkpoint\.(?:metadata|filesystem)\.\w+|"
+    r"torch\.distributed\._shard\.sharded_tensor\.metadata\.\w+|torch\._utils\._rebuild_\w+|"
+    r"torch\._tensor\._rebuild_from_type_v2"
 )
 
 PLAIN = re.compile(

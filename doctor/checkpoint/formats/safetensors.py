@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from operator import attrgetter
 from typing import Annotated, NoReturn, TypeGuard
 
@@ -173,8 +174,7 @@ def _plausible(text: bytes) -> None:
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     unique = dict(pairs)
     if len(unique) != len(pairs):
-        earlier: set[str] = set()
-        twice = next(name for name, _ in pairs if name in earlier or earlier.add(name))  # type: ignore[func-returns-value]
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise CheckpointError("damaged", f"names {shown(twice)} twice in its header")
     return unique
 

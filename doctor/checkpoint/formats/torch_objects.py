@@ -64,16 +64,9 @@ LONGEST_NAME = 2_000
 MOST_PROBLEMS = 20
 
 WEIGHTS = (
-    "state_dict",
-    "model_state_dict",
-    "model_state",
-    "model",
-    "module",
-    "net",
-    "network",
-    "params",
+    "state_dict", "model_state_dict", "model_state", "model", "module", "net", "network", "params",
     "weights",
-)
+)  # fmt: skip
 """Where checkpoints keep the model among other things."""
 
 WRITERS = {

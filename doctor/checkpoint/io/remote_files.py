@@ -29,34 +29,15 @@ CONCURRENT_REQUESTS = 16
 """Requests that are under way at the same time."""
 
 NAMES = (
-    ".metadata",
-    "adapter_config.json",
-    "adapter_model.bin",
-    "adapter_model.safetensors",
-    "ckpt.pt",
-    "config.json",
-    "consolidated.00.pth",
-    "consolidated.safetensors",
-    "diffusion_pytorch_model.safetensors",
-    "diffusion_pytorch_model.safetensors.index.json",
-    "generation_config.json",
-    "latest",
-    "latest_checkpointed_iteration.txt",
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "optimizer.bin",
-    "optimizer.pt",
-    "params.json",
-    "pytorch_model.bin",
-    "pytorch_model.bin.index.json",
-    "pytorch_model_fsdp.bin",
-    "scheduler.pt",
-    "special_tokens_map.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "trainer_state.json",
+    ".metadata", "adapter_config.json", "adapter_model.bin", "adapter_model.safetensors", "ckpt.pt",
+    "config.json", "consolidated.00.pth", "consolidated.safetensors",
+    "diffusion_pytorch_model.safetensors", "diffusion_pytorch_model.safetensors.index.json",
+    "generation_config.json", "latest", "latest_checkpointed_iteration.txt", "model.safetensors",
+    "model.safetensors.index.json", "optimizer.bin", "optimizer.pt", "params.json",
+    "pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model_fsdp.bin", "scheduler.pt",
+    "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "trainer_state.json",
     "training_args.bin",
-)
+)  # fmt: skip
 """Names to look up where a server lists no directories."""
 
 T = TypeVar("T")

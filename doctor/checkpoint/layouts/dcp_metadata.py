@@ -29,11 +29,12 @@ LIMIT = 256 << 20
 MOST_ITEMS = 2_000_000
 
 KNOWN = re.compile(
-    r"torch\.distributed\.checkpoint\.metadata\.\w+"
-    r"|torch\.distributed\.checkpoint\.filesystem\._StorageInfo|torch\.serialization\._get_layout"
-    r"|torch\.distributed\._shard\.sharded_tensor\.metadata\.(?:TensorProperties|MEM_FORMAT_ENCODING)"
-    r"|torch\.(?:Size|bool|u?int\d+|b?float\w+|complex\d+)"
-    r"|pathlib\.(?:_local\.)?(?:Pure)?(?:Posix|Windows)?Path|collections\.(?:OrderedDict|defaultdict)"
+    r"torch\.distributed\.checkpoint\.metadata\.\w+|"
+    r"torch\.distributed\.checkpoint\.filesystem\._StorageInfo|torch\.serialization\._get_layout|"
+    r"torch\.distributed\._shard\.sharded_tensor\.metadata\.(?:TensorProperties|"
+    r"MEM_FORMAT_ENCODING)|torch\.(?:Size|bool|u?int\d+|b?float\w+|complex\d+)|"
+    r"pathlib\.(?:_local\.)?(?:Pure)?(?:Posix|Windows)?Path|collections\.(?:OrderedDict|"
+    r"defaultdict)"
 )
 """What every .metadata imports."""
 

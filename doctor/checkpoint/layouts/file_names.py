@@ -19,21 +19,12 @@ ONE = {
 """What a lone file of weights is called, in the order in which they are taken."""
 
 NAMED_ONLY = {
-    ".h5": "HDF5 weights",
-    ".keras": "a Keras archive",
-    ".joblib": "joblib pickles",
-    ".mlpackage": "Core ML packages",
-    ".msgpack": "Flax weights",
-    ".nemo": "a NeMo archive",
-    ".npy": "numpy arrays",
-    ".npz": "numpy archives",
-    ".onnx": "ONNX models",
-    ".pkl": "pickles of no known kind",
-    ".tflite": "TensorFlow Lite models",
-    ".engine": "TensorRT engines",
-    ".plan": "TensorRT engines",
-    ".zarr": "zarr arrays",
-}
+    ".h5": "HDF5 weights", ".keras": "a Keras archive", ".joblib": "joblib pickles",
+    ".mlpackage": "Core ML packages", ".msgpack": "Flax weights", ".nemo": "a NeMo archive",
+    ".npy": "numpy arrays", ".npz": "numpy archives", ".onnx": "ONNX models",
+    ".pkl": "pickles of no known kind", ".tflite": "TensorFlow Lite models",
+    ".engine": "TensorRT engines", ".plan": "TensorRT engines", ".zarr": "zarr arrays",
+}  # fmt: skip
 """Formats that are recognised and not read."""
 
 NAMED_DIRECTORIES = {
@@ -52,8 +43,8 @@ STATES = re.compile(r"optimizer(?:_\d+)?\.(?:pt|bin|pth)|rank\d+-of-\d+-optimize
 """An optimizer's state, as Trainer and Accelerate save it."""
 
 NOT_WEIGHTS = re.compile(
-    r"(?:.*optimizer.*|scheduler.*|scaler.*|sampler.*|rng_state.*|random_states.*|training_args"
-    r"|custom_checkpoint.*|dl_state_dict.*|recipe_state|distrib_optim)\.(?:pt|pth|bin|pkl)(?:\.tar)?"
+    r"(?:.*optimizer.*|scheduler.*|scaler.*|sampler.*|rng_state.*|random_states.*|training_args|"
+    r"custom_checkpoint.*|dl_state_dict.*|recipe_state|distrib_optim)\.(?:pt|pth|bin|pkl)(?:\.tar)?"
 )
 """Files of the same suffixes that hold no weights."""
 

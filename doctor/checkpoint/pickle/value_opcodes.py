@@ -27,23 +27,9 @@ class Machine:
     """The stack, the memo and the place in one pickle."""
 
     __slots__ = (
-        "at",
-        "below",
-        "called",
-        "cuts",
-        "data",
-        "frame_end",
-        "imports",
-        "lenient",
-        "made",
-        "memo",
-        "nested",
-        "persistent",
-        "protocol",
-        "stack",
-        "tricks",
-        "valued",
-    )
+        "at", "below", "called", "cuts", "data", "frame_end", "imports", "lenient", "made", "memo",
+        "nested", "persistent", "protocol", "stack", "tricks", "valued",
+    )  # fmt: skip
 
     def __init__(self, data: bytes, at: int, lenient: bool = False, cuts: bool = False) -> None:
         self.data = data

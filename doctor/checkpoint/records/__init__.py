@@ -1,11 +1,6 @@
 """The records of a checkpoint."""
 
-from doctor.checkpoint.records.checkpoint import (
-    Checkpoint,
-    Loading,
-    Sibling,
-    Tokenizer,
-)
+from doctor.checkpoint.records.checkpoint import Checkpoint, Loading, Sibling, Tokenizer
 from doctor.checkpoint.records.contents import (
     BatchStatistics,
     Contents,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from doctor import catalog
-from doctor._util.errors import UserError
+from doctor._util.errors import UserError, reason_of
 from doctor.cli.examination import Record
 from doctor.cli.fleet.node_files import NodeFile, read_bytes, read_nodes
 from doctor.cli.judging import judged
@@ -30,14 +30,7 @@ from doctor.report.report import FailOn, Report
 CHECKS = catalog.of_families("FLT")
 MOST_LIST = 4 * 2**20
 """Bytes of a file with names of nodes."""
-WORST_FIRST = (
-    Status.FAIL,
-    Status.UNKNOWN,
-    Status.WARN,
-    Status.NOTE,
-    Status.PASS,
-    Status.SKIP,
-)
+WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.NOTE, Status.PASS, Status.SKIP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +121,7 @@ def groups_of(path: Path | None) -> dict[str, str]:
     try:
         return parse_groups(path.read_bytes()[:MOST_LIST].decode())
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
+        reason = reason_of(error)
         raise UserError(f"--topology {path}: {reason}") from None
 
 

@@ -41,10 +41,7 @@ JOIN_SHARE = 1 / 12
 REPORT_SECONDS = 5.0
 OF_FLEET = ("FLT001", "FLT009", "FLT015", "FLT016", "FLT017")
 """Who is missing, who sees other files, and how the nodes met."""
-CHECKS = (
-    *scan.CHECKS,
-    *(check for check in catalog.of_families("FLT") if check.code in OF_FLEET),
-)
+CHECKS = (*scan.CHECKS, *(check for check in catalog.of_families("FLT") if check.code in OF_FLEET))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

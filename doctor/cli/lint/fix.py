@@ -6,7 +6,7 @@ import ast
 import difflib
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -159,7 +159,7 @@ def edits_of(module: Module, span: Span, fix: Fix) -> list[Edit] | None:
     return edits
 
 
-def _touched(module: Module, edits: list[Edit]):  # type: ignore[no-untyped-def]
+def _touched(module: Module, edits: list[Edit]) -> Callable[[ast.AST], bool]:
     def touched(node: ast.AST) -> bool:
         if not hasattr(node, "lineno"):
             return isinstance(node, ast.Module | ast.arguments)

@@ -52,17 +52,13 @@ def other_names(saved: Snapshot, now: Snapshot, rank: int) -> list[Lost]:
     return [_entry("weights", gone, len(before), rank, texts=(gone[0], new[0]))]
 
 
-def apart(
-    weights: dict[str, Tensor],
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def apart(weights: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The trained model, and copies of other modules: their names begin with a class."""
     copies = {name: tensor for name, tensor in weights.items() if name.startswith("(")}
     return {n: t for n, t in weights.items() if n not in copies}, copies
 
 
-def _persistent(
-    buffers: dict[str, Tensor],
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def _persistent(buffers: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The buffers that are in state_dict(), and those with persistent=False."""
     unsaved = {name: tensor for name, tensor in buffers.items() if tensor[3:] == [False]}
     return {n: t for n, t in buffers.items() if n not in unsaved}, unsaved

@@ -38,7 +38,7 @@ def read(
         command=hide_in_arguments(tuple(command)),
         code=ended.code,
         seconds=ended.seconds,
-        cut=ended.cut,  # type: ignore[arg-type]
+        cut=ended.cut,
         signalled=ended.signalled,
         signal=signal if ended.signalled is not None else "",
         stopped_at=stop_at if ended.signalled is not None else 0,

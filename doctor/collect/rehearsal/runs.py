@@ -26,7 +26,7 @@ from doctor.collect.rehearsal.launchers import CALLS, write_stubs
 from doctor.collect.rehearsal.supervisor import KILL_SECONDS
 from doctor.collect.rehearsal.tail import Tail
 from doctor.facts.rehearsal import Protection
-from doctor.facts.rehearsal_runs import HostMemory, RunName
+from doctor.facts.rehearsal_runs import Cut, HostMemory, RunName
 
 REHEARSAL = "DOCTOR_REHEARSAL"
 POLL_SECONDS = 0.1
@@ -78,7 +78,7 @@ class Ended:
     began: float = 0.0
     """Seconds since 1970."""
     seconds: float = 0.0
-    cut: str = ""
+    cut: Cut = ""
     signalled: float | None = None
     left: list[str] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)

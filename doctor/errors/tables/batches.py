@@ -16,138 +16,104 @@ EXACTLY_EXAMPLES = (
 )
 
 ROWS = (
-    Cause(
-        id="factory-with-parameters",
+    Cause(id="factory-with-parameters",
         errors=("TypeError",),
-        messages=(
-            r"takes \d{1,3} positional arguments? but \d{1,3} (?:was|were) given",
+        messages=(r"takes \d{1,3} positional arguments? but \d{1,3} (?:was|were) given",
             r"missing \d{1,3} required positional arguments?",
-            r"got an unexpected keyword argument",
-        ),
-        examples=(
-            "TypeError: make() takes 0 positional arguments but 1 was given",
+            r"got an unexpected keyword argument"),
+        examples=("TypeError: make() takes 0 positional arguments but 1 was given",
             "TypeError: loss() missing 1 required positional argument: 'batch'",
-            "TypeError: loss() got an unexpected keyword argument 'x'",
-        ),
+            "TypeError: loss() got an unexpected keyword argument 'x'"),
         why="The factory of --model is called without arguments, its loss as loss(module, batch), "
-        "a criterion as criterion(output, target).",
-        fix="Name a factory without parameters, a function around it:\n"
-        "def make():\n"
-        "    return build(config)\n"
-        "Give its third value, the loss, the arguments that it is called with.",
+            "a criterion as criterion(output, target).",
+        fix="Name a factory without parameters, a function around it:\ndef make():\n    return "
+            "build(config)\nGive its third value, the loss, the arguments that it is called with.",
         told_by="the function is the one that --model names, or its third value",
         sources=("python-exceptions",),
     ),
-    Cause(
-        id="arguments-of-forward",
+    Cause(id="arguments-of-forward",
         errors=("TypeError",),
-        messages=(
-            r"forward\(\) takes \d{1,3} positional",
+        messages=(r"forward\(\) takes \d{1,3} positional",
             r"forward\(\) missing \d{1,3} required positional",
-            r"forward\(\) got an unexpected keyword",
-        ),
-        examples=(
-            "TypeError: MLP.forward() takes 2 positional arguments but 3 were given",
+            r"forward\(\) got an unexpected keyword"),
+        examples=("TypeError: MLP.forward() takes 2 positional arguments but 3 were given",
             "TypeError: MLP.forward() missing 1 required positional argument: 'y'",
-            "TypeError: MLP.forward() got an unexpected keyword argument 'x'",
-        ),
+            "TypeError: MLP.forward() got an unexpected keyword argument 'x'"),
         why="The batch is passed to the forward pass, whose parameters are others.",
         fix="Fit the batch to the forward pass: a tuple or list is passed as module(*batch), a "
-        "dict as module(**batch), a tensor as module(batch). For a batch of (inputs, labels) "
-        "return the criterion as the third value, (module, batch, nn.CrossEntropyLoss()), or a "
-        "function loss(module, batch), which picks the fields.",
-        told_by="the function is the forward of a module",
-        sources=("python-exceptions",),
+            "dict as module(**batch), a tensor as module(batch). For a batch of (inputs, labels) "
+            "return the criterion as the third value, (module, batch, nn.CrossEntropyLoss()), or a "
+            "function loss(module, batch), which picks the fields.",
+        told_by="the function is the forward of a module", sources=("python-exceptions",),
     ),
-    Cause(
-        id="hook-on-a-replaced-layer",
+    Cause(id="hook-on-a-replaced-layer",
         errors=("KeyError", "AttributeError", "TypeError", "IndexError"),
         messages=(r"KeyError: '\w{1,60}'",),
         examples=("KeyError: 'stage2'",),
         why="A hook was registered on a layer that was replaced afterwards, so it never runs, and "
-        "what it was to keep is absent.",
+            "what it was to keep is absent.",
         fix="Register the hook after the layers are replaced, on the layer that the forward pass "
-        "calls, or return what it keeps from the forward pass itself.",
+            "calls, or return what it keeps from the forward pass itself.",
         told_by="the key is written by a hook",
     ),
-    Cause(
-        id="absent-in-samples",
+    Cause(id="absent-in-samples",
         errors=("KeyError", "TypeError", "AttributeError", "RuntimeError", "ValueError"),
-        messages=(
-            r"object of type 'NoneType' has no len\(\)",
+        messages=(r"object of type 'NoneType' has no len\(\)",
             r"default_collate: batch must contain tensors",
-            r"KeyError: '[^']{1,60}'",
-        ),
-        examples=(
-            "TypeError: object of type 'NoneType' has no len()",
+            r"KeyError: '[^']{1,60}'"),
+        examples=("TypeError: object of type 'NoneType' has no len()",
             "KeyError: 'mask'",
             "TypeError: default_collate: batch must contain tensors, numpy arrays, numbers, dicts "
-            "or lists; found <class 'NoneType'>",
-        ),
+              "or lists; found <class 'NoneType'>"),
         why="Some samples lack a field, or it is None in them.",
         fix="Return the same fields from __getitem__ for every sample, with a default where there "
-        "is no value, or leave such samples out in collate_fn: torch takes the keys of the first "
-        "one.",
+            "is no value, or leave such samples out in collate_fn: torch takes the keys of the "
+            "first one.",
         told_by="it is raised while a batch is made, and other samples have the field",
         sources=("torch-collate",),
     ),
-    Cause(
-        id="unequal-samples",
+    Cause(id="unequal-samples",
         errors=("RuntimeError", "ValueError"),
-        messages=(
-            r"stack expects each tensor to be equal size",
+        messages=(r"stack expects each tensor to be equal size",
             r"expected sequence of length \d{1,9} at dim \d",
             r"each element in list of batch should be of equal size",
-            r"setting an array element with a sequence",
-        ),
-        examples=(
-            "RuntimeError: stack expects each tensor to be equal size, but got [3] at entry 0 and "
-            "[4] at entry 1",
+            r"setting an array element with a sequence"),
+        examples=("RuntimeError: stack expects each tensor to be equal size, but got [3] at entry "
+              "0 and [4] at entry 1",
             "ValueError: expected sequence of length 6 at dim 1 (got 7)",
             "RuntimeError: each element in list of batch should be of equal size",
             "ValueError: setting an array element with a sequence. The requested array has an "
-            "inhomogeneous shape after 1 dimensions.",
-        ),
+              "inhomogeneous shape after 1 dimensions."),
         why="Samples of different sizes, or lists of different lengths, are to become one tensor.",
         fix="Pad or resize the samples of a batch to one size in collate_fn: "
-        "torch.nn.utils.rnn.pad_sequence for sequences, a transform for images, for texts "
-        "padding=True of the tokenizer or DataCollatorWithPadding, with labels of tokens "
-        "DataCollatorForSeq2Seq (as data_collator of the Trainer).",
-        told_by="the loader raises, and no line of the model",
-        sources=("torch-collate",),
+            "torch.nn.utils.rnn.pad_sequence for sequences, a transform for images, for texts "
+            "padding=True of the tokenizer or DataCollatorWithPadding, with labels of tokens "
+            "DataCollatorForSeq2Seq (as data_collator of the Trainer).",
+        told_by="the loader raises, and no line of the model", sources=("torch-collate",),
     ),
-    Cause(
-        id="packed-lengths",
+    Cause(id="packed-lengths",
         errors=("RuntimeError",),
-        messages=(
-            r"lengths` array must be sorted in decreasing order",
-            r"'lengths' argument should be a 1D CPU int64 tensor",
-        ),
-        examples=(
-            "RuntimeError: `lengths` array must be sorted in decreasing order when "
-            "`enforce_sorted` is True.",
+        messages=(r"lengths` array must be sorted in decreasing order",
+            r"'lengths' argument should be a 1D CPU int64 tensor"),
+        examples=("RuntimeError: `lengths` array must be sorted in decreasing order when "
+              "`enforce_sorted` is True.",
             "RuntimeError: 'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 "
-            "Long tensor",
-        ),
+              "Long tensor"),
         wordings=(
-            Wording(
-                r"Length of all samples has to be greater than 0",
+            Wording(r"Length of all samples has to be greater than 0",
                 "RuntimeError: Length of all samples has to be greater than 0, but found an "
-                "element in 'lengths' that is <= 0",
+                    "element in 'lengths' that is <= 0",
                 "A sample of the batch has no elements: its length is 0.",
                 "Leave out samples without elements in the data set or collate_fn, or pass "
-                "lengths.clamp(min=1) to pack_padded_sequence, which then reads one padding token "
-                "of them.",
-            ),
-        ),
-        why="pack_padded_sequence takes whole numbers above 0 on the CPU, one for each sample, "
-        "the longest first unless it is told to sort.",
+                    "lengths.clamp(min=1) to pack_padded_sequence, which then reads one padding "
+                    "token of them."),),
+        why="pack_padded_sequence takes whole numbers above 0 on the CPU, one for each sample, the "
+            "longest first unless it is told to sort.",
         fix="Pass enforce_sorted=False to pack_padded_sequence, or sort the batch by length, the "
-        "longest first; lengths.cpu() for lengths on a GPU.",
+            "longest first; lengths.cpu() for lengths on a GPU.",
         sources=("torch-pack",),
     ),
-    Cause(
-        id="list-indexed-by-name",
+    Cause(id="list-indexed-by-name",
         errors=("TypeError",),
         messages=(r"(?:list|tuple) indices must be integers or slices, not str",),
         examples=("TypeError: list indices must be integers or slices, not str",),
@@ -155,110 +121,90 @@ ROWS = (
         fix="Use positions, batch[0], or let the loader return a dict.",
         sources=("python-exceptions",),
     ),
-    Cause(
-        id="no-loss-returned",
+    Cause(id="no-loss-returned",
         errors=("TypeError",),
         messages=(r"returned no loss but (?!\w{0,60}Output)\w",),
         examples=("TypeError: training_step returned no loss but NoneType",),
         why="A forward pass, training_step or a loss function must return the loss as a tensor.",
         fix="Return the loss at the end of the function, the tensor itself without .item() or "
-        "float(), in a dict under the key 'loss', and no generator (yield). Or return (module, "
-        "batch, loss) from the factory, where loss(module, batch) is a scalar tensor:\n"
-        "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
-        "doctor explain model",
+            "float(), in a dict under the key 'loss', and no generator (yield). Or return (module, "
+            "batch, loss) from the factory, where loss(module, batch) is a scalar tensor:\nreturn "
+            "model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\ndoctor "
+            "explain model",
     ),
-    Cause(
-        id="loss-of-several-values",
+    Cause(id="loss-of-several-values",
         errors=("ValueError", "RuntimeError"),
-        messages=(
-            r"the loss has the shape \[[\d, ]{1,60}\] and is not a scalar",
-            r"grad can be implicitly created only for scalar outputs",
-        ),
-        examples=(
-            "ValueError: the loss has the shape [6] and is not a scalar",
-            "RuntimeError: grad can be implicitly created only for scalar outputs",
-        ),
+        messages=(r"the loss has the shape \[[\d, ]{1,60}\] and is not a scalar",
+            r"grad can be implicitly created only for scalar outputs"),
+        examples=("ValueError: the loss has the shape [6] and is not a scalar",
+            "RuntimeError: grad can be implicitly created only for scalar outputs"),
         why="backward() starts from one number.",
         fix="Reduce a loss of several values: loss.mean(), or reduction='mean' of the criterion. "
-        "If it is the output of the model and not a loss, return (module, batch, loss) from the "
-        "factory.\n"
-        "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
-        "doctor explain model",
+            "If it is the output of the model and not a loss, return (module, batch, loss) from "
+            "the factory.\nreturn model, batch, lambda model, batch: criterion(model(batch['x']), "
+            "batch['y'])\ndoctor explain model",
         sources=("torch-autograd",),
     ),
-    Cause(
-        id="samples-second",
+    Cause(id="samples-second",
         errors=("ValueError", "RuntimeError"),
         messages=(*ROWS_OF_BATCH, r"start \(\d{1,9}\) \+ length \(\d{1,9}\) exceeds dimension"),
-        examples=(
-            *ROWS_EXAMPLES,
-            "RuntimeError: start (16) + length (4) exceeds dimension size (16).",
-        ),
+        examples=(*ROWS_EXAMPLES,
+            "RuntimeError: start (16) + length (4) exceeds dimension size (16)."),
         why="pad_sequence without batch_first=True returns the length first, and the model takes "
-        "the first dimension for the samples.",
+            "the first dimension for the samples.",
         fix="Put the samples first: pad_sequence(sequences, batch_first=True), or x.transpose(0, "
-        "1) before the model, and batch_first=True in recurrent layers.",
+            "1) before the model, and batch_first=True in recurrent layers.",
         told_by="the predictions are as many as the longest sequence has positions",
         sources=("torch-nll-loss",),
     ),
-    Cause(
-        id="labels-of-another-length",
+    Cause(id="labels-of-another-length",
         errors=("ValueError", "RuntimeError"),
         messages=ROWS_OF_BATCH,
         examples=ROWS_EXAMPLES,
         why="The model computes more or fewer positions than the labels have.",
         fix="Prepend -100 to the labels for positions that the model puts before its input, leave "
-        "these out of the logits, or cut the labels to the positions that are computed.",
-        told_by="both numbers are multiples of the samples",
-        sources=("torch-nll-loss",),
+            "these out of the logits, or cut the labels to the positions that are computed.",
+        told_by="both numbers are multiples of the samples", sources=("torch-nll-loss",),
     ),
-    Cause(
-        id="rows-and-labels",
+    Cause(id="rows-and-labels",
         errors=("ValueError", "RuntimeError"),
         messages=(*ROWS_OF_BATCH,),
         examples=(*ROWS_EXAMPLES,),
         why="A loss of classes takes one label for each prediction.",
         fix="If each sample has one label, a view(-1, n) before the last layer has put a part of "
-        "its features into the batch: flatten(1) or view(len(x), -1) keeps the batch. If the "
-        "model predicts each token or pixel, pass one label for each and flatten both alike, "
-        "logits.flatten(0, -2) with labels.flatten().",
+            "its features into the batch: flatten(1) or view(len(x), -1) keeps the batch. If the "
+            "model predicts each token or pixel, pass one label for each and flatten both alike, "
+            "logits.flatten(0, -2) with labels.flatten().",
         sources=("torch-nll-loss",),
     ),
-    Cause(
-        id="ids-and-embeddings",
+    Cause(id="ids-and-embeddings",
         errors=("ValueError",),
         messages=EXACTLY,
         examples=EXACTLY_EXAMPLES,
         why="A model of transformers takes either input_ids or inputs_embeds.",
         fix="Pass only one of input_ids and inputs_embeds: leave the other out of the call, or of "
-        "the batch.",
+            "the batch.",
         told_by="the model has no decoder of its own",
     ),
-    Cause(
-        id="decoder-without-inputs",
+    Cause(id="decoder-without-inputs",
         errors=("ValueError",),
-        messages=(
-            r"one of (?:decoder_)?input_ids or (?:decoder_)?inputs_embeds|cannot be both None",
-        ),
+        messages=(r"one of (?:decoder_)?input_ids or (?:decoder_)?inputs_embeds|cannot be both "
+              r"None",),
         examples=("ValueError: You must specify exactly one of input_ids or inputs_embeds",),
         wordings=(
-            Wording(
-                r"decoder_start_token_id has to be defined|set the decoder_start_token_id",
-                "ValueError: Make sure to set the decoder_start_token_id attribute of the "
-                "model's configuration.",
-                "The inputs of a decoder are made of the labels, beginning with a token that "
-                "the configuration lacks.",
-                "Set decoder_start_token_id in the model's configuration, from which the inputs "
-                "of the decoder are made of the labels: the pad token for T5, the token that "
-                "begins a text (decoder.config.bos_token_id, cls_token_id of the tokenizer) for "
-                "others.",
-            ),
-        ),
+            Wording(r"decoder_start_token_id has to be defined|set the decoder_start_token_id",
+                "ValueError: Make sure to set the decoder_start_token_id attribute of the model's "
+                    "configuration.",
+                "The inputs of a decoder are made of the labels, beginning with a token that the "
+                    "configuration lacks.",
+                "Set decoder_start_token_id in the model's configuration, from which the inputs of "
+                    "the decoder are made of the labels: the pad token for T5, the token that "
+                    "begins a text (decoder.config.bos_token_id, cls_token_id of the tokenizer) "
+                    "for others."),),
         why="The decoder makes its inputs from the labels, and got none.",
         fix="Pass labels, or decoder_input_ids. Where the loss is computed outside of the model, "
-        "as by a Trainer with label_smoothing_factor, DataCollatorForSeq2Seq(tokenizer, "
-        "model=model) makes decoder_input_ids.",
-        told_by="the model is an encoder with a decoder",
-        sources=("transformers-encoder-decoder",),
+            "as by a Trainer with label_smoothing_factor, DataCollatorForSeq2Seq(tokenizer, "
+            "model=model) makes decoder_input_ids.",
+        told_by="the model is an encoder with a decoder", sources=("transformers-encoder-decoder",),
     ),
-)
+)  # fmt: skip

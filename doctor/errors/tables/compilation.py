@@ -60,64 +60,6 @@ ROWS = (
         commands=('echo "$CUDA_HOME"', "nvcc --version"),
     ),
     Cause(
-        id="compiled-too-often",
-        refines=("compile-failed",),
-        messages=(r"recompile_limit|FailOnRecompileLimitHit|cache_size_limit",),
-        examples=(
-            "torch._dynamo.exc.FailOnRecompileLimitHit: recompile_limit reached with "
-            "fullgraph=True.",
-        ),
-        why="Shapes or objects change from call to call, so that torch.compile compiles again and "
-        "again; with fullgraph=True its limit is an error.",
-        fix="TORCH_LOGS=recompiles names what changes. Pad to fixed shapes, or compile with "
-        "dynamic=True; raise torch._dynamo.config.recompile_limit where the variants are few.",
-        commands=("TORCH_LOGS=recompiles python train.py",),
-        sources=("torch-dynamo-errors",),
-    ),
-    Cause(
-        id="compiler-defect",
-        refines=(
-            "compile-failed",
-            "missing-key",
-            "hook-on-a-replaced-layer",
-            "absent-in-samples",
-        ),
-        messages=(
-            r"InductorError: (?:AssertionError|LoweringException|KeyError|IndexError)",
-            r"LoweringException|InternalTorchDynamoError|PassManager::run failed",
-            r"expected size \d{1,12}==\d{1,12}, stride \d{1,12}==\d{1,12} at dim",
-        ),
-        examples=(
-            "torch._inductor.exc.InductorError: AssertionError: ",
-            "torch._dynamo.exc.InternalTorchDynamoError: KeyError: 'x'",
-            "torch._inductor.exc.LoweringException: AssertionError: conv",
-            "RuntimeError: PassManager::run failed",
-            "AssertionError: expected size 768==768, stride 1==393216 at dim=1",
-        ),
-        why="The compiler met a state that it does not expect: a defect of this torch version for "
-        "this model, or a GPU that the kernel does not support (bf16 below compute capability "
-        "8.0), not a missing tool.",
-        fix="Run once without torch.compile (TORCH_COMPILE_DISABLE=1) to see that the model "
-        "works. Then upgrade torch, or leave the function that the traceback names out with "
-        "torch.compiler.disable.",
-        commands=("TORCH_COMPILE_DISABLE=1 python train.py",),
-    ),
-    Cause(
-        id="dynamo-refuses-code",
-        refines=("compile-failed",),
-        errors=("Unsupported", "UserError"),
-        messages=(r"torch\._dynamo\.exc\.(?:Unsupported|UserError)",),
-        examples=("torch._dynamo.exc.Unsupported: Unsupported method call",),
-        why="torch.compile met Python code that it cannot put into a graph, often of a wrapper or "
-        "library (DDP, a logger) around the model, where no break of the graph is allowed.",
-        fix="Compile the module before it is wrapped: DDP(torch.compile(model)), or a newer "
-        "accelerate, which does so. Code of your own: take it out of the compiled part "
-        "(torch.compiler.disable), or leave fullgraph=True out, so that the graph may break "
-        "there. torch._dynamo.config.suppress_errors = True runs such parts uncompiled.",
-        commands=("TORCH_LOGS=graph_breaks python train.py",),
-        sources=("torch-dynamo-errors",),
-    ),
-    Cause(
         id="compile-backend-raised",
         refines=("compile-failed",),
         errors=("BackendCompilerFailed",),

@@ -218,10 +218,9 @@ ROWS = (
         "kernel killed a process for it. With an offloaded optimizer the fp32 weights, momenta and "
         "variances (12 bytes for each parameter) and gradients lie there, on all nodes together.",
         fix="Give the job more host memory or more nodes, offload to NVMe "
-        "(offload_optimizer.device: "
-        "nvme), shard over more GPUs without offload, or train an adapter or with an 8-bit "
-        "optimizer. estimate_zero3_model_states_mem_needs_all_live of DeepSpeed gives the need; "
-        "dmesg -T shows oom-kill if it was that.",
+        "(offload_optimizer.device: nvme), shard over more GPUs without offload, or train an "
+        "adapter or with an 8-bit optimizer. estimate_zero3_model_states_mem_needs_all_live of "
+        "DeepSpeed gives the need; dmesg -T shows oom-kill if it was that.",
         owner=Owner.ENVIRONMENT,
         commands=("sudo dmesg -T | grep -iE 'killed process|oom'", "free -h"),
         role="condition",
@@ -312,8 +311,7 @@ ROWS = (
         fix="Raise max_completion_length (max_response_length), or make answers shorter (thinking "
         "switched off, a prompt that asks for it); mask_truncated_completions leaves such ones out "
         "of the loss. If completions should have ended, check that the tokenizer's eos token is "
-        "the "
-        "one that the chat template writes.",
+        "the one that the chat template writes.",
         role="condition",
         explains=("rewards-alike",),
     ),

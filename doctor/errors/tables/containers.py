@@ -36,11 +36,10 @@ ROWS = (
         why="Docker cannot give the container a GPU: the NVIDIA container toolkit is not "
         "installed or not configured, Docker was not restarted afterwards, or the host's driver "
         "does not work.",
-        fix="On the host: check nvidia-smi, install nvidia-container-toolkit, then sudo "
-        "nvidia-ctk runtime configure --runtime=docker and sudo systemctl restart docker. A "
-        "driver that was upgraded without a restart gives the same error: restart the host. "
-        "Docker Desktop and the snap package of Docker are other cases: use the distribution's "
-        "docker.",
+        fix="On the host: check nvidia-smi, install nvidia-container-toolkit, then sudo nvidia-ctk "
+        "runtime configure --runtime=docker and sudo systemctl restart docker. A driver that was "
+        "upgraded without a restart gives the same error: restart the host. Docker Desktop and the "
+        "snap package of Docker are other cases: use the distribution's docker.",
         owner=Owner.MACHINE,
         commands=(
             "nvidia-smi",
@@ -177,9 +176,8 @@ ROWS = (
                 "'out/tmp-checkpoint-500' -> 'out/checkpoint-500'",
                 "In transformers 4.36 and 4.37 every node renames the same checkpoint on a "
                 "shared file system, and the second finds it gone.",
-                "Upgrade transformers (newer ones write in place), or set "
-                "save_on_each_node=False with one shared directory. The checkpoint of the first "
-                "node is whole.",
+                "Upgrade transformers (newer ones write in place), or set save_on_each_node=False "
+                "with one shared directory. The checkpoint of the first node is whole.",
                 ("python -m pip show transformers",),
             ),
             Wording(
@@ -188,8 +186,7 @@ ROWS = (
                 "FileNotFoundError: [Errno 2] No such file or directory: "
                 "'/data/cache/GPTDataset_indices/fa73-GPTDataset-train-document_index.npy'",
                 "Megatron builds the index files of a dataset on global rank 0 alone, and this "
-                "node "
-                "does not see the disk that they were written to.",
+                "node does not see the disk that they were written to.",
                 "Put the data, or --data-cache-path, on a file system that all nodes share, or "
                 "build the cache once and copy it to the same path of every node.",
                 ("df -h PATH",),
@@ -230,47 +227,44 @@ ROWS = (
         commands=("kubectl describe pod POD", "kubectl top node"),
     ),
     Cause(
-        id="volume-not-mounted",
-        messages=(
-            r"MountVolume\.\w{4,12} failed|Unable to attach or mount volumes|FailedAttachVolume",
-            r"persistentvolumeclaim \"[^\"]{1,120}\" not found|unbound immediate "
-            r"PersistentVolumeClaims",
+        id="pod-not-started",
+        wordings=(
+            Wording(
+                r"MountVolume\.\w{4,12} failed|Unable to attach or mount volumes|"
+                r"FailedAttachVolume|persistentvolumeclaim \"[^\"]{1,120}\" not found|unbound "
+                r"immediate PersistentVolumeClaims",
+                'MountVolume.SetUp failed for volume "data" : mount failed: exit status 32',
+                "A volume of the pod does not exist in this namespace, is attached to another "
+                "node, or its server does not answer.",
+                "kubectl describe pod POD and kubectl get pvc name the volume: create the claim in "
+                "the pod's namespace with a storage class that exists; a ReadWriteOnce volume "
+                "serves one node, so ranks on several need ReadWriteMany; for NFS test the mount "
+                "from that node.",
+                commands=("kubectl describe pod POD", "kubectl get pvc"),
+                more=('persistentvolumeclaim "data" not found',),
+            ),
+            Wording(
+                r"ErrImagePull|ImagePullBackOff|Back-off pulling image|Failed to pull image|pull "
+                r"access denied for|manifest unknown|exec format error|reached your "
+                r"(?:unauthenticated )?pull rate limit|pyxis: (?:container start failed|couldn't "
+                r"start container|failed to import)",
+                "Back-off pulling image",
+                "The container's image cannot be pulled (name, tag, credentials), or was built for "
+                "another processor (exec format error: arm64 against amd64).",
+                "Pull it by hand with the same name; docker login, or an imagePullSecret for the "
+                "pod (it also lifts the rate limit); read the lines above for enroot's own error; "
+                "build with docker build --platform linux/amd64 (or linux/arm64 for Grace).",
+                commands=("kubectl describe pod POD",),
+                more=(
+                    "toomanyrequests: You have reached your pull rate limit.",
+                    "slurmstepd: error: pyxis: container start failed with error code: 1",
+                    "exec /bin/sh: exec format error",
+                    "docker: Error response from daemon: pull access denied for org/train, "
+                    "repository does not exist or may require 'docker login'",
+                ),
+            ),
         ),
-        examples=(
-            'MountVolume.SetUp failed for volume "data" : mount failed: exit status 32',
-            'persistentvolumeclaim "data" not found',
-        ),
-        why="A volume of the pod does not exist in this namespace, is attached to another node, or "
-        "its server does not answer.",
-        fix="kubectl describe pod POD and kubectl get pvc name the volume: create the claim in the "
-        "pod's namespace with a storage class that exists; a ReadWriteOnce volume serves one node, "
-        "so ranks on several need ReadWriteMany; for NFS test the mount from that node.",
+        why="What the pod needs is not there: a volume, or the container's image.",
         owner=Owner.ENVIRONMENT,
-        commands=("kubectl describe pod POD", "kubectl get pvc"),
-    ),
-    Cause(
-        id="image-not-started",
-        messages=(
-            r"ErrImagePull|ImagePullBackOff|Back-off pulling image|Failed to pull image|pull "
-            r"access denied for|manifest unknown|exec format error|reached your "
-            r"(?:unauthenticated )?"
-            r"pull rate limit|pyxis: (?:container start failed|couldn't start container|failed to "
-            r"import)",
-        ),
-        examples=(
-            "Back-off pulling image",
-            "toomanyrequests: You have reached your pull rate limit.",
-            "slurmstepd: error: pyxis: container start failed with error code: 1",
-            "exec /bin/sh: exec format error",
-            "docker: Error response from daemon: pull access denied for org/train, repository "
-            "does not exist or may require 'docker login'",
-        ),
-        why="The container's image cannot be pulled (name, tag, credentials), or was built for "
-        "another processor (exec format error: arm64 against amd64).",
-        fix="Pull it by hand with the same name; docker login, or an imagePullSecret for the "
-        "pod (it also lifts the rate limit); read the lines above for enroot's own error; build "
-        "with docker build --platform linux/amd64 (or linux/arm64 for Grace).",
-        owner=Owner.ENVIRONMENT,
-        commands=("kubectl describe pod POD",),
     ),
 )

@@ -27,9 +27,8 @@ ROWS = (
         why="The dataset has no samples, or none that the program can use.",
         fix="Check the path and the filter of the dataset: it has no samples. If it has: its "
         "columns are not those of the declared format (messages, instruction and output, prompt "
-        "and chosen), or every sample exceeds the length limit. WebDataset: there are fewer "
-        "shards than "
-        "workers x ranks (num_workers below the shards of a rank, or resampled=True).",
+        "and chosen), or every sample exceeds the length limit. WebDataset: there are fewer shards "
+        "than workers x ranks (num_workers below the shards of a rank, or resampled=True).",
         sources=("torch-sampler",),
     ),
     Cause(
@@ -46,34 +45,6 @@ ROWS = (
         "converts the samples: images need a transform such as ToTensor, and None must be left "
         "out.",
         sources=("torch-collate",),
-    ),
-    Cause(
-        id="worker-cannot-pickle",
-        errors=("AttributeError", "PicklingError", "TypeError"),
-        messages=(r"Can't (?:pickle|get) local object", r"[Cc]an(?:'t|not) pickle"),
-        examples=(
-            "AttributeError: Can't get local object 'make.<locals>.<lambda>'",
-            "TypeError: cannot pickle '_io.TextIOWrapper' object",
-        ),
-        why="A spawned worker gets dataset and functions by pickle, which takes no lambdas, local "
-        "functions, locks or open files.",
-        fix="Define functions at the level of the module, as a spawned worker imports them by "
-        "name; functools.partial passes arguments. Open files and connections in the worker, at "
-        "the first __getitem__. If the function is a library's, num_workers=0 starts none "
-        "(Windows and macOS spawn workers, Linux forks them).",
-        sources=("python-multiprocessing",),
-    ),
-    Cause(
-        id="main-is-not-guarded",
-        errors=("RuntimeError",),
-        messages=(r"An attempt has been made to start a new process before",),
-        examples=(
-            "RuntimeError: An attempt has been made to start a new process before the current "
-            "process has finished its bootstrapping phase.",
-        ),
-        why="Spawned workers import the main file, which starts them again.",
-        fix="Put what trains under if __name__ == '__main__':.",
-        sources=("python-multiprocessing",),
     ),
     Cause(
         id="worker-raised",

@@ -7,42 +7,6 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
-        id="column-changes-type",
-        errors=("ArrowInvalid", "ArrowTypeError", "TypeError", "DatasetGenerationCastError"),
-        wordings=(
-            Wording(
-                r"All the data files must have the same columns|because column names don't match",
-                "datasets.exceptions.DatasetGenerationCastError: An error occurred while "
-                "generating "
-                "the dataset. All the data files must have the same columns, but at some point "
-                "there are 2 new columns",
-                "The files of one split have different columns.",
-                "Load them apart and select the common columns before concatenate_datasets, or "
-                "name the files that belong together with data_files=.",
-            ),
-        ),
-        messages=(
-            r"JSON parse error: Column\(.{0,80}\) changed from \w{3,12} to",
-            r"Expected bytes, got an? '\w{2,20}' object",
-            r"Couldn't cast (?:array of type|\w{1,20}\n)|CastError: Couldn't cast|Cannot write "
-            r"struct type",
-            r"cannot mix (?:list|struct) and non-",
-        ),
-        examples=(
-            "pyarrow.lib.ArrowInvalid: JSON parse error: Column() changed from object to string "
-            "in row 0",
-            "pyarrow.lib.ArrowTypeError: Expected bytes, got a 'int' object",
-            "TypeError: Couldn't cast array of type string to null",
-            "pyarrow.lib.ArrowInvalid: cannot mix list and non-list, non-null values",
-        ),
-        why="A column has values of two types, such as numbers and texts or a list in some rows: "
-        "a table has one type per column. Files of several kinds in one directory have the same "
-        "effect.",
-        fix="Write each field with one type in all rows and files (str(value), always a list), "
-        "name the files with data_files=, or give features=.",
-        sources=("datasets-table", "datasets-exceptions"),
-    ),
-    Cause(
         id="decoder-missing",
         errors=("ImportError", "RuntimeError", "ValueError"),
         messages=(

@@ -5,96 +5,72 @@ from __future__ import annotations
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(
-        id="numpy-of-gradient",
+    Cause(id="numpy-of-gradient",
         errors=("RuntimeError", "TypeError"),
-        messages=(
-            r"can\'t convert CUDA tensor to numpy",
+        messages=(r"can\'t convert CUDA tensor to numpy",
             r"Can't call numpy\(\) on (?:Tensor|Variable) that requires grad",
             r"can't convert \S{1,20} device type tensor to numpy",
-            r"Got unsupported ScalarType BFloat16",
-        ),
-        examples=(
-            "TypeError: can't convert CUDA tensor to numpy. Use Tensor.cpu() to copy the tensor "
-            "to host memory first.",
-            "TypeError: can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to "
-            "copy the tensor to host memory first.",
+            r"Got unsupported ScalarType BFloat16"),
+        examples=("TypeError: can't convert CUDA tensor to numpy. Use Tensor.cpu() to copy the "
+              "tensor to host memory first.",
+            "TypeError: can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy "
+              "the tensor to host memory first.",
             "RuntimeError: Can't call numpy() on Tensor that requires grad. Use "
-            "tensor.detach().numpy() instead.",
-            "TypeError: Got unsupported ScalarType BFloat16",
-        ),
-        why="numpy cannot hold a tensor with a gradient, one on a GPU, or bfloat16, which "
-        "autocast and bf16 weights return.",
+              "tensor.detach().numpy() instead.",
+            "TypeError: Got unsupported ScalarType BFloat16"),
+        why="numpy cannot hold a tensor with a gradient, one on a GPU, or bfloat16, which autocast "
+            "and bf16 weights return.",
         fix="Call detach().cpu() before numpy(), .float() for bfloat16, and do not compute a part "
-        "of the loss in numpy: no gradient flows through it.",
+            "of the loss in numpy: no gradient flows through it.",
     ),
-    Cause(
-        id="device-name",
-        errors=("RuntimeError",),
-        messages=(r"device type at start of device string", r"Invalid device string"),
-        examples=(
-            "RuntimeError: Invalid device string: 'gpu'",
-            "RuntimeError: Expected one of cpu, cuda, ipu, xpu, mkldnn device type at start of "
-            "device string: gpu",
-        ),
+    Cause(id="device-not-usable",
+        errors=("RuntimeError", "AssertionError"),
         wordings=(
-            Wording(
-                r"device type for generator but found|Expected a '(?:cpu|cuda)' device type for "
-                r"generator",
+            Wording(r"device type at start of device string|Invalid device string",
+                "RuntimeError: Invalid device string: 'gpu'",
+                "The text is no name of a device.",
+                "Write the device as 'cuda', 'cuda:0', 'mps' or 'cpu'.",
+                more=("RuntimeError: Expected one of cpu, cuda, ipu, xpu, mkldnn device type at "
+                      "start of device string: gpu",)),
+            Wording(r"device type for generator but found|Expected a '(?:cpu|cuda)' device type "
+                r"for generator",
                 "RuntimeError: Expected a 'cuda' device type for generator but found 'cpu'",
                 "A random generator is for tensors of its own device.",
-                "Create the generator on the device of the tensors, "
-                "torch.Generator(device=...); a DataLoader shuffles on the CPU, so do not set a "
-                "default device of cuda around it.",
-            ),
-        ),
-        why="The text is no name of a device.",
-        fix="Write the device as 'cuda', 'cuda:0', 'mps' or 'cpu'.",
+                "Create the generator on the device of the tensors, torch.Generator(device=...); a "
+                    "DataLoader shuffles on the CPU, so do not set a default device of cuda around "
+                    "it."),
+            Wording(r"Attempting to deserialize object on (?:a )?CUDA device",
+                "RuntimeError: Attempting to deserialize object on a CUDA device but "
+                    "torch.cuda.is_available() is False.",
+                "The file was saved from a GPU that this process does not have.",
+                "Pass map_location='cpu' to torch.load: the file was saved from a GPU that this "
+                    "process does not have.",
+                more=("RuntimeError: Attempting to deserialize object on CUDA device 3 but "
+                      "torch.cuda.device_count() is 1.",))),
+        why="The text is no name of a device, or the device is not there.",
+        sources=("torch-cuda-init", "torch-load"),
     ),
-    Cause(
-        id="meta-device",
-        refines=("device-mismatch",),
-        errors=("NotImplementedError", "RuntimeError"),
-        messages=(
-            r"Cannot copy out of meta tensor|on the meta device, which have no values|"
-            r"is on the meta device, we need a `?value",
-        ),
-        examples=(
-            "NotImplementedError: Cannot copy out of meta tensor; no data! Please use",
-            "the model has parameters on the meta device, which have no values",
-        ),
-        why="The weights are on the meta device: they have shapes and no values.",
-        fix="Materialize the model with module.to_empty(device=...) and load its weights, or "
-        "build it outside of torch.device('meta') and without init_empty_weights.",
-        sources=("torch-module",),
-    ),
-    Cause(
-        id="torch-without-cuda",
+    Cause(id="torch-without-cuda",
         errors=("AssertionError", "RuntimeError"),
         messages=(r"Torch not compiled with CUDA enabled|Tried to instantiate dummy base class",),
-        examples=(
-            "AssertionError: Torch not compiled with CUDA enabled",
-            "RuntimeError: Tried to instantiate dummy base class CUDAGraph",
-        ),
+        examples=("AssertionError: Torch not compiled with CUDA enabled",
+            "RuntimeError: Tried to instantiate dummy base class CUDAGraph"),
         why="The code asks for a GPU, and this build of torch has no CUDA.",
-        fix="Write the device as torch.device('cuda' if torch.cuda.is_available() else 'cpu'): "
-        "the code asks for a GPU, and this torch has no CUDA. If the job trains on a GPU, install "
-        "a CUDA build (TOR001).",
+        fix="Write the device as torch.device('cuda' if torch.cuda.is_available() else 'cpu'): the "
+            "code asks for a GPU, and this torch has no CUDA. If the job trains on a GPU, install "
+            "a CUDA build (TOR001).",
         sources=("torch-cuda-init",),
     ),
-    Cause(
-        id="gpu-file-on-cpu",
-        errors=("RuntimeError",),
-        messages=(r"Attempting to deserialize object on (?:a )?CUDA device",),
-        examples=(
-            "RuntimeError: Attempting to deserialize object on a CUDA device but "
-            "torch.cuda.is_available() is False.",
-            "RuntimeError: Attempting to deserialize object on CUDA device 3 but "
-            "torch.cuda.device_count() is 1.",
-        ),
-        why="The file was saved from a GPU that this process does not have.",
-        fix="Pass map_location='cpu' to torch.load: the file was saved from a GPU that this "
-        "process does not have.",
-        sources=("torch-load",),
+    Cause(id="meta-device",
+        refines=("device-mismatch",),
+        errors=("NotImplementedError", "RuntimeError"),
+        messages=(r"Cannot copy out of meta tensor|on the meta device, which have no values|is on "
+              r"the meta device, we need a `?value",),
+        examples=("NotImplementedError: Cannot copy out of meta tensor; no data! Please use",
+            "the model has parameters on the meta device, which have no values"),
+        why="The weights are on the meta device: they have shapes and no values.",
+        fix="Materialize the model with module.to_empty(device=...) and load its weights, or build "
+            "it outside of torch.device('meta') and without init_empty_weights.",
+        sources=("torch-module",),
     ),
-)
+)  # fmt: skip

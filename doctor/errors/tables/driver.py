@@ -96,10 +96,9 @@ ROWS = (
             "Error 803: system has unsupported display driver / cuda driver combination",
             "cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)",
         ),
-        why="A libcuda.so.1 was loaded that does not match this driver or GPU: images bring one "
-        "of a cuda-compat package, which is for drivers that are older than it. With a newer "
-        "driver on the host it fails (803); on GPUs that are not for data centers it always does "
-        "(804).",
+        why="A libcuda.so.1 was loaded that does not match this driver or GPU: images bring one of "
+        "a cuda-compat package, which is for drivers that are older than it. With a newer driver "
+        "on the host it fails (803); on GPUs that are not for data centers it always does (804).",
         fix="Make the driver's own libcuda.so.1 the first one. In a container: set "
         "LD_LIBRARY_PATH to the directory in which the host's driver is mounted, or remove the "
         "image's /etc/ld.so.conf.d/*compat*.conf and run ldconfig. Remove cuda-compat directories "
@@ -192,8 +191,7 @@ ROWS = (
         why="The container lost access to the GPUs while it ran.",
         fix="Restart the container: `systemctl daemon-reload` on the host removes the GPUs from "
         "running containers. To prevent it, use the cgroupfs driver, or create the /dev/char "
-        "links:\n"
-        "nvidia-ctk system create-dev-char-symlinks",
+        "links:\nnvidia-ctk system create-dev-char-symlinks",
         owner=Owner.ENVIRONMENT,
         commands=("ls -l /dev/nvidia* /dev/char | head -40",),
         sources=("toolkit-48",),

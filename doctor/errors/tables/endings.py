@@ -6,212 +6,157 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(
-        id="kernel-launch-refused",
+    Cause(id="kernel-launch-refused",
         errors=("RuntimeError", "AcceleratorError"),
-        messages=(
-            r"too many resources requested for launch|CUDA error: invalid configuration argument",
-        ),
-        examples=(
-            "RuntimeError: CUDA error: too many resources requested for launch",
-            "RuntimeError: CUDA error: invalid configuration argument",
-        ),
+        messages=(r"too many resources requested for launch|CUDA error: invalid configuration "
+              r"argument",),
+        examples=("RuntimeError: CUDA error: too many resources requested for launch",
+            "RuntimeError: CUDA error: invalid configuration argument"),
         why="A kernel was started with more threads, registers or blocks than this GPU allows, or "
-        "with none: a custom kernel for other GPUs, a batch with no element, or a dimension above "
-        "65,535.",
+            "with none: a custom kernel for other GPUs, a batch with no element, or a dimension "
+            "above 65,535.",
         fix="CUDA_LAUNCH_BLOCKING=1 shows the call. Skip empty inputs, split very large ones "
-        "(attention over more than 65,535 rows), rebuild custom kernels with fewer threads per "
-        "block, or upgrade torch.",
-        commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
-        sources=("cuda-errors",),
+            "(attention over more than 65,535 rows), rebuild custom kernels with fewer threads per "
+            "block, or upgrade torch.",
+        commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",), sources=("cuda-errors",),
     ),
-    Cause(
-        id="peer-access-missing",
+    Cause(id="peer-access-missing",
         refines=("nccl-error",),
         errors=("RuntimeError", "AcceleratorError"),
-        messages=(
-            r"peer access is not supported between these two devices|peer mapping resources "
-            r"exhausted",
-        ),
-        examples=(
-            "RuntimeError: CUDA error: peer access is not supported between these two devices",
-            "NCCL WARN Cuda failure 'peer access is not supported between these two devices'",
-        ),
+        messages=(r"peer access is not supported between these two devices|peer mapping resources "
+              r"exhausted",),
+        examples=("RuntimeError: CUDA error: peer access is not supported between these two "
+              "devices",
+            "NCCL WARN Cuda failure 'peer access is not supported between these two devices'"),
         why="The program copies directly between two GPUs that cannot (consumer cards, different "
-        "sockets, a virtual machine).",
-        fix="Use NCCL_P2P_DISABLE=1 for training; vLLM: disable_custom_all_reduce=True; in code "
-        "of your own copy over the CPU.",
+            "sockets, a virtual machine).",
+        fix="Use NCCL_P2P_DISABLE=1 for training; vLLM: disable_custom_all_reduce=True; in code of "
+            "your own copy over the CPU.",
         owner=Owner.ENVIRONMENT,
-        commands=("nvidia-smi topo -p2p r", "export NCCL_P2P_DISABLE=1"),
-        next_check="GPU008",
+        commands=("nvidia-smi topo -p2p r", "export NCCL_P2P_DISABLE=1"), next_check="GPU008",
         sources=("cuda-errors",),
     ),
-    Cause(
-        id="gpu-in-unknown-state",
+    Cause(id="gpu-in-unknown-state",
         errors=("RuntimeError", "AcceleratorError"),
         refines=("cuda-unavailable",),
-        messages=(
-            r"cuda runtime error \(30\)|CUDA error: unknown error|CUDA_ERROR_UNKNOWN|CUDA unknown "
-            r"error - this may be due",
-        ),
-        examples=(
-            "RuntimeError: CUDA error: unknown error",
+        messages=(r"cuda runtime error \(30\)|CUDA error: unknown error|CUDA_ERROR_UNKNOWN|CUDA "
+              r"unknown error - this may be due",),
+        examples=("RuntimeError: CUDA error: unknown error",
             "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up "
-            "environment",
+              "environment",
             "RuntimeError: cuda runtime error (30) : unknown error at "
-            "/pytorch/aten/src/THC/THCGeneral.cpp:50",
-        ),
+              "/pytorch/aten/src/THC/THCGeneral.cpp:50"),
         why="The driver cannot give this process a working GPU: the module nvidia_uvm is in a bad "
-        "state (after suspend, an upgrade without a restart, in a container without "
-        "/dev/nvidia-uvm), or an earlier kernel of this process crashed.",
+            "state (after suspend, an upgrade without a restart, in a container without "
+            "/dev/nvidia-uvm), or an earlier kernel of this process crashed.",
         fix="Run nvidia-smi and a one-line test in a fresh process. If that fails too, reload the "
-        "module or restart the machine; in a container start it again with its GPUs. If only the "
-        "training fails, run with CUDA_LAUNCH_BLOCKING=1.",
-        owner=Owner.MACHINE,
-        retry="again",
-        commands=(
-            "sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm",
-            'python -c "import torch; print(torch.ones(1).cuda())"',
-        ),
-        next_check="DRV001",
-        sources=("cuda-errors",),
+            "module or restart the machine; in a container start it again with its GPUs. If only "
+            "the training fails, run with CUDA_LAUNCH_BLOCKING=1.",
+        owner=Owner.MACHINE, retry="again",
+        commands=("sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm",
+            'python -c "import torch; print(torch.ones(1).cuda())"'),
+        next_check="DRV001", sources=("cuda-errors",),
     ),
-    Cause(
-        id="iommu-not-passed-through",
+    Cause(id="iommu-not-passed-through",
         messages=(r"Missing .{0,2}iommu=pt.{0,2} from kernel command line",),
-        examples=(
-            'NCCL WARN Missing "iommu=pt" from kernel command line which can lead to system '
-            "instablity or hang!",
-        ),
+        examples=('NCCL WARN Missing "iommu=pt" from kernel command line which can lead to system '
+              "instablity or hang!",),
         why="RCCL reports that the IOMMU translates the GPUs' addresses, with which AMD GPUs may "
-        "hang when they talk to each other.",
+            "hang when they talk to each other.",
         fix="On bare metal add iommu=pt to the kernel's command line (GRUB_CMDLINE_LINUX, "
-        "update-grub) and restart; until then NCCL_P2P_DISABLE=1. In a virtual machine ask its "
-        "provider.",
+            "update-grub) and restart; until then NCCL_P2P_DISABLE=1. In a virtual machine ask its "
+            "provider.",
         owner=Owner.MACHINE,
         commands=("cat /proc/cmdline",),
     ),
-    Cause(
-        id="worker-ended-early",
+    Cause(id="worker-ended-early",
         refines=("peer-lost",),
         errors=("RuntimeError", "BrokenProcessPool", "BrokenPipeError"),
         wordings=(
-            Wording(
-                r"subprocesses has abruptly died|terminated abruptly while the future|workers? "
+            Wording(r"subprocesses has abruptly died|terminated abruptly while the future|workers? "
                 r"(?:is|are) no longer alive",
-                "RuntimeError: One of the subprocesses has abruptly died during map "
-                "operation.To debug the error, disable multiprocessing.",
+                "RuntimeError: One of the subprocesses has abruptly died during map operation.To "
+                    "debug the error, disable multiprocessing.",
                 "A process that prepares data ended without an exception of its own: most often "
-                "the kernel killed it for RAM, else native code crashed, or its error stands "
-                "further up.",
-                "Search upwards for its own error. If there is none, use fewer workers "
-                "(num_proc, preprocessing_num_workers, nnUNet_n_proc_DA: each holds its own "
-                "copy and at most as many as cores help), smaller writer_batch_size, more RAM; "
-                "num_proc=None or 0 workers shows the error in the main process.",
-                ("dmesg -T | grep -i -E 'killed process|out of memory'", "free -h"),
-            ),
-            Wording(
-                r"BrokenPipeError",
+                    "the kernel killed it for RAM, else native code crashed, or its error stands "
+                    "further up.",
+                "Search upwards for its own error. If there is none, use fewer workers (num_proc, "
+                    "preprocessing_num_workers, nnUNet_n_proc_DA: each holds its own copy and at "
+                    "most as many as cores help), smaller writer_batch_size, more RAM; "
+                    "num_proc=None or 0 workers shows the error in the main process.",
+                ("dmesg -T | grep -i -E 'killed process|out of memory'", "free -h")),
+            Wording(r"BrokenPipeError",
                 "BrokenPipeError: [Errno 32] Broken pipe",
                 "The process at the other end of a pipe had ended: a DataLoader worker that "
-                'could not start (on Windows without if __name__ == "__main__", or a data set '
-                "that cannot be pickled), a worker that was killed, or a pager such as head.",
+                    'could not start (on Windows without if __name__ == "__main__", or a data set '
+                    "that cannot be pickled), a worker that was killed, or a pager such as head.",
                 "Look for an error of a worker above. Set num_workers=0 to see the real error; "
-                'on Windows and macOS put the training below if __name__ == "__main__" and the '
-                "data set's class at the top level of a file.",
-            ),
-            Wording(
-                r"Pin memory thread exited unexpectedly",
+                    'on Windows and macOS put the training below if __name__ == "__main__" and the '
+                    "data set's class at the top level of a file."),
+            Wording(r"Pin memory thread exited unexpectedly",
                 "RuntimeError: Pin memory thread exited unexpectedly",
-                "The thread of the DataLoader that copies batches into pinned memory ended: "
-                "host memory or /dev/shm is exhausted, or CUDA failed in it.",
+                "The thread of the DataLoader that copies batches into pinned memory ended: host "
+                    "memory or /dev/shm is exhausted, or CUDA failed in it.",
                 "Look for an error of memory or of CUDA before it; use pin_memory=False, fewer "
-                "workers and a smaller prefetch_factor as a test.",
-                ("df -h /dev/shm", "free -g"),
-                owner=Owner.ENVIRONMENT,
-            ),
-            Wording(
-                r"DataLoader timed out after",
+                    "workers and a smaller prefetch_factor as a test.",
+                ("df -h /dev/shm", "free -g"), owner=Owner.ENVIRONMENT),
+            Wording(r"DataLoader timed out after",
                 "RuntimeError: DataLoader timed out after 1 seconds",
                 "A batch took longer than timeout= of the DataLoader.",
                 "Find out why a batch takes longer than the timeout of the DataLoader: with "
-                "num_workers=0 the stack shows where __getitem__ waits. A larger timeout= only "
-                "waits longer.",
-            ),
-        ),
+                    "num_workers=0 the stack shows where __getitem__ waits. A larger timeout= only "
+                    "waits longer.")),
         why="A worker process or thread ended or stopped responding; this is the process that "
-        "waited for it.",
+            "waited for it.",
         sources=("datasets-workers",),
     ),
-    Cause(
-        id="failure-stands-above",
-        messages=(
-            r"returned non-zero exit status|(?:training|process|job|command|subprocess|run|task) "
-            r"(?:has )?failed with (?:exit )?(?:code|status)|Failed to (?:train|fine-?tune)",
+    Cause(id="failure-stands-above",
+        messages=(r"returned non-zero exit status|(?:training|process|job|command|subprocess|run|"
+              r"task) (?:has )?failed with (?:exit )?(?:code|status)|Failed to (?:train|"
+              r"fine-?tune)",
             r"(?:[Ss]ee|[Cc]heck|[Ll]ook at|[Rr]ead) (?:the )?(?:above|previous|(?:print "
-            r"statements|logs?|traceback|errors?|messages?|output) above)",
+              r"statements|logs?|traceback|errors?|messages?|output) above)",
             r"Invocation of \w{3,40} method failed|Error executing job with overrides|process "
-            r"(?:has )?(?:exited|finished) with (?:exit )?code [1-9]",
-            r"[Bb]ack-?off restarting failed container|CrashLoopBackOff",
-        ),
-        examples=(
-            "subprocess.CalledProcessError: Command '['python', 'a.py']' returned non-zero exit "
-            "status 1.",
+              r"(?:has )?(?:exited|finished) with (?:exit )?code [1-9]",
+            r"[Bb]ack-?off restarting failed container|CrashLoopBackOff"),
+        examples=("subprocess.CalledProcessError: Command '['python', 'a.py']' returned non-zero "
+              "exit status 1.",
             "RuntimeError: the job failed. Please check the logs above",
             "ERROR [core.py:1094] Invocation of collective_rpc method failed",
-            "Back-off restarting failed container trainer in pod train-0",
-        ),
+            "Back-off restarting failed container trainer in pod train-0"),
         why="This line only says that another process, or an earlier step, failed.",
-        fix="Search the output for the first Error, Killed or Traceback, above this line or in "
-        "the log of the process that it names (Kubernetes: kubectl logs --previous POD), and "
-        "explain that one: doctor triage FILE does. "
-        "Status 137 or -9 with nothing before it: killed, mostly for RAM; 139 or -11: a crash in "
-        "native code. A program of one release calling a server of another also fails so: upgrade "
-        "both.",
-        commands=("doctor triage train.log",),
-        role="summary",
+        fix="Search the output for the first Error, Killed or Traceback, above this line or in the "
+            "log of the process that it names (Kubernetes: kubectl logs --previous POD), and "
+            "explain that one: doctor triage FILE does. Status 137 or -9 with nothing before it: "
+            "killed, mostly for RAM; 139 or -11: a crash in native code. A program of one release "
+            "calling a server of another also fails so: upgrade both.",
+        commands=("doctor triage train.log",), role="summary",
     ),
-    Cause(
-        id="raised-inside-a-library",
-        refines=(
-            "list-indexed-by-name",
-            "call-arguments",
-            "attribute-missing",
-            "name-undefined",
-            "factory-with-parameters",
-            "property-raised",
-        ),
-        messages=(
-            r"(?:unsloth_compiled_cache|(?:trl|peft|accelerate|unsloth|unsloth_zoo|deepspeed|"
-            r"axolotl|llamafactory|verl|swift)/)[\w/]{0,80}\.py\"?, line "
-            r"\d{1,6}[^\n]{0,120}\n(?:[^\n]{0,300}\n){1,3}[^\n]{0,30}(?:TypeError|AttributeError|"
-            r"NameError|UnboundLocalError): ",
-        ),
-        examples=(
-            '/unsloth_compiled_cache/UnslothGRPOTrainer.py", line 10, in compute_loss\n'
-            '    ids = inputs["ids"]\n'
-            "TypeError: list indices must be integers or slices, not str",
+    Cause(id="raised-inside-a-library",
+        refines=("list-indexed-by-name", "call-arguments", "attribute-missing", "name-undefined",
+            "factory-with-parameters", "property-raised"),
+        messages=(r"(?:unsloth_compiled_cache|(?:trl|peft|accelerate|unsloth|unsloth_zoo|deepspeed|"
+              r"axolotl|llamafactory|verl|swift)/)[\w/]{0,80}\.py\"?, line "
+              r"\d{1,6}[^\n]{0,120}\n(?:[^\n]{0,300}\n){1,3}[^\n]{0,30}(?:TypeError|AttributeError|"
+              r"NameError|UnboundLocalError): ",),
+        examples=('/unsloth_compiled_cache/UnslothGRPOTrainer.py", line 10, in compute_loss\n    '
+              'ids = inputs["ids"]\n' "TypeError: list indices must be integers or slices, not str",
             '  File "/opt/trl/trainer/utils.py", line 3, in f\n'
-            "    g(1)\n"
-            "TypeError: g() takes 0 positional arguments but 1 was given",
+              "    g(1)\nTypeError: g() takes 0 positional arguments but 1 was given",
             '  File "/opt/peft/tuners/lora.py", line 3, in f\n'
-            "    a.b\n"
-            "AttributeError: 'Net' object has no attribute 'b'",
+              "    a.b\nAttributeError: 'Net' object has no attribute 'b'",
             '  File "/opt/unsloth/models/llama.py", line 3, in f\n'
-            "    b\n"
-            "NameError: name 'b' is not defined",
-        ),
+              "    b\nNameError: name 'b' is not defined"),
         why="The error of a call was raised in code of an installed library: the libraries around "
-        "it are of other releases than it was written for, or it was given something of another "
-        "kind.",
+            "it are of other releases than it was written for, or it was given something of "
+            "another kind.",
         fix="Bring the libraries to releases of one time: python -m pip install -U transformers "
-        "trl peft accelerate (and unsloth unsloth_zoo; delete unsloth_compiled_cache), or the "
-        "versions in the requirements of the program. If they are, look at what your code hands "
-        "over in the last frame of your own.",
+            "trl peft accelerate (and unsloth unsloth_zoo; delete unsloth_compiled_cache), or the "
+            "versions in the requirements of the program. If they are, look at what your code "
+            "hands over in the last frame of your own.",
         owner=Owner.ENVIRONMENT,
-        commands=(
-            "python -m pip list | grep -iE 'torch|transformers|trl|peft|accelerate|unsloth'",
-        ),
+        commands=("python -m pip list | grep -iE "
+              "'torch|transformers|trl|peft|accelerate|unsloth'",),
         quotes=True,
     ),
-)
+)  # fmt: skip

@@ -6,201 +6,136 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(
-        id="package-not-in-interpreter",
+    Cause(id="package-not-in-interpreter",
         errors=("ImportError",),
         messages=(r"is not installed in this interpreter",),
         examples=("transformers is not installed in this interpreter",),
         why="The interpreter that was examined lacks a package that the code imports.",
         fix="Install it into the training environment, or select another one with --python.",
-        owner=Owner.ENVIRONMENT,
-        sources=("python-exceptions",),
+        owner=Owner.ENVIRONMENT, sources=("python-exceptions",),
     ),
-    Cause(
-        id="factory-needs-arguments",
+    Cause(id="factory-needs-arguments",
         errors=("RuntimeError",),
         messages=(r"hydra\.main", r"argparse did not accept"),
-        examples=(
-            "the factory is decorated with hydra.main",
-            "argparse did not accept the arguments []",
-        ),
+        examples=("the factory is decorated with hydra.main",
+            "argparse did not accept the arguments []"),
         why="The factory reads the command line.",
-        fix="Name a function that needs no command line, or pass the arguments after --.\n"
-        "doctor explain model",
+        fix="Name a function that needs no command line, or pass the arguments after --.\ndoctor "
+            "explain model",
     ),
-    Cause(
-        id="trains-while-imported",
+    Cause(id="trains-while-imported",
         errors=("RuntimeError",),
         messages=(r"trains while it is imported",),
-        examples=(
-            "train.py trains while it is imported: line 40, `loss.backward()`; it was not imported",
-        ),
+        examples=("train.py trains while it is imported: line 40, `loss.backward()`; it was not "
+              "imported",),
         why="The statements of the training stand outside of any function, so that naming one of "
-        "the file would run the whole training, with its downloads, trackers and saves.",
-        fix="Write the factory into a file of its own; this reads the script and runs nothing:\n"
-        "doctor init --factory-for FILE.py\n"
-        "Or put the training under if __name__ == '__main__', and name a function that returns "
-        "model and batch.",
+            "the file would run the whole training, with its downloads, trackers and saves.",
+        fix="Write the factory into a file of its own; this reads the script and runs "
+            "nothing:\ndoctor init --factory-for FILE.py\nOr put the training under if __name__ == "
+            "'__main__', and name a function that returns model and batch.",
     ),
-    Cause(
-        id="factory-ends",
-        refines=("interrupted",),
+    Cause(id="factory-gives-no-training",
         errors=("RuntimeError",),
-        examples=("the factory raised KeyboardInterrupt",),
         wordings=(
-            Wording(
-                r"called sys\.exit\(",
-                "the factory called sys.exit(2)",
-                "The file runs and ends while it is imported.",
-                "Put what runs the training under if __name__ == '__main__', so that the file "
-                "can be imported; the lines that it printed are below.",
-            ),
-            Wording(
-                r"exit status \d+ and no message|the factory raised KeyboardInterrupt",
-                "exit status 3 and no message inside call the factory",
-                "The code or a library called os._exit(), or closed files that it did not open.",
-                "Let the factory return instead of ending the process: it, or a library, called "
-                "os._exit(), or closed all file descriptors (os.closerange), the doctor's too.",
-            ),
-        ),
-        why="The file or the factory ends the process instead of returning.",
-    ),
-    Cause(
-        id="factory-optimizer",
-        errors=("RuntimeError",),
-        messages=(r"the factory's optimizer is",),
-        examples=("the factory's optimizer is a StepLR",),
-        why="What the factory returned as its optimizer is none.",
-        fix="Give a schedule under its own key, {'model': ..., 'optimizer': optimizer, "
-        "'scheduler': schedule}. Return an instance: torch.optim.AdamW(model.parameters(), "
-        "lr=1e-3), with parentheses.",
-    ),
-    Cause(
-        id="factory-without-batch",
-        errors=("RuntimeError",),
-        messages=(
-            r"; return \(module, batch\)",
-            r"the factory returned",
-            r"the factory's batch is",
-        ),
-        examples=(
-            "the factory returned str; return (module, batch), where module(**batch) or "
-            "module(*batch) gives the loss",
-            "the factory's batch is a Dataset; return a DataLoader of it, or next(iter(loader))",
-        ),
-        why="The factory returned something else than a module with a batch.",
-        fix="Return the module with a batch of tensors (torch.from_numpy of an array), or with a "
-        "batch and a loss.\n"
-        "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
-        "doctor explain model",
-    ),
-    Cause(
-        id="loader-without-batch",
-        errors=("RuntimeError",),
-        messages=(r"the factory's \w+ has no batch",),
-        examples=("the factory's DataLoader has no batch",),
-        wordings=(
-            Wording(
-                r"its collate_fn returned nothing",
+            Wording(r"; return \(module, batch\)|the factory returned|the factory's batch is",
+                "the factory returned str; return (module, batch), where module(**batch) or "
+                    "module(*batch) gives the loss",
+                "The factory returned something else than a module with a batch.",
+                "Return the module with a batch of tensors (torch.from_numpy of an array), or with "
+                    "a batch and a loss.\nreturn model, batch, lambda model, batch: "
+                    "criterion(model(batch['x']), batch['y'])\ndoctor explain model",
+                more=("the factory's batch is a Dataset; return a DataLoader of it, or "
+                      "next(iter(loader))",)),
+            Wording(r"the factory's \w+ has no batch",
+                "the factory's DataLoader has no batch",
+                "The loader gives no batch: it has no data, or fewer samples than batch_size with "
+                    "drop_last=True.",
+                "Check the path and the filter of the data, and whether the iterator was used "
+                    "before. Choose a batch_size of at most the number of samples, or omit "
+                    "drop_last=True, which leaves out a batch that is not full."),
+            Wording(r"its collate_fn returned nothing",
                 "the first batch of the DataLoader is None; its collate_fn returned nothing",
                 "The collate function has no return.",
                 "Return the batch at the end of the loader's collate_fn: without a return it is "
-                "None.",
-            ),
-            Wording(
-                r"the LightningModule gives no batch",
+                    "None."),
+            Wording(r"the LightningModule gives no batch",
                 "the LightningModule gives no batch (train_dataloader: MisconfigurationException)",
                 "The LightningModule has no loader of its own.",
                 "Return the module with a loader: its own after module.setup('fit'), or that of "
-                "its data module.\n"
-                "data.setup('fit')\n"
-                "return module, data.train_dataloader()",
-            ),
-        ),
-        why="The loader gives no batch: it has no data, or fewer samples than batch_size with "
-        "drop_last=True.",
-        fix="Check the path and the filter of the data, and whether the iterator was used before. "
-        "Choose a batch_size of at most the number of samples, or omit drop_last=True, which "
-        "leaves out a batch that is not full.",
+                    "its data module.\ndata.setup('fit')\nreturn module, data.train_dataloader()"),
+            Wording(r"the factory's optimizer is",
+                "the factory's optimizer is a StepLR",
+                "What the factory returned as its optimizer is none.",
+                "Give a schedule under its own key, {'model': ..., 'optimizer': optimizer, "
+                    "'scheduler': schedule}. Return an instance: "
+                    "torch.optim.AdamW(model.parameters(), lr=1e-3), with parentheses."),
+            Wording(r"called sys\.exit\(",
+                "the factory called sys.exit(2)",
+                "The file runs and ends while it is imported.",
+                "Put what runs the training under if __name__ == '__main__', so that the file can "
+                    "be imported; the lines that it printed are below."),
+            Wording(r"exit status \d+ and no message|the factory raised KeyboardInterrupt",
+                "exit status 3 and no message inside call the factory",
+                "The code or a library called os._exit(), or closed files that it did not open.",
+                "Let the factory return instead of ending the process: it, or a library, called "
+                    "os._exit(), or closed all file descriptors (os.closerange), the doctor's too.",
+                more=("the factory raised KeyboardInterrupt",))),
+        why="The factory ended, or returned something else than a model with a batch.",
+        refines=("interrupted",),
     ),
-    Cause(
-        id="adapters-are-disabled",
+    Cause(id="parameters-are-frozen",
         errors=("RuntimeError",),
-        messages=(r"the adapters of \d{1,9} layers are disabled",),
-        examples=(
-            "no parameter of the model requires a gradient: nothing would train; the adapters of "
-            "12 layers are disabled",
-        ),
-        why="disable_adapter_layers() switches adapters off and freezes them.",
-        fix="Switch them on again before training, and use `with model.disable_adapter():` where "
-        "the base model alone is wanted:\n"
-        "model.enable_adapter_layers()",
+        wordings=(
+            Wording(r"no parameter of the model requires a gradient(?!: nothing would train; "
+                r"(?:the adapters|\d{1,9} parameters of adapters|it has a peft))",
+                "no parameter of the model requires a gradient: nothing would train",
+                "Everything is frozen; requires_grad = True of a module sets an attribute that "
+                    "nothing reads.",
+                "Call requires_grad_(True) on what is to train, after everything else was frozen: "
+                    "a loop over model.parameters() that runs after the head was replaced freezes "
+                    "the head too. The method of a module sets its parameters; an assignment to "
+                    "the module, or to a name that is spelled otherwise, is kept and changes "
+                    "nothing."),
+            Wording(r"the adapters of \d{1,9} layers are disabled",
+                "no parameter of the model requires a gradient: nothing would train; the adapters "
+                    "of 12 layers are disabled",
+                "disable_adapter_layers() switches adapters off and freezes them.",
+                "Switch them on again before training, and use `with model.disable_adapter():` "
+                    "where the base model alone is wanted:\nmodel.enable_adapter_layers()"),
+            Wording(r"\d{1,9} parameters of adapters are frozen",
+                "no parameter of the model requires a gradient: nothing would train; 16 parameters "
+                    "of adapters are frozen, as of an adapter that was loaded",
+                "PeftModel.from_pretrained loads an adapter for inference unless it is told "
+                    "otherwise.",
+                "Load the adapter so that it trains; requires_grad_(True) on the model would train "
+                    "the base model, too:\nPeftModel.from_pretrained(base, DIRECTORY, "
+                    "is_trainable=True)"),
+            Wording(r"it has a peft_config and no adapter",
+                "no parameter of the model requires a gradient: nothing would train; it has a "
+                    "peft_config and no adapter: it was merged or unloaded",
+                "merge_and_unload() and unload() return the base model, whose parameters are "
+                    "frozen.",
+                "Train before the adapter is merged, or add a new one to the merged model: "
+                    "get_peft_model(model, LoraConfig(...)).")),
+        why="No parameter of the model requires a gradient.",
     ),
-    Cause(
-        id="adapters-are-frozen",
-        errors=("RuntimeError",),
-        messages=(r"\d{1,9} parameters of adapters are frozen",),
-        examples=(
-            "no parameter of the model requires a gradient: nothing would train; 16 parameters of "
-            "adapters are frozen, as of an adapter that was loaded",
-        ),
-        why="PeftModel.from_pretrained loads an adapter for inference unless it is told otherwise.",
-        fix="Load the adapter so that it trains; requires_grad_(True) on the model would train "
-        "the base model, too:\n"
-        "PeftModel.from_pretrained(base, DIRECTORY, is_trainable=True)",
-    ),
-    Cause(
-        id="adapters-are-merged",
-        errors=("RuntimeError",),
-        messages=(r"it has a peft_config and no adapter",),
-        examples=(
-            "no parameter of the model requires a gradient: nothing would train; it has a "
-            "peft_config and no adapter: it was merged or unloaded",
-        ),
-        why="merge_and_unload() and unload() return the base model, whose parameters are frozen.",
-        fix="Train before the adapter is merged, or add a new one to the merged model: "
-        "get_peft_model(model, LoraConfig(...)).",
-    ),
-    Cause(
-        id="everything-is-frozen",
-        errors=("RuntimeError",),
-        messages=(
-            r"no parameter of the model requires a gradient(?!: nothing would train; (?:the "
-            r"adapters|\d{1,9} parameters of adapters|it has a peft))",
-        ),
-        examples=("no parameter of the model requires a gradient: nothing would train",),
-        why="Everything is frozen; requires_grad = True of a module sets an attribute that "
-        "nothing reads.",
-        fix="Call requires_grad_(True) on what is to train, after everything else was frozen: a "
-        "loop over model.parameters() that runs after the head was replaced freezes the head too. "
-        "The method of a module sets its parameters; an assignment to the module, or to a name "
-        "that is spelled otherwise, is kept and changes nothing.",
-    ),
-    Cause(
-        id="sequence-too-long",
+    Cause(id="sequence-too-long",
         errors=("RuntimeError",),
         messages=(r"--seq-len",),
         examples=("positions beyond the model's length: --seq-len 4096",),
         why="--seq-len is more than the model takes.",
         fix="Pass a smaller --seq-len.",
     ),
-    Cause(
-        id="precision-not-in-torch",
+    Cause(id="precision-not-in-torch",
         errors=("RuntimeError",),
-        messages=(
-            r"does not support bfloat16",
-            r"has no GradScaler",
-            r"unsupported autocast device_type",
-        ),
-        examples=(
-            "RuntimeError: this device does not support bfloat16",
+        messages=(r"does not support bfloat16", r"has no GradScaler",
+            r"unsupported autocast device_type"),
+        examples=("RuntimeError: this device does not support bfloat16",
             "RuntimeError: torch.amp has no GradScaler for the CPU",
-            "RuntimeError: User specified an unsupported autocast device_type 'mps'",
-        ),
+            "RuntimeError: User specified an unsupported autocast device_type 'mps'"),
         why="This torch does not have the precision on this device.",
         fix="Choose another precision with --precision, or install a newer torch: this one does "
-        "not support this precision on this device.",
-        owner=Owner.ENVIRONMENT,
-        sources=("torch-autocast",),
+            "not support this precision on this device.",
+        owner=Owner.ENVIRONMENT, sources=("torch-autocast",),
     ),
-)
+)  # fmt: skip

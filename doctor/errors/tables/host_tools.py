@@ -320,8 +320,7 @@ ROWS = (
         messages=(r"\S{1,80} is 127\.0\.[01]\.1 here, and the other ranks wait",),
         examples=("node-a is 127.0.1.1 here, and the other ranks wait",),
         why="A host resolves the name of rank 0's host to its own loopback address, so that its "
-        "ranks look for rank 0 on themselves, or rank 0 listens where "
-        "no other node can reach it.",
+        "ranks look for rank 0 on themselves, or rank 0 listens where no other node can reach it.",
         fix="Remove the name from the line with 127.0.1.1 in /etc/hosts on every node (or give it "
         "the address of the network there), or set MASTER_ADDR to an IP address that the other "
         "nodes reach.",

@@ -6,276 +6,200 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(
-        id="model-class-not-for-configuration",
-        errors=("ValueError",),
-        messages=(r"Unrecognized configuration class .{1,300} for this kind of AutoModel",),
-        examples=(
-            "ValueError: Unrecognized configuration class <class "
-            "'transformers.models.qwen2_vl.configuration_qwen2_vl.Qwen2VLConfig'> for this kind "
-            "of AutoModel: AutoModelForCausalLM.",
-        ),
-        why="This Auto class has no model for that configuration: the model does another task "
-        "(images, speech, encoder and decoder), or it is newer than the library.",
-        fix="Use the class that the model's card names (AutoModelForImageTextToText for images "
-        "and text, AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq), or upgrade transformers if "
-        "it should be listed.",
-        commands=("python -m pip show transformers",),
-        sources=("transformers-auto-model",),
-    ),
-    Cause(
-        id="tokenizer-not-readable",
-        errors=("Exception", "ValueError", "ImportError"),
+    Cause(id="model-not-loaded",
+        errors=("OSError", "EnvironmentError", "HFValidationError", "EntryNotFoundError",
+            "RevisionNotFoundError", "HfHubHTTPError", "RepositoryNotFoundError", "ValueError",
+            "TypeError", "Exception", "ImportError"),
         wordings=(
-            Wording(
-                r"data did not match any variant of untagged enum",
-                "Exception: data did not match any variant of untagged enum ModelWrapper at "
-                "line 1251003 column 3",
-                "tokenizer.json was written by a newer version of tokenizers than the one "
-                "installed.",
-                "Upgrade both (pip install -U tokenizers transformers); where the code needs an "
-                "old transformers, take tokenizer.json from a revision of that time, or save it "
-                "again with the old version.",
-                ("python -m pip show tokenizers transformers",),
-            ),
-            Wording(
-                r"Couldn't instantiate the backend tokenizer from one of|Converting from "
-                r"(?:Tiktoken|SentencePiece and Tiktoken) failed|Cannot instantiate this "
-                r"tokenizer from a slow version",
-                "ValueError: Couldn't instantiate the backend tokenizer from one of: (1) a "
-                "`tokenizers` library serialization file",
-                "The model has no tokenizer.json, and the package that reads its vocabulary is "
-                "missing, or the vocabulary's file is.",
-                "Install sentencepiece, tiktoken and protobuf, and restart the interpreter. If "
-                "that does not help, check that tokenizer.model is in the directory and no Git "
-                "LFS pointer; or pass use_fast=False.",
-                ("python -m pip install sentencepiece tiktoken protobuf",),
-            ),
-        ),
-        why="tokenizer.json is newer than the installed tokenizers, or the package that reads "
-        "the older files is missing.",
-        owner=Owner.ENVIRONMENT,
-        sources=("sentence-transformers-1105",),
-    ),
-    Cause(
-        id="model-not-found",
-        refines=("file-missing",),
-        errors=(
-            "OSError",
-            "EnvironmentError",
-            "HFValidationError",
-            "EntryNotFoundError",
-            "RevisionNotFoundError",
-            "HfHubHTTPError",
-            "RepositoryNotFoundError",
-            "ValueError",
-            "TypeError",
-        ),
-        wordings=(
-            Wording(
-                r"Can't load (?:the )?(?:tokenizer|feature extractor|image processor|processor|"
+            Wording(r"Can't load (?:the )?(?:tokenizer|feature extractor|image processor|processor|"
                 r"configuration|model) (?:for|of) '",
                 "OSError: Can't load tokenizer for 'gpt2'. If you were trying to load it from "
-                "'https://huggingface.co/models', make sure you don't have a local directory "
-                "with the same name.",
+                    "'https://huggingface.co/models', make sure you don't have a local directory "
+                    "with the same name.",
                 "Neither the directory nor the hub has these files: a checkpoint without a "
-                "tokenizer, a local directory with the name of the model, a wrong name, or no "
-                "network.",
+                    "tokenizer, a local directory with the name of the model, a wrong name, or no "
+                    "network.",
                 "Check the name and the directory (ls NAME): rename a local directory that is "
-                "called like the model, save the tokenizer beside the checkpoint, or take it "
-                "from the base model. Without a network set HF_HUB_OFFLINE=1 and load from a "
-                "downloaded copy.",
-                ("ls -l NAME",),
-            ),
-            Wording(
-                r"is not a local folder and is not a valid model identifier",
+                    "called like the model, save the tokenizer beside the checkpoint, or take it "
+                    "from the base model. Without a network set HF_HUB_OFFLINE=1 and load from a "
+                    "downloaded copy.",
+                ("ls -l NAME",)),
+            Wording(r"is not a local folder and is not a valid model identifier",
                 "OSError: mistral-8b is not a local folder and is not a valid model identifier "
-                "listed on 'https://huggingface.co/models'",
-                "No directory has this name, as seen from the working directory, and the hub "
-                "has no public repository of it: misspelled, private, or without its owner "
-                "before the slash.",
-                "For a local model write its directory as the job sees it (an absolute path); "
-                "for one of the hub write OWNER/NAME as on its page, and log in for a private "
-                "or gated one: `hf auth login`, or HF_TOKEN in the job's environment.",
-                ("hf auth whoami",),
-            ),
-            Wording(
-                r"Repo id must (?:be in the form|use alphanumeric)",
-                "huggingface_hub.errors.HFValidationError: Repo id must be in the form "
-                "'repo_name' or 'namespace/repo_name': '/data/models/llama'. Use `repo_type` "
-                "argument if needed.",
-                "The text is a path that does not exist on this machine, so that it is taken "
-                "for the name of a repository.",
-                "Correct the path: relative ones are found from the directory in which the "
-                "command starts, and a container sees only what is mounted. It must hold "
-                "config.json (for an adapter: adapter_config.json).",
-                ("ls -ld PATH", "pwd"),
-            ),
-            Wording(
-                r"(?:Entry|Revision|Repository)NotFoundError|404 Client Error",
-                "huggingface_hub.utils._errors.EntryNotFoundError: 404 Client Error. (Request "
-                "ID: Root=1)",
+                    "listed on 'https://huggingface.co/models'",
+                "No directory has this name, as seen from the working directory, and the hub has "
+                    "no public repository of it: misspelled, private, or without its owner before "
+                    "the slash.",
+                "For a local model write its directory as the job sees it (an absolute path); for "
+                    "one of the hub write OWNER/NAME as on its page, and log in for a private or "
+                    "gated one: `hf auth login`, or HF_TOKEN in the job's environment.",
+                ("hf auth whoami",)),
+            Wording(r"Repo id must (?:be in the form|use alphanumeric)",
+                "huggingface_hub.errors.HFValidationError: Repo id must be in the form 'repo_name' "
+                    "or 'namespace/repo_name': '/data/models/llama'. Use `repo_type` argument if "
+                    "needed.",
+                "The text is a path that does not exist on this machine, so that it is taken for "
+                    "the name of a repository.",
+                "Correct the path: relative ones are found from the directory in which the command "
+                    "starts, and a container sees only what is mounted. It must hold config.json "
+                    "(for an adapter: adapter_config.json).",
+                ("ls -ld PATH", "pwd")),
+            Wording(r"(?:Entry|Revision|Repository)NotFoundError|404 Client Error",
+                "huggingface_hub.utils._errors.EntryNotFoundError: 404 Client Error. (Request ID: "
+                    "Root=1)",
                 "The hub has no such file, revision or repository under that name, or the "
-                "repository is private and there is no token.",
-                "Open the address in the message in a browser: compare the spelling of "
-                "repository, revision and file (weights may be .safetensors only: "
-                "use_safetensors=True). For a private one log in with hf auth login.",
-            ),
-            Wording(
-                r"Unrecognized model in .{1,300}Should have a `?model_type",
+                    "repository is private and there is no token.",
+                "Open the address in the message in a browser: compare the spelling of repository, "
+                    "revision and file (weights may be .safetensors only: use_safetensors=True). "
+                    "For a private one log in with hf auth login."),
+            Wording(r"Unrecognized model in .{1,300}Should have a `?model_type",
                 "ValueError: Unrecognized model in ./out. Should have a `model_type` key in its "
-                "config.json, or contain one of the following strings in its name: albert",
+                    "config.json, or contain one of the following strings in its name: albert",
                 "The directory has no config.json of transformers: it holds an adapter, a "
-                "checkpoint of another framework, or a part of a repository.",
+                    "checkpoint of another framework, or a part of a repository.",
                 "Give the directory with config.json. For an adapter load the base model first, "
-                "then PeftModel.from_pretrained(base, directory); convert checkpoints of "
-                "Megatron, Lightning or DeepSpeed first.",
-            ),
-            Wording(
-                r"Error no file named [^\n]{0,160}found in directory|does not appear to have a "
+                    "then PeftModel.from_pretrained(base, directory); convert checkpoints of "
+                    "Megatron, Lightning or DeepSpeed first."),
+            Wording(r"Error no file named [^\n]{0,160}found in directory|does not appear to have a "
                 r"file",
                 "OSError: Error no file named pytorch_model.bin, model.safetensors found in "
-                "directory ./out",
-                "The directory holds no weights of a whole model: it is the output directory "
-                "above the checkpoints, holds an adapter or shards of DeepSpeed or FSDP, or the "
-                "save was not finished.",
-                "ls it. checkpoint-N inside: name that. adapter_config.json: load the base "
-                "model and PeftModel.from_pretrained. global_stepN: python zero_to_fp32.py. "
-                "pytorch_model_fsdp_0: accelerate merge-weights. Only other names (.ckpt, "
-                ".pth): load them with the program that wrote them.",
-                ("ls -l DIRECTORY", "doctor scan DIRECTORY"),
-            ),
-            Wording(
-                r"Can't find 'adapter_config\.json' at",
+                    "directory ./out",
+                "The directory holds no weights of a whole model: it is the output directory above "
+                    "the checkpoints, holds an adapter or shards of DeepSpeed or FSDP, or the save "
+                    "was not finished.",
+                "ls it. checkpoint-N inside: name that. adapter_config.json: load the base model "
+                    "and PeftModel.from_pretrained. global_stepN: python zero_to_fp32.py. "
+                    "pytorch_model_fsdp_0: accelerate merge-weights. Only other names (.ckpt, "
+                    ".pth): load them with the program that wrote them.",
+                ("ls -l DIRECTORY", "doctor scan DIRECTORY")),
+            Wording(r"Can't find 'adapter_config\.json' at",
                 "ValueError: Can't find 'adapter_config.json' at 'out/checkpoint-500'",
                 "The path holds no adapter: it is the output directory above the checkpoints, a "
-                "full model, a path that does not exist (and is taken for a repository), or the "
-                "adapter was never saved.",
-                "Give the directory with adapter_config.json and adapter_model.safetensors "
-                "(often out/checkpoint-N); load a full model with "
-                "AutoModelForCausalLM.from_pretrained; save an adapter with "
-                "model.save_pretrained(directory).",
-                ("find . -name adapter_config.json",),
-            ),
-            Wording(
-                r"TypeError: not a string\b|expected str, bytes or os\.PathLike object, not "
+                    "full model, a path that does not exist (and is taken for a repository), or "
+                    "the adapter was never saved.",
+                "Give the directory with adapter_config.json and adapter_model.safetensors (often "
+                    "out/checkpoint-N); load a full model with "
+                    "AutoModelForCausalLM.from_pretrained; save an adapter with "
+                    "model.save_pretrained(directory).",
+                ("find . -name adapter_config.json",)),
+            Wording(r"TypeError: not a string\b|expected str, bytes or os\.PathLike object, not "
                 r"NoneType",
                 "TypeError: not a string",
                 "A tokenizer was loaded from a directory without its vocabulary file "
-                "(tokenizer.model, vocab.json), so that its path is None; or a path of yours is "
-                "None.",
+                    "(tokenizer.model, vocab.json), so that its path is None; or a path of yours "
+                    "is None.",
                 "Copy the tokenizer's files from the base model into the directory "
-                "(tokenizer.save_pretrained(directory)), or load the tokenizer from the base "
-                "model's name. If the traceback ends in your own open() or os.path call, that "
-                "argument is None.",
-            ),
-            Wording(
-                r"No valid checkpoint found in output directory|Can't find a valid checkpoint at",
+                    "(tokenizer.save_pretrained(directory)), or load the tokenizer from the base "
+                    "model's name. If the traceback ends in your own open() or os.path call, that "
+                    "argument is None."),
+            Wording(r"No valid checkpoint found in output directory|Can't find a valid checkpoint "
+                r"at",
                 "ValueError: No valid checkpoint found in output directory (out)",
-                "resume_from_checkpoint asks for a checkpoint, and the directory has none that "
-                "is complete.",
+                "resume_from_checkpoint asks for a checkpoint, and the directory has none that is "
+                    "complete.",
                 'Give the path of one (resume_from_checkpoint="out/checkpoint-500"), or pass '
-                "get_last_checkpoint(output_dir), which is None in the first run. A checkpoint "
-                "needs trainer_state.json and the weights or the adapter.",
-                ("ls -d out/checkpoint-*",),
-            ),
-        ),
-        why="The name or directory does not have the files that are loaded: another spelling, a "
-        "relative path, an adapter without its base, or a checkpoint one level deeper.",
-        sources=("transformers-configuration",),
+                    "get_last_checkpoint(output_dir), which is None in the first run. A checkpoint "
+                    "needs trainer_state.json and the weights or the adapter.",
+                ("ls -d out/checkpoint-*",)),
+            Wording(r"Unrecognized configuration class .{1,300} for this kind of AutoModel",
+                "ValueError: Unrecognized configuration class <class "
+                    "'transformers.models.qwen2_vl.configuration_qwen2_vl.Qwen2VLConfig'> for this "
+                    "kind of AutoModel: AutoModelForCausalLM.",
+                "This Auto class has no model for that configuration: the model does another task "
+                    "(images, speech, encoder and decoder), or it is newer than the library.",
+                "Use the class that the model's card names (AutoModelForImageTextToText for images "
+                    "and text, AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq), or upgrade "
+                    "transformers if it should be listed.",
+                commands=("python -m pip show transformers",)),
+            Wording(r"contains custom code which must be executed to correctly load|requires you "
+                r"to execute the (?:configuration|model|tokenizer|modeling) file in that repo",
+                "ValueError: The repository for org/model contains custom code which must be "
+                    "executed to correctly load the model.",
+                "The model's classes are Python files in its repository, which are run only if you "
+                    "agree.",
+                "Read those files, then pass trust_remote_code=True with a fixed revision=COMMIT; "
+                    "or use a version of the model that transformers contains."),
+            Wording(r"data did not match any variant of untagged enum",
+                "Exception: data did not match any variant of untagged enum ModelWrapper at line "
+                    "1251003 column 3",
+                "tokenizer.json was written by a newer version of tokenizers than the one "
+                    "installed.",
+                "Upgrade both (pip install -U tokenizers transformers); where the code needs an "
+                    "old transformers, take tokenizer.json from a revision of that time, or save "
+                    "it again with the old version.",
+                ("python -m pip show tokenizers transformers",), owner=Owner.ENVIRONMENT),
+            Wording(r"Couldn't instantiate the backend tokenizer from one of|Converting from "
+                r"(?:Tiktoken|SentencePiece and Tiktoken) failed|Cannot instantiate this tokenizer "
+                r"from a slow version",
+                "ValueError: Couldn't instantiate the backend tokenizer from one of: (1) a "
+                    "`tokenizers` library serialization file",
+                "The model has no tokenizer.json, and the package that reads its vocabulary is "
+                    "missing, or the vocabulary's file is.",
+                "Install sentencepiece, tiktoken and protobuf, and restart the interpreter. If "
+                    "that does not help, check that tokenizer.model is in the directory and no Git "
+                    "LFS pointer; or pass use_fast=False.",
+                ("python -m pip install sentencepiece tiktoken protobuf",),
+                owner=Owner.ENVIRONMENT)),
+        why="The model, its configuration or its tokenizer cannot be loaded from this name or "
+            "directory.",
+        refines=("file-missing",), sources=("transformers-configuration", "transformers-auto-model",
+            "transformers-remote-code", "sentence-transformers-1105"),
     ),
-    Cause(
-        id="hub-transfer-failed",
+    Cause(id="hub-transfer-failed",
         refines=("hf-offline",),
-        errors=(
-            "RuntimeError",
-            "OSError",
-            "ChunkedEncodingError",
-            "ReadTimeout",
-            "HfHubHTTPError",
-            "HTTPError",
-        ),
-        messages=(
-            r"CAS (?:service|Client) ?error",
+        errors=("RuntimeError", "OSError", "ChunkedEncodingError", "ReadTimeout", "HfHubHTTPError",
+            "HTTPError"),
+        messages=(r"CAS (?:service|Client) ?error",
             r"Consistency check failed: file should be of size",
             r"(?:ChunkedEncodingError|IncompleteRead\(|ReadTimeoutError|Read timed out|50[0234] "
-            r"Server Error)(?!.{0,900}(?:thrown while requesting|\n?Trying to resume))",
-        ),
-        examples=(
-            "RuntimeError: Data processing error: CAS service error : ReqwestMiddleware Error",
+              r"Server Error)(?!.{0,900}(?:thrown while requesting|\n?Trying to resume))"),
+        examples=("RuntimeError: Data processing error: CAS service error : ReqwestMiddleware "
+              "Error",
             "OSError: Consistency check failed: file should be of size 4943162336 but has size "
-            "1020000",
+              "1020000",
             "requests.exceptions.ReadTimeout: HTTPSConnectionPool(host='huggingface.co', "
-            "port=443): Read timed out. (read timeout=10)",
-        ),
+              "port=443): Read timed out. (read timeout=10)"),
         wordings=(
-            Wording(
-                r"429 (?:Client Error|Too Many Requests)|Too Many Requests for url",
+            Wording(r"429 (?:Client Error|Too Many Requests)|Too Many Requests for url",
                 "huggingface_hub.errors.HfHubHTTPError: 429 Client Error: Too Many Requests for "
-                "url: https://huggingface.co/api/models/a",
-                "The hub limits requests per user and address: every rank and worker of a "
-                "cluster asks on its own.",
+                    "url: https://huggingface.co/api/models/a",
+                "The hub limits requests per user and address: every rank and worker of a cluster "
+                    "asks on its own.",
                 "Log in (HF_TOKEN), which raises the limit. Download once on one node into a "
-                "shared HF_HOME, then run with HF_HUB_OFFLINE=1; let rank 0 load first.",
-                ("export HF_HUB_OFFLINE=1",),
-            ),
-        ),
+                    "shared HF_HOME, then run with HF_HUB_OFFLINE=1; let rank 0 load first.",
+                ("export HF_HUB_OFFLINE=1",)),),
         why="A download from the hub broke off: the network, a proxy, the transfer service (Xet), "
-        "or a full disk.",
+            "or a full disk.",
         fix="Download before the training and again until it is complete: hf download REPOSITORY "
-        "continues a broken one. Set HF_HUB_DISABLE_XET=1 to take the plain transfer, "
-        "HF_HUB_DOWNLOAD_TIMEOUT=60 for a slow network, and free the disk of HF_HOME. A 5xx error "
-        "is the server's: wait and try again.",
-        owner=Owner.ENVIRONMENT,
-        retry="again",
+            "continues a broken one. Set HF_HUB_DISABLE_XET=1 to take the plain transfer, "
+            "HF_HUB_DOWNLOAD_TIMEOUT=60 for a slow network, and free the disk of HF_HOME. A 5xx "
+            "error is the server's: wait and try again.",
+        owner=Owner.ENVIRONMENT, retry="again",
         commands=("HF_HUB_DISABLE_XET=1 hf download REPOSITORY", "df -h ~/.cache/huggingface"),
         sources=("hub-download",),
     ),
-    Cause(
-        id="remote-code-not-trusted",
-        errors=("ValueError",),
-        messages=(
-            r"contains custom code which must be executed to correctly load|requires you to "
-            r"execute the (?:configuration|model|tokenizer|modeling) file in that repo",
-        ),
-        examples=(
-            "ValueError: The repository for org/model contains custom code which must be executed "
-            "to correctly load the model.",
-        ),
-        why="The model's classes are Python files in its repository, which are run only if you "
-        "agree.",
-        fix="Read those files, then pass trust_remote_code=True with a fixed revision=COMMIT; or "
-        "use a version of the model that transformers contains.",
-        sources=("transformers-remote-code",),
-    ),
-    Cause(
-        id="storage-credentials-missing",
+    Cause(id="storage-credentials-missing",
         errors=("NoCredentialsError", "DefaultCredentialsError"),
-        messages=(
-            r"NoCredentialsError|Unable to locate credentials|DefaultCredentialsError|"
-            r"\(AccessDenied\)|InvalidAccessKeyId|ExpiredToken|SignatureDoesNotMatch|Forbidden: "
-            r"403 \w{3,6} https?://storage\.googleapis|does not have "
-            r"storage\.\w{4,20}\.\w{3,10} access",
-        ),
+        messages=(r"NoCredentialsError|Unable to locate credentials|DefaultCredentialsError|"
+              r"\(AccessDenied\)|InvalidAccessKeyId|ExpiredToken|SignatureDoesNotMatch|Forbidden: "
+              r"403 \w{3,6} https?://storage\.googleapis|does not have storage\.\w{4,20}\.\w{3,10} "
+              r"access",),
         examples=("botocore.exceptions.NoCredentialsError: Unable to locate credentials",),
-        why="The bucket refuses the job: no credentials on this node, expired ones, or without "
-        "the right for this path.",
+        why="The bucket refuses the job: no credentials on this node, expired ones, or without the "
+            "right for this path.",
         fix="Give the job credentials (an instance role or service account; AWS_PROFILE or "
-        "AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS in its environment), with read and "
-        "write on the path, that last as long as the run.",
+            "AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS in its environment), with read and "
+            "write on the path, that last as long as the run.",
         owner=Owner.ENVIRONMENT,
         commands=("aws sts get-caller-identity",),
     ),
-    Cause(
-        id="run-configuration-changed",
+    Cause(id="run-configuration-changed",
         errors=("ConfigError",),
         messages=(r"Attempted to change value of key",),
-        examples=(
-            'wandb.sdk.lib.config_util.ConfigError: Attempted to change value of key "lr" from 1 '
-            "to 2",
-        ),
+        examples=('wandb.sdk.lib.config_util.ConfigError: Attempted to change value of key "lr" '
+              'from 1 ' "to 2",),
         why="A run of wandb is resumed, or initialized twice, with other settings than it has.",
         fix="wandb.config.update(values, allow_val_change=True), a new run (another id, no "
-        "resume), or one wandb.init only: the Trainer makes its own.",
+            "resume), or one wandb.init only: the Trainer makes its own.",
     ),
-)
+)  # fmt: skip

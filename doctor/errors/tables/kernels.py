@@ -46,9 +46,8 @@ ROWS = (
         ),
         why="cuBLAS is usually the victim: of a full GPU while its handle is created, of an index "
         "error in an earlier kernel, or of a bf16 product on a GPU without bf16.",
-        fix="Look for an assertion or an out-of-memory line before it; free the GPU; run once "
-        "with CUDA_LAUNCH_BLOCKING=1. With bf16 on a GPU below compute capability 8.0 use fp16 or "
-        "fp32.",
+        fix="Look for an assertion or an out-of-memory line before it; free the GPU; run once with "
+        "CUDA_LAUNCH_BLOCKING=1. With bf16 on a GPU below compute capability 8.0 use fp16 or fp32.",
         role="consequence",
         owner=Owner.ENVIRONMENT,
         commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),

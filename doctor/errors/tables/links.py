@@ -50,9 +50,8 @@ ROWS = (
             "err 129 (Recv) localGid :: hca mlx5_3",
             "NCCL WARN NET/IB: IBV_WC_RETRY_EXC_ERR",
         ),
-        why="Status 12, transport retry exceeded: the peer that the line names did not answer. "
-        "Its link, switch port or cable failed, the route is wrong, or its process had died "
-        "before.",
+        why="Status 12, transport retry exceeded: the peer that the line names did not answer. Its "
+        "link, switch port or cable failed, the route is wrong, or its process had died before.",
         fix="Look first whether the peer's rank failed earlier. If not, compare the error "
         "counters of the HCA in the line and of the peer's (symbol errors, link downed), and run "
         "all_reduce_perf of nccl-tests between these two nodes; keep the one with errors out. "

@@ -6,389 +6,331 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(
-        id="table-refused",
-        errors=("ArrowInvalid", "SchemaInferenceError"),
+    Cause(id="table-refused",
+        errors=("ArrowInvalid", "SchemaInferenceError", "ArrowTypeError", "TypeError",
+            "DatasetGenerationCastError"),
         wordings=(
-            Wording(
-                r"Column \d{1,6} named .{1,80} expected length \d{1,12} but got length",
-                "pyarrow.lib.ArrowInvalid: Column 1 named input_ids expected length 1000 but "
-                "got length 1003",
+            Wording(r"Column \d{1,6} named .{1,80} expected length \d{1,12} but got length",
+                "pyarrow.lib.ArrowInvalid: Column 1 named input_ids expected length 1000 but got "
+                    "length 1003",
                 "A batched map returned more or fewer rows than it got, and the old columns are "
-                "kept beside the new ones.",
+                    "kept beside the new ones.",
                 "Drop the old columns: dataset.map(function, batched=True, "
-                "remove_columns=dataset.column_names); or return as many rows per batch as came "
-                "in.",
-            ),
-            Wording(
-                r"Please pass `features` or at least one example",
-                "datasets.exceptions.SchemaInferenceError: Please pass `features` or at least "
-                "one example when writing data",
+                    "remove_columns=dataset.column_names); or return as many rows per batch as "
+                    "came in."),
+            Wording(r"Please pass `features` or at least one example",
+                "datasets.exceptions.SchemaInferenceError: Please pass `features` or at least one "
+                    "example when writing data",
                 "No row was left: a filter or a limit of lengths removed all, or the generator "
-                "gave none.",
-                "Print the number of rows after each step; raise the limit of lengths, or "
-                "correct the filter or the names of the fields that it reads.",
-            ),
-            Wording(
-                r"offset overflow while concatenating arrays|straddling object straddles two "
+                    "gave none.",
+                "Print the number of rows after each step; raise the limit of lengths, or correct "
+                    "the filter or the names of the fields that it reads."),
+            Wording(r"offset overflow while concatenating arrays|straddling object straddles two "
                 r"block boundaries|too large to fit in C integer type",
                 "pyarrow.lib.ArrowInvalid: offset overflow while concatenating arrays",
                 "One piece of a table exceeds 2 GiB or 2**31 values, or one row of JSON a block.",
                 "Use smaller pieces: writer_batch_size=100 and batch_size= of map, JSON lines "
-                "instead of one large document (chunksize= for long rows), images as files "
-                "instead of bytes, Dataset.from_generator instead of one from_dict of everything.",
-            ),
-            Wording(
-                r"Can only convert 1-dimensional array values",
+                    "instead of one large document (chunksize= for long rows), images as files "
+                    "instead of bytes, Dataset.from_generator instead of one from_dict of "
+                    "everything."),
+            Wording(r"Can only convert 1-dimensional array values",
                 "ArrowInvalid: Can only convert 1-dimensional array values",
                 "A column gets arrays of several dimensions, and its type was not declared so.",
-                "Declare the feature, Array2D or Array3D(shape=..., dtype=...), or return "
-                "lists: array.tolist(). In a batched map the first dimension is the sample.",
-            ),
-        ),
+                "Declare the feature, Array2D or Array3D(shape=..., dtype=...), or return lists: "
+                    "array.tolist(). In a batched map the first dimension is the sample."),
+            Wording(r"JSON parse error: Column\(.{0,80}\) changed from \w{3,12} to|Expected bytes, "
+                r"got an? '\w{2,20}' object|Couldn't cast (?:array of type|\w{1,20}\n)|CastError: "
+                r"Couldn't cast|Cannot write struct type|cannot mix (?:list|struct) and non-",
+                "pyarrow.lib.ArrowInvalid: JSON parse error: Column() changed from object to "
+                    "string in row 0",
+                "A column has values of two types, such as numbers and texts or a list in some "
+                    "rows: a table has one type per column. Files of several kinds in one "
+                    "directory have the same effect.",
+                "Write each field with one type in all rows and files (str(value), always a list), "
+                    "name the files with data_files=, or give features=.",
+                more=("pyarrow.lib.ArrowTypeError: Expected bytes, got a 'int' object",
+                    "TypeError: Couldn't cast array of type string to null",
+                    "pyarrow.lib.ArrowInvalid: cannot mix list and non-list, non-null values")),
+            Wording(r"All the data files must have the same columns|because column names don't "
+                r"match",
+                "datasets.exceptions.DatasetGenerationCastError: An error occurred while "
+                    "generating the dataset. All the data files must have the same columns, but at "
+                    "some point there are 2 new columns",
+                "The files of one split have different columns.",
+                "Load them apart and select the common columns before concatenate_datasets, or "
+                    "name the files that belong together with data_files=.")),
         why="A table has one row per sample, one type per column, and a limit of size per block.",
-        sources=("datasets-writer",),
+        sources=("datasets-writer", "datasets-table", "datasets-exceptions"),
     ),
-    Cause(
-        id="data-files-missing",
-        errors=(
-            "DataFilesNotFoundError",
-            "FileNotFoundError",
-            "ValueError",
-            "DatasetNotFoundError",
-            "RuntimeError",
-            "BadZipFile",
-            "HTTPError",
-            "EOFError",
-            "OSError",
-        ),
-        messages=(
-            r"No \(supported\) data files found",
+    Cause(id="data-files-missing",
+        errors=("DataFilesNotFoundError", "FileNotFoundError", "ValueError", "DatasetNotFoundError",
+            "RuntimeError", "BadZipFile", "HTTPError", "EOFError", "OSError"),
+        messages=(r"No \(supported\) data files found",
             r"Couldn't find (?:a |any )?(?:data(?:set)? (?:script|file)|file at)",
             r"Unable to find '.{1,300}' with any supported extension|doesn't exist on the Hub or "
-            r"cannot be accessed|Undefined dataset \S{1,80} in dataset_info|images not found, "
-            r"missing path",
-        ),
-        examples=(
-            "datasets.exceptions.DataFilesNotFoundError: No (supported) data files found in data",
-            "FileNotFoundError: Couldn't find a dataset script at /data/x/x.py or any data file "
-            "in the same directory.",
-            "datasets.exceptions.DatasetNotFoundError: Dataset 'org/name' doesn't exist on the "
-            "Hub or cannot be accessed.",
-        ),
+              r"cannot be accessed|Undefined dataset \S{1,80} in dataset_info|images not found, "
+              r"missing path"),
+        examples=("datasets.exceptions.DataFilesNotFoundError: No (supported) data files found in "
+              "data",
+            "FileNotFoundError: Couldn't find a dataset script at /data/x/x.py or any data file in "
+              "the same directory.",
+            "datasets.exceptions.DatasetNotFoundError: Dataset 'org/name' doesn't exist on the Hub "
+              "or cannot be accessed."),
         wordings=(
-            Wording(
-                r"Found 0 files in subfolders of|Couldn't find any class folder|Found no valid "
+            Wording(r"Found 0 files in subfolders of|Couldn't find any class folder|Found no valid "
                 r"file for the classes",
                 "RuntimeError: Found 0 files in subfolders of: data/train",
-                "ImageFolder expects one directory per class with pictures in it, and found "
-                "none below this path.",
-                "Arrange train/CLASS/picture.jpg and give train; check the path in the "
-                "directory of the start, hidden directories, and the endings (or pass "
-                "is_valid_file).",
-                ("ls data/train | head",),
-            ),
-            Wording(
-                r"Dataset not found or corrupted\.|invalid hash value \(expected|File is not a "
-                r"zip file|not a gzip file|file could not be opened successfully|HTTP Error "
-                r"(?:403|404|429|5\d\d)",
+                "ImageFolder expects one directory per class with pictures in it, and found none "
+                    "below this path.",
+                "Arrange train/CLASS/picture.jpg and give train; check the path in the directory "
+                    "of the start, hidden directories, and the endings (or pass is_valid_file).",
+                ("ls data/train | head",)),
+            Wording(r"Dataset not found or corrupted\.|invalid hash value \(expected|File is not a "
+                r"zip file|not a gzip file|file could not be opened successfully|HTTP Error (?:403|"
+                r"404|429|5\d\d)",
                 "RuntimeError: Dataset not found or corrupted. You can use download=True to "
-                "download it",
-                "A file of a data set or of weights is missing, was cut off, or is an error "
-                "page: the download broke, or its address no longer works.",
+                    "download it",
+                "A file of a data set or of weights is missing, was cut off, or is an error page: "
+                    "the download broke, or its address no longer works.",
                 "Delete the file that the message or the frame names (data/NAME, "
-                "~/.cache/torch/hub/checkpoints) and start again with download=True; if the "
-                "address refuses, upgrade torchvision, or fetch the file by hand from the "
-                "project's page and put it there. Look at it: head -c 100 FILE.",
+                    "~/.cache/torch/hub/checkpoints) and start again with download=True; if the "
+                    "address refuses, upgrade torchvision, or fetch the file by hand from the "
+                    "project's page and put it there. Look at it: head -c 100 FILE.",
                 ("ls -l ~/.cache/torch/hub/checkpoints", "head -c 100 FILE"),
-                owner=Owner.ENVIRONMENT,
-            ),
-            Wording(
-                r"mmap length is greater than file size|cannot mmap an empty file|[Ff]ailed to "
+                owner=Owner.ENVIRONMENT),
+            Wording(r"mmap length is greater than file size|cannot mmap an empty file|[Ff]ailed to "
                 r"interpret file .{1,200} as a pickle|Cannot load file containing pickled data "
                 r"when allow_pickle=False|cannot reshape array of size \d{1,18} into shape",
                 "ValueError: mmap length is greater than file size",
                 "A file of arrays is shorter than its header says: it was cut off while it was "
-                "written (a full disk, a killed job), or is no array file.",
+                    "written (a full disk, a killed job), or is no array file.",
                 "Delete the prepared files of the data set (*.npy, *.npz, *.bin, *.idx) and "
-                "prepare them again, with enough room on the disk; allow_pickle=True is right "
-                "only for an array of objects of your own.",
-                ("ls -l FILE", "df -h ."),
-            ),
-        ),
+                    "prepare them again, with enough room on the disk; allow_pickle=True is right "
+                    "only for an array of objects of your own.",
+                ("ls -l FILE", "df -h ."))),
         why="load_dataset found neither a repository nor readable files under that name: a wrong "
-        "or relative path, another ending than json, jsonl, csv, parquet, txt or arrow, a "
-        "directory of save_to_disk, or a private repository.",
+            "or relative path, another ending than json, jsonl, csv, parquet, txt or arrow, a "
+            "directory of save_to_disk, or a private repository.",
         fix='Name format and files: load_dataset("json", data_files="/data/train.jsonl"); a '
-        "directory that save_to_disk wrote is read with load_from_disk. Check the path in the "
-        "directory and container where the training starts; for a private repository hf auth "
-        "login.",
-        commands=("ls -l DIRECTORY",),
-        sources=("datasets-load",),
+            "directory that save_to_disk wrote is read with load_from_disk. Check the path in the "
+            "directory and container where the training starts; for a private repository hf auth "
+            "login.",
+        commands=("ls -l DIRECTORY",), sources=("datasets-load",),
     ),
-    Cause(
-        id="split-unknown",
+    Cause(id="split-unknown",
         errors=("ValueError", "KeyError"),
         messages=(r"Unknown split .\w{1,60}.\. Should be one of",),
         examples=("ValueError: Unknown split \"validation\". Should be one of ['train'].",),
         why="The data set has no split of that name.",
         fix="Take one that the message lists, or make it: "
-        'dataset["train"].train_test_split(test_size=0.05, seed=0), which names them train and '
-        "test.",
+            'dataset["train"].train_test_split(test_size=0.05, seed=0), which names them train and '
+            "test.",
     ),
-    Cause(
-        id="data-set-not-generated",
+    Cause(id="data-set-not-generated",
         errors=("DatasetGenerationError",),
         messages=(r"An error occurred while generating the dataset",),
-        examples=(
-            "datasets.exceptions.DatasetGenerationError: An error occurred while generating the "
-            "dataset",
-        ),
+        examples=("datasets.exceptions.DatasetGenerationError: An error occurred while generating "
+              "the dataset",),
         why="Reading the files into the cache failed; this is only the last exception of the "
-        "chain.",
+            "chain.",
         fix="Read the first exception of the chain above it (a cast, a JSON error, a full disk) "
-        "and explain that one. After correcting the file delete what was half written: "
-        'load_dataset(..., download_mode="force_redownload"), and check df -h of '
-        "HF_DATASETS_CACHE.",
+            "and explain that one. After correcting the file delete what was half written: "
+            'load_dataset(..., download_mode="force_redownload"), and check df -h of '
+            "HF_DATASETS_CACHE.",
         role="summary",
-        commands=("df -h ~/.cache/huggingface",),
-        sources=("datasets-builder",),
+        commands=("df -h ~/.cache/huggingface",), sources=("datasets-builder",),
     ),
-    Cause(
-        id="picture-unreadable",
+    Cause(id="picture-unreadable",
         errors=("UnidentifiedImageError", "OSError", "error"),
         wordings=(
-            Wording(
-                r"Image size \(\d{1,12} pixels\) exceeds limit",
+            Wording(r"Image size \(\d{1,12} pixels\) exceeds limit",
                 "PIL.Image.DecompressionBombError: Image size (200000000 pixels) exceeds limit of "
-                "178956970 pixels, could be decompression bomb DOS attack.",
+                    "178956970 pixels, could be decompression bomb DOS attack.",
                 "Pillow refuses pictures with very many pixels.",
                 "Raise the limit where the data is trusted (PIL.Image.MAX_IMAGE_PIXELS = None), or "
-                "leave such pictures out.",
-            ),
-        ),
-        messages=(
-            r"cannot identify image file|image file is truncated|broken data stream when reading "
-            r"image",
+                    "leave such pictures out."),),
+        messages=(r"cannot identify image file|image file is truncated|broken data stream when "
+              r"reading image",
             r"Assertion failed\) !_src\.empty\(\)|!ssize\.empty\(\)",
-            r"\(-5:Bad argument\) in function",
-        ),
-        examples=(
-            "PIL.UnidentifiedImageError: cannot identify image file '/data/a.jpg'",
+            r"\(-5:Bad argument\) in function"),
+        examples=("PIL.UnidentifiedImageError: cannot identify image file '/data/a.jpg'",
             "OSError: image file is truncated (13 bytes not processed)",
             "cv2.error: OpenCV(4.8.0) :-1: error: (-5:Bad argument) in function 'resize'",
             "cv2.error: OpenCV(4.8.0) error: (-215:Assertion failed) !_src.empty() in function "
-            "'cvtColor'",
-        ),
+              "'cvtColor'"),
         why="A picture is cut off, empty, of another format than its name, or its path does not "
-        "exist: cv2.imread then returns None without an error.",
-        fix="Find them before training: try Image.open(path).verify() for every path and leave "
-        "out what fails; test os.path.exists for OpenCV (paths with non-ASCII letters fail on "
-        "Windows). ImageFile.LOAD_TRUNCATED_IMAGES = True reads cut-off ones with a grey rest.",
+            "exist: cv2.imread then returns None without an error.",
+        fix="Find them before training: try Image.open(path).verify() for every path and leave out "
+            "what fails; test os.path.exists for OpenCV (paths with non-ASCII letters fail on "
+            "Windows). ImageFile.LOAD_TRUNCATED_IMAGES = True reads cut-off ones with a grey rest.",
         commands=("find DATA -size -1k -name '*.jpg'",),
     ),
-    Cause(
-        id="datasets-of-another-release",
+    Cause(id="datasets-of-another-release",
         errors=("ValueError", "RuntimeError", "TypeError", "NotImplementedError"),
         wordings=(
-            Wording(
-                r"Unable to avoid copy while creating an array",
-                "ValueError: Unable to avoid copy while creating an array as requested. If "
-                "using `np.array(obj, copy=False)` replace it with `np.asarray(obj)`",
+            Wording(r"Unable to avoid copy while creating an array",
+                "ValueError: Unable to avoid copy while creating an array as requested. If using "
+                    "`np.array(obj, copy=False)` replace it with `np.asarray(obj)`",
                 "numpy 2 changed the meaning of copy=False, which an older datasets, pandas or "
-                "transformers uses.",
+                    "transformers uses.",
                 "Upgrade the package in the frame above (pip install -U datasets), or install "
-                "numpy<2. In code of your own write np.asarray(obj).",
-                ("python -m pip show numpy datasets",),
-            ),
-            Wording(
-                r"Invalid pattern: '\*\*' can only be an entire path component",
+                    "numpy<2. In code of your own write np.asarray(obj).",
+                ("python -m pip show numpy datasets",)),
+            Wording(r"Invalid pattern: '\*\*' can only be an entire path component",
                 "ValueError: Invalid pattern: '**' can only be an entire path component",
                 "An older datasets gives patterns to a newer fsspec that no longer takes them.",
                 "Upgrade datasets (pip install -U datasets), or install fsspec<2023.10.",
-                ("python -m pip show datasets fsspec",),
-            ),
-            Wording(
-                r"Dataset scripts are no longer supported",
+                ("python -m pip show datasets fsspec",)),
+            Wording(r"Dataset scripts are no longer supported",
                 "RuntimeError: Dataset scripts are no longer supported, but found wikitext.py",
                 "datasets 4.0 runs no code of a dataset's repository.",
                 "Load the Parquet version of the repository (revision='refs/convert/parquet'), "
-                "another repository with the same data, or convert it once with datasets<4.",
-            ),
-            Wording(
-                r"Feature type '\w{2,20}' not found",
+                    "another repository with the same data, or convert it once with datasets<4."),
+            Wording(r"Feature type '\w{2,20}' not found",
                 "ValueError: Feature type 'List' not found. Available feature types: ['Value', "
-                "'ClassLabel', 'Sequence']",
+                    "'ClassLabel', 'Sequence']",
                 "The dataset was saved by a newer version of datasets than this one.",
                 "Upgrade datasets (pip install -U datasets), or delete its cache and build it "
-                "again with this version.",
-            ),
-            Wording(
-                r"must be tuple of Tensors, not Column|'Column' object",
-                "TypeError: stack(): argument 'tensors' (position 1) must be tuple of Tensors, "
-                "not Column",
+                    "again with this version."),
+            Wording(r"must be tuple of Tensors, not Column|'Column' object",
+                "TypeError: stack(): argument 'tensors' (position 1) must be tuple of Tensors, not "
+                    "Column",
                 "Since datasets 4.0 a column of a dataset is read when it is used, and is no list.",
                 'Make a list of it, list(dataset["name"]) or dataset["name"][:], or install '
-                "datasets<4 for code that expects one.",
-            ),
-            Wording(
-                r"Loading a dataset cached in a \w{3,40} is not supported",
+                    "datasets<4 for code that expects one."),
+            Wording(r"Loading a dataset cached in a \w{3,40} is not supported",
                 "NotImplementedError: Loading a dataset cached in a LocalFileSystem is not "
-                "supported.",
+                    "supported.",
                 "fsspec 2023.10 changed a name by which an older datasets recognizes the local "
-                "disk.",
-                "Upgrade datasets (2.14.6 or newer), or install fsspec<=2023.9.2; then restart "
-                "the interpreter.",
-                ("python -m pip install -U datasets",),
-            ),
-        ),
+                    "disk.",
+                "Upgrade datasets (2.14.6 or newer), or install fsspec<=2023.9.2; then restart the "
+                    "interpreter.",
+                ("python -m pip install -U datasets",))),
         why="datasets, numpy or fsspec is of another time than the code or the cached data.",
-        owner=Owner.ENVIRONMENT,
-        sources=("datasets-load",),
+        owner=Owner.ENVIRONMENT, sources=("datasets-load",),
     ),
-    Cause(
-        id="worker-processes-refused",
-        errors=("AssertionError", "RuntimeError", "OSError"),
+    Cause(id="worker-processes-refused",
+        errors=("AssertionError", "RuntimeError", "OSError", "AttributeError", "PicklingError",
+            "TypeError"),
         wordings=(
-            Wording(
-                r"daemonic processes are not allowed to have children",
+            Wording(r"daemonic processes are not allowed to have children",
                 "AssertionError: daemonic processes are not allowed to have children",
                 "A DataLoader worker or a process of a pool starts processes of its own: a "
-                "DataLoader with workers, a pool, or a tokenizer's map with num_proc inside the "
-                "data set.",
-                "Set num_workers=0 for the inner loader and num_proc=None inside a worker, "
-                "prepare such work before training, or use threads "
-                "(concurrent.futures.ThreadPoolExecutor) there.",
-            ),
-            Wording(
-                r"context has already been set",
+                    "DataLoader with workers, a pool, or a tokenizer's map with num_proc inside "
+                    "the data set.",
+                "Set num_workers=0 for the inner loader and num_proc=None inside a worker, prepare "
+                    "such work before training, or use threads "
+                    "(concurrent.futures.ThreadPoolExecutor) there."),
+            Wording(r"context has already been set",
                 "RuntimeError: context has already been set",
-                "set_start_method was called a second time, by the script and by a library, or "
-                "by a module that every child imports.",
+                "set_start_method was called a second time, by the script and by a library, or by "
+                    "a module that every child imports.",
                 'Call it once, first of all, below if __name__ == "__main__"; or use '
-                'multiprocessing.get_context("spawn"), or multiprocessing_context="spawn" of '
-                "the DataLoader, which changes nothing for others.",
-            ),
-            Wording(
-                r"AF_UNIX path too long",
+                    'multiprocessing.get_context("spawn"), or multiprocessing_context="spawn" of '
+                    "the DataLoader, which changes nothing for others."),
+            Wording(r"AF_UNIX path too long",
                 "OSError: AF_UNIX path too long",
                 "DataLoader workers and process managers make sockets in the directory for "
-                "temporary files, and the path of a socket has 107 characters at most.",
+                    "temporary files, and the path of a socket has 107 characters at most.",
                 "Give a short directory before the start: export TMPDIR=/tmp (Ray: "
-                "--temp-dir=/tmp/ray).",
-                ("export TMPDIR=/tmp",),
-                owner=Owner.ENVIRONMENT,
-            ),
-        ),
-        why="A process may not start its workers in this way.",
-        sources=("python-multiprocessing",),
-    ),
-    Cause(
-        id="sample-leaves-no-worker",
-        errors=("RuntimeError",),
-        wordings=(
-            Wording(
-                r"Cowardly refusing to serialize non-leaf tensor",
-                "RuntimeError: Cowardly refusing to serialize non-leaf tensor which "
-                "requires_grad, since autograd does not support crossing process boundaries.",
-                "The data set computes with tensors that require gradients (a model or a "
-                "parameter inside it), and a worker cannot send their graph.",
+                    "--temp-dir=/tmp/ray).",
+                ("export TMPDIR=/tmp",), owner=Owner.ENVIRONMENT),
+            Wording(r"Can't (?:pickle|get) local object|[Cc]an(?:'t|not) pickle",
+                "AttributeError: Can't get local object 'make.<locals>.<lambda>'",
+                "A spawned worker gets dataset and functions by pickle, which takes no lambdas, "
+                    "local functions, locks or open files.",
+                "Define functions at the level of the module, as a spawned worker imports them by "
+                    "name; functools.partial passes arguments. Open files and connections in the "
+                    "worker, at the first __getitem__. If the function is a library's, "
+                    "num_workers=0 starts none (Windows and macOS spawn workers, Linux forks "
+                    "them).",
+                more=("TypeError: cannot pickle '_io.TextIOWrapper' object",)),
+            Wording(r"An attempt has been made to start a new process before",
+                "RuntimeError: An attempt has been made to start a new process before the current "
+                    "process has finished its bootstrapping phase.",
+                "Spawned workers import the main file, which starts them again.",
+                "Put what trains under if __name__ == '__main__':."),
+            Wording(r"Cowardly refusing to serialize non-leaf tensor",
+                "RuntimeError: Cowardly refusing to serialize non-leaf tensor which requires_grad, "
+                    "since autograd does not support crossing process boundaries.",
+                "The data set computes with tensors that require gradients (a model or a parameter "
+                    "inside it), and a worker cannot send their graph.",
                 "Return x.detach() from the data set, compute under torch.no_grad(), and keep "
-                "models out of it; features of a frozen model are computed once before training.",
-            ),
-            Wording(
-                r"cannot pin '.{1,60}' only dense CPU tensors can be pinned",
-                "RuntimeError: cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can "
-                "be pinned",
+                    "models out of it; features of a frozen model are computed once before "
+                    "training."),
+            Wording(r"cannot pin '.{1,60}' only dense CPU tensors can be pinned",
+                "RuntimeError: cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be "
+                    "pinned",
                 "The data set or the collate function returns tensors that are on the GPU already.",
                 "Return CPU tensors and move the batch in the loop with .to(device, "
-                "non_blocking=True); or pin_memory=False (dataloader_pin_memory=False) and "
-                "num_workers=0 if the data must live on the GPU.",
-            ),
-            Wording(
-                r"OS call failed or operation not supported on this OS|StorageSharing\.cpp",
-                r"THCudaCheck FAIL file=torch\csrc\generic\StorageSharing.cpp line=252 error=63 "
-                r": OS call failed or operation not supported on this OS",
-                "GPU tensors are sent between processes, which Windows and some virtual "
-                "machines do not support.",
+                    "non_blocking=True); or pin_memory=False (dataloader_pin_memory=False) and "
+                    "num_workers=0 if the data must live on the GPU."),
+            Wording(r"OS call failed or operation not supported on this OS|StorageSharing\.cpp",
+                r"THCudaCheck FAIL file=torch\csrc\generic\StorageSharing.cpp line=252 error=63 : "
+                    r"OS call failed or operation not supported on this OS",
+                "GPU tensors are sent between processes, which Windows and some virtual machines "
+                    "do not support.",
                 "Return CPU tensors from the data set and move them in the loop, or set "
-                "num_workers=0.",
-            ),
-            Wording(
-                r"Trying to resize storage that is not resizable",
+                    "num_workers=0."),
+            Wording(r"Trying to resize storage that is not resizable",
                 "RuntimeError: Trying to resize storage that is not resizable",
                 "A sample shares memory that a worker cannot join.",
                 "Return samples that own their memory, x.clone(), and that all have the same "
-                "shape: a worker of the DataLoader cannot stack the others.",
-            ),
-        ),
-        why="A worker of the DataLoader may return CPU tensors without a graph, each with "
-        "memory of its own.",
-        sources=("torch-reductions",),
+                    "shape: a worker of the DataLoader cannot stack the others.")),
+        why="A process may not start its workers in this way, or not hand them what it has.",
+        sources=("python-multiprocessing", "torch-reductions"),
     ),
-    Cause(
-        id="generation-settings",
+    Cause(id="generation-settings",
         errors=("ValueError",),
         wordings=(
-            Wording(
-                r"generation config instance is invalid|GenerationConfig` is invalid|"
+            Wording(r"generation config instance is invalid|GenerationConfig` is invalid|"
                 r"`generation_config` default values have been modified",
                 "ValueError: The generation config instance is invalid -- `.validate()` throws "
-                "warnings and/or exceptions. Fix these issues to save the configuration.",
+                    "warnings and/or exceptions. Fix these issues to save the configuration.",
                 "The model's generation settings contradict each other (temperature or top_p "
-                "without do_sample), and saving a checkpoint checks them.",
+                    "without do_sample), and saving a checkpoint checks them.",
                 "Correct them after loading: model.generation_config.do_sample = True, or set "
-                "temperature=None and top_p=None.",
-            ),
-            Wording(
-                r"batched generation with padding_side='right'",
+                    "temperature=None and top_p=None."),
+            Wording(r"batched generation with padding_side='right'",
                 "ValueError: You are attempting to perform batched generation with "
-                "padding_side='right' this may lead to unexpected behaviour for Flash Attention",
+                    "padding_side='right' this may lead to unexpected behaviour for Flash "
+                    "Attention",
                 "A decoder continues at the end of each row, where padding on the right stands.",
-                'Set tokenizer.padding_side = "left" for generation and evaluation by generation.',
-            ),
-            Wording(
-                r"following `model_kwargs` are not used by the model",
+                'Set tokenizer.padding_side = "left" for generation and evaluation by generation.'),
+            Wording(r"following `model_kwargs` are not used by the model",
                 "ValueError: The following `model_kwargs` are not used by the model: "
-                "['token_type_ids'] (note: typos in the generate arguments will also show up in "
-                "this list)",
-                "generate() got an input or option that the model does not take: token_type_ids "
-                "of another tokenizer, a misspelt option, or an image for a text model.",
+                    "['token_type_ids'] (note: typos in the generate arguments will also show up "
+                    "in this list)",
+                "generate() got an input or option that the model does not take: token_type_ids of "
+                    "another tokenizer, a misspelt option, or an image for a text model.",
                 "Leave it out: tokenizer(text, return_token_type_ids=False), or "
-                'inputs.pop("token_type_ids"); compare the names in the message with the '
-                "model's forward.",
-            ),
-            Wording(
-                r"Input length of (?:input_ids|decoder_input_ids|inputs_embeds) is \d{1,9}, but "
-                r"`?max_length`? is set to",
-                "ValueError: Input length of input_ids is 35, but `max_length` is set to 20. "
-                "This can lead to unexpected behavior.",
+                    'inputs.pop("token_type_ids"); compare the names in the message with the '
+                    "model's forward."),
+            Wording(r"Input length of (?:input_ids|decoder_input_ids|inputs_embeds) is \d{1,9}, "
+                r"but `?max_length`? is set to",
+                "ValueError: Input length of input_ids is 35, but `max_length` is set to 20. This "
+                    "can lead to unexpected behavior.",
                 "max_length counts the prompt, too, and its default is 20.",
                 "Set max_new_tokens in place of max_length: model.generate(..., "
-                "max_new_tokens=256), or model.generation_config.max_new_tokens = 256 for an "
-                "evaluation.",
-            ),
-        ),
+                    "max_new_tokens=256), or model.generation_config.max_new_tokens = 256 for an "
+                    "evaluation.")),
         why="generate() or its configuration got settings that contradict each other or the model.",
         sources=("transformers-generation",),
     ),
-    Cause(
-        id="processor-not-loaded",
+    Cause(id="processor-not-loaded",
         refines=("value-is-none", "module-without-return"),
         errors=("AttributeError",),
-        messages=(
-            r"'NoneType' object has no attribute '(?:image_processor|tokenizer|feature_extractor|"
-            r"video_processor|image_seqlen|chat_template|model_max_length|pad_token(?:_id)?|"
-            r"eos_token(?:_id)?|tokenize|encode|decode|image_token)'",
-        ),
+        messages=(r"'NoneType' object has no attribute '(?:image_processor|tokenizer|"
+              r"feature_extractor|video_processor|image_seqlen|chat_template|model_max_length|"
+              r"pad_token(?:_id)?|eos_token(?:_id)?|tokenize|encode|decode|image_token)'",),
         examples=("AttributeError: 'NoneType' object has no attribute 'image_processor'",),
-        why="The tokenizer or the processor of the model was not loaded, so that the program "
-        "holds None: its files are not beside the weights, or the installed transformers does not "
-        "know it.",
+        why="The tokenizer or the processor of the model was not loaded, so that the program holds "
+            "None: its files are not beside the weights, or the installed transformers does not "
+            "know it.",
         fix="Copy the files of the original model into the model's directory "
-        "(preprocessor_config.json, tokenizer files, chat_template), which a trainer does not "
-        "always save; try AutoProcessor.from_pretrained(PATH) alone to see its error; upgrade "
-        "transformers and the training program for a newer model.",
+            "(preprocessor_config.json, tokenizer files, chat_template), which a trainer does not "
+            "always save; try AutoProcessor.from_pretrained(PATH) alone to see its error; upgrade "
+            "transformers and the training program for a newer model.",
         commands=("ls -l MODEL",),
     ),
-)
+)  # fmt: skip

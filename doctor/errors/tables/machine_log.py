@@ -7,7 +7,7 @@ word "error". A pasted report and a readable kernel log are searched for them (D
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 from doctor.errors.tables.commands import KERNEL_LOG
 
 OF_KERNEL = (*KERNEL_LOG, "uname -r; cat /proc/driver/nvidia/version")
@@ -173,38 +173,51 @@ ROWS = (
         commands=("sudo dmesg | grep -i sxid", "systemctl status nvidia-fabricmanager"),
     ),
     Cause(
-        id="inforom-corrupted",
-        messages=(r"infoROM is corrupted",),
-        examples=("WARNING: infoROM is corrupted at gpu 0000:18:00.0",),
-        why="The GPU's own memory of its identity and error counts cannot be read: its health is "
-        "not known.",
-        fix="Power-cycle the machine. If the warning stays, return a rented machine; on your own "
-        "machine, ask the board's maker, who can write the infoROM or replaces the GPU.",
+        id="gpu-device-failed",
+        wordings=(
+            Wording(
+                r"(?:NVIDIA|AMD|ATI)\b.{0,90}\(rev ff\)",
+                "01:00.0 3D controller: NVIDIA Corporation GA102GL [RTX A6000] (rev ff)",
+                "The device answers reads on the PCI bus with ones only: it lost power or its "
+                "link. Laptops that switch their GPU off show the same.",
+                "Power-cycle the machine, check the GPU's power cables, seat and heat. Rented: "
+                "return the machine. On a laptop: wake the GPU (prime-select nvidia) first.",
+                commands=("lspci -d 10de:", *KERNEL_LOG),
+            ),
+            Wording(
+                r"infoROM is corrupted",
+                "WARNING: infoROM is corrupted at gpu 0000:18:00.0",
+                "The GPU's own memory of its identity and error counts cannot be read: its health "
+                "is not known.",
+                "Power-cycle the machine. If the warning stays, return a rented machine; on your "
+                "own machine, ask the board's maker, who can write the infoROM or replaces the "
+                "GPU.",
+                commands=("nvidia-smi -q | grep -A5 -i inforom",),
+            ),
+            Wording(
+                r"Windows has stopped this device|reported problems\.? \(Code 43\)",
+                "Windows has stopped this device because it has reported problems. (Code 43)",
+                "The driver of Windows could not start the GPU. In a virtual machine older drivers "
+                "refuse a GeForce this way.",
+                "Reinstall the driver cleanly (DDU, then a current one), check power and seat. In "
+                "a virtual machine: a driver of 465 or newer, and the GPU's own VBIOS handed "
+                "through.",
+            ),
+            Wording(
+                r"\b(?:910|310)\w{0,5} +\| (?:Alarm|Critical)\b",
+                "| 0     910B3               | Alarm         | 93.5        36                |",
+                "npu-smi reports that this Ascend NPU is not healthy.",
+                "Read its event (npu-smi info -t health), power-cycle the machine; if it comes "
+                "back, the NPU, its cooling or its power is at fault. Rented: return the machine.",
+                commands=("npu-smi info -t health -i 0",),
+            ),
+        ),
+        why="The GPU, or another accelerator, does not answer or reports a failure of itself.",
         owner=Owner.MACHINE,
-        commands=("nvidia-smi -q | grep -A5 -i inforom",),
-        sources=("nvml-errors",),
-    ),
-    Cause(
-        id="gpu-off-the-bus",
-        messages=(r"(?:NVIDIA|AMD|ATI)\b.{0,90}\(rev ff\)",),
-        examples=("01:00.0 3D controller: NVIDIA Corporation GA102GL [RTX A6000] (rev ff)",),
-        why="The device answers reads on the PCI bus with ones only: it lost power or its link. "
-        "Laptops that switch their GPU off show the same.",
-        fix="Power-cycle the machine, check the GPU's power cables, seat and heat. Rented: return "
-        "the machine. On a laptop: wake the GPU (prime-select nvidia) first.",
-        owner=Owner.MACHINE,
-        commands=("lspci -d 10de:", *KERNEL_LOG),
-        sources=("open-gpu-kernel-modules-507",),
-    ),
-    Cause(
-        id="windows-stopped-gpu",
-        messages=(r"Windows has stopped this device|reported problems\.? \(Code 43\)",),
-        examples=("Windows has stopped this device because it has reported problems. (Code 43)",),
-        why="The driver of Windows could not start the GPU. In a virtual machine older drivers "
-        "refuse a GeForce this way.",
-        fix="Reinstall the driver cleanly (DDU, then a current one), check power and seat. In a "
-        "virtual machine: a driver of 465 or newer, and the GPU's own VBIOS handed through.",
-        owner=Owner.MACHINE,
+        sources=(
+            "open-gpu-kernel-modules-507",
+            "nvml-errors",
+        ),
     ),
     Cause(
         id="amdgpu-not-started",
@@ -227,27 +240,38 @@ ROWS = (
         commands=("sudo dmesg | grep -i amdgpu", "lsmod | grep amdgpu"),
     ),
     Cause(
-        id="rocm-pcie-atomics",
-        messages=(r"PCI rejects atomics|PCIE atomic ops is not supported",),
-        examples=("kfd kfd: amdgpu: skipped device 1002:7550, PCI rejects atomics 730<0",),
-        why="ROCm needs PCIe atomics, which this slot, riser or processor does not route.",
-        fix="Move the GPU to a slot that is wired to the processor, without a riser or a chipset "
-        "in between; in a virtual machine pass the whole root port.",
-        owner=Owner.MACHINE,
-        commands=("sudo dmesg | grep -i atomics",),
-    ),
-    Cause(
-        id="amdgpu-ring-timeout",
-        messages=(r"amdgpu: ring \S{2,20} timeout", r"amdgpu: GPU reset begin"),
-        examples=(
-            "amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3",
-            "amdgpu 0000:03:00.0: amdgpu: GPU reset begin!",
+        id="amd-gpu-failed",
+        wordings=(
+            Wording(
+                r"amdgpu: ring \S{2,20} timeout|amdgpu: GPU reset begin",
+                "amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted "
+                "seq=3",
+                "The AMD GPU stopped answering and was reset: programs on it lose their memory.",
+                "Update kernel, linux-firmware and ROCm; undo overclocking and undervolting, check "
+                "power and heat. If one GPU of several does it, that one is at fault.",
+                commands=("sudo dmesg | grep -i amdgpu",),
+                more=("amdgpu 0000:03:00.0: amdgpu: GPU reset begin!",),
+            ),
+            Wording(
+                r"(?:TOTAL_)?UNCORRECTABLE_COUNT: [1-9]",
+                "TOTAL_UNCORRECTABLE_COUNT: 7",
+                "The AMD GPU's memory had errors that could not be corrected.",
+                "Reset the GPU or reboot, so that the bad page is retired. If the count rises "
+                "again, return a rented machine; on your own machine, replace the GPU.",
+                commands=("amd-smi metric --ecc", "amd-smi bad-pages"),
+            ),
+            Wording(
+                r"PCI rejects atomics|PCIE atomic ops is not supported",
+                "kfd kfd: amdgpu: skipped device 1002:7550, PCI rejects atomics 730<0",
+                "ROCm needs PCIe atomics, which this slot, riser or processor does not route.",
+                "Move the GPU to a slot that is wired to the processor, without a riser or a "
+                "chipset in between; in a virtual machine pass the whole root port.",
+                commands=("sudo dmesg | grep -i atomics",),
+            ),
         ),
-        why="The AMD GPU stopped answering and was reset: programs on it lose their memory.",
-        fix="Update kernel, linux-firmware and ROCm; undo overclocking and undervolting, check "
-        "power and heat. If one GPU of several does it, that one is at fault.",
+        why="An AMD GPU stopped answering, has errors in its memory, or stands in a slot that it "
+        "cannot use.",
         owner=Owner.MACHINE,
-        commands=("sudo dmesg | grep -i amdgpu",),
     ),
     Cause(
         id="imex-not-ready",
@@ -299,25 +323,5 @@ ROWS = (
         role="warning",
         commands=("nvidia-smi nvlink -e",),
         sources=("nvml-fields",),
-    ),
-    Cause(
-        id="amd-memory-errors",
-        messages=(r"(?:TOTAL_)?UNCORRECTABLE_COUNT: [1-9]",),
-        examples=("TOTAL_UNCORRECTABLE_COUNT: 7",),
-        why="The AMD GPU's memory had errors that could not be corrected.",
-        fix="Reset the GPU or reboot, so that the bad page is retired. If the count rises again, "
-        "return a rented machine; on your own machine, replace the GPU.",
-        owner=Owner.MACHINE,
-        commands=("amd-smi metric --ecc", "amd-smi bad-pages"),
-    ),
-    Cause(
-        id="accelerator-unhealthy",
-        messages=(r"\b(?:910|310)\w{0,5} +\| (?:Alarm|Critical)\b",),
-        examples=("| 0     910B3               | Alarm         | 93.5        36                |",),
-        why="npu-smi reports that this Ascend NPU is not healthy.",
-        fix="Read its event (npu-smi info -t health), power-cycle the machine; if it comes back, "
-        "the NPU, its cooling or its power is at fault. Rented: return the machine.",
-        owner=Owner.MACHINE,
-        commands=("npu-smi info -t health -i 0",),
     ),
 )

@@ -206,20 +206,4 @@ ROWS = (
         sources=("memseg-3", "deeplog-50"),
         next_check="MEM002",
     ),
-    Cause(
-        id="mps-out-of-memory",
-        refines=("cuda-oom", "gpu-full-or-in-use"),
-        errors=("RuntimeError",),
-        messages=(r"MPS backend out of memory",),
-        examples=(
-            "RuntimeError: MPS backend out of memory (MPS allocated: 17.83 GB, other allocations",
-        ),
-        why="On a Mac the GPU shares the memory of the machine, and torch takes at most a part of "
-        "it.",
-        fix="Smaller batch, shorter sequences, gradient checkpointing, and fewer other programs. "
-        "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 lifts torch's limit; the system may then swap or "
-        "freeze.",
-        commands=("export PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0",),
-        sources=("accelerate-memory",),
-    ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 SCAN = ("doctor scan DIRECTORY",)
 
@@ -37,50 +37,66 @@ ROWS = (
         commands=SCAN,
     ),
     Cause(
-        id="config-of-other-weights",
-        errors=("RuntimeError",),
-        messages=(
-            r"parameters have another shape in the files",
-            r"You set `ignore_mismatched_sizes`",
+        id="model-directory-damaged",
+        errors=(
+            "RuntimeError",
+            "OSError",
+            "ValueError",
         ),
-        examples=(
-            "parameters have another shape in the files: embed.weight [100, 32] in the files, "
-            "[96, 32] by config.json",
-            "RuntimeError: You set `ignore_mismatched_sizes` to `False`, thus raising an error. "
-            "For details look at the above report!",
+        wordings=(
+            Wording(
+                r"parameters have another shape in the files|You set `ignore_mismatched_sizes`",
+                "parameters have another shape in the files: embed.weight [100, 32] in the files, "
+                "[96, 32] by config.json",
+                "config.json and the weights are of two models, or the vocabulary was resized "
+                "after config.json was written.",
+                "Take the config.json that was saved with these weights, or correct the size in "
+                "which both shapes differ (vocab_size, hidden_size, intermediate_size). After "
+                "resize_token_embeddings, save model and tokenizer together with save_pretrained.",
+                commands=SCAN,
+                more=(
+                    "RuntimeError: You set `ignore_mismatched_sizes` to `False`, thus raising an "
+                    "error. For details look at the above report!",
+                ),
+            ),
+            Wording(
+                r"names \d+ files? that the directory does not have",
+                "model.safetensors.index.json names 1 file that the directory does not have: "
+                "model-00002-of-00004.safetensors",
+                "The copy of the directory ended before the last file, or a file was left out.",
+                "Copy the files in the summary into the directory from where it came from (hf "
+                "download REPOSITORY --local-dir DIRECTORY continues where it stopped), or save "
+                "the model again.",
+                commands=SCAN,
+            ),
+            Wording(
+                r"safetensors is cut off: it has \d+ of \d+ bytes",
+                "model.safetensors is cut off: it has 4096 of 8192 bytes",
+                "The file was not written or copied to its end: the disk was full, the quota "
+                "reached, or the process ended before.",
+                "Copy this file again from where it came from, or save the model again, with room "
+                "for the whole file; then compare the sizes.",
+                commands=SCAN,
+            ),
+            Wording(
+                r"config\.json is not valid JSON|It looks like the config file at .{1,300} is not "
+                r"a valid JSON file",
+                "config.json is not valid JSON: Expecting ',' delimiter: line 3 column 5 (char 40)",
+                "The file was edited by hand, or its end is missing.",
+                "Correct the line that the message names, or take config.json again from where the "
+                "model came from.",
+                commands=("python -m json.tool config.json",),
+                more=(
+                    "OSError: It looks like the config file at '/a/config.json' is not a valid "
+                    "JSON file.",
+                ),
+            ),
         ),
-        why="config.json and the weights are of two models, or the vocabulary was resized after "
-        "config.json was written.",
-        fix="Take the config.json that was saved with these weights, or correct the size in which "
-        "both shapes differ (vocab_size, hidden_size, intermediate_size). After "
-        "resize_token_embeddings, save model and tokenizer together with save_pretrained.",
-        commands=SCAN,
-        sources=("transformers-loading-report",),
-    ),
-    Cause(
-        id="part-of-the-weights-absent",
-        errors=("RuntimeError", "OSError"),
-        messages=(r"names \d+ files? that the directory does not have",),
-        examples=(
-            "model.safetensors.index.json names 1 file that the directory does not have: "
-            "model-00002-of-00004.safetensors",
+        why="The files of the directory are incomplete, cut off, or of two models.",
+        sources=(
+            "transformers-loading-report",
+            "transformers-configuration",
         ),
-        why="The copy of the directory ended before the last file, or a file was left out.",
-        fix="Copy the files in the summary into the directory from where it came from (hf "
-        "download REPOSITORY --local-dir DIRECTORY continues where it stopped), or save the model "
-        "again.",
-        commands=SCAN,
-    ),
-    Cause(
-        id="weights-cut-off",
-        errors=("RuntimeError", "OSError"),
-        messages=(r"safetensors is cut off: it has \d+ of \d+ bytes",),
-        examples=("model.safetensors is cut off: it has 4096 of 8192 bytes",),
-        why="The file was not written or copied to its end: the disk was full, the quota reached, "
-        "or the process ended before.",
-        fix="Copy this file again from where it came from, or save the model again, with room for "
-        "the whole file; then compare the sizes.",
-        commands=SCAN,
     ),
     Cause(
         id="model-type-unknown",
@@ -96,29 +112,11 @@ ROWS = (
             "Transformers does not recognize this architecture.",
         ),
         why="The model is newer than the installed transformers, or its type is written wrong.",
-        fix="Upgrade transformers, at least to the version that wrote config.json:\n"
-        "python -m pip install --upgrade transformers\n"
-        "If the newest does not know the type either, the model needs code of its own: name a "
-        "factory with --model.",
+        fix="Upgrade transformers, at least to the version that wrote config.json:\npython -m pip "
+        "install --upgrade transformers\nIf the newest does not know the type either, the model "
+        "needs code of its own: name a factory with --model.",
         commands=("python -m pip show transformers",),
         sources=("transformers-auto-config",),
-    ),
-    Cause(
-        id="config-not-readable",
-        errors=("ValueError", "RuntimeError", "OSError"),
-        messages=(
-            r"config\.json is not valid JSON",
-            r"It looks like the config file at .{1,300} is not a valid JSON file",
-        ),
-        examples=(
-            "config.json is not valid JSON: Expecting ',' delimiter: line 3 column 5 (char 40)",
-            "OSError: It looks like the config file at '/a/config.json' is not a valid JSON file.",
-        ),
-        why="The file was edited by hand, or its end is missing.",
-        fix="Correct the line that the message names, or take config.json again from where the "
-        "model came from.",
-        commands=("python -m json.tool config.json",),
-        sources=("transformers-configuration",),
     ),
     Cause(
         id="quantizer-absent",
@@ -142,8 +140,7 @@ ROWS = (
         why="A token outside of the embedding is an IndexError on a CPU and a device-side assert "
         "on a GPU.",
         fix="Take the tokenizer that belongs to the model. If tokens were added, resize the model "
-        "and save both:\n"
-        "model.resize_token_embeddings(len(tokenizer))",
+        "and save both:\nmodel.resize_token_embeddings(len(tokenizer))",
     ),
     Cause(
         id="pickled-weights-refused",
@@ -179,10 +176,8 @@ ROWS = (
             "Transferred 0/499 items from pretrained weights",
         ),
         why="Layers and embeddings, not only a new head, start from random numbers: the names in "
-        "the "
-        "file are not those of the model (a prefix such as module., _orig_mod. or "
-        "base_model.model., "
-        "an adapter or a shard alone, another architecture).",
+        "the file are not those of the model (a prefix such as module., _orig_mod. or "
+        "base_model.model., an adapter or a shard alone, another architecture).",
         fix="Compare the names: doctor scan FILE prints those of the file. Load an adapter with "
         "PeftModel.from_pretrained on its base, join shards first (zero_to_fp32.py, "
         "merge_fsdp_weights), save the unwrapped model, and name the class that the file is of.",

@@ -302,19 +302,17 @@ ROWS = (
         title="The code fits the installed versions",
         errors=("TypeError", "AttributeError"),
         messages=(
-            r"TypeError: "
-            r"(?:\w{1,40}\.)?(?:(?:[A-Z]\w{0,40})?(?:Trainer|TrainingArguments|Tokenizer(?:Fast)?|"
-            r"Config|PreTrainedModel|ForCausalLM|ForConditionalGeneration|"
+            r"TypeError: (?:\w{1,40}\.)?(?:(?:[A-Z]\w{0,40})?(?:Trainer|TrainingArguments|"
+            r"Tokenizer(?:Fast)?|Config|PreTrainedModel|ForCausalLM|ForConditionalGeneration|"
             r"ForSequenceClassification|DecoderLayer|Attention)|AutoModel\w{0,40}|Accelerator|"
             r"DataCollator\w{0,40}|PeftModel\w{0,40}|GradScaler|DynamicCache|AdamW|"
             r"ReduceLROnPlateau|\w{1,30}RotaryEmbedding)\.\w{1,40}\(\) got an unexpected keyword "
             r"argument '(?P<argument>\w{1,100})'",
-            r"AttributeError: module "
-            r"'(?:torch|torchvision|torchaudio|torchmetrics|transformers|peft|trl|accelerate|"
-            r"datasets|diffusers|lightning|pytorch_lightning|deepspeed|bitsandbytes|flash_attn|"
-            r"xformers|triton|numpy|scipy|pandas|sklearn|timm|wandb|tokenizers|huggingface_hub|"
-            r"jax|tensorflow|keras|PIL|cv2|apex|megatron|vllm)(?:\.[\w.]{1,200})?' has no "
-            r"attribute '\w{1,200}'",
+            r"AttributeError: module '(?:torch|torchvision|torchaudio|torchmetrics|transformers|"
+            r"peft|trl|accelerate|datasets|diffusers|lightning|pytorch_lightning|deepspeed|"
+            r"bitsandbytes|flash_attn|xformers|triton|numpy|scipy|pandas|sklearn|timm|wandb|"
+            r"tokenizers|huggingface_hub|jax|tensorflow|keras|PIL|cv2|apex|megatron|"
+            r"vllm)(?:\.[\w.]{1,200})?' has no attribute '\w{1,200}'",
             r"AttributeError: "
             r"'(?:(?:[A-Z]\w{0,40})?(?:Trainer|TrainingArguments|Tokenizer(?:Fast)?|Config|"
             r"PreTrainedModel|ForCausalLM|ForConditionalGeneration|ForSequenceClassification|"
@@ -331,9 +329,8 @@ ROWS = (
             r"dispatch_model|flash_attn_\w{1,40}|flash_attention_\w{1,30}|"
             r"apply_rotary_pos_emb\w{0,20}|causal_mask|init_process_group)\(\) got an unexpected "
             r"keyword",
-            r"AttributeError: type object "
-            r"'\w{0,40}(?:Trainer|Config|Tokenizer|Accelerator|Model)' has no attribute "
-            r"'\w{1,200}'",
+            r"AttributeError: type object '\w{0,40}(?:Trainer|Config|Tokenizer|Accelerator|Model)' "
+            r"has no attribute '\w{1,200}'",
             r"module (?:diffusers|transformers|torchvision) has no attribute \w",
         ),
         examples=(

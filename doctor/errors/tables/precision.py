@@ -38,10 +38,9 @@ ROWS = (
         examples=(
             "UserWarning: None of the inputs have requires_grad=True. Gradients will be None",
         ),
-        why="Reentrant checkpointing records no gradient for a segment whose inputs do not "
-        "require one. In a training with a frozen base model this precedes the error about "
-        "element 0, or leaves a part of the model untrained in silence. It is harmless only in "
-        "evaluation.",
+        why="Reentrant checkpointing records no gradient for a segment whose inputs do not require "
+        "one. In a training with a frozen base model this precedes the error about element 0, or "
+        "leaves a part of the model untrained in silence. It is harmless only in evaluation.",
         fix='Pass gradient_checkpointing_kwargs={"use_reentrant": False}, or call '
         "model.enable_input_require_grads() before the training.",
         role="warning",
@@ -54,10 +53,8 @@ ROWS = (
         title="The GradScaler meets no bf16 gradients",
         refines=("half-precision-kernel",),
         messages=(
-            r"_amp_(?:foreach_)?non_finite_check_and_unscale\w{0,40}[\""
-            r"']? not implemented for "
-            r"[\""
-            r"']BFloat16",
+            r"_amp_(?:foreach_)?non_finite_check_and_unscale\w{0,40}[\"']? not implemented for "
+            r"[\"']BFloat16",
         ),
         examples=(
             'RuntimeError: "_amp_foreach_non_finite_check_and_unscale_cuda" not implemented for '
@@ -241,11 +238,10 @@ ROWS = (
         why="On the CPU the same fault as a device-side assert: a token id beyond the embedding, "
         "a position beyond the context length, or a label outside the classes.",
         fix="Fix the index that exceeds its table: a token beyond the rows of the embedding (call "
-        "model.resize_token_embeddings(len(tokenizer)) after adding tokens), a position beyond "
-        "the model's context length (truncate), a label outside the classes (they run from 0 to "
-        "classes - 1, also for bincount and one_hot: subtract 1 from labels that begin with 1), "
-        "or an index into a tensor, such as one of another table or of a node that a filter "
-        "removed.",
+        "model.resize_token_embeddings(len(tokenizer)) after adding tokens), a position beyond the "
+        "model's context length (truncate), a label outside the classes (they run from 0 to "
+        "classes - 1, also for bincount and one_hot: subtract 1 from labels that begin with 1), or "
+        "an index into a tensor, such as one of another table or of a node that a filter removed.",
         sources=("r-bert-5", "transformers-11958"),
         next_check="CKP011",
     ),
@@ -256,8 +252,7 @@ ROWS = (
         messages=(r"index out of range in self|index out of range: Tried to access index",),
         examples=("IndexError: index out of range in self",),
         why="An embedding got a number that it has no row for: a token id beyond the vocabulary, "
-        "or "
-        "a position beyond the model's length.",
+        "or a position beyond the model's length.",
         fix="Compare input_ids.max() with model.get_input_embeddings().num_embeddings: after "
         "adding "
         "tokens call model.resize_token_embeddings(len(tokenizer)), and use the tokenizer of this "
@@ -368,9 +363,8 @@ ROWS = (
             "ValueError: Flash Attention 2 only supports torch.float16 and torch.bfloat16 dtypes",
             "RuntimeError: FlashAttention forward only supports head dimension at most 256",
         ),
-        why="The attention kernels that are switched on do not support this dtype, head size, "
-        "mask or GPU, or the release of flash-attn that is installed is none that the library "
-        "accepts.",
+        why="The attention kernels that are switched on do not support this dtype, head size, mask "
+        "or GPU, or the release of flash-attn that is installed is none that the library accepts.",
         fix="Run the model under autocast in bf16 or fp16, or allow another kernel: "
         'attn_implementation="sdpa" with all SDPA backends on. Transformer Engine and Megatron: '
         "NVTE_DEBUG=1 NVTE_DEBUG_LEVEL=2 prints why each backend is left out (head size above 128 "

@@ -21,6 +21,7 @@ ROWS = (
                 "node with --num-gpus, join with the head's address, end old jobs, and give the "
                 "job that cluster (RAY_ADDRESS=auto).",
                 ("ray status", "nvidia-smi -L"),
+                owner=Owner.ENVIRONMENT,
             ),
             Wording(
                 r"[Uu]nable to register worker with raylet|Failed to register worker",
@@ -33,6 +34,7 @@ ROWS = (
                 "End leftovers with ray stop --force, use a short --temp-dir, and raise ulimit "
                 "-u and -n.",
                 ("ray stop --force", "nproc; ulimit -u -n"),
+                owner=Owner.ENVIRONMENT,
             ),
             Wording(
                 r"ObjectStoreFullError|object store is full|Check failed: objects_valid",
@@ -43,6 +45,7 @@ ROWS = (
                 "run --shm-size), put large data into it once and not per call, and drop "
                 "references that are no longer needed.",
                 ("ray memory", "df -h /dev/shm"),
+                owner=Owner.ENVIRONMENT,
             ),
             Wording(
                 r"RuntimeEnvSetupError|Failed to set up runtime environment",
@@ -53,30 +56,29 @@ ROWS = (
                 "leave data and checkpoints out of working_dir (excludes), and put packages into "
                 "the image in place of pip in runtime_env.",
                 ("ls /tmp/ray/session_latest/logs",),
+                owner=Owner.ENVIRONMENT,
+            ),
+            Wording(
+                r"(?:ray::|RayTaskError|RayActorError|\((?!EngineCore|APIServer|"
+                r"VllmWorker)\w{3,60} pid=)[\s\S]{0,3000}?No CUDA GPUs are available",
+                "(RewardWorker pid=4101) RuntimeError: No CUDA GPUs are available",
+                "Ray sets CUDA_VISIBLE_DEVICES to nothing for an actor or a task that asked for no "
+                "GPU, however many the node has.",
+                "Ask for it where the actor is made: @ray.remote(num_gpus=1), or "
+                "Actor.options(num_gpus=1).remote(...); a fraction shares one. With "
+                "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0 Ray leaves the variable as it is.",
+                commands=("ray status",),
+                more=(
+                    "ray.exceptions.RayTaskError(RuntimeError): ray::RewardWorker.__init__() "
+                    "(pid=4101)\nRuntimeError: No CUDA GPUs are available",
+                ),
             ),
         ),
         why="Ray has fewer GPUs, cores or processes than the job asks for.",
-        owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
-        id="ray-hides-gpus",
-        refines=("cuda-unavailable", "gpu-not-visible"),
-        messages=(
-            r"(?:ray::|RayTaskError|RayActorError|\((?!EngineCore|APIServer|VllmWorker)\w{3,60} "
-            r"pid=)[\s\S]{0,3000}?No CUDA GPUs are available",
+        refines=(
+            "cuda-unavailable",
+            "gpu-not-visible",
         ),
-        examples=(
-            "(RewardWorker pid=4101) RuntimeError: No CUDA GPUs are available",
-            "ray.exceptions.RayTaskError(RuntimeError): ray::RewardWorker.__init__() (pid=4101)\n"
-            "RuntimeError: No CUDA GPUs are available",
-        ),
-        why="Ray sets CUDA_VISIBLE_DEVICES to nothing for an actor or a task that asked for no "
-        "GPU, "
-        "however many the node has.",
-        fix="Ask for it where the actor is made: @ray.remote(num_gpus=1), or "
-        "Actor.options(num_gpus=1).remote(...); a fraction shares one. With "
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0 Ray leaves the variable as it is.",
-        commands=("ray status",),
     ),
     Cause(
         id="ray-actor-not-created",
@@ -102,10 +104,9 @@ ROWS = (
                 "RuntimeError: Failed to infer device type",
                 "vLLM found no platform: no visible GPU, a CPU build of torch, a missing "
                 "nvidia-ml-py, or a vLLM of another platform.",
-                "Check that torch sees the GPU in this very process (CUDA_VISIBLE_DEVICES of a "
-                "Ray worker may be empty), install vllm's CUDA wheel with the torch it asks "
-                "for, and run with VLLM_LOGGING_LEVEL=DEBUG, which prints why each platform was "
-                "refused.",
+                "Check that torch sees the GPU in this very process (CUDA_VISIBLE_DEVICES of a Ray "
+                "worker may be empty), install vllm's CUDA wheel with the torch it asks for, and "
+                "run with VLLM_LOGGING_LEVEL=DEBUG, which prints why each platform was refused.",
                 (
                     'python -c "import torch; print(torch.__version__, torch.cuda.is_available())"',
                     "VLLM_LOGGING_LEVEL=DEBUG vllm serve MODEL",

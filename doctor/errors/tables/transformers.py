@@ -6,185 +6,142 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(
-        id="prompts-padded-right",
-        code="LOG082",
+    Cause(id="prompts-padded-right", code="LOG082",
         title="Prompts are padded on the left for generation",
         messages=(r"decoder-only architecture is being used, but right-padding was detected",),
-        examples=(
-            "A decoder-only architecture is being used, but right-padding was detected! For "
-            "correct generation results, please set `padding_side='left'` when initializing the "
-            "tokenizer.",
-        ),
+        examples=("A decoder-only architecture is being used, but right-padding was detected! For "
+              "correct generation results, please set `padding_side='left'` when initializing the "
+              "tokenizer.",),
         why="A decoder continues at the end of each row. Where the padding stands there, the "
-        "shorter prompts of a batch are continued after it, and what is generated is wrong "
-        "although the model is good: metrics over it (BLEU, exact match, rewards) are too low.",
+            "shorter prompts of a batch are continued after it, and what is generated is wrong "
+            "although the model is good: metrics over it (BLEU, exact match, rewards) are too low.",
         fix='Set tokenizer.padding_side = "left" where prompts are batched for generation, pass '
-        "attention_mask, and evaluate again; the training need not be repeated, unless its rewards "
-        "came from these completions. If every prompt ends with the padding token itself "
-        "(pad_token is eos_token) and nothing is padded, it is a false alarm of the library.",
-        role="warning",
-        sources=("kserve-3534",),
+            "attention_mask, and evaluate again; the training need not be repeated, unless its "
+            "rewards came from these completions. If every prompt ends with the padding token "
+            "itself (pad_token is eos_token) and nothing is padded, it is a false alarm of the "
+            "library.",
+        role="warning", sources=("kserve-3534",),
     ),
-    Cause(
-        id="padding-token-missing",
+    Cause(id="padding-token-missing",
         errors=("ValueError",),
-        messages=(
-            r"tokenizer does not have a padding token",
+        messages=(r"tokenizer does not have a padding token",
             r"Asking to pad but the tokenizer",
-            r"if no padding token is defined",
-        ),
-        examples=(
-            "ValueError: Asking to pad but the tokenizer does not have a padding token.",
-            "ValueError: Cannot handle batch sizes > 1 if no padding token is defined.",
-        ),
+            r"if no padding token is defined"),
+        examples=("ValueError: Asking to pad but the tokenizer does not have a padding token.",
+            "ValueError: Cannot handle batch sizes > 1 if no padding token is defined."),
         why="The tokenizer, or the model's configuration, has no padding token: batches of texts "
-        "of different lengths need it, and the model finds the end of each text by it.",
+            "of different lengths need it, and the model finds the end of each text by it.",
         fix="Set tokenizer.pad_token = tokenizer.eos_token, or add a token of its own and call "
-        "resize_token_embeddings; then set it in the model's configuration, "
-        "model.config.pad_token_id = tokenizer.pad_token_id.",
+            "resize_token_embeddings; then set it in the model's configuration, "
+            "model.config.pad_token_id = tokenizer.pad_token_id.",
         sources=("transformers-tokenization",),
     ),
-    Cause(
-        id="texts-unpadded",
+    Cause(id="texts-unpadded",
         errors=("ValueError",),
         messages=(r"Unable to create tensor, you should probably",),
-        examples=(
-            "ValueError: Unable to create tensor, you should probably activate truncation and/or "
-            "padding with 'padding=True' 'truncation=True'",
-        ),
+        examples=("ValueError: Unable to create tensor, you should probably activate truncation "
+              "and/or padding with 'padding=True' 'truncation=True'",),
         why="Texts of different lengths do not make a tensor.",
         fix="Pass padding=True and truncation=True to the tokenizer, or use a data collator that "
-        "pads; labels need padding of their own (DataCollatorForSeq2Seq, "
-        "DataCollatorForTokenClassification).",
+            "pads; labels need padding of their own (DataCollatorForSeq2Seq, "
+            "DataCollatorForTokenClassification).",
         sources=("transformers-tokenization",),
     ),
-    Cause(
-        id="labels-missing",
+    Cause(id="labels-missing",
         errors=("ValueError", "TypeError"),
         messages=(r"did not return a loss from the inputs", r"returned no loss but \w{0,60}Output"),
-        examples=(
-            "ValueError: The model did not return a loss from the inputs",
+        examples=("ValueError: The model did not return a loss from the inputs",
             "TypeError: the forward pass returned no loss but CausalLMOutputWithPast with logits, "
-            "past_key_values",
-        ),
+              "past_key_values"),
         why="A model of transformers computes a loss only if it gets labels.",
-        fix="Add labels to the batch, under that name: for a causal language model they are a "
-        "copy of input_ids, with -100 where nothing is to be learned, as "
-        "DataCollatorForLanguageModeling(tokenizer, mlm=False) makes them. Columns that forward "
-        "does not name are removed unless remove_unused_columns=False. Or return (module, batch, "
-        "loss) from the factory, with a loss(module, batch).",
+        fix="Add labels to the batch, under that name: for a causal language model they are a copy "
+            "of input_ids, with -100 where nothing is to be learned, as "
+            "DataCollatorForLanguageModeling(tokenizer, mlm=False) makes them. Columns that "
+            "forward does not name are removed unless remove_unused_columns=False. Or return "
+            "(module, batch, loss) from the factory, with a loss(module, batch).",
         sources=("transformers-trainer",),
     ),
-    Cause(
-        id="adapter-modules",
+    Cause(id="adapter-modules",
         errors=("ValueError",),
         messages=(r"not found in the base model",),
-        examples=(
-            "NoMatchingPeftModuleError: Target modules {'value', 'query'} not found in the base "
-            "model. Please check the target modules and try again.",
-        ),
+        examples=("NoMatchingPeftModuleError: Target modules {'value', 'query'} not found in the "
+              "base model. Please check the target modules and try again.",),
         wordings=(
-            Wording(
-                r"Please specify `?target_modules`? (?:or `?target_parameters`? )?in "
+            Wording(r"Please specify `?target_modules`? (?:or `?target_parameters`? )?in "
                 r"`?peft_config|Target module .{1,200} is not supported\. Currently, only",
                 "ValueError: Please specify `target_modules` in `peft_config`",
-                "PEFT knows no default layers for this architecture, or a name in "
-                "target_modules is of a whole block and not of a linear layer.",
+                "PEFT knows no default layers for this architecture, or a name in target_modules "
+                    "is of a whole block and not of a linear layer.",
                 'Name the linear layers: LoraConfig(target_modules="all-linear"), or the last '
-                'parts of their names (["q_proj", "k_proj", "v_proj", "o_proj"]), which the '
-                "command lists.",
-                (
-                    'python -c "import sys, transformers as t; '
-                    'print(t.AutoModelForCausalLM.from_pretrained(sys.argv[1]))" MODEL',
-                ),
-            ),
-        ),
+                    'parts of their names (["q_proj", "k_proj", "v_proj", "o_proj"]), which the '
+                    "command lists.",
+                ('python -c "import sys, transformers as t; '
+                      'print(t.AutoModelForCausalLM.from_pretrained(sys.argv[1]))" MODEL',)),),
         why="target_modules names no module of this model.",
-        fix="Choose target_modules among the linear modules of this model "
-        "(model.named_modules()), or pass target_modules='all-linear'.",
+        fix="Choose target_modules among the linear modules of this model (model.named_modules()), "
+            "or pass target_modules='all-linear'.",
         sources=("peft-tuners",),
     ),
-    Cause(
-        id="flash-attention-missing",
+    Cause(id="flash-attention-missing",
         errors=("ImportError",),
         refines=("import-failed",),
-        messages=(
-            r"has been toggled on, but it cannot be used",
+        messages=(r"has been toggled on, but it cannot be used",
             r"No module named 'flash_attn'|requires? the following packages .{0,80}flash_attn|"
-            r"packages that were not found in your environment: flash_attn",
-        ),
-        examples=(
-            "ModuleNotFoundError: No module named 'flash_attn'",
+              r"packages that were not found in your environment: flash_attn"),
+        examples=("ModuleNotFoundError: No module named 'flash_attn'",
             "ImportError: FlashAttention2 has been toggled on, but it cannot be used due to the "
-            "following error: the package flash_attn seems to be not installed.",
-        ),
+              "following error: the package flash_attn seems to be not installed."),
         why="The package flash-attn is not installed, or not for this torch.",
         fix="Load the model with attn_implementation='sdpa', torch's own kernel, or install "
-        "flash-attn into this environment: its prebuilt wheel for this torch, CUDA and Python, or "
-        "pip install flash-attn --no-build-isolation where nvcc is.",
-        commands=("python -m pip show flash-attn torch",),
-        sources=("transformers-modeling",),
+            "flash-attn into this environment: its prebuilt wheel for this torch, CUDA and Python, "
+            "or pip install flash-attn --no-build-isolation where nvcc is.",
+        commands=("python -m pip show flash-attn torch",), sources=("transformers-modeling",),
     ),
-    Cause(
-        id="lightning-module",
+    Cause(id="lightning-module",
         errors=("AttributeError", "KeyError", "RuntimeError", "MisconfigurationException"),
         wordings=(
-            Wording(
-                r"'AttributeDict' object has no attribute|Missing attribute "
-                r"\"",
+            Wording(r"'AttributeDict' object has no attribute|Missing attribute \"",
                 'AttributeError: Missing attribute "lr"',
                 "The value is not among the saved hyperparameters of the LightningModule.",
                 "Call self.save_hyperparameters() in __init__ of the LightningModule, and let "
-                "__init__ take that name as an argument.",
-            ),
-            Wording(
-                r"not attached to a `Trainer`",
+                    "__init__ take that name as an argument."),
+            Wording(r"not attached to a `Trainer`",
                 "RuntimeError: Lit is not attached to a `Trainer`.",
                 "The LightningModule runs without a Trainer.",
                 "Do not use self.trainer in training_step, or return (module, batch, loss) from "
-                "the factory with a loss of your own.",
-            ),
-            Wording(
-                r"doesn't follow PyTorch's LRScheduler API",
+                    "the factory with a loss of your own."),
+            Wording(r"doesn't follow PyTorch's LRScheduler API",
                 "lightning_lite.utilities.exceptions.MisconfigurationException: The provided lr "
-                "scheduler `LambdaLR` doesn't follow PyTorch's LRScheduler API.",
-                "Lightning 1.8 and older do not know the schedulers of torch 2, whose base "
-                "class was renamed.",
-                "Upgrade lightning (pytorch-lightning 1.9 or newer for code of 1.x, 2.0 or "
-                "newer otherwise), or install torch<2 for a program that pins the old one. A "
-                "scheduler class of your own inherits torch.optim.lr_scheduler.LRScheduler, or "
-                "override lr_scheduler_step.",
+                    "scheduler `LambdaLR` doesn't follow PyTorch's LRScheduler API.",
+                "Lightning 1.8 and older do not know the schedulers of torch 2, whose base class "
+                    "was renamed.",
+                "Upgrade lightning (pytorch-lightning 1.9 or newer for code of 1.x, 2.0 or newer "
+                    "otherwise), or install torch<2 for a program that pins the old one. A "
+                    "scheduler class of your own inherits torch.optim.lr_scheduler.LRScheduler, or "
+                    "override lr_scheduler_step.",
                 ("python -m pip show torch pytorch-lightning lightning",),
-                owner=Owner.ENVIRONMENT,
-            ),
-        ),
+                owner=Owner.ENVIRONMENT)),
         why="The LightningModule lacks what Lightning expects of it, or Lightning is older than "
-        "torch.",
+            "torch.",
         sources=("lightning-module-file",),
     ),
-    Cause(
-        id="state-dict-keys",
+    Cause(id="state-dict-keys",
         errors=("RuntimeError",),
-        messages=(
-            r"loading state_dict for",
-            r"Missing key\(s\) in state_dict",
-            r"Unexpected key\(s\) in state_dict",
-        ),
-        examples=(
-            "RuntimeError: Error(s) in loading state_dict for Net:\n"
-            '\tUnexpected key(s) in state_dict: "module.fc.weight".',
+        messages=(r"loading state_dict for", r"Missing key\(s\) in state_dict",
+            r"Unexpected key\(s\) in state_dict"),
+        examples=("RuntimeError: Error(s) in loading state_dict for Net:\n"
+              '\tUnexpected key(s) in state_dict: "module.fc.weight".',
             "RuntimeError: Error(s) in loading state_dict for Deeper: Missing key(s) in "
-            'state_dict: "norm.weight", "norm.bias". ',
-        ),
-        why="The file's names or shapes are not those of the model: a prefix of a wrapper, a "
-        "whole checkpoint around the weights, another model, or a head of another size.",
+              'state_dict: "norm.weight", "norm.bias". '),
+        why="The file's names or shapes are not those of the model: a prefix of a wrapper, a whole "
+            "checkpoint around the weights, another model, or a head of another size.",
         fix="Compare the keys. Where each unexpected key is a missing one with a prefix (module. "
-        "of DataParallel and DDP, _orig_mod. of torch.compile), remove it: "
-        "{key.removeprefix('module.'): value for key, value in state.items()}. Keys such as epoch "
-        "and optimizer are those of a whole checkpoint: load the weights in it, "
-        "checkpoint['model']. Otherwise load the file into the model that wrote it; strict=False "
-        "skips layers that are new or were removed. `doctor scan FILE` lists its tensors.",
+            "of DataParallel and DDP, _orig_mod. of torch.compile), remove it: "
+            "{key.removeprefix('module.'): value for key, value in state.items()}. Keys such as "
+            "epoch and optimizer are those of a whole checkpoint: load the weights in it, "
+            "checkpoint['model']. Otherwise load the file into the model that wrote it; "
+            "strict=False skips layers that are new or were removed. `doctor scan FILE` lists its "
+            "tensors.",
         sources=("pytorch-3805", "pytorch-yolo-v1-4"),
     ),
-)
+)  # fmt: skip

@@ -7,7 +7,12 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(
         id="dtype-of-operation",
-        errors=("RuntimeError", "IndexError"),
+        errors=(
+            "RuntimeError",
+            "IndexError",
+            "TypeError",
+            "ValueError",
+        ),
         wordings=(
             Wording(
                 r"tensors used as indices must be|expected (?:tensor|scalar type) .{0,20}int64 "
@@ -37,53 +42,40 @@ ROWS = (
                 "Replace the constant by torch.finfo(x.dtype).min, or by float('-inf') for a "
                 "mask: fp16 holds numbers up to 65504 only.",
             ),
-        ),
-        why="The function takes one dtype only: int64 for indices and labels, floats for means, "
-        "numbers within the range of the dtype.",
-    ),
-    Cause(
-        id="mask-dtype",
-        errors=("RuntimeError", "TypeError"),
-        messages=(
-            r"only bool and floating types of",
-            r"only supports boolean masks",
-            r"condition to be a boolean tensor",
-            r"expected BoolTensor for mask",
-            r"with a bool tensor is not supported",
-            r"on a bool tensor is not supported",
-        ),
-        examples=(
-            "AssertionError: only bool and floating types of key_padding_mask are supported",
-            "RuntimeError: masked_fill_ only supports boolean masks, but got mask with dtype long "
-            "int",
-            "RuntimeError: masked_select: expected BoolTensor for mask",
-            "RuntimeError: where expected condition to be a boolean tensor, but got a tensor with "
-            "dtype Float",
-            "RuntimeError: Negation, the `-` operator, on a bool tensor is not supported.",
-            "RuntimeError: Subtraction, the `-` operator, with a bool tensor is not supported.",
-        ),
-        why="The mask holds integers or floats where booleans are wanted (where, masked_fill, "
-        "attention), or booleans are subtracted.",
-        fix="Pass a mask of booleans: mask.bool(), or mask == 0 for what is hidden. Invert it "
-        "with ~mask, and calculate with mask.float(). key_padding_mask is True where a key is "
-        "hidden, while the mask of a tokenizer has 1 where there is text.",
-        sources=("torch-functional",),
-    ),
-    Cause(
-        id="text-as-tensor",
-        errors=("ValueError", "TypeError"),
-        messages=(
-            r"too many dimensions 'str'",
-            r"new\(\): invalid data type 'str'",
-            r"can't convert np\.ndarray of type numpy\.",
-        ),
-        examples=(
-            "TypeError: new(): invalid data type 'str'",
-            "TypeError: can't convert np.ndarray of type numpy.object_. The only supported types "
-            "are: float64, float32",
-            "ValueError: too many dimensions 'str'",
-        ),
-        wordings=(
+            Wording(
+                r"only bool and floating types of|only supports boolean masks|condition to be a "
+                r"boolean tensor|expected BoolTensor for mask|with a bool tensor is not supported|"
+                r"on a bool tensor is not supported",
+                "AssertionError: only bool and floating types of key_padding_mask are supported",
+                "The mask holds integers or floats where booleans are wanted (where, masked_fill, "
+                "attention), or booleans are subtracted.",
+                "Pass a mask of booleans: mask.bool(), or mask == 0 for what is hidden. Invert it "
+                "with ~mask, and calculate with mask.float(). key_padding_mask is True where a key "
+                "is hidden, while the mask of a tokenizer has 1 where there is text.",
+                more=(
+                    "RuntimeError: masked_fill_ only supports boolean masks, but got mask with "
+                    "dtype long int",
+                    "RuntimeError: masked_select: expected BoolTensor for mask",
+                    "RuntimeError: where expected condition to be a boolean tensor, but got a "
+                    "tensor with dtype Float",
+                    "RuntimeError: Negation, the `-` operator, on a bool tensor is not supported.",
+                    "RuntimeError: Subtraction, the `-` operator, with a bool tensor is not "
+                    "supported.",
+                ),
+            ),
+            Wording(
+                r"too many dimensions 'str'|new\(\): invalid data type 'str'|can't convert "
+                r"np\.ndarray of type numpy\.",
+                "TypeError: new(): invalid data type 'str'",
+                "A tensor holds numbers; a sample or a column holds texts or Python objects.",
+                "Convert texts and objects to numbers first: class names to indices with a dict, "
+                "texts with a tokenizer, columns of a table with astype(float).",
+                more=(
+                    "TypeError: can't convert np.ndarray of type numpy.object_. The only supported "
+                    "types are: float64, float32",
+                    "ValueError: too many dimensions 'str'",
+                ),
+            ),
             Wording(
                 r"TextEncodeInput must be Union|text input must be of type `?str",
                 "TypeError: TextEncodeInput must be Union[TextInputSequence, "
@@ -94,27 +86,23 @@ ROWS = (
                 "str))), convert with str(), turn messages into text with "
                 "tokenizer.apply_chat_template(..., tokenize=False), and columns into lists.",
             ),
+            Wording(
+                r"only one element tensors can be converted to Python scalars|cannot be converted "
+                r"to Scalar|only integer tensors of a single element can be converted",
+                "RuntimeError: a Tensor with 3 elements cannot be converted to Scalar",
+                "A tensor with several values is used as one Python number.",
+                "Join tensors with torch.stack instead of torch.tensor, and reduce a tensor (mean, "
+                "sum) before .item() or float().",
+                more=(
+                    "TypeError: only integer tensors of a single element can be converted to an "
+                    "index",
+                    "ValueError: only one element tensors can be converted to Python scalars",
+                ),
+            ),
         ),
-        why="A tensor holds numbers; a sample or a column holds texts or Python objects.",
-        fix="Convert texts and objects to numbers first: class names to indices with a dict, "
-        "texts with a tokenizer, columns of a table with astype(float).",
-    ),
-    Cause(
-        id="one-element-only",
-        errors=("ValueError", "RuntimeError", "TypeError"),
-        messages=(
-            r"only one element tensors can be converted to Python scalars",
-            r"cannot be converted to Scalar",
-            r"only integer tensors of a single element can be converted",
-        ),
-        examples=(
-            "RuntimeError: a Tensor with 3 elements cannot be converted to Scalar",
-            "TypeError: only integer tensors of a single element can be converted to an index",
-            "ValueError: only one element tensors can be converted to Python scalars",
-        ),
-        why="A tensor with several values is used as one Python number.",
-        fix="Join tensors with torch.stack instead of torch.tensor, and reduce a tensor (mean, "
-        "sum) before .item() or float().",
+        why="The function takes one dtype only: int64 for indices and labels, floats for means, "
+        "numbers within the range of the dtype.",
+        sources=("torch-functional",),
     ),
     Cause(
         id="ambiguous-truth",

@@ -21,14 +21,7 @@ from doctor._util.errors import UserError
 from doctor._util.units import shown
 from doctor.job.expect import Expect
 from doctor.job.file.lint import LintTable
-from doctor.job.file.tables import (
-    JOB_KEYS,
-    WITHOUT_VARIABLE,
-    Ignore,
-    Severity,
-    decode,
-    decode_job,
-)
+from doctor.job.file.tables import JOB_KEYS, WITHOUT_VARIABLE, Ignore, Severity, decode, decode_job
 
 NAMES = ("doctor.toml", "pyproject.toml")
 VARIABLE = "DOCTOR_CONFIG"

@@ -15,15 +15,7 @@ from doctor.judge.sources.script_threads import SCRIPT_THREADS
 from doctor.judge.sources.source import Source
 from doctor.judge.sources.torch_pages import TORCH_PAGES
 
-__all__ = [
-    "DOCUMENTS",
-    "SOURCES",
-    "Source",
-    "cite",
-    "is_document",
-    "issue",
-    "short_section",
-]
+__all__ = ["DOCUMENTS", "SOURCES", "Source", "cite", "is_document", "issue", "short_section"]
 
 SOURCES = {
     source.id: source

@@ -28,4 +28,4 @@ DATA_THREADS = (
     _thread("lm-sys/FastChat", 2992, "A template of another family"),
     _thread("huggingface/transformers", 47394, "GIT: labels shifted twice"),
     _thread("huggingface/transformers", 44642, "Labels shifted twice", "pull"),
-)
+)  # fmt: skip

@@ -42,16 +42,11 @@ DOCUMENTS = (
     _document("bts-fix1", "bf16-training-stability", "1. Safe Attention Backend (Critical)"),
     _document("bts-fix2", "bf16-training-stability", "2. FP32 Master Weights (Critical)"),
     _document("bts-fix3", "bf16-training-stability", "3. SDPA Backend Configuration (Critical)"),
-    _document(
-        "bts-fix4", "bf16-training-stability", "4. Dedicated PAD Token for Llama-3.x (Important)"
-    ),
-    _document(
-        "bts-fix5",
-        "bf16-training-stability",
-        '5. Remove device_map="auto" (Important)',
+    _document("bts-fix4", "bf16-training-stability",
+        "4. Dedicated PAD Token for Llama-3.x (Important)"),
+    _document("bts-fix5", "bf16-training-stability", '5. Remove device_map="auto" (Important)',
         correction='device_map="auto" is not for inference only: in one process it is a naive '
-        "pipeline, one GPU busy at a time. accelerate refuses it in distributed training.",
-    ),
+        "pipeline, one GPU busy at a time. accelerate refuses it in distributed training."),
     _document("bts-fix7", "bf16-training-stability", "7. PEFT Adapter Precision (Already Correct)"),
     _document("bts-fix6", "bf16-training-stability", "6. Conditional torch.compile (Important)"),
     _document("bts-stable", "bf16-training-stability", "Default (Stable) Configuration"),
@@ -70,68 +65,49 @@ DOCUMENTS = (
     _document("titan-start", "bf16-incompatibility-titan-rtx", "Start Training"),
     _document("titan-platform", "bf16-incompatibility-titan-rtx", "Why Mac Works But Remote Fails"),
     _document("titan-followup", "bf16-incompatibility-titan-rtx", "Common Follow-Up Errors"),
-    _document(
-        "titan-inputs",
-        "bf16-incompatibility-titan-rtx",
-        '"None of the inputs have requires_grad=True"',
-    ),
-    _document(
-        "titan-flash",
-        "bf16-incompatibility-titan-rtx",
-        '"You are not running the flash-attention implementation"',
-    ),
-    _document(
-        "titan-cache",
-        "bf16-incompatibility-titan-rtx",
-        '"use_cache=True is incompatible with gradient checkpointing"',
-    ),
+    _document("titan-inputs", "bf16-incompatibility-titan-rtx",
+        '"None of the inputs have requires_grad=True"'),
+    _document("titan-flash", "bf16-incompatibility-titan-rtx",
+        '"You are not running the flash-attention implementation"'),
+    _document("titan-cache", "bf16-incompatibility-titan-rtx",
+        '"use_cache=True is incompatible with gradient checkpointing"'),
     _document("titan-after", "bf16-incompatibility-titan-rtx", "After (WORKS on TITAN RTX)"),
     _document("titan-performance", "bf16-incompatibility-titan-rtx", "Performance Impact"),
-    _document(
-        "titan-warnings", "bf16-incompatibility-titan-rtx", "Related Warnings (Safe to Ignore)"
-    ),
+    _document("titan-warnings", "bf16-incompatibility-titan-rtx",
+        "Related Warnings (Safe to Ignore)"),
     _document("titan-trouble", "bf16-incompatibility-titan-rtx", "Troubleshooting"),
     _stability("P1", "Which precision: fp32 / TF32 / fp16 / bf16"),
-    _stability(
-        "P2",
-        'TF32 is OFF by default for matmul since PyTorch 1.12 — the "why is my A100 slow" footgun',
-    ),
+    _stability("P2",
+        'TF32 is OFF by default for matmul since PyTorch 1.12 — the "why is my A100 slow" footgun'),
     _stability("P3", "Card capability gates the choice: bf16 needs Ampere+; V100/T4 are fp16-only"),
-    _stability(
-        "P4", "autocast: wrap ONLY forward + loss, never backward, never `.half()` the model"
-    ),
+    _stability("P4",
+        "autocast: wrap ONLY forward + loss, never backward, never `.half()` the model"),
     _stability("P5", "GradScaler: required for fp16 to stop gradient *underflow*"),
     _stability("P6", "bf16 needs NO GradScaler (adding one is pointless, not harmful)"),
-    _stability(
-        "P7", "Gradient clipping under GradScaler: `unscale_` FIRST or you clip scaled grads"
-    ),
+    _stability("P7",
+        "Gradient clipping under GradScaler: `unscale_` FIRST or you clip scaled grads"),
     _stability("P8", "Where NaNs come from: the four arithmetic origins"),
     _stability("P9", "Find the exact op: anomaly detection + a cheap forward hook"),
     _stability("P10", "fp16 overflow vs underflow: read the GradScaler signal"),
     _stability("P11", "NaN from the *data*, not the math"),
     _stability("P12", "Loss spike / divergence: LR too high or warmup too short"),
-    _stability(
-        "P13", "Gradient clipping: the standard guardrail (and what constant clipping means)"
-    ),
+    _stability("P13",
+        "Gradient clipping: the standard guardrail (and what constant clipping means)"),
     _stability("P14", "Skip-the-batch: drop the update when this step is non-finite"),
     _stability("P15", "z-loss: stop softmax logits from drifting unbounded"),
     _stability("P16", "qk-norm: kill attention-logit growth at high LR"),
     _stability("P17", "Initialization & normalization placement"),
     _stability("P18", "Gradient explosion vs vanishing: diagnose by logging the norm"),
-    _stability(
-        "P19", "Deterministic / repro knobs — set them, but the *interpretation* is delegated"
-    ),
+    _stability("P19",
+        "Deterministic / repro knobs — set them, but the *interpretation* is delegated"),
     *(_universal(alias) for alias in ("U6", "U9", "U10", "U11", "U28", "U36")),
     _document("fnr-problem", "frozen-norms-report", "Problem Statement"),
     _document("fnr-diagnosis", "frozen-norms-report", "1. Initial Diagnosis"),
     _document("fnr-gradients", "frozen-norms-report", "2. Gradient Flow Testing"),
     _document("fnr-optimizer", "frozen-norms-report", "3. Optimizer State Inspection"),
     _document("fnr-rate", "frozen-norms-report", "4. Learning Rate Analysis"),
-    _document(
-        "fnr-precision",
-        "frozen-norms-report",
-        "5. BFloat16 Precision Analysis  **ROOT CAUSE FOUND**",
-    ),
+    _document("fnr-precision", "frozen-norms-report",
+        "5. BFloat16 Precision Analysis  **ROOT CAUSE FOUND**"),
     _document("fnr-audit", "frozen-norms-report", "6. Code Audit"),
     _document("fnr-root", "frozen-norms-report", "Root Cause"),
     _document("fnr-others", "frozen-norms-report", "Why Other Parameters Updated"),
@@ -149,4 +125,4 @@ DOCUMENTS = (
     _document("cbl-expected", "checkpointing-before-lora", "Expected Training Output After Fix"),
     _document("cbl-why", "checkpointing-before-lora", "Why This Happened"),
     _document("cbl-summary", "checkpointing-before-lora", "Summary"),
-)
+)  # fmt: skip

@@ -5,45 +5,25 @@ from __future__ import annotations
 from doctor.judge.sources.source import Source, thread
 
 MACHINE_THREADS = (
-    Source(
-        "toolkit-48",
-        "Containers lose access to GPUs after systemctl daemon-reload",
-        "#48",
-        "https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",
-    ),
-    thread(
-        "fartashf/vsepp", 4, "Finish validation without running model.train()", checked="2026-11-23"
-    ),
-    thread(
-        "pytorch/pytorch", 97191, "A collective that times out does not end", checked="2026-11-23"
-    ),
-    thread(
-        "ggml-org/llama.cpp",
-        7218,
-        "CUDA: unknown error until nvidia_uvm is loaded",
-        checked="2026-11-22",
-    ),
-    thread(
-        "NVIDIA/nvidia-docker", 396, "nvidia-modprobe loads the UVM module", checked="2026-11-22"
-    ),
+    Source("toolkit-48", "Containers lose access to GPUs after systemctl daemon-reload", "#48",
+        "https://github.com/NVIDIA/nvidia-container-toolkit/issues/48"),
+    thread("fartashf/vsepp", 4, "Finish validation without running model.train()",
+        checked="2026-11-23"),
+    thread("pytorch/pytorch", 97191, "A collective that times out does not end",
+        checked="2026-11-23"),
+    thread("ggml-org/llama.cpp", 7218, "CUDA: unknown error until nvidia_uvm is loaded",
+        checked="2026-11-22"),
+    thread("NVIDIA/nvidia-docker", 396, "nvidia-modprobe loads the UVM module",
+        checked="2026-11-22"),
     thread("pytorch/pytorch", 123505, "Unrecognized CachingAllocator option", checked="2026-11-22"),
-    Source(
-        "rocm-2232",
-        "Unable to open /dev/kfd: groups video and render",
-        "#2232",
-        "https://github.com/ROCm/legacy-rocm-build/issues/2232",
-        checked="2026-11-23",
-    ),
+    Source("rocm-2232", "Unable to open /dev/kfd: groups video and render", "#2232",
+        "https://github.com/ROCm/legacy-rocm-build/issues/2232", checked="2026-11-23"),
     thread("pytorch/pytorch", 166643, "Conv3d in bf16 takes more memory in torch 2.9"),
     thread("conda-forge/pytorch-cpu-feedstock", 521, "cuBLAS 13.5.1.27 fails on RTX 50"),
     thread("NVIDIA/nvtrust", 113, "cuInit takes 6.56 s in confidential-computing mode"),
     thread("YoshitakaMo/localcolabfold", 127, "NVML mismatch inside a container only"),
-    Source(
-        "azurehpc-595",
-        "The software power cap is no throttling",
-        "#595",
-        "https://github.com/Azure/azurehpc/pull/595",
-    ),
+    Source("azurehpc-595", "The software power cap is no throttling", "#595",
+        "https://github.com/Azure/azurehpc/pull/595"),
     thread("pytorch/pytorch", 130181, "Several MIG instances in one process"),
     thread("pytorch/pytorch", 100691, "CUDA-capable device(s) is/are busy or unavailable"),
     thread("NVIDIA/nvidia-docker", 1483, "NVML's pids are the host's, not the container's"),
@@ -70,9 +50,8 @@ MACHINE_THREADS = (
     thread("pytorch/pytorch", 164346, "ROCm: HIP error: invalid device function on gfx1151"),
     thread("pytorch/pytorch", 103973, "ROCm: GPUs that the wheels have no code for"),
     thread("NVIDIA/open-gpu-kernel-modules", 246, "A GPU that this kernel module cannot start"),
-    thread(
-        "NVIDIA/aicr", 1858, "Eight GPUs on the bus, seven in nvidia-smi -L", checked="2026-11-23"
-    ),
+    thread("NVIDIA/aicr", 1858, "Eight GPUs on the bus, seven in nvidia-smi -L",
+        checked="2026-11-23"),
     thread("NVIDIA/open-gpu-kernel-modules", 862, "No devices were found on an RTX 5090"),
     thread("pytorch/pytorch", 134929, "undefined symbol __nvJitLinkComplete_12_4"),
     thread("pytorch/pytorch", 172352, "Volta dropped from the CUDA 12.8 and 13 wheels"),
@@ -90,18 +69,10 @@ MACHINE_THREADS = (
     thread("vllm-project/vllm", 4992, "Peer access that is reported and does not work"),
     thread("vllm-project/speculators", 765, "Trained models keep norm weights at 1.0"),
     thread("huggingface/transformers", 36567, "The dtype of config.json when a model is loaded"),
-    thread(
-        "huggingface/transformers",
-        43140,
-        "Trainer reads rng_state.pth with weights_only=True",
-        checked="2026-11-23",
-    ),
-    thread(
-        "huggingface/accelerate",
-        3036,
-        "load_state reads with weights_only=True",
-        checked="2026-11-23",
-    ),
+    thread("huggingface/transformers", 43140, "Trainer reads rng_state.pth with weights_only=True",
+        checked="2026-11-23"),
+    thread("huggingface/accelerate", 3036, "load_state reads with weights_only=True",
+        checked="2026-11-23"),
     thread("huggingface/transformers", 24243, "OPT layer norm weights are all 1"),
     thread("fla-org/flame", 47, "After pretraining all RMSNorm weights are still 1"),
     thread("unslothai/unsloth", 4533, "RMSNorm weights that get no gradient"),
@@ -117,20 +88,13 @@ MACHINE_THREADS = (
     thread("huggingface/peft", 793, "LoRA B stays zero: the model equals its base"),
     thread("unslothai/unsloth", 3089, "LoRA B matrices that are not updated"),
     thread("deepspeedai/DeepSpeed", 8415, "ZeRO skips bf16 steps without a log line"),
-    thread(
-        "huggingface/accelerate",
-        1299,
-        "zero_grad() under gradient accumulation",
-        checked="2026-11-23",
-    ),
-    thread(
-        "huggingface/accelerate", 641, "Clipping under gradient accumulation", checked="2026-11-23"
-    ),
-    thread(
-        "huggingface/transformers", 1563, "A clip after every micro-batch", checked="2026-11-23"
-    ),
-    thread(
-        "huggingface/transformers", 986, "Clip once per step of the optimizer", checked="2026-11-23"
-    ),
+    thread("huggingface/accelerate", 1299, "zero_grad() under gradient accumulation",
+        checked="2026-11-23"),
+    thread("huggingface/accelerate", 641, "Clipping under gradient accumulation",
+        checked="2026-11-23"),
+    thread("huggingface/transformers", 1563, "A clip after every micro-batch",
+        checked="2026-11-23"),
+    thread("huggingface/transformers", 986, "Clip once per step of the optimizer",
+        checked="2026-11-23"),
     thread("huggingface/peft", 2115, "Loading an adapter over a fresh one"),
-)
+)  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from doctor._util.errors import reason_of
 from doctor._util.records import Unknown
 from doctor._util.units import printable, visible
 from doctor.facts.flight_recorder import FlightRecorder
@@ -49,7 +50,7 @@ def read_dumps(paths: Iterable[Path]) -> FlightRecorder | Unknown:
         try:
             dump = read_dump(path)
         except (DumpError, OSError) as error:
-            unread[name] = getattr(error, "strerror", None) or str(error)
+            unread[name] = reason_of(error)
             continue
         if dump.rank is None:
             unread[name] = "neither the file's name nor the dump contains the rank"

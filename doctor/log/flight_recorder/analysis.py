@@ -11,14 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from doctor.facts.flight_recorder import (
-    Evidence,
-    FlightRecorder,
-    Mismatch,
-    Stopped,
-    Variant,
-    Wait,
-)
+from doctor.facts.flight_recorder import Evidence, FlightRecorder, Mismatch, Stopped, Variant, Wait
 from doctor.log.flight_recorder.dumps import Dump, Entry
 from doctor.log.flight_recorder.lanes import Lane, lanes_of
 
@@ -116,11 +109,7 @@ def _stopped(
     for wait in waits:
         for rank in wait.arrived:
             by_rank[rank].append(wait)
-    named = [
-        *_not_completed(oldest),
-        *_missing(waits, by_rank),
-        *_without_dump(oldest, dumps),
-    ]
+    named = [*_not_completed(oldest), *_missing(waits, by_rank), *_without_dump(oldest, dumps)]
     suspects = {each.rank for each in named}
     reachable = _reachable(suspects, by_rank, oldest, dumps)
     named = [

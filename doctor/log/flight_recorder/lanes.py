@@ -64,8 +64,7 @@ def lanes_of(dumps: Mapping[int, Dump]) -> list[Lane]:
             if ends is not None and rank not in ends:
                 continue
             lane = by_key.setdefault(
-                (entry.group, ends),
-                Lane(entry.group, description, ends or ranks, ends),
+                (entry.group, ends), Lane(entry.group, description, ends or ranks, ends)
             )
             lane.calls.setdefault(rank, {})[entry.sequence] = entry
     lanes = list(by_key.values())

@@ -18,141 +18,58 @@ ENOUGH = 64
 TOGETHER = 4 * MOST
 """Values of one metric in all files."""
 
-ALIASES = {
-    "loss": "loss",
-    "train_loss": "loss",
-    "train/loss": "loss",
-    "train-loss": "loss",
-    "training_loss": "loss",
-    "training loss": "loss",
-    "train loss": "loss",
-    "lm loss": "loss",
-    "lm_loss": "loss",
-    "lm-loss": "loss",
-    "loss/train": "loss",
-    "train/lm_loss": "loss",
-    "step_loss": "loss",
-    "avr_loss": "mean_loss",
-    "avg_loss": "mean_loss",
-    "mean_loss": "mean_loss",
-    "running_loss": "mean_loss",
-    "epoch_loss": "mean_loss",
-    "total_loss": "loss",
-    "train/total_loss": "loss",
-    "grad_norm": "grad_norm",
-    "train/grad_norm": "grad_norm",
-    "grad norm": "grad_norm",
-    "gradient_norm": "grad_norm",
-    "gradient norm": "grad_norm",
-    "gnorm": "grad_norm",
-    "grad-norm": "grad_norm",
-    "total_norm": "grad_norm",
-    "learning_rate": "learning_rate",
-    "train/learning_rate": "learning_rate",
-    "learning rate": "learning_rate",
-    "learning-rate": "learning_rate",
-    "lr": "learning_rate",
-    "train/lr": "learning_rate",
-    "loss_scale": "loss_scale",
-    "loss scale": "loss_scale",
-    "loss-scale": "loss_scale",
-    "tokens_per_second": "throughput",
-    "tokens/s": "throughput",
-    "tokens_per_sec": "throughput",
-    "samples_per_second": "throughput",
-    "samples/s": "throughput",
-    "train/samples_per_second": "throughput",
-    "throughput": "throughput",
-    "elapsed time per iteration (ms)": "step_time",
-    "step_time": "step_time",
-    "time_per_step": "step_time",
-    "iter_time": "step_time",
-    "batch_time": "step_time",
-    "eval_loss": "eval_loss",
-    "eval/loss": "eval_loss",
-    "val_loss": "eval_loss",
-    "val/loss": "eval_loss",
-    "valid_loss": "eval_loss",
-    "validation_loss": "eval_loss",
-    "test_loss": "eval_loss",
-    "dev_loss": "eval_loss",
-    "loss/val": "eval_loss",
-    "loss/eval": "eval_loss",
-    "loss/validation": "eval_loss",
-    "val loss": "eval_loss",
-    "valid loss": "eval_loss",
-    "validation loss": "eval_loss",
-    "eval loss": "eval_loss",
-    "test loss": "eval_loss",
-    "dev loss": "eval_loss",
-    "d_loss": "discriminator_loss",
-    "loss_d": "discriminator_loss",
-    "loss/d": "discriminator_loss",
-    "loss/disc": "discriminator_loss",
-    "d loss": "discriminator_loss",
-    "disc_loss": "discriminator_loss",
-    "discriminator loss": "discriminator_loss",
-    "g_loss": "generator_loss",
-    "loss_g": "generator_loss",
-    "loss/g": "generator_loss",
-    "loss/gen": "generator_loss",
-    "g loss": "generator_loss",
-    "gen_loss": "generator_loss",
-    "generator loss": "generator_loss",
-    "data_time": "data_time",
-    "data time": "data_time",
-    "data (t)": "data_time",
-    "data_load_time": "data_time",
-    "data_loading_time": "data_time",
-    "dataloader_time": "data_time",
-    "time/data": "data_time",
-    "data": "data_time",
-    "iter time": "iteration_time",
-    "batch time": "iteration_time",
-    "batch (t)": "iteration_time",
-    "time/iter": "iteration_time",
-    "time": "iteration_time",
-    "training/rollout_probs_diff_mean": "rollout_gap",
-    "rollout_corr/kl": "rollout_gap",
-    "mismatch_kl": "rollout_gap",
-    "mismatch_kl/mean": "rollout_gap",
-    "sampling/sampling_logp_difference/mean": "rollout_gap",
-    "kl": "policy_kl",
-    "actor/ppo_kl": "policy_kl",
-    "actor/kl_loss": "policy_kl",
-    "objective/kl": "policy_kl",
-    "entropy": "policy_entropy",
-    "actor/entropy": "policy_entropy",
-    "actor/entropy_loss": "policy_entropy",
-    "objective/entropy": "policy_entropy",
-    "policy/entropy_avg": "policy_entropy",
-    "completions/mean_length": "answer_length",
-    "completion_length": "answer_length",
-    "response_length/mean": "answer_length",
-    "completions/clipped_ratio": "cut_off_share",
-    "response_length/clip_ratio": "cut_off_share",
-    "tgs": "throughput",
-    "tok/s": "throughput",
-    "tokens/sec": "throughput",
-    "tokens_per_gpu_per_second": "throughput",
-    "samples/sec": "throughput",
-    "images/s": "throughput",
-    "images/sec": "throughput",
-    "img/s": "throughput",
-    "throughput per gpu (tflop/s/gpu)": "throughput",
-    "actor/grad_norm": "grad_norm",
-    "reward": "reward",
-    "train/reward": "reward",
-    "mean_reward": "reward",
-    "reward_mean": "reward",
-    "critic/score/mean": "reward",
-    "critic/rewards/mean": "reward",
-    "objective/scores": "reward",
-    "reward_std": "reward_spread",
-    "train/reward_std": "reward_spread",
-    "critic/advantages/max": "reward_spread",
+CURVES = {
+    "loss": (
+        "loss, train_loss, train/loss, train-loss, training_loss, training loss, train loss, lm "
+        "loss, lm_loss, lm-loss, loss/train, train/lm_loss, step_loss, total_loss, train/total_loss"
+    ),
+    "mean_loss": "avr_loss, avg_loss, mean_loss, running_loss, epoch_loss",
+    "grad_norm": (
+        "grad_norm, train/grad_norm, grad norm, gradient_norm, gradient norm, gnorm, grad-norm, "
+        "total_norm, actor/grad_norm"
+    ),
+    "learning_rate": (
+        "learning_rate, train/learning_rate, learning rate, learning-rate, lr, train/lr"
+    ),
+    "loss_scale": "loss_scale, loss scale, loss-scale",
+    "throughput": (
+        "tokens_per_second, tokens/s, tokens_per_sec, samples_per_second, samples/s, "
+        "train/samples_per_second, throughput, tgs, tok/s, tokens/sec, tokens_per_gpu_per_second, "
+        "samples/sec, images/s, images/sec, img/s, throughput per gpu (tflop/s/gpu)"
+    ),
+    "step_time": "elapsed time per iteration (ms), step_time, time_per_step, iter_time, batch_time",
+    "eval_loss": (
+        "eval_loss, eval/loss, val_loss, val/loss, valid_loss, validation_loss, test_loss, "
+        "dev_loss, loss/val, loss/eval, loss/validation, val loss, valid loss, validation loss, "
+        "eval loss, test loss, dev loss"
+    ),
+    "discriminator_loss": (
+        "d_loss, loss_d, loss/d, loss/disc, d loss, disc_loss, discriminator loss"
+    ),
+    "generator_loss": "g_loss, loss_g, loss/g, loss/gen, g loss, gen_loss, generator loss",
+    "data_time": (
+        "data_time, data time, data (t), data_load_time, data_loading_time, dataloader_time, "
+        "time/data, data"
+    ),
+    "iteration_time": "iter time, batch time, batch (t), time/iter, time",
+    "rollout_gap": (
+        "training/rollout_probs_diff_mean, rollout_corr/kl, mismatch_kl, mismatch_kl/mean, "
+        "sampling/sampling_logp_difference/mean"
+    ),
+    "policy_kl": "kl, actor/ppo_kl, actor/kl_loss, objective/kl",
+    "policy_entropy": (
+        "entropy, actor/entropy, actor/entropy_loss, objective/entropy, policy/entropy_avg"
+    ),
+    "answer_length": "completions/mean_length, completion_length, response_length/mean",
+    "cut_off_share": "completions/clipped_ratio, response_length/clip_ratio",
+    "reward": (
+        "reward, train/reward, mean_reward, reward_mean, critic/score/mean, critic/rewards/mean, "
+        "objective/scores"
+    ),
+    "reward_spread": "reward_std, train/reward_std, critic/advantages/max",
 }
-"""Names of metrics in logs, in lower case -> names of curves."""
+"""Curves -> names of metrics in logs, in lower case."""
+ALIASES = {alias: curve for curve, names in CURVES.items() for alias in names.split(", ")}
 DATA_TIME, STEP_TIMES = "data_time", ("iteration_time", "step_time")
 """Times of one row: how long a step waited for its data, and how long it took in all. A time
 without the other one may be of anything."""

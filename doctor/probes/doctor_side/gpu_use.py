@@ -13,6 +13,7 @@ import sys
 from typing import Any, Dict, Iterator, List, Optional
 
 from .. import wire
+from .watch import started
 
 try:
     import pynvml
@@ -140,12 +141,8 @@ class Use:
 
 def main(seconds: str, mark: str, *uuids: str) -> None:
     every = float(seconds)
-    with wire.stage("nvmlInit"):
-        try:
-            pynvml.nvmlInit()
-        except pynvml.NVMLError as error:
-            wire.send(error="nvmlInit: %s" % error, code=error.value)
-            return
+    if not started():
+        return
     gpus = [Use(uuid, mark, every) for uuid in uuids]
     wire.send(answer={"ready": True})
     while not wire.received(every):

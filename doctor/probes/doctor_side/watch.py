@@ -255,15 +255,22 @@ class Events:
         self._by_address = {}
 
 
-def main(seconds: str, *uuids: str) -> None:
-    """Counters, then samples with `seconds` between them, then the counters again."""
-    every = float(seconds)
+def started() -> bool:
+    """Whether NVML starts; why it does not is sent."""
     with wire.stage("nvmlInit"):
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
             wire.send(error="nvmlInit: %s" % error, code=error.value)
-            return
+            return False
+    return True
+
+
+def main(seconds: str, *uuids: str) -> None:
+    """Counters, then samples with `seconds` between them, then the counters again."""
+    every = float(seconds)
+    if not started():
+        return
     with wire.stage("counters before"):
         watched = [Watched(uuid) for uuid in uuids]
         events = Events(watched)

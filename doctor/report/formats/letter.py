@@ -23,10 +23,7 @@ STATES = {
     "remap_pending": "row remap pending",
     "retired_pages_pending": "page retirement pending",
 }
-COUNTERS = {
-    "uncorrected": "uncorrected memory errors",
-    "corrected": "corrected memory errors",
-}
+COUNTERS = {"uncorrected": "uncorrected memory errors", "corrected": "corrected memory errors"}
 """Counters that are read before the test; their increase is read after it."""
 INCREASES = {
     "remapped_rows": "remapped rows",

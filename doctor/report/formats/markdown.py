@@ -30,12 +30,7 @@ MARKS = {
     Status.SKIP: "➖ skip",
     Status.UNKNOWN: "❔ unknown",
 }
-OUTCOMES = {
-    Outcome.READY: "✅",
-    Outcome.FIX: "❌",
-    Outcome.RETURN: "⛔",
-    Outcome.UNKNOWN: "❔",
-}
+OUTCOMES = {Outcome.READY: "✅", Outcome.FIX: "❌", Outcome.RETURN: "⛔", Outcome.UNKNOWN: "❔"}
 _BREAK = "&#8203;"
 """A zero-width space: it keeps @name, www. and :// from becoming links."""
 _SPECIAL = re.compile(r"[\\`*_\[\]~|#]")

@@ -29,12 +29,7 @@ HOME = "urn:preflight-doctor"
 OWN = ("JOB",)
 """Families that compare with what the user wrote: no page of others describes these rules."""
 TEXT = (".py", ".json", ".toml")
-LEVELS = {
-    Status.FAIL: "error",
-    Status.WARN: "warning",
-    Status.NOTE: "note",
-    Status.UNKNOWN: "none",
-}
+LEVELS = {Status.FAIL: "error", Status.WARN: "warning", Status.NOTE: "note", Status.UNKNOWN: "none"}
 
 
 def render(report: Report) -> str:
@@ -69,11 +64,7 @@ def _command(report: Report) -> str:
 
 def _invocation(report: Report) -> dict[str, object]:
     origin = origin_of(report.facts)
-    known = {
-        "startTimeUtc": origin.started,
-        "commandLine": origin.command,
-        "machine": origin.host,
-    }
+    known = {"startTimeUtc": origin.started, "commandLine": origin.command, "machine": origin.host}
     machine = {"gpus": list(origin.gpus), "driver": origin.driver, "torch": origin.torch}
     return {
         "executionSuccessful": True,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from doctor.facts.script import Span
+from doctor.script.fixes.differences import fields_of
 from doctor.script.fixes.edits import Edit, Module, calls
 
 SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign)
@@ -73,19 +74,12 @@ def _without_indent(module: Module, block: ast.With, tail: Sequence[ast.stmt]) -
 
 def only_moved_out(old: ast.AST, new: ast.AST) -> bool:
     """Whether the trees are equal but for statements that follow the with block they ended."""
-    if type(old) is not type(new):
-        return False
-    for field in old._fields:
-        before, after = getattr(old, field, None), getattr(new, field, None)
-        if isinstance(before, list) and isinstance(after, list):
-            if not _lists(before, after):
-                return False
-        elif isinstance(before, ast.AST) and isinstance(after, ast.AST):
-            if not only_moved_out(before, after):
-                return False
-        elif before != after:
-            return False
-    return True
+    return type(old) is type(new) and all(
+        _lists(before, after)
+        if isinstance(before, list) and isinstance(after, list)
+        else _same(before, after)
+        for before, after in fields_of(old, new)
+    )
 
 
 def _lists(before: list[ast.AST], after: list[ast.AST]) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 Touched = Callable[[ast.AST], bool]
 
@@ -12,17 +13,19 @@ def only_touched(old: ast.AST, new: ast.AST, touched: Touched) -> bool:
     """Whether every difference lies in a node that an edit touches."""
     if type(old) is not type(new):
         return touched(old)
-    for field in old._fields:
-        before, after = getattr(old, field, None), getattr(new, field, None)
-        if isinstance(before, list) and isinstance(after, list):
-            if not _lists(before, after, old, touched):
-                return False
-        elif isinstance(before, ast.AST) and isinstance(after, ast.AST):
-            if not only_touched(before, after, touched):
-                return False
-        elif before != after and not touched(old):
-            return False
-    return True
+    return all(
+        _lists(before, after, old, touched)
+        if isinstance(before, list) and isinstance(after, list)
+        else only_touched(before, after, touched)
+        if isinstance(before, ast.AST) and isinstance(after, ast.AST)
+        else before == after or touched(old)
+        for before, after in fields_of(old, new)
+    )
+
+
+def fields_of(old: ast.AST, new: ast.AST) -> Iterator[tuple[Any, Any]]:
+    """The fields of two nodes of one kind, side by side."""
+    return ((getattr(old, each, None), getattr(new, each, None)) for each in old._fields)
 
 
 def _lists(

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from doctor.facts.script import Span
-from doctor.script.text import Source, decode, parse
+from doctor.script.text import Source, decode, parse, placed
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -90,10 +90,10 @@ class Module:
         return self._starts[line - 1]
 
     def start(self, node: ast.AST) -> int:
-        return self.offset(node.lineno, node.col_offset)  # type: ignore[attr-defined]
+        return self.offset(*placed(node)[:2])
 
     def end(self, node: ast.AST) -> int:
-        return self.offset(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+        return self.offset(*placed(node)[2:])
 
     def text(self, node: ast.AST) -> str:
         """The source of a node as it is written."""

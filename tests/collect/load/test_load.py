@@ -16,7 +16,7 @@ from probe_code import REGISTERED
 
 from doctor._util.records import Ended
 from doctor.checks.gpu.load import REPEATABLE
-from doctor.collect import gpus, numa
+from doctor.collect import gpus
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children
 from doctor.collect.torch_child import TorchChild
@@ -108,11 +108,11 @@ def test_the_numa_node_of_a_gpu(
     folder.mkdir()
     if content is not None:
         (folder / "numa_node").write_text(content)
-    monkeypatch.setattr(numa, "PCI_DEVICES", tmp_path)
+    monkeypatch.setattr(gpus, "PCI_DEVICES", tmp_path)
     gpu = TorchGpu(index=0, uuid=None, name="GPU", capability=(9, 0), memory_total=1)
     record = Gpu(index=0, uuid="GPU-1", name="GPU", bus_id="00000000:1B:00.0")
     listed = JobGpus(gpus=(JobGpu(nvml=record, torch=gpu), JobGpu(torch=gpu)), by="torch")
-    assert numa.numa_nodes(listed) == nodes
+    assert gpus.numa_nodes(listed) == nodes
 
 
 FLAKY = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from doctor._util.records import Ended
-from doctor.collect.load_again import best_of
+from doctor.collect.gpus import best_of
 from doctor.facts.load import Load
 
 

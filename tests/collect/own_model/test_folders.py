@@ -41,9 +41,9 @@ BROKEN: list[tuple[Make, str, str]] = [
         "model.layers.1.mlp",
         "weights-not-in-the-files",
     ),
-    (lambda at: folders.edited(at, vocab_size=128), "[160, ", "config-of-other-weights"),
-    (folders.cut_off, "is cut off", "weights-cut-off"),
-    (folders.without_a_part, "model-00002-of-", "part-of-the-weights-absent"),
+    (lambda at: folders.edited(at, vocab_size=128), "[160, ", "model-directory-damaged"),
+    (folders.cut_off, "is cut off", "model-directory-damaged"),
+    (folders.without_a_part, "model-00002-of-", "model-directory-damaged"),
     (
         lambda at: folders.edited(at, model_type="qwen9", transformers_version="9.1.0"),
         "transformers 9.1.0 wrote",

@@ -127,10 +127,10 @@ def test_negative_ids_of_the_batch_are_the_batch(own: Own) -> None:
 @pytest.mark.parametrize(
     ("change", "cause"),
     [
-        ("model = PeftModel.from_pretrained(base(), saved)", "adapters-are-frozen"),
-        ("model = adapted(); model.base_model.disable_adapter_layers()", "adapters-are-disabled"),
-        ("model = adapted().merge_and_unload()", "everything-is-frozen"),
-        ("model = base().requires_grad_(False)", "everything-is-frozen"),
+        ("model = PeftModel.from_pretrained(base(), saved)", "parameters-are-frozen"),
+        ("model = adapted(); model.base_model.disable_adapter_layers()", "parameters-are-frozen"),
+        ("model = adapted().merge_and_unload()", "parameters-are-frozen"),
+        ("model = base().requires_grad_(False)", "parameters-are-frozen"),
     ],
 )  # fmt: skip
 def test_a_frozen_model_has_the_remedy_of_its_cause(change: str, cause: str, own: Own) -> None:

@@ -16,12 +16,7 @@ from doctor.checkpoint.analysis.merging import deviation, mistakes, projection
 from doctor.checkpoint.analysis.merging.adapter import Adapter
 from doctor.checkpoint.analysis.merging.layers import layers
 from doctor.checkpoint.analysis.merging.names import Model
-from doctor.checkpoint.analysis.merging.products import (
-    Update,
-    is_of_experts,
-    joined,
-    part_update,
-)
+from doctor.checkpoint.analysis.merging.products import Update, is_of_experts, joined, part_update
 from doctor.checkpoint.analysis.merging.rows import (
     Matrix,
     Sides,
@@ -182,11 +177,7 @@ def _unread(target: Target, error: CheckpointError | MemoryError) -> str:
 
 
 def _compare(
-    target: Target,
-    updates: Sequence[Update],
-    base_files: OpenFiles,
-    files: OpenFiles,
-    every: bool,
+    target: Target, updates: Sequence[Update], base_files: OpenFiles, files: OpenFiles, every: bool
 ) -> tuple[MergedWeight, int]:
     """The record, and the bytes that were read. Raises CheckpointError."""
     if target.merged is None:

@@ -6,9 +6,8 @@ from typing import Any, Dict, List, Optional
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..foreign import Arguments, Foreign, Options, Types, places
+from ..foreign import Arguments, Foreign, Options, Types, observing, places
 from ..subject.training_step import Subject
 
 MOST = 4
@@ -92,11 +91,11 @@ FACTORS = (1.0, 1.0 - 2**-6)
 forward pass makes of them."""
 
 
-class InPlace(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class InPlace(observing.DispatchMode):
     """Operations that write into the memory of a parameter."""
 
     def __init__(self, writes: Writes) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._writes = writes
 
     def __torch_dispatch__(

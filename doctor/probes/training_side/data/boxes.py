@@ -10,7 +10,7 @@ from ..foreign import Foreign, containers, observing
 from . import rows
 from .documents import host
 from .relations import Relations, relation
-from .targets import Source, as_batch, size
+from .targets import Source, as_batch
 
 SAMPLES = 64
 NAMES = ("boxes", "bbox", "bboxes")
@@ -28,14 +28,11 @@ SLACK = 0.02
 
 def of_samples(source: Source, module: Foreign) -> Optional[Dict[str, Any]]:
     """The record Boxes; None where no sample has an image and boxes."""
-    dataset = rows.dataset_of(source)
-    count = size(dataset) or 0
-    if not count or not observing.has(dataset, "__getitem__"):
-        return None
+    dataset, numbers = rows.spread(source, SAMPLES)
     stated = "the model" if is_detector(module) else ""
     boxes = turned = outside = swapped = flat = filled = 0
     target_form = False
-    for index in range(0, count, -(-count // SAMPLES)):
+    for index in numbers:
         found = sample_of(dataset[index])
         if found is None:
             break
@@ -63,12 +60,11 @@ def of_samples(source: Source, module: Foreign) -> Optional[Dict[str, Any]]:
 
 def backgrounds(source: Source, module: Foreign) -> List[Dict[str, Any]]:
     """Objects of class 0, which is the background of torchvision's detectors."""
-    dataset = rows.dataset_of(source)
-    count = size(dataset) or 0
-    if not count or not is_detector(module):
+    dataset, numbers = rows.spread(source, SAMPLES)
+    if not is_detector(module):
         return []
     relations = Relations()
-    for index in range(0, count, -(-count // SAMPLES)):
+    for index in numbers:
         named = containers.tensors(as_batch(dataset[index]))
         labels = next((e for n, e in named.items() if n.split(".")[-1] == "labels"), None)
         if labels is None or labels.is_floating_point():
@@ -79,12 +75,9 @@ def backgrounds(source: Source, module: Foreign) -> List[Dict[str, Any]]:
 
 def in_a_corner(source: Source) -> List[Dict[str, Any]]:
     """Where no box of many images reaches the right or the lower part: they fit a smaller image."""
-    dataset = rows.dataset_of(source)
-    count = size(dataset) or 0
-    if not count or not observing.has(dataset, "__getitem__"):
-        return []
+    dataset, numbers = rows.spread(source, SAMPLES)
     reach, boxes, images = torch.zeros(2), 0, 0
-    for index in range(0, count, -(-count // SAMPLES)):
+    for index in numbers:
         found = sample_of(dataset[index])
         if found is None or bool((found[0][:, 2:] <= found[0][:, :2]).any()):
             return []  # no corners

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import math
 import re
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 
 import torch
 
@@ -43,7 +43,7 @@ class Mixing:
         self.samples = self.empty = self.constant = 0
         self.rows: List[int] = []
         self.seen: Dict[bytes, int] = {}
-        self.kinds = set()  # type: ignore[var-annotated]
+        self.kinds: Set[Foreign] = set()
         """Classes of the objects that batches were, with their keys."""
 
     def add(self, batch: Foreign, tokens: Optional[Tokens], first_row: int) -> None:

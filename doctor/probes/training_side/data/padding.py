@@ -84,8 +84,9 @@ class Padding:
 
     def record(self) -> Dict[str, Any]:
         pad = pad_of([ids for ids, _, _ in self._unjudged])
-        for row in self._unjudged if pad is not None else ():
-            self._add_run(pad, *row)  # type: ignore[arg-type]
+        if pad is not None:
+            for row in self._unjudged:
+                self._add_run(pad, *row)
         self._unjudged = []
         padded = len(set(self.run_lengths)) > 1  # rows of several lengths
         return {

@@ -7,7 +7,7 @@ import os
 import time
 import unicodedata
 from collections import Counter
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -177,6 +177,19 @@ def dataset_of(source: Source) -> Foreign:
     if value is None or (size(value) is None and not observing.has(value, "again")):
         return None
     return value
+
+
+def spread(source: Source, most: int) -> Tuple[Foreign, Sequence[int]]:
+    """The dataset, and numbers of rows from all over it; none where a row has no number."""
+    dataset = dataset_of(source)
+    return dataset, numbers_in(dataset, most)
+
+
+def numbers_in(dataset: Foreign, most: int) -> Sequence[int]:
+    count = size(dataset) or 0
+    if not count or not most or not observing.has(dataset, "__getitem__"):
+        return ()
+    return range(0, count, -(-count // most))
 
 
 def dropped(source: Source) -> int:

@@ -57,15 +57,13 @@ def read(source: Source) -> Iterator[Foreign]:
     """Rows from all over the split."""
     dataset = observing.attribute(source.items, "dataset") if source.kind == "loader" else None
     dataset = rows.dataset_of(source) if dataset is None else dataset
-    count = size(dataset) or 0
     if observing.has(dataset, "again"):
         for number, row in enumerate(dataset.again()):
             if number >= MOST_ROWS:
                 return
             yield row
-    elif observing.has(dataset, "__getitem__"):
-        for number in range(0, count, -(-count // MOST_ROWS) or 1):
-            yield dataset[number]
+    else:
+        yield from (dataset[number] for number in rows.numbers_in(dataset, MOST_ROWS))
 
 
 def groups(ours: List[Foreign], theirs: List[Foreign]) -> Optional[Dict[str, Any]]:

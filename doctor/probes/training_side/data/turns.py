@@ -12,7 +12,7 @@ from . import label_maps, rows, views
 from .documents import host
 from .inputs import brightness, image_of
 from .relations import relation
-from .targets import Source, as_batch, size
+from .targets import Source, as_batch
 
 SAMPLES, DRAWS = 6, 6
 BOXES = ("boxes", "bbox", "bboxes", "keypoints")
@@ -32,12 +32,11 @@ Drawn = Tuple[torch.Tensor, torch.Tensor]
 
 def of_samples(source: Source) -> Dict[str, Any]:
     """The fields `turned` and `followed` of the record Agreement."""
-    dataset = rows.dataset_of(source)
-    count = size(dataset) or 0
-    if not hasattr(dataset, "__getitem__") or not count:
+    dataset, numbers = rows.spread(source, SAMPLES)
+    if not numbers:
         return {}
     turned = followed = 0
-    for index in range(0, count, -(-count // SAMPLES)):
+    for index in numbers:
         draws: List[Drawn] = []
         for _ in range(DRAWS):
             drawn = draw(dataset[index])
@@ -57,12 +56,9 @@ def of_samples(source: Source) -> Dict[str, Any]:
 def points(source: Source) -> List[Dict[str, Any]]:
     """Draws whose image is mirrored, and whose 17 points of a body are, too, each in its own place:
     the left hand is then at the right one's."""
-    dataset = rows.dataset_of(source)
-    count = size(dataset) or 0
-    if not hasattr(dataset, "__getitem__") or not count:
-        return []
+    dataset, numbers = rows.spread(source, SAMPLES)
     turned = kept = 0
-    for index in range(0, count, -(-count // SAMPLES)):
+    for index in numbers:
         draws = [drawn_points(dataset[index]) for _ in range(DRAWS)]
         for one, other in ((draws[n], draws[n + 1]) for n in range(DRAWS - 1)):
             if one is None or other is None:

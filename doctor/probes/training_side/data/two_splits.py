@@ -211,13 +211,10 @@ def windows(train: Source, other: Source) -> Optional[Dict[str, Any]]:
 def series_of(source: Source, most: int) -> Iterator[torch.Tensor]:
     """The first field of rows all over the split that is a window: steps, or steps x values,
     measured. As many as `most` and MOST_STEPS allow."""
-    dataset = rows.dataset_of(source)
-    count = size(dataset) or 0
-    if not count or not observing.has(dataset, "__getitem__"):
-        return
-    first = window_of(dataset[0])
+    dataset, numbers = rows.spread(source, 1)
+    first = window_of(dataset[0]) if numbers else None
     most = min(most, MOST_STEPS // len(first)) if first is not None else 0
-    for index in range(0, count, -(-count // most)) if most else ():
+    for index in rows.spread(source, most)[1]:
         found = window_of(dataset[index])
         if found is None:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Set
 
 import torch
 
@@ -31,7 +31,7 @@ def twins(source: Source, batches: List[Foreign]) -> Optional[Dict[str, Any]]:
 
 def _count(batches: List[Foreign], workers: int) -> Any:
     """Samples, and those that a batch of another worker has, too."""
-    origins: Dict[bytes, set] = {}  # type: ignore[type-arg]
+    origins: Dict[bytes, Set[int]] = {}
     keys: List[bytes] = []
     for number, batch in enumerate(batches):
         for key in _keys(batch):

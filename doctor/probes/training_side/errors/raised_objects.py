@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Sequence
 
 import torch
 
+from ..foreign import observing
 from ..subject import unregistered
 
 Records = List[Dict[str, Any]]
@@ -103,10 +104,10 @@ def transformer_inputs(error: Any, frames: List[Any], user: Any, model: Any) -> 
     if not forwards or not (refused or (embedded is not None and embedded.dim() > 1)):
         return []
     inner, passed = frames[-1].locals, forwards[0].passed()
-    config = getattr(inner.get("self"), "config", None)
+    config = observing.stated(inner.get("self"), "config")
     every = {**passed, **passed.get("kwargs", {})}
-    smoothers = (getattr(each.locals.get("self"), "label_smoother", None) for each in frames)
-    decoder = getattr(config, "is_encoder_decoder", False) and getattr(config, "is_decoder", False)
+    smoothers = (observing.stated(each.locals.get("self"), "label_smoother") for each in frames)
+    decoder = all(observing.stated(config, each) for each in ("is_encoder_decoder", "is_decoder"))
     return [
         {
             "type": "TransformerInputs",
@@ -115,7 +116,7 @@ def transformer_inputs(error: Any, frames: List[Any], user: Any, model: Any) -> 
             "positions": None if embedded is None else int(embedded.shape[1]),
             "passed": [n for n, v in every.items() if isinstance(v, torch.Tensor)][:MOST],
             "refused": refused,
-            "decoder": bool(decoder),
+            "decoder": decoder,
             "smooths_labels": any(each is not None for each in smoothers),
         }
     ]

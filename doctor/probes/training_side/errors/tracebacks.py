@@ -37,7 +37,8 @@ def scene(error: BaseException, module: Any = None) -> Optional[Dict[str, Any]]:
     """The error as a doctor.facts.raised.Raised; None if its message is complete."""
     if type(error).__name__ in WRITTEN_FOR_THE_USER:
         return None
-    return without_secrets_in(raised.scene(error, module))  # type: ignore[no-any-return]
+    found: Optional[Dict[str, Any]] = without_secrets_in(raised.scene(error, module))
+    return found
 
 
 def joined(fields: Dict[str, Any], more: Dict[str, Any]) -> Dict[str, Any]:

@@ -72,7 +72,7 @@ def short(value: Foreign) -> str:
         return "%s %s" % (list(value.shape), str(value.dtype).replace("torch.", ""))
     if isinstance(value, torch.nn.Module):
         several = isinstance(value, (torch.nn.ModuleList, torch.nn.Sequential))
-        return type(value).__name__ + (" of %d" % len(value) if several else "")  # type: ignore[arg-type]
+        return type(value).__name__ + (" of %d" % len(list(value.children())) if several else "")
     if (shape := shape_of(value)) is not None:
         return "%s %s %s" % (type(value).__name__, shape, value.dtype)
     if isinstance(value, (list, tuple)):

@@ -4,10 +4,12 @@ is observed goes on.
 
 from __future__ import annotations
 
+import contextlib
 import types
-from typing import Callable, Optional, Tuple, TypeVar, Union, overload
+from typing import Callable, Iterator, Optional, Tuple, TypeVar, Union, overload
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import Foreign
 
@@ -22,6 +24,41 @@ def attribute(owner: Foreign, name: str, default: Foreign = None) -> Foreign:
         return getattr(owner, name, default)
     except Exception:
         return default
+
+
+@contextlib.contextmanager
+def replaced(owner: Foreign, name: str, by: Callable[[Foreign], Foreign]) -> Iterator[None]:
+    """The attribute is what `by` makes of it, as its owner holds it, and then itself again."""
+    original = vars(owner)[name]
+    setattr(owner, name, by(original))
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def functions_called(by: Callable[..., Foreign]) -> contextlib.AbstractContextManager[None]:
+    """Each call of an autograd function of Python goes through `by`, which gets apply first."""
+
+    def around(original: Foreign) -> Foreign:
+        return classmethod(lambda *args, **options: by(original.__func__, *args, **options))
+
+    return replaced(torch.autograd.Function, "apply", around)
+
+
+class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """torch's own, which has no types."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()  # type: ignore[no-untyped-call]
+
+
+def stated(owner: Foreign, *names: str) -> Foreign:
+    """The first of these attributes that the owner has and that is not None; else None."""
+    return next((each for name in names if (each := attribute(owner, name)) is not None), None)
 
 
 def has(owner: Foreign, name: str) -> bool:

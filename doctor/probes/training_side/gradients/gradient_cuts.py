@@ -20,12 +20,7 @@ from ..subject.plan import Plan
 from ..subject.timed import Timed
 from ..values import watched_modules
 from ..values.value_origins import tensors
-from . import (
-    gradient_hooks,
-    gradient_zeros,
-    value_flow,
-    zero_origins,
-)
+from . import gradient_hooks, gradient_zeros, value_flow, zero_origins
 
 DETACHING = ("detach", "detach_", "data")
 READERS = ("item", "tolist", "numpy", "__float__", "__int__", "__array__", "__index__")
@@ -184,25 +179,21 @@ class Paths(TorchFunctionMode):
     @contextlib.contextmanager
     def with_functions(self) -> Iterator[None]:
         """Follow the parameters through autograd functions of Python too."""
-        original = torch.autograd.Function.__dict__["apply"]
         paths = self
 
-        def apply(cls: Foreign, *args: Foreign, **options: Foreign) -> Foreign:
+        def apply(original: Foreign, cls: Foreign, *args: Foreign, **options: Foreign) -> Foreign:
             live = paths.names_in((args, options))
             paths._inside.append(set())
             try:
-                result = original.__func__(cls, *args, **options)
+                result = original(cls, *args, **options)
             finally:
                 used = paths._inside.pop()
             if live | used:
                 paths.follow(cls.__name__, live | used, list(tensors(result)))
             return result
 
-        torch.autograd.Function.apply = classmethod(apply)  # type: ignore[method-assign, assignment]
-        try:
+        with observing.functions_called(apply):
             yield
-        finally:
-            torch.autograd.Function.apply = original  # type: ignore[method-assign]
 
 
 def kind_of(name: str, results: Sequence[torch.Tensor]) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing, places
 from ..values import value_origins
@@ -32,11 +31,11 @@ class Origin(NamedTuple):
         return "%s in %s%s" % (self.name, self.place, code) if self.place else self.name
 
 
-class ZeroOrigins(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class ZeroOrigins(observing.DispatchMode):
     """Follows tensors of zeros from the operation that made them."""
 
     def __init__(self, module: torch.nn.Module, batch: Foreign) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._origins: Dict[Tuple[int, int], Tuple[Origin, torch.Tensor]] = {}
         """Address and size of a tensor -> its origin, and the tensor, which keeps its memory."""
         named = {

@@ -255,8 +255,8 @@ def passes_on(node: Foreign) -> bool:
 
 
 PASSING = re.compile(
-    r"(Cat|Stack|View|UnsafeView|ReshapeAlias|Add|Sub|Transpose|Permute|Expand|Clone|ToCopy|Squeeze|"
-    r"Unsqueeze|Split|SplitWithSizes|Chunk|Unbind|T|Alias|Repeat)Backward\d*"
+    r"(Cat|Stack|View|UnsafeView|ReshapeAlias|Add|Sub|Transpose|Permute|Expand|Clone|ToCopy|"
+    r"Squeeze|Unsqueeze|Split|SplitWithSizes|Chunk|Unbind|T|Alias|Repeat)Backward\d*"
 )
 
 

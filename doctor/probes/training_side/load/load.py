@@ -105,11 +105,12 @@ class Device:
 def tf32(allowed: bool) -> Iterator[None]:
     """Matmul TF32 on or off through the API of this torch, restored afterwards."""
     matmul = torch.backends.cuda.matmul
+    value: Any
     try:
         name, value = "fp32_precision", "tf32" if allowed else "ieee"
         before: Any = matmul.fp32_precision
     except (AttributeError, AssertionError):  # before torch 2.9; torch 2.1 raises the latter
-        name, value = "allow_tf32", allowed  # type: ignore[assignment]
+        name, value = "allow_tf32", allowed
         before = matmul.allow_tf32
     setattr(matmul, name, value)
     try:

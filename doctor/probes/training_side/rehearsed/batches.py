@@ -52,9 +52,9 @@ def same_for_all(loader: Foreign) -> Plan:
     """The choice of rank 0: sharded ranks must call the same layers equally often."""
     if not dist.is_initialized():
         return plan_of(loader)
-    held = [tuple(plan_of(loader)) if dist.get_rank() == 0 else None]
+    held: Any = [tuple(plan_of(loader)) if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(held, src=0)
-    return Plan(*held[0])  # type: ignore[misc]
+    return Plan(*held[0])
 
 
 def plan_of(loader: Foreign) -> Plan:

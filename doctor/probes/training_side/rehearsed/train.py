@@ -118,8 +118,7 @@ def train_by_lightning(value: Foreign, device: torch.device, output: str) -> Non
     loader = None if value is module else contract.fields_of(value).get("batch")
     trainer.fit(module, train_dataloaders=loader, ckpt_path=last if os.path.exists(last) else None)
     loader = loader if loader is not None else module.train_dataloader()
-    for name in ("log", "log_dict"):  # they need a running Trainer
-        setattr(module, name, lambda *arguments, **options: None)
+    frameworks.logs_nothing(module)
     module.to(device)  # the Trainer moved it and the optimizers to the CPU at its end
     for optimizer in trainer.optimizers:
         optimizer.load_state_dict(optimizer.state_dict())  # to the device of the parameters

@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 import torch
 
-from ..foreign import places
+from ..foreign import observing, places
 
 NAMED = re.compile(
     r"\b\w+Backward\b.* returned an in|\b(forward|backward|setup_context)\(\)|vjp method"
@@ -33,24 +33,20 @@ class Applied(NamedTuple):
 @contextlib.contextmanager
 def calls() -> Iterator[List[Applied]]:
     """The functions that are applied meanwhile, in their order."""
-    original = torch.autograd.Function.__dict__["apply"]
     applied: List[Applied] = []
 
-    def apply(cls: Any, *args: Any, **options: Any) -> Any:
+    def apply(original: Any, cls: Any, *args: Any, **options: Any) -> Any:
         shapes = [list(a.shape) if isinstance(a, torch.Tensor) else None for a in args]
         place, code = places.innermost()[0]
         applied.append(Applied(cls, {"place": place, "code": code}, shapes, None))
         number = len(applied) - 1
-        result = original.__func__(cls, *args, **options)
+        result = original(cls, *args, **options)
         outputs = len(result) if isinstance(result, tuple) else 1
         applied[number] = applied[number]._replace(outputs=outputs)
         return result
 
-    torch.autograd.Function.apply = classmethod(apply)  # type: ignore[method-assign, assignment]
-    try:
+    with observing.functions_called(apply):
         yield applied
-    finally:
-        torch.autograd.Function.apply = original  # type: ignore[method-assign]
 
 
 def observations(error: BaseException, applied: List[Applied]) -> List[Dict[str, Any]]:

@@ -113,12 +113,7 @@ def libraries(torch: ModuleType, precision: str = "") -> Dict[str, Any]:
     if used["how"] == "ok" and hasattr(torch._C, "_get_sdp_priority_order"):
         # Only now: torch moves cuDNN up at its first attention call on CUDA.
         order = [int(backend) for backend in torch._C._get_sdp_priority_order()]
-    return {
-        "libraries": files,
-        "sdp_priority": order,
-        "cudnn": version,
-        "cudnn_error": error,
-    }
+    return {"libraries": files, "sdp_priority": order, "cudnn": version, "cudnn_error": error}
 
 
 def _use(torch: ModuleType, precision: str) -> Dict[str, Any]:

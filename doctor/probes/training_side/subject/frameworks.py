@@ -22,6 +22,12 @@ def is_lightning(module: Foreign) -> bool:
     return all(observing.has(module, n) for n in ("training_step", "configure_optimizers"))
 
 
+def logs_nothing(module: Foreign) -> None:
+    """Without a running Trainer, which its log() needs."""
+    for name in ("log", "log_dict"):
+        setattr(module, name, lambda *arguments, **options: None)
+
+
 def of_lightning(fields: Dict[str, Any]) -> Dict[str, Any]:
     """A LightningModule: its training_step, its loader and the optimizer it configures."""
     module = fields["model"]
@@ -30,8 +36,7 @@ def of_lightning(fields: Dict[str, Any]) -> Dict[str, Any]:
             "the LightningModule optimizes manually, which its own training_step does: return "
             "(module, batch, loss) with a loss for one of its steps"
         )
-    for name in ("log", "log_dict"):  # they need a running Trainer
-        setattr(module, name, lambda *arguments, **options: None)
+    logs_nothing(module)
     complete = dict(fields)
     if fields.get("loss") is None:
         complete["loss"] = lightning_loss

@@ -18,20 +18,19 @@ def recorded() -> Iterator[List[Dict[str, Any]]]:
     """Fills a list with records of the calls that left out values of what they got, or got none;
     as doctor.facts.own_model.PartialLoad."""
     loads: List[Dict[str, Any]] = []
-    original = torch.nn.Module.load_state_dict
 
-    def load_state_dict(
-        self: torch.nn.Module, state_dict: Foreign, *args: Foreign, **options: Foreign
-    ) -> Foreign:
-        result = original(self, state_dict, *args, **options)
-        observing.attempt(lambda: _note(loads, result, len(state_dict)), None)
-        return result
+    def noting(original: Foreign) -> Foreign:
+        def load_state_dict(
+            self: torch.nn.Module, state_dict: Foreign, *args: Foreign, **options: Foreign
+        ) -> Foreign:
+            result = original(self, state_dict, *args, **options)
+            observing.attempt(lambda: _note(loads, result, len(state_dict)), None)
+            return result
 
-    torch.nn.Module.load_state_dict = load_state_dict  # type: ignore[method-assign]
-    try:
+        return load_state_dict
+
+    with observing.replaced(torch.nn.Module, "load_state_dict", noting):
         yield loads
-    finally:
-        torch.nn.Module.load_state_dict = original  # type: ignore[method-assign]
 
 
 def _note(loads: List[Dict[str, Any]], result: Foreign, given: int) -> None:

@@ -30,7 +30,7 @@ TOWERS = {
     "vision_config": ("pixel_values", "pixel_values_images"),
     "audio_config": ("input_features", "input_values"),
     "speech_config": ("input_features", "input_values"),
-}
+}  # fmt: skip
 """A part of the configuration -> the inputs of that part of the model."""
 
 
@@ -68,7 +68,7 @@ def _text(model: Foreign, spec: Dict[str, Any], names: List[str], seed: int) -> 
     tokens = _tokens(model, spec, seed)
     if type(model).__name__.endswith("ForMultipleChoice"):
         return {"input_ids": tokens[:, None].repeat(1, CHOICES, 1)}
-    if "pixel_values" not in names or getattr(model.config, "vision_config", None) is None:
+    if "pixel_values" not in names or observing.stated(model.config, "vision_config") is None:
         return {"input_ids": tokens}
     if "return_loss" in names:  # CLIP and its relatives compare texts with images
         return {"input_ids": tokens, "pixel_values": _pixels(model, spec), "return_loss": True}
@@ -78,12 +78,12 @@ def _text(model: Foreign, spec: Dict[str, Any], names: List[str], seed: int) -> 
 def _tokens(model: Foreign, spec: Dict[str, Any], seed: int) -> torch.Tensor:
     config = model.config
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    vocabulary = getattr(text, "vocab_size", None)
+    vocabulary = observing.stated(text, "vocab_size")
     if not isinstance(vocabulary, int):
         raise Unsupported("the model does not work on tokens (no vocab_size)" + FACTORY)
     table = observing.attempt(model.get_input_embeddings, None)  # of an encoder of its own
     vocabulary = min(vocabulary, observing.attribute(table, "num_embeddings", vocabulary))
-    positions = getattr(text, "max_position_embeddings", None)
+    positions = observing.stated(text, "max_position_embeddings")
     learned = _learned_positions(model)
     usable = positions if learned is None else learned
     length = spec["length"] or min(64, usable or 64)
@@ -111,7 +111,7 @@ def _learned_positions(model: Foreign) -> Optional[int]:
             if "vision" in name or "visual" in name:
                 continue
             padding = module.padding_idx
-            offset = int(getattr(module, "offset", 0) or 0)
+            offset = int(observing.stated(module, "offset") or 0)
             return int(module.num_embeddings) - (offset or (0 if padding is None else padding + 1))
     return None
 
@@ -136,19 +136,19 @@ def _image(model: Foreign, spec: Dict[str, Any], names: List[str], seed: int) ->
 
 
 def _pixels(model: Foreign, spec: Dict[str, Any]) -> torch.Tensor:
-    config = getattr(model.config, "vision_config", None) or model.config
-    size = getattr(config, "image_size", None) or IMAGE_SIDE
+    config = observing.stated(model.config, "vision_config") or model.config
+    size = observing.stated(config, "image_size") or IMAGE_SIDE
     if isinstance(size, dict):
         size = size.get("height", IMAGE_SIDE), size.get("width", IMAGE_SIDE)
     height, width = size if isinstance(size, (list, tuple)) else (size, size)
-    channels = getattr(config, "num_channels", None) or 3
+    channels = observing.stated(config, "num_channels") or 3
     return torch.rand(spec["batch"], channels, height, width) * 2 - 1
 
 
 def _features(model: Foreign, spec: Dict[str, Any], names: List[str], seed: int) -> Batch:
     """The mel spectrogram of Whisper's 30 seconds, or as long as its configuration says."""
-    bins = getattr(model.config, "num_mel_bins", None)
-    positions = getattr(model.config, "max_source_positions", None)
+    bins = observing.stated(model.config, "num_mel_bins")
+    positions = observing.stated(model.config, "max_source_positions")
     if not bins or not positions:
         raise Unsupported("the doctor makes no input_features for this model" + FACTORY)
     return {"input_features": torch.randn(spec["batch"], bins, 2 * positions)}
@@ -161,11 +161,9 @@ def _waveform(model: Foreign, spec: Dict[str, Any], names: List[str], seed: int)
 
 
 MAKERS: Dict[str, Callable[..., Batch]] = {
-    "input_ids": _text,
-    "pixel_values": _image,
-    "input_features": _features,
+    "input_ids": _text, "pixel_values": _image, "input_features": _features,
     "input_values": _waveform,
-}
+}  # fmt: skip
 """transformers' main_input_name -> its maker."""
 
 
@@ -174,9 +172,7 @@ def _with_images(
 ) -> Batch:
     """Tokens after the placeholders of one image per sample, as many as the model makes of it."""
     config = model.config
-    placeholder = getattr(config, "image_token_id", None)
-    if placeholder is None:
-        placeholder = getattr(config, "image_token_index", None)
+    placeholder = observing.stated(config, "image_token_id", "image_token_index")
     if placeholder is None:
         raise Unsupported("the doctor does not know the image token of this model" + FACTORY)
     try:
@@ -204,10 +200,10 @@ def _with_images(
 def _patches(model: Foreign, spec: Dict[str, Any]) -> Batch:
     """Images of Qwen-VL: flat patches and a grid (time, height, width) per image."""
     vision = model.config.vision_config
-    merge = getattr(vision, "spatial_merge_size", 2)
+    merge = observing.stated(vision, "spatial_merge_size") or 2
     side = 2 * merge
-    channels = getattr(vision, "in_channels", None) or getattr(vision, "in_chans", None) or 3
-    width = channels * getattr(vision, "temporal_patch_size", 2) * vision.patch_size**2
+    channels = observing.stated(vision, "in_channels", "in_chans") or 3
+    width = channels * (observing.stated(vision, "temporal_patch_size") or 2) * vision.patch_size**2
     grid = torch.tensor([[1, side, side]] * spec["batch"])
     pixels = torch.rand(spec["batch"] * side * side, width) * 2 - 1
     return {"pixel_values": pixels, "image_grid_thw": grid}
@@ -253,20 +249,18 @@ def _targets(
 
 
 CLASSIFIES_SAMPLES = (
-    "ForSequenceClassification",
-    "ForImageClassification",
-    "ForAudioClassification",
+    "ForSequenceClassification", "ForImageClassification", "ForAudioClassification",
     "ForVideoClassification",
-)
+)  # fmt: skip
 
 
 def _classes(config: Foreign) -> int:
-    return int(getattr(config, "num_labels", 2) or 2)
+    return int(observing.stated(config, "num_labels") or 2)
 
 
 def _sample_labels(config: Foreign, count: int, seed: int) -> torch.Tensor:
     """One class per sample, or a vector or a number, by the configuration's problem_type."""
-    classes, problem = _classes(config), getattr(config, "problem_type", None)
+    classes, problem = _classes(config), observing.stated(config, "problem_type")
     if problem == "multi_label_classification":
         return (subjects.random_tokens(2, count, classes, seed)).float()
     if problem == "regression" or (problem is None and classes == 1):
@@ -276,12 +270,12 @@ def _sample_labels(config: Foreign, count: int, seed: int) -> torch.Tensor:
 
 def _sequence_labels(model: Foreign, spec: Dict[str, Any], seed: int) -> Batch:
     """Text for audio (Whisper, CTC) or images."""
-    kind, vocabulary = type(model).__name__, getattr(model.config, "vocab_size", None)
+    kind, vocabulary = type(model).__name__, observing.stated(model.config, "vocab_size")
     transcribes = kind.endswith(("ForCTC", "ForConditionalGeneration", "EncoderDecoderModel"))
     if not transcribes or not isinstance(vocabulary, int):
         raise Unsupported("the doctor makes no labels for %s%s" % (kind, FACTORY))
     labels = subjects.random_tokens(vocabulary, spec["batch"], 8, seed)
-    blank = getattr(model.config, "pad_token_id", None)
+    blank = observing.stated(model.config, "pad_token_id")
     if isinstance(blank, int):
         labels = torch.where(labels == blank, torch.tensor((blank + 1) % vocabulary), labels)
     return {"labels": labels}

@@ -106,14 +106,14 @@ def note_built(spec: Dict[str, Any], built: Built, batch: Foreign) -> None:
     parts += ["random " + kind for name, kind in kinds.items() if name in batch]
     if "input_ids" in batch:
         parts.append("random tokens" if tokenizer is None else "its tokenizer")
-        positions = getattr(built.model.config, "max_position_embeddings", None)
+        positions = observing.stated(built.model.config, "max_position_embeddings")
         length = batch["input_ids"].shape[-1]
         if isinstance(positions, int) and length > positions:
             parts.append("%d tokens for max_position_embeddings %d" % (length, positions))
     rows = _rows(built.model)
     fields = {
         "said": "%s (%s)" % (spec["directory"], ", ".join(parts)),
-        "pad_id": getattr(tokenizer, "pad_token_id", None),
+        "pad_id": observing.stated(tokenizer, "pad_token_id"),
         "outside_tokens": tokenizers_text.outside(tokenizer, rows) if rows else 0,
         "vocabulary": rows,
     }
@@ -128,14 +128,14 @@ def _rows(model: Foreign) -> Optional[int]:
 
 
 def name_of_class(model: Foreign) -> str:
-    named = ", ".join(getattr(model.config, "architectures", None) or ()) or "no class"
+    named = ", ".join(observing.stated(model.config, "architectures") or ()) or "no class"
     return "trained as %s, config.json names %s" % (type(model).__name__, named)
 
 
 def usual_dtype(directory: str) -> torch.dtype:
     """The default dtype of from_pretrained: since transformers 5 that of config.json."""
     transformers = imported()
-    dtype = getattr(configuration(transformers, directory), "dtype", None)
+    dtype = observing.stated(configuration(transformers, directory), "dtype")
     if int(transformers.__version__.split(".")[0]) < 5 or not isinstance(dtype, torch.dtype):
         return torch.float32
     return dtype
@@ -165,7 +165,7 @@ def base(spec: Dict[str, Any], recipe: str) -> Built:
             model, info = _loaded(transformers, spec["directory"], config, dtype_argument)
         else:
             model, info = _initialized(transformers, config, dtype_argument), {}
-    named = getattr(whole, "architectures", None) or ()
+    named = observing.stated(whole, "architectures") or ()
     renamed = bool(named) and type(model).__name__ not in named
     lacking = model_files.require_loaded(model, info, renamed=renamed)
     quantization = _quantization(written)
@@ -297,9 +297,9 @@ TARGETS = {"labels", "start_positions", "return_loss"}
 
 def class_of(transformers: Foreign, config: Foreign) -> Foreign:
     """The class that config.json names, if it computes a loss; else the causal language model."""
-    for name in getattr(config, "architectures", None) or ():
+    for name in observing.stated(config, "architectures") or ():
         candidate = getattr(transformers, name, None)
-        forward = getattr(candidate, "forward", None)
+        forward = observing.stated(candidate, "forward")
         if forward is not None and TARGETS & set(inspect.signature(forward).parameters):
             return candidate
     if type(config) in transformers.AutoModelForCausalLM._model_mapping:

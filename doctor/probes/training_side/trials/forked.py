@@ -61,7 +61,8 @@ def _in_fork(subject: Subject, writer: int) -> None:
     try:
         wire.report_to(os.open(os.devnull, os.O_WRONLY))
         torch.set_num_threads(1)  # the threads of the parent do not exist here
-        socket.socket.connect = socket.socket.connect_ex = _refused  # type: ignore[method-assign]
+        sockets: Foreign = socket.socket
+        sockets.connect = sockets.connect_ex = _refused
         for name, trial in TRIALS:
             try:
                 record = trial(subject)

@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 
 MAX_NAMES = 8
 FRAME = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in .*\n\s*(?P<code>\S.*)?')
-HIDDEN_DIRECTORIES = (
-    os.path.dirname(torch.__file__),
-    PROBES,
-)
+HIDDEN_DIRECTORIES = (os.path.dirname(torch.__file__), PROBES)
 
 
 class Hooks:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..foreign import Arguments, Foreign, Function, Options, Types, places
+from ..foreign import Arguments, Foreign, Function, Options, Types, observing, places
 from ..foreign.observing import storage_address
 from . import function_inputs, inspect_inputs, value_origins
 from .value_origins import tensors
@@ -61,11 +60,11 @@ class Operation(NamedTuple):
     """The buffer, or tensor held by a module, that carries the values to the next step."""
 
 
-class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Follow(observing.DispatchMode):
     """Follows values that are not finite from the operation that made them."""
 
     def __init__(self, called: Any, modules: Any) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.origins: List[Operation] = []
         self.backward = False
         """Whether the backward pass has begun."""

@@ -65,11 +65,7 @@ def alignment(arguments: Options) -> List[str]:
 
 
 Rule = Callable[[Dict[str, Any]], List[str]]
-RULES: Dict[str, Rule] = {
-    "cross_entropy": smoothing,
-    "kl_div": divergence,
-    "ctc_loss": alignment,
-}
+RULES: Dict[str, Rule] = {"cross_entropy": smoothing, "kl_div": divergence, "ctc_loss": alignment}
 
 
 def _invalid(arguments: Options) -> List[str]:
