@@ -72,6 +72,7 @@ def at(steps: range | list[int], value: Any, otherwise: Any) -> Any:
         ({"rates": [0.0, 1e-3]}, []),
         ({"rates": at(range(1, 10), [0.0], [1e-3])}, []),
         ({"rates": at(range(21, 40), [0.0], [1e-3])}, [("GRD006", "fail", 30)]),
+        ({"rates": at(range(145, 163), [0.0], [1e-3])}, []),  # a schedule hands over to another
         ({"rates": [None]}, []),
         ({"scaled": True, "skipped": at(range(1, 18), True, False)}, []),
         ({"scaled": True, "skipped": True}, [("GRD011", "fail", 30)]),
