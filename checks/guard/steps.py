@@ -22,8 +22,8 @@ RATE = Check(
         "it is 0 from the start while another optimizer has one",
     ),
     fails=(
-        "the learning rates of all groups are 0 in 10 steps in a row from the start, or later in as "
-        "many as a quarter of the steps until then, at least 10 and at most 100",
+        "the learning rates of all groups are 0 in 10 steps in a row from the start, or later in "
+        "as many as a quarter of the steps until then, at least 10 and at most 100",
         "a learning rate is below 0",
     ),
     fix="Print scheduler.get_last_lr() at every step and compare it with the schedule.",
