@@ -152,17 +152,16 @@ def _tokens_per_step(rehearsal: Rehearsal, run: RehearsedRun) -> int:
 
 def achieved(run: RehearsedRun, seconds: float) -> str:
     """What the rank with the most arithmetic does per second, and of its GPU's peak."""
-    counts = [rank for rank in run.ranks if rank.counted is not None]
-    if not counts or not seconds > 0:
+    rank = max(run.ranks, key=_operations)
+    counted, operations = rank.counted, _operations(rank)
+    if counted is None or operations <= 0 or not seconds > 0:
         return ""
-    rank = max(counts, key=_operations)
-    counted, rate = rank.counted, _operations(rank) / seconds
-    assert counted is not None
+    rate = operations / seconds
     text = f"; {_rate(rate)} per rank by the shapes of its operators"
     if counted.left_out:
         text += f", without {some(counted.left_out, len(counted.left_out))}"
     known = find(rank.gpu) if rank.gpu else None
-    half = sum(counted.flops.get(dtype, 0) for dtype in HALF) / _operations(rank)
+    half = sum(counted.flops.get(dtype, 0) for dtype in HALF) / operations
     if known and known.bf16 and half > MOSTLY:
         peak = f"{known.bf16 / TERA:,.0f} that the data sheet of {known.product.name} names"
         text += f": {rate / known.bf16:.0%} of the {peak}"
