@@ -38,7 +38,7 @@ class StepRules:
         self.beside = beside if beside is not None else {}
         self.had_gradients = False
         self.had_rate = False
-        self.rate_told = False
+        self.rate_reported = False
         self.applied = 0
         self.streak: Dict[str, int] = {}
         self.skips: Deque[bool] = deque(maxlen=200)
@@ -235,9 +235,9 @@ class StepRules:
         if step.rate is None:
             return
         count = self._in_a_row("rate", step.rate == 0.0)
-        self.rate_told &= count > 0
-        if not self.rate_told and count >= self._rates_allowed(step):
-            self.rate_told = True
+        self.rate_reported &= count > 0
+        if not self.rate_reported and count >= self._rates_allowed(step):
+            self.rate_reported = True
             when = "after it was not" if self.had_rate else "from the start"
             text = f"the learning rate of every group is 0, {count} steps in a row, {when}"
             beside = any(rules.had_rate for rules in self.beside.values() if rules is not self)
@@ -252,8 +252,8 @@ class StepRules:
         self.had_rate |= step.rate != 0.0
 
     def _rates_allowed(self, step: Step) -> int:
-        """Steps in a row with a rate of 0 from which on it is told: a schedule that hands over to
-        another, as to that of an average of weights, rests at 0 for an epoch."""
+        """Steps in a row with a rate of 0 from which on it is reported: a schedule that hands over
+        to another, as to that of an average of weights, rests at 0 for an epoch."""
         rests = min(step.step // 4, limit.RATE_RESTS) if self.had_rate else 0
         return max(limit.RATE_ZERO, rests)
 

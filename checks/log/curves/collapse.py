@@ -44,8 +44,8 @@ def holds(log: Log) -> Verdict:
         each_curve(log, "codebook_usage", _codes),
         each_curve(log, "policy_entropy", lambda curve: _entropy(log, curve)),
     ]
-    told = [each for each in verdicts if each.status is not Status.SKIP]
-    return next((each for each in told if each.fix), told[0] if told else verdicts[0])
+    judged = [each for each in verdicts if each.status is not Status.SKIP]
+    return next((each for each in judged if each.fix), judged[0] if judged else verdicts[0])
 
 
 def _levels(curve: Curve) -> tuple[float, float] | None:
@@ -56,7 +56,7 @@ def _levels(curve: Curve) -> tuple[float, float] | None:
     return max(values[: len(values) // 3]), median(values[-len(values) // 3 :])
 
 
-def _told(curve: Curve, what: str, early: float, late: float, fix: str) -> Verdict:
+def _fell(curve: Curve, what: str, early: float, late: float, fix: str) -> Verdict:
     found = warn(f"{what} fell from {early:.3g} to {late:.2g}", fix=fix)
     return replace(found, places=(place_at(curve, len(curve.values) - 1),))
 
@@ -65,7 +65,7 @@ def _latents(curve: Curve) -> Verdict:
     levels = _levels(curve)
     if levels is None or levels[1] > min(NO_KL, GONE * levels[0]):
         return ok("the KL divergence of the latents stays") if levels else skip(FEW)
-    return _told(curve, "the KL divergence of the latents", *levels, LATENTS)
+    return _fell(curve, "the KL divergence of the latents", *levels, LATENTS)
 
 
 def _codes(curve: Curve) -> Verdict:
@@ -74,7 +74,7 @@ def _codes(curve: Curve) -> Verdict:
     if levels is None or per_cent * levels[1] > UNUSED:
         return ok("the codes are used") if levels else skip(FEW)
     early, late = levels
-    return _told(curve, "the share of the codes that are used", early, late, CODES)
+    return _fell(curve, "the share of the codes that are used", early, late, CODES)
 
 
 def _entropy(log: Log, curve: Curve) -> Verdict:
@@ -89,7 +89,7 @@ def _entropy(log: Log, curve: Curve) -> Verdict:
     )
     if levels[0] < STARTED or levels[1] > CERTAIN_ANSWERS or not rewards or rises:
         return ok(f"the entropy went from {levels[0]:.3g} to {levels[1]:.3g}")
-    return _told(curve, "the rewards do not rise, and the entropy", *levels, ANSWERS)
+    return _fell(curve, "the rewards do not rise, and the entropy", *levels, ANSWERS)
 
 
 FEW = f"fewer than {series.FEWEST} values are not judged"

@@ -133,12 +133,12 @@ def _far_away(log: Log, reward: Curve) -> Verdict | None:
     early, late = median(values[:third]), median(values[-third:])
     if late < FAR or late < FARTHER * early:
         return None
-    told = warn(
+    verdict = warn(
         f"the KL divergence from the reference went from {early:.3g} to {late:.3g}: what the "
         "rewards favour is far from what the model wrote before",
         fix=COMPANIONS["policy_kl"][3] + " " + UNREAD,
     )
-    return replace(told, places=(place_at(curve, len(curve.values) - 1),))
+    return replace(verdict, places=(place_at(curve, len(curve.values) - 1),))
 
 
 CUT_OFF = 0.95

@@ -7,7 +7,6 @@ found to a pipe of its own, encoded by msgspec.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import select
 import signal
@@ -19,7 +18,8 @@ from typing import TypeVar
 
 import msgspec
 
-from doctor.checkpoint.analysis.workers import Progress
+from doctor._util.parent_death import die_with_parent
+from doctor.checkpoint.analysis.workers import Progress, opened
 from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.open_files import OpenFiles
 
@@ -27,8 +27,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result", bound=msgspec.Struct)
 Look = Callable[[Item, Sequence[OpenFiles]], Result]
 
-DEATH_SIGNAL = 1
-"""PR_SET_PDEATHSIG"""
 NUMBER = struct.Struct("<I")
 
 
@@ -70,17 +68,11 @@ def _here(
     look: Look[Item, Result],
     progress: Progress | None,
 ) -> Iterator[tuple[int, Result]]:
-    with _opened(directories) as files:
+    with opened(directories) as files:
         for number, item in enumerate(items):
             yield number, look(item, files)
             if progress is not None:
                 progress(number + 1, len(items))
-
-
-@contextlib.contextmanager
-def _opened(directories: Sequence[Directory]) -> Iterator[list[OpenFiles]]:
-    with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(OpenFiles(each)) for each in directories]
 
 
 @dataclass(slots=True)
@@ -132,9 +124,9 @@ def _read(
     """In the fork: look at the items of these numbers."""
     code = 1
     try:
-        ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        die_with_parent()
         encode = msgspec.msgpack.Encoder().encode
-        with _opened(directories) as files, open(answering, "wb", buffering=0) as pipe:
+        with opened(directories) as files, open(answering, "wb", buffering=0) as pipe:
             for number in numbers:
                 data = NUMBER.pack(number) + encode(look(items[number], files))
                 data = NUMBER.pack(len(data)) + data

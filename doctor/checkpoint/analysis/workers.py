@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -16,6 +16,13 @@ Item = TypeVar("Item")
 
 Progress = Callable[[int, int], None]
 """Called with the items done and the items in all, from one thread at a time."""
+
+
+@contextlib.contextmanager
+def opened(directories: Sequence[Directory]) -> Iterator[list[OpenFiles]]:
+    """Open files of each directory."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(OpenFiles(each)) for each in directories]
 
 
 def work(
@@ -33,14 +40,13 @@ def work(
 
     def take() -> None:
         nonlocal done
-        with contextlib.ExitStack() as stack:
-            opened = [stack.enter_context(OpenFiles(each)) for each in directories]
+        with opened(directories) as files:
             while True:
                 with lock:
                     item = next(pending, None)
                 if item is None:
                     return
-                look(item, opened)
+                look(item, files)
                 with lock:
                     done += 1
                     if progress is not None:

@@ -41,7 +41,7 @@ class HostMemoryWatch:
         else:
             self._loading = max(self._loading, held)
         if self._shm and (shm := _shm()):
-            self._shared = max(self._shared, self._shm[0] - shm[0])
+            self._shared = max(self._shared, self._shm - shm)
 
     def facts(self) -> HostMemory | None:
         """None: how much was free is not known."""
@@ -49,7 +49,7 @@ class HostMemoryWatch:
             return None
         return HostMemory(
             loading=self._loading, running=self._running, free=self._free,
-            shm=self._shared, shm_free=self._shm[0] if self._shm else None,
+            shm=self._shared, shm_free=self._shm,
         )  # fmt: skip
 
 
@@ -72,10 +72,10 @@ def own_bytes(pids: Iterable[int]) -> int:
     return pages * PAGE
 
 
-def _shm() -> tuple[int, int] | None:
-    """Bytes of /dev/shm that are free, and in all; None where there is none."""
+def _shm() -> int | None:
+    """Free bytes of /dev/shm; None where there is none."""
     try:
         stats = os.statvfs(SHM)
     except OSError:
         return None
-    return stats.f_bavail * stats.f_frsize, stats.f_blocks * stats.f_frsize
+    return stats.f_bavail * stats.f_frsize

@@ -20,11 +20,12 @@ import time
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from doctor._util.parent_death import die_with_parent
 from doctor.collect.rehearsal import landlock, namespaces
 from doctor.collect.rehearsal.processes import descendants
 
-SUBREAPER, DEATH_SIGNAL = 36, 1
-"""PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG"""
+SUBREAPER = 36
+"""PR_SET_CHILD_SUBREAPER"""
 POLL_SECONDS = 0.05
 LINGER_SECONDS = 5.0
 """For helpers (resource trackers, loggers) to end after the command. Our own number."""
@@ -106,7 +107,7 @@ def _confine(spec: Spec) -> dict[str, Any]:
     null = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((null, 0), (output, 1), (output, 2)):
         os.dup2(source, target)
-    ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    die_with_parent()
     for number in signal.valid_signals():
         with contextlib.suppress(OSError, ValueError):
             signal.signal(number, signal.SIG_DFL)
