@@ -7,6 +7,7 @@ from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
 import torch
 
 from ..foreign import Foreign, containers, observing
+from ..subject import loaders
 
 
 class NotData(Exception):
@@ -93,7 +94,7 @@ def items_of(source: Source) -> Iterator[Foreign]:
     """Batches of a loader; rows of a dataset, as batches of one."""
     value = source.items
     if source.kind == "loader":
-        yield from value
+        yield from loaders.iterator(value)
     elif observing.has(value, "__getitem__") and size(value) is not None:
         for index in range(size(value) or 0):
             yield as_batch(value[index])
