@@ -51,7 +51,7 @@ def iterator(loader: Foreign) -> Iterator[Foreign]:
     torch's handler of SIGCHLD raises the death of a worker wherever this process stands, again for
     each process that ends later; without it next() finds the dead worker within 5 s.
     """
-    items = iter(loader)
+    items: Iterator[Foreign] = iter(loader)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     return items
