@@ -19,6 +19,7 @@ def tcp_store(whole: bool) -> Any:
     if not whole and "torch" not in sys.modules:
         _stand_in("torch")
         _stand_in("torch.distributed")
+        sys.modules.setdefault("numpy", None)  # type: ignore[arg-type]  # a quarter of the time
         import torch._C
 
         if torch._C._c10d_init():

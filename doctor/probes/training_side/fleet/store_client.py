@@ -23,7 +23,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from ... import wire
 from . import c10d
 
-POLL_SECONDS = 0.25
+POLL_SECONDS = 0.1
 
 
 def main(memory: str, whole: str) -> None:
