@@ -1,4 +1,4 @@
-"""Samples: equal ones in two splits and in one, batches, workers, preference pairs, files."""
+"""Samples: equal ones in two splits and in one, preference pairs, files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import counted, listed, shown
 from doctor.checks.data.seen import FEW, NOTHING, each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Split
-from doctor.facts.data_rows import Mixing, RowPairs
+from doctor.facts.data_rows import RowPairs
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 SHARED = 0.01
@@ -14,8 +14,6 @@ SHARED = 0.01
 CONFLICTING = 0.005
 REPEATED = 0.1
 """Shares of rows with another class than an equal one, and of equal ones. Our own numbers."""
-
-
 MOSTLY = 0.8
 """Share of rows that occurred before which no oversampling makes. Our own number."""
 AGAIN = "Look at how a row is chosen by its number: few different ones are read again and again."
@@ -111,242 +109,6 @@ DISTINCT = Check(
 )
 
 
-MANY = 16
-"""Samples of a class on average, below which a number is one of the sample. Our own number."""
-RARE = 1.5
-"""Batches for one that a permutation would give one class: else most samples are of one class.
-Our own number."""
-SORTED = 0.75
-"""Share of batches of one class; where a class ends, a batch has two. Our own number."""
-
-
-def mixed(data: Data) -> Verdict:
-    split = data.split()
-    if split is None or not split.rows:
-        return unknown(NOTHING)
-    mixing = split.mixing
-    if mixing is None or not mixing.samples:
-        return skip("the training loader gives neither tokens nor tensors, or too long rows")
-    if split.labels is not None and split.labels.unlabelled == split.labels.documents:
-        return skip("no row has a trained label, see DAT001")
-    return (
-        _impossible(mixing, split)
-        or _shares(mixing, split)
-        or _one_class(mixing, split)
-        or _order(mixing, split)
-    )
-
-
-def _seen(mixing: Mixing, split: Split) -> int:
-    """Samples that count: an endless loader may give the same few again and again."""
-    return mixing.samples if split.total is not None else mixing.distinct
-
-
-def _impossible(mixing: Mixing, split: Split) -> Verdict | None:
-    if mixing.constant == mixing.samples and mixing.samples > 1:
-        return fail(f"every one of {mixing.samples:,} samples has one value at all its places")
-    if mixing.empty == mixing.samples:
-        return fail(f"every one of {mixing.samples:,} samples is empty")
-    if mixing.distinct == 1 and mixing.samples > 3:
-        if split.total is None and split.rows == split.batches:
-            return note(f"the loader gives one batch again and again, {split.batches:,} times")
-        return fail(f"all {mixing.samples:,} samples are the same")
-    return None
-
-
-def _shares(mixing: Mixing, split: Split) -> Verdict | None:
-    for count, text in (
-        (mixing.empty, "samples are empty"),
-        (mixing.constant, "samples have one value at all their places"),
-    ):
-        if count >= max(1, 0.01 * mixing.samples):
-            return observed(f"{share(count, mixing.samples, text)}: {rows(mixing.rows)}",
-                            _seen(mixing, split))  # fmt: skip
-    return None
-
-
-def _one_class(mixing: Mixing, split: Split) -> Verdict | None:
-    if mixing.classes != 1 or mixing.class_is_trained is False or mixing.samples < 2:
-        return None
-    text = f"all {mixing.samples:,} samples have the same class"
-    if mixing.class_is_trained is None and not mixing.named:
-        return note(f"{text}, if the last tensor or label of the batch is one", fix=ONE_CLASS)
-    return observed(text, _seen(mixing, split), fix=ONE_CLASS)
-
-
-ONE_CLASS = (
-    "Shuffle before the data are cut to a part, and look at how the labels are read: a constant "
-    "class teaches nothing."
-)
-
-
-def _order(mixing: Mixing, split: Split) -> Verdict:
-    enough = mixing.batches >= 8 and mixing.samples >= 64
-    sorted_by_class = mixing.classes > 1 and mixing.single >= SORTED * mixing.batches
-    if enough and sorted_by_class and mixing.drawn < 0.5 * mixing.single:
-        text = (
-            f"{mixing.single:,} of {mixing.batches:,} batches have one class, of "
-            f"{mixing.classes:,} in all; "
-            f"shuffled, {mixing.drawn:.1f} would"
-        )
-        return (
-            note(f"{text}; a sampler of its own chooses them") if mixing.own_order else warn(text)
-        )
-    one_each = mixing.runs == mixing.classes > 1 and mixing.samples >= MANY * mixing.classes
-    mostly = mixing.drawn * RARE >= mixing.batches
-    if enough and one_each and not mixing.own_order and not mostly:
-        text = f"{mixing.samples:,} samples come in {mixing.runs} stretches of one class each"
-        return warn(f"{text}: the rows are sorted by their class, and nothing shuffles them")
-    if mixing.kinds > 1:
-        return note(f"batches have {mixing.kinds} different structures")
-    return passed(f"{mixing.distinct:,} of {mixing.samples:,} samples are different", split)
-
-
-MIXED = Check(
-    code="DAT009",
-    slug="batches-mixed",
-    title="Samples are neither empty, constant nor all equal, and batches mix classes",
-    why="A loader that does not shuffle data sorted by class gives each step one class. Samples "
-    "that are empty or constant teach nothing.",
-    passes=("samples differ, and some batch has two classes where the data have",),
-    notes=(
-        "batches have several structures",
-        "a sampler of the user's puts one class in a batch",
-        "an endless loader gives one batch again and again",
-    ),
-    warns=(
-        "three quarters of 8 or more batches have one class, and all together several",
-        "64 or more samples come in one stretch for each class",
-        "at least 1 % of 32 or more samples are empty, or have one value everywhere",
-        "32 or more samples have one class",
-    ),
-    fails=("all samples are the same, empty, or have one value everywhere",),
-    fix="Set shuffle=True in the training loader, and look at the rows that are named.",
-    owner=Owner.JOB,
-    judge=mixed,
-    limits="that batches later in the epoch are mixed.",
-    sources=("normface-4", "matconvnet-393"),
-)
-
-TWINS = 0.5
-"""Share of samples that two workers deliver. Our own number."""
-
-
-def different(data: Data) -> Verdict:
-    split = data.split()
-    seeded = _seeded(split) if split is not None else None
-    if seeded is not None:
-        return seeded
-    workers = split.workers if split is not None else None
-    if workers is None:
-        return skip("the training loader has fewer than two workers")
-    text = share(workers.twins, workers.samples, "samples come from two workers")
-    if workers.twins >= TWINS * workers.samples and workers.twins:
-        if workers.alone is None:
-            return unknown(f"{text}; whether they are equal without workers could not be read")
-        if not workers.alone:
-            return observed(f"{text}, and without workers all are different", workers.samples)
-    return ok(f"{text}; {workers.workers} workers")
-
-
-def _seeded(split: Split) -> Verdict | None:
-    """What worker_init_fn does to the random numbers of the rows."""
-    seeds = split.seeds
-    if seeds is None:
-        return None
-    if seeds.equal_workers:
-        epochs = ", in every epoch" if seeds.equal_epochs and not seeds.persistent else ""
-        if seeds.copied:
-            text = "each worker gets a copy of the dataset's own generator: they draw the same"
-            return warn(f"{text} random numbers{epochs}", fix=OWN_GENERATOR)
-        text = "worker_init_fn gives all workers one seed: they draw the same random numbers"
-        return warn(f"{text}{epochs}", fix=SEEDS)
-    if seeds.equal_epochs and not seeds.persistent and not seeds.copied:
-        text = "worker_init_fn gives a worker the same seed in every epoch: the same random changes"
-        return note(f"{text} come again", fix=SEEDS)
-    return None
-
-
-OWN_GENERATOR = (
-    "Draw from torch, random or numpy.random, which torch seeds in each worker; or make the "
-    "generator in the worker: np.random.default_rng(torch.initial_seed()) in worker_init_fn or at "
-    "the first row."
-)
-SEEDS = (
-    "Leave out worker_init_fn: torch seeds its own numbers, Python's and numpy's for each worker "
-    "and epoch. Or seed from torch.initial_seed() % 2**32 in it."
-)
-
-DIFFERENT = Check(
-    code="DAT011",
-    slug="workers-differ",
-    title="Workers of the loader deliver different samples",
-    why="Every worker has a copy of an IterableDataset. One that does not divide its rows by "
-    "get_worker_info() delivers each sample as often as there are workers.",
-    passes=("fewer than half of the first samples come from two workers",),
-    notes=("worker_init_fn seeds a worker alike in every epoch, and rows are random",),
-    warns=(
-        "at least half of 32 or more do, and without workers all are different",
-        "worker_init_fn seeds all workers alike, or they copy a generator of the dataset, and rows "
-        "are random",
-    ),
-    fix="Divide the rows in __iter__: worker = torch.utils.data.get_worker_info(), and yield "
-    "itertools.islice(rows, worker.id, None, worker.num_workers).",
-    owner=Owner.JOB,
-    judge=different,
-    limits="that the ranks of a job read different samples.",
-    sources=("torch-dataloader",),
-)
-
-
-LEAST_ORDERED = 16
-"""Samples whose order is the same by chance in one of 10^13 shuffles. Our own number."""
-
-
-SEEDED = "RandomSampler"
-SEED_ONCE = (
-    "Set the seed once, before the epochs: torch.manual_seed() in the loop, or a generator that is "
-    "made anew with the same seed, gives every epoch the same order and the same dropout."
-)
-
-
-def reordered(data: Data) -> Verdict:
-    split = data.split()
-    epochs = split.epochs if split is not None else None
-    if epochs is None:
-        return skip("no DistributedSampler that shuffles was followed through a training")
-    if isinstance(epochs, Unknown):
-        return unknown(epochs.reason)
-    text = f"{shown(epochs.sampler)}: {epochs.compared:,} samples at the start of two epochs"
-    seeded = epochs.sampler == SEEDED
-    if epochs.epochs < 2 and seeded:
-        return skip("only one epoch of a RandomSampler was read")
-    if epochs.epochs < 2:
-        return unknown(f"{shown(epochs.sampler)}: only one epoch was read")
-    if epochs.compared < LEAST_ORDERED:
-        return unknown(f"{text}; at least {LEAST_ORDERED} required")
-    if epochs.same:
-        return warn(f"{text} came in the same order", fix=SEED_ONCE if seeded else None)
-    return ok(f"{text} came in another order")
-
-
-REORDERED = Check(
-    code="DAT019",
-    slug="epochs-reordered",
-    title="A distributed sampler gives each epoch an order of its own",
-    why="DistributedSampler shuffles by its seed and its epoch, and every epoch is epoch 0 until "
-    "set_epoch() is called: all epochs have one order, and each rank sees the same samples.",
-    passes=("the first samples of two epochs of the training differ in their order",),
-    warns=("at least 16 samples at the start of two epochs came in the same order",),
-    fix="Call loader.sampler.set_epoch(epoch) at the beginning of every epoch, before its first "
-    "batch.",
-    owner=Owner.JOB,
-    judge=reordered,
-    limits="that other samplers shuffle.",
-    sources=("torch-dataloader",),
-)
-
-
 def preferred(data: Data) -> Verdict:
     return each_split(data, _preferred)
 
@@ -430,4 +192,4 @@ WHOLE = Check(
     sources=("parameter-golf-82",),
 )
 
-CHECKS = (DISJOINT, DISTINCT, MIXED, DIFFERENT, REORDERED, PREFERRED, WHOLE)
+CHECKS = (DISJOINT, DISTINCT, PREFERRED, WHOLE)

@@ -10,6 +10,7 @@ import pytest
 from doctor._util.records import Ended
 from doctor.checks.data import (
     agreement,
+    agreement_meanings,
     given,
     prompts,
     rereading,
@@ -25,7 +26,7 @@ from doctor.judge.check import Check, Status
 from doctor.script.read import read_script
 
 TABLES: dict[Check, Any] = {
-    agreement.AGREED: agreement.MEANINGS,
+    agreement.AGREED: agreement_meanings.MEANINGS,
     given.UNSEEN: given.MEANINGS,
     prompts.MEANT: prompts.MEANINGS,
     rereading.STAYS: rereading.MEANINGS,
