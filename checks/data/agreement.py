@@ -7,7 +7,7 @@ from doctor.checks.data.agreement_meanings import FINITE, INSIDE, MEANINGS, TABL
 from doctor.checks.data.relations import verdicts
 from doctor.checks.data.seen import FEW, each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Split
-from doctor.facts.data_rows import Agreement, Indices
+from doctor.facts.data_batches import Agreement, Indices
 from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, skip, warn
 from doctor.judge.combine import worst
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor.checks.data.seen import each_split, observed, passed, share
 from doctor.facts.data import Data, Split
-from doctor.facts.data_rows import LabelMaps
+from doctor.facts.data_batches import LabelMaps
 from doctor.judge.check import Check, Owner, Verdict, note, skip
 
 BETWEEN, KINDS, FLAT, LEAST_BORDERS = 0.15, 6, 0.7, 200

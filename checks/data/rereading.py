@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor._util.units import shown
 from doctor.checks.data.relations import Meaning, Meanings, verdicts
 from doctor.facts.data import Data, Split
-from doctor.facts.data_rows import Rereading
+from doctor.facts.data_batches import Rereading
 from doctor.judge.check import Check, Owner, Verdict, ok, skip, warn
 from doctor.judge.combine import worst
 

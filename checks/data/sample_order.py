@@ -6,7 +6,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checks.data.seen import NOTHING, observed, passed, rows, share
 from doctor.facts.data import Data, Split
-from doctor.facts.data_rows import Mixing
+from doctor.facts.data_batches import Mixing
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 MANY = 16

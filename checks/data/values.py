@@ -7,7 +7,7 @@ from doctor._util.units import shown
 from doctor.checks.data.relations import Meaning, Meanings, verdicts
 from doctor.checks.data.seen import NOTHING, each_split, observed, passed
 from doctor.facts.data import Data, Labels, Offset, Split
-from doctor.facts.data_rows import Inputs
+from doctor.facts.data_batches import Inputs
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.combine import worst
 

@@ -9,26 +9,28 @@ from __future__ import annotations
 from typing import Literal
 
 from doctor._util.records import Ended, Number, Section, Unknown
-from doctor.facts.data_rows import (
+from doctor.facts.data_batches import (
     Agreement,
     Boxes,
     Epochs,
     Inputs,
     LabelMaps,
-    Markers,
     Mixing,
+    Pace,
+    Rereading,
+    Seeds,
+    Workers,
+)
+from doctor.facts.data_rows import (
+    Markers,
     Numbering,
     Overlap,
-    Pace,
     Pairs,
     Relation,
     Rendered,
     Repeats,
-    Rereading,
     RowTexts,
-    Seeds,
     Shards,
-    Workers,
 )
 
 Objective = Literal["next token", "other tokens", "classes", "none"]

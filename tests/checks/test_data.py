@@ -12,29 +12,31 @@ from doctor._util.records import Ended, Unknown
 from doctor.catalog import of_families
 from doctor.collect.data import Notes
 from doctor.facts.data import Data, Labels, Lengths, Offset, Padding, Problem, Split, Starts, Stops
-from doctor.facts.data_rows import (
+from doctor.facts.data_batches import (
     Agreement,
     Boxes,
     Column,
-    Cut,
     Indices,
     Inputs,
     LabelMaps,
+    Mixing,
+    Pace,
+    Seeds,
+    Workers,
+)
+from doctor.facts.data_rows import (
+    Cut,
     Leak,
     Markers,
-    Mixing,
     Numbering,
     Overlap,
-    Pace,
     Pairs,
     Rendered,
     Repeats,
     RowTexts,
-    Seeds,
     Sentinel,
     Shards,
     Spellings,
-    Workers,
 )
 from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.script_machine import ScriptMachine

@@ -20,7 +20,8 @@ from doctor.checks.data import (
     written,
 )
 from doctor.facts.data import Data, Labels, Split
-from doctor.facts.data_rows import Agreement, Relation, RelationKind
+from doctor.facts.data_batches import Agreement
+from doctor.facts.data_rows import Relation, RelationKind
 from doctor.facts.script_machine import ScriptMachine
 from doctor.judge.check import Check, Status
 from doctor.script.read import read_script

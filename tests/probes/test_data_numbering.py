@@ -12,7 +12,8 @@ torch = pytest.importorskip("torch")
 from doctor._util.records import Ended  # noqa: E402
 from doctor.catalog import of_families  # noqa: E402
 from doctor.facts.data import Data, Split  # noqa: E402
-from doctor.facts.data_rows import Agreement, Numbering  # noqa: E402
+from doctor.facts.data_batches import Agreement  # noqa: E402
+from doctor.facts.data_rows import Numbering  # noqa: E402
 from doctor.judge.check import Status  # noqa: E402
 from doctor.probes.training_side.data import numbering, targets  # noqa: E402
 

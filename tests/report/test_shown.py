@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from doctor.facts.data import Labels, Lengths, Mark, Split
-from doctor.facts.data_rows import Mixing
+from doctor.facts.data_batches import Mixing
 from doctor.report.formats.html.markup import el
 from doctor.report.shown import overview, pieces, text
 
