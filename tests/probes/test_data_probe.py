@@ -47,16 +47,16 @@ def test_labels_of_another_shape_are_counted_where_all_are_ignored() -> None:
 def test_a_stop_that_a_whole_chat_masks_is_counted() -> None:
     import torch
 
-    from doctor.probes.training_side.data import documents, labels, vocabulary
+    from doctor.probes.training_side.data import documents, row_ends, vocabulary
 
     ids = torch.tensor([5, 6, 9, 9, 20, 21, 2])
     masked = torch.where(ids == 2, -100, ids)
     known = vocabulary.Vocabulary(None, "", None, None, None, (2,), "here")
     rows = [documents.Document(n, ids, each, ids[:0]) for n, each in enumerate((ids, masked))]
-    record = labels.stops(rows, known, [9, 9])
+    record = row_ends.stops(rows, known, [9, 9])
     assert record is not None
     assert (record["chats"], record["untrained"]) == (2, 1)
-    apart = labels.stops(rows, known, [])
+    apart = row_ends.stops(rows, known, [])
     assert apart is not None
     assert (apart["whole"], apart["chats"], apart["untrained"]) == (2, 2, 1)
 
@@ -213,12 +213,12 @@ def test_equal_samples_are_equal_in_all_their_values() -> None:
 
 
 def test_equal_rows_are_found_by_their_content() -> None:
-    from doctor.probes.training_side.data import rows
+    from doctor.probes.training_side.data import row_contents, rows
 
     content = rows.Content()
     texts = ["a text of a river", "a  text of a river\n", "another text of the sea"]
     for text, label in zip(texts, (0, 1, 0), strict=True):
-        made = rows.row_of({"text": text, "label": label, "id": 1})
+        made = row_contents.row_of({"text": text, "label": label, "id": 1})
         assert made is not None
         content.add(made)
     record = rows.repeats(content)

@@ -13,7 +13,7 @@ from doctor.probes.training_side.data import (  # noqa: E402
     documents,
     inputs,
     label_maps,
-    labels,
+    row_ends,
     row_texts,
     rows,
     targets,
@@ -161,7 +161,7 @@ def stops(*ids: list[int], masked: bool = False) -> Any:
         label = torch.where(values == 2, -100, values) if masked else values.clone()
         made.append(documents.Document(row, values, label, values[:0]))
     known = vocabulary.Vocabulary(bos=1, eos=2, stops=(2,), source="the tokenizer's eos_token")
-    return labels.stops(made, known, [])
+    return row_ends.stops(made, known, [])
 
 
 def test_stops_of_documents_that_are_trained_as_a_whole() -> None:

@@ -9,8 +9,8 @@ import torch
 
 from ..foreign import Foreign, containers, observing
 from .documents import Document
-from .labels import contains
 from .relations import relation
+from .row_ends import contains
 from .targets import Source
 from .templates import tokenized
 from .vocabulary import Vocabulary

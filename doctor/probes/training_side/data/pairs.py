@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional
 import torch
 
 from ..foreign import Foreign, containers
-from .rows import feed
+from .row_contents import feed
 
 MOST_ROWS = 5
 CHOSEN = ("chosen", "chosen_input_ids", "chosen_ids", "chosen_labels", "positive",

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
-import unicodedata
 from collections import Counter
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
-import torch
-
-from ..foreign import Foreign, containers, observing
-from .documents import is_constant
+from ..foreign import Foreign, observing
+from .row_contents import Path, Row, row_of
 from .targets import Source, size
 
-LABELS = ("label", "labels", "target", "targets", "class", "y", "category", "fine_label")
-NUMBERS = ("id", "idx", "index", "uuid", "guid", "row_id", "_id", "length", "attention_mask",
-           "token_type_ids", "position_ids", "seq_lengths", "num_tokens")  # fmt: skip
-"""Columns that do not make two rows different samples."""
 MOST_ROWS = 1_000_000
 """Rows of a split that are remembered: some 150 MB."""
 ROWS_A_SECOND, VALUES_A_SECOND = 2_000, 40_000_000
@@ -28,10 +20,6 @@ PATIENCE = 4.0
 """Times that time, after which reading ends in any case."""
 MOST_LEFT_OUT = 512
 """Rows that a filter left out whose labels are read."""
-SHORT = 16
-"""Characters or numbers below which equal samples are no surprise."""
-FRACTION = 4
-"""What a measured number tells in place of a whole one, as characters: few are equal by chance."""
 LEAST_SHORT = 64
 """Short rows of train that must differ before an equal one tells of a leak."""
 COMMON = 3
@@ -39,18 +27,7 @@ COMMON = 3
 CHUNK = 512
 BLANK = 8
 """Rows that may be empty before a row has content."""
-SPACES = ("  ", "\n", "\t", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f")
 PAIRS = 3
-
-
-class Row(NamedTuple):
-    """A sample: its content, and its label where that is a class."""
-
-    content: bytes
-    label: Optional[str]
-    telling: bool
-    """Long enough, so that an equal one is no chance."""
-    values: int = 0
 
 
 class Content:
@@ -211,10 +188,6 @@ def dropped(source: Source) -> int:
     return found * len(left_out) // max(1, len(looked))
 
 
-class Path(str):
-    """A file whose bytes are the sample."""
-
-
 def _is_file(entry: Foreign) -> bool:
     return isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], str) and (
         os.path.isfile(entry[0]))  # fmt: skip
@@ -242,94 +215,6 @@ def _is_random(dataset: Foreign, number: int, value: Foreign) -> bool:
         return False
     first, again = row_of(value), row_of(dataset[number])
     return first is not None and again is not None and first.content != again.content
-
-
-def row_of(value: Foreign) -> Optional[Row]:
-    """The content of a row; None if it has neither text nor numbers."""
-    label: Foreign = None
-    if containers.is_mapping(value):
-        names = {str(name): name for name in value}
-        label = next((value[names[n]] for n in LABELS if n in names), None)
-        tokens = value.get("input_ids") if observing.has(value, "get") else None
-        kept = [] if tokens is None else [tokens]
-        if tokens is None:
-            left_out = (*NUMBERS, *LABELS) if is_class(label) else NUMBERS
-            kept = [value[names[n]] for n in sorted(names) if n.lower() not in left_out]
-        value = kept
-    elif isinstance(value, tuple) and len(value) == 2 and is_class(value[1]):
-        value, label = value
-    digest = hashlib.blake2b(digest_size=16)
-    length = feed(digest, value)
-    if not length:
-        return None
-    named = str(_plain(label)) if is_class(label) else None
-    return Row(digest.digest(), named, length >= SHORT, length)
-
-
-def is_class(value: Foreign) -> bool:
-    plain = _plain(value)
-    return isinstance(plain, (int, bool)) or (isinstance(plain, str) and len(plain) < 64)
-
-
-def _plain(value: Foreign) -> Foreign:
-    if isinstance(value, torch.Tensor):
-        return value.item() if value.numel() == 1 and not value.is_floating_point() else None
-    return value
-
-
-def feed(digest: Foreign, value: Foreign) -> int:
-    """Add a value to the digest; its characters or numbers."""
-    if isinstance(value, torch.Tensor):
-        return feed_tensor(digest, value)
-    if containers.is_mapping(value):
-        return sum(feed(digest, value[name]) for name in sorted(value, key=str))
-    if isinstance(value, (list, tuple)):
-        return feed_list(digest, value)
-    data = bytes_of(value)
-    digest.update(data)
-    return len(data) - isinstance(value, (str, int, float))
-
-
-def bytes_of(value: Foreign) -> bytes:
-    """The content of a file, a text, a number or an array."""
-    if isinstance(value, Path):
-        with open(value, "rb") as file:
-            return file.read()
-    if isinstance(value, str):
-        return normal(value).encode("utf-8", "surrogatepass") + b"\0"
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, (int, float)):
-        return b"%s\0" % repr(value).encode()
-    if observing.has(value, "tobytes"):  # numpy, PIL
-        return bytes(observing.attempt(value.tobytes, b""))
-    return b""
-
-
-def feed_tensor(digest: Foreign, value: torch.Tensor) -> int:
-    plain = observing.plain(value).cpu().contiguous()
-    digest.update(str(tuple(plain.shape)).encode())
-    digest.update(observing.attempt(lambda: plain.numpy().tobytes(), b""))
-    if is_constant(plain):
-        return 0
-    fractions = plain.is_floating_point() and bool((plain != plain.round()).any())
-    return plain.numel() * (FRACTION if fractions else 1)
-
-
-def feed_list(digest: Foreign, value: Foreign) -> int:
-    if value and isinstance(value[0], int):
-        digest.update(repr(value).encode())
-        return len(value) if len(set(value[:SHORT])) > 1 else 0
-    return sum(feed(digest, each) for each in value)
-
-
-def normal(text: str) -> str:
-    """The text in Unicode's composed form, with single spaces."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFC", text)
-    elif not any(each in text for each in SPACES):  # much faster than to split it
-        return text.strip()
-    return " ".join(text.split())
 
 
 def repeats(content: Content) -> Dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterator, List, Optional
 import torch
 
 from ..foreign import Foreign, observing
-from . import own_generators, rows
+from . import own_generators, row_contents, rows
 from .targets import Source, size
 
 EPOCHS, OTHER = (11, 1_000_003), 2
@@ -86,5 +86,7 @@ def drawn(
         if start is not None:
             start(number)
         for _ in range(readings):
-            found = [rows.row_of(dataset[each]) for each in range(min(ROWS, size(dataset) or 0))]
+            found = [
+                row_contents.row_of(dataset[each]) for each in range(min(ROWS, size(dataset) or 0))
+            ]
     return [b"" if row is None else row.content for row in found]

@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 import torch
 
 from ..foreign import Foreign, containers, observing
-from . import rows
+from . import row_contents, rows
 from .documents import host
 from .inputs import brightness, image_of
 from .places import TIME
@@ -117,13 +117,13 @@ def texts(ours: List[Foreign], theirs: List[Foreign]) -> Optional[Dict[str, Any]
     known: Dict[bytes, Set[str]] = {}
     for text in map(text_of, ours):
         for key in keys_of(text):
-            known.setdefault(key, set()).add(rows.normal(text))
+            known.setdefault(key, set()).add(row_contents.normal(text))
     found, whole_rows = [], 0
     for number, text in enumerate(map(text_of, theirs)):
         for key in keys_of(text):
             whole_rows += 1
             same = known.get(key, set())
-            found += [number] if same and rows.normal(text) not in same else []
+            found += [number] if same and row_contents.normal(text) not in same else []
     return relation("nearly in train", len(found), whole_rows, ("text",), found) if found else None
 
 

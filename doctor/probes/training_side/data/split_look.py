@@ -29,6 +29,7 @@ from . import (
     reading,
     relations,
     rereading,
+    row_ends,
     row_seeds,
     row_texts,
     rows,
@@ -152,7 +153,7 @@ class SplitLook:
             record["lengths"] = labels.lengths(each)
             record["uncut"] = observing.attempt(self._uncut, None)
             record["labels"] = labels.labels(each)
-            record["starts"] = labels.starts(each, self.vocabulary)
+            record["starts"] = row_ends.starts(each, self.vocabulary)
             record["padding"] = self.padding.record() if self.padding.rows else None
             self._add_answers(record, each)
         if record.get("labels") is None:
@@ -264,7 +265,7 @@ class SplitLook:
         if own:
             prompt = templates.prompt_of(self.vocabulary)
             marker = prompt.marker if prompt is not None else []
-            record["stops"] = labels.stops(each, self.vocabulary, marker)
+            record["stops"] = row_ends.stops(each, self.vocabulary, marker)
             record["markers"] = templates.markers(each, self.vocabulary, prompt)
 
     def _show(self, batch: Foreign, tokens: Optional[documents.Tokens], row: int) -> None:

@@ -6,7 +6,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ..foreign import Foreign, observing
 from .documents import Document
-from .labels import contains, has_prompt
+from .labels import has_prompt
+from .row_ends import contains
 from .vocabulary import Vocabulary
 
 MARKERS = (

@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 import torch
 
 from ..foreign import Foreign, containers, observing
-from . import rows
+from . import row_contents, rows
 from .documents import host
 from .given import label_name
 from .inputs import image_of
@@ -183,7 +183,7 @@ def random_eval(train: Source, other: Source) -> Optional[Dict[str, Any]]:
     dataset = rows.dataset_of(other)
     if not size(dataset) or not observing.has(dataset, "__getitem__"):
         return None
-    read = [rows.row_of(dataset[0]) for _ in range(READINGS)]
+    read = [row_contents.row_of(dataset[0]) for _ in range(READINGS)]
     if len({None if each is None else each.content for each in read}) < 2:
         return None
     ours, theirs = (unwrapped(rows.dataset_of(each))[0] for each in (train, other))

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import Any, Dict, Iterator, List, Optional, Set
 
 from ..foreign import Foreign, containers, observing
-from . import rows
+from . import row_contents
 from .chats import ANSWERS, PROMPTS, ROLES, messages_of
 from .columns import DECIMAL_COMMA, is_blank, number_of
 from .group_units import GroupUnits
@@ -97,7 +97,7 @@ class WrittenRows:
     def _add_document(self, text: str, number: int) -> None:
         """Whether a long text occurred before, whatever stands beside it, as another address."""
         if len(text) >= LONG_DOCUMENT:
-            plain = rows.normal(text).encode("utf-8", "surrogatepass")
+            plain = row_contents.normal(text).encode("utf-8", "surrogatepass")
             key = hashlib.blake2b(plain, digest_size=16).digest()
             self._relations.count("document repeated", key in self._documents, number)
             self._documents.add(key)
