@@ -20,7 +20,7 @@ from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.records import Checkpoint, History, Norm, Optimizer
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Tensor
-from doctor.checks.checkpoint import norms
+from doctor.checks.checkpoint import norm_causes, norms
 from doctor.checks.checkpoint import optimizer as checks
 from doctor.judge.check import Status, Verdict
 
@@ -264,7 +264,7 @@ def test_a_file_of_nanogpt(tmp_path: Path) -> None:
         1,
         {"BF16": 1},
     )
-    assert norms.CHECKS[0].judge(checkpoint=found).fix == norms.MASTER_FIX
+    assert norms.CHECKS[0].judge(checkpoint=found).fix == norm_causes.MASTER_FIX
 
 
 def entry(key: str, shape: tuple[int, ...] = (8,), zero: bool = False) -> Entry:

@@ -13,7 +13,7 @@ from checkpoints import checkpoint as make_checkpoint
 
 from doctor.checkpoint.records import Checkpoint, History, Norm, Optimizer, Problem
 from doctor.checkpoint.scan import scan
-from doctor.checks.checkpoint import norm_causes, values
+from doctor.checks.checkpoint import norm_causes, unchanged_norms, values
 from doctor.checks.checkpoint import norms as checks
 from doctor.judge.check import Status, Verdict
 
@@ -57,36 +57,36 @@ def test_the_run_of_the_report_fails_with_its_arithmetic() -> None:
     assert verdict.status is Status.FAIL
     for number in ("49", "754", "0.0082", "0.00195", "0.00391", "0.0003"):
         assert number in verdict.summary
-    assert verdict.fix == checks.ROUNDING_FIX
+    assert verdict.fix == unchanged_norms.ROUNDING_FIX
 
 
 @pytest.mark.parametrize(
     ("dtype", "lr", "fix"),
     [
-        ("BF16", 1.9e-3, checks.ROUNDING_FIX),
-        ("BF16", 4e-3, checks.GRADIENT_FIX),
-        ("F16", 2.4e-4, checks.ROUNDING_FIX),
-        ("F16", 3e-4, checks.GRADIENT_FIX),
-        ("F32", 1e-4, checks.GRADIENT_FIX),
-        ("F64", 1e-4, checks.GRADIENT_FIX),
+        ("BF16", 1.9e-3, unchanged_norms.ROUNDING_FIX),
+        ("BF16", 4e-3, unchanged_norms.GRADIENT_FIX),
+        ("F16", 2.4e-4, unchanged_norms.ROUNDING_FIX),
+        ("F16", 3e-4, unchanged_norms.GRADIENT_FIX),
+        ("F32", 1e-4, unchanged_norms.GRADIENT_FIX),
+        ("F64", 1e-4, unchanged_norms.GRADIENT_FIX),
     ],
 )
 def test_the_cause_follows_from_the_dtype(dtype: str, lr: float, fix: str) -> None:
     verdict = judge(norm(dtype=dtype), history=ran(1000, lr))
     assert verdict.status is Status.FAIL
     assert verdict.fix == fix
-    gradient = fix == checks.GRADIENT_FIX
+    gradient = fix == unchanged_norms.GRADIENT_FIX
     assert verdict.sources == (("unsloth-4533",) if gradient else ())
 
 
-@pytest.mark.parametrize("dtype", checks.HALF_STEP)
+@pytest.mark.parametrize("dtype", norm_causes.HALF_STEP)
 def test_the_half_steps_are_those_of_torch(dtype: str) -> None:
     """A decrease of half a step is lost, ties included, and a larger one is not."""
     import torch
 
     kinds = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
     one = torch.ones((), dtype=kinds.get(dtype, torch.float64), requires_grad=False)
-    half = checks.HALF_STEP[dtype]
+    half = norm_causes.HALF_STEP[dtype]
     assert one - half == 1
     assert one + 2 * half == 1
     assert one - half * 1.02 != 1
@@ -100,7 +100,7 @@ def test_a_history_that_names_no_largest_rate() -> None:
 
 def test_one_fp32_norm_at_one_rules_rounding_out() -> None:
     verdict = judge(norm(), norm(dtype="F32"), history=ran(1000, 3e-4))
-    assert verdict.fix == checks.GRADIENT_FIX
+    assert verdict.fix == unchanged_norms.GRADIENT_FIX
 
 
 def test_a_short_run_is_no_evidence() -> None:
@@ -149,7 +149,7 @@ def test_zero_centered_norms_are_judged_at_zero(family: str) -> None:
     verdict = judge(norm("zeros"), history=ran(1000, 3e-4), model_type=family)
     assert verdict.status is Status.FAIL
     assert "exactly 0.0" in verdict.summary
-    assert verdict.fix == checks.GRADIENT_FIX
+    assert verdict.fix == unchanged_norms.GRADIENT_FIX
     assert judge(norm("zeros"), model_type=family).status is Status.WARN
     assert judge(norm("other"), model_type=family).status is Status.PASS
 
@@ -306,7 +306,8 @@ def test_no_learning_rates_were_logged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "fix"), [("BF16", checks.ROUNDING_FIX), ("F32", checks.GRADIENT_FIX)]
+    ("dtype", "fix"),
+    [("BF16", unchanged_norms.ROUNDING_FIX), ("F32", unchanged_norms.GRADIENT_FIX)],
 )
 def test_the_steps_of_plain_sgd_are_not_of_the_learning_rates_size(dtype: str, fix: str) -> None:
     optimizer = Optimizer(file="o", kind="SGD", entries=0, parameters=9)

@@ -21,6 +21,7 @@ from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Tensor
 from doctor.checks.checkpoint import norm_causes as causes
 from doctor.checks.checkpoint import norms as checks
+from doctor.checks.checkpoint import unchanged_norms
 from doctor.judge.check import Status, Verdict
 
 JUDGE = checks.CHECKS[0].judge
@@ -420,7 +421,7 @@ def test_no_state_does_not_mean_too_early_where_steps_are_told() -> None:
     history = History(steps=754, lr_sum=0.2, lr_squares=1e-4, covered=754, lr_max=3e-4)
     verdict = judge(missing, optimizer=none, history=history)
     assert verdict.status is Status.FAIL
-    assert verdict.fix == checks.ROUNDING_FIX
+    assert verdict.fix == unchanged_norms.ROUNDING_FIX
     verdict = judge(missing, optimizer={**none, "kind": "SGD"})
     assert verdict.status is Status.WARN
     assert "trainer_state.json" in verdict.summary
