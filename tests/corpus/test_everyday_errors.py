@@ -20,7 +20,7 @@ from doctor._util.errors import UserError
 from doctor.cli.options import ConfigFlags
 from doctor.cli.read import facts_of_text
 from doctor.cli.triage import triage
-from doctor.errors import said
+from doctor.errors import said, said_rows
 from doctor.errors.causes import BY_ID
 from doctor.errors.index import ENTRIES
 from doctor.judge.check import Status
@@ -71,8 +71,8 @@ def test_an_exception_whose_message_begins_on_the_next_line_has_its_cause(tmp_pa
 
 
 def test_sentences_belong_to_rows_and_their_words_are_known() -> None:
-    assert {id for ids, _, _ in said.SAID for id in ids.split()} <= set(ENTRIES)
-    for _, expression, sentence in said.SAID:
+    assert {id for ids, _, _ in said_rows.SAID for id in ids.split()} <= set(ENTRIES)
+    for _, expression, sentence in said_rows.SAID:
         named = set(re.compile(expression).groupindex) | {"package", "renamed", "wheel", "cuda"}
         named |= {"classes", "operand"}
         assert set(re.findall(r"(?<!\{)\{(\w+)\}", sentence)) <= named

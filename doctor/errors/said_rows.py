@@ -1,0 +1,308 @@
+"""What the numbers and names of a message say: one sentence for each row of causes."""
+
+from __future__ import annotations
+
+Said = tuple[str, str, str]
+"""Ids of rows, an expression with named groups, and the sentence with their names in braces."""
+
+SAID: tuple[Said, ...] = (
+    (
+        "import-failed",
+        r"No module named '(?P<module>google\.cloud\.\w+|google\.\w+|\w+)[.'\w]*|"
+        r"requires the (?P<name>\S+) library but it was",
+        "python -m pip install {package}, and restart.",
+    ),
+    (
+        "import-failed package-version-refused quantizer-absent",
+        r"\brequires.{0,120}?[`'\"]pip install (?P<wanted>[^`\n]{1,60}?)[`\"\n]",
+        "python -m pip install {wanted}, and restart.",
+    ),
+    (
+        "hf-offline network-missing hub-transfer-failed",
+        r"(?P<name>ProxyError|Cannot connect to proxy|Tunnel connection failed)",
+        "A proxy stands between and refuses ({name}): check HTTPS_PROXY, HTTP_PROXY and "
+        "NO_PROXY of "
+        "this job.",
+    ),
+    (
+        "network-missing hf-offline",
+        r"(?P<name>mlflow|comet|clearml|neptune|swanlab|aim)\.\S{0,60}(?:Exception|Error)",
+        "The tracking server of {name} is not reached from this node: correct its address "
+        "(MLFLOW_TRACKING_URI and the like), or log to files and upload them later.",
+    ),
+    (
+        "file-missing",
+        r"(?P<name>index files for the data|No such file or directory: '\S{1,200}\.(?:idx|bin)')",
+        "Megatron's data is given by its prefix, without .bin and .idx, both of which "
+        "preprocess_data.py writes.",
+    ),
+    (
+        "segmentation-fault",
+        r"exitcode {0,6}: -(?P<signal>8)\b|(?P<name>Floating point exception|SIGFPE)",
+        "A division by 0 of whole numbers in native code. On an H20 it is cuBLAS 12.4.5 or older: "
+        "python -m pip install -U nvidia-cublas-cu12.",
+    ),
+    (
+        "attribute-missing property-raised api-changed",
+        r"'(?P<name>LLMEngine|LLM|EngineCoreClient|GPUModelRunner|SamplingParams)' object has no "
+        r"attribute",
+        "{name} is of vLLM: install the release of vllm that this trainer was written for (its "
+        "requirements), or upgrade the trainer; VLLM_USE_V1=0 selects the old engine in releases "
+        "up to 0.10.",
+    ),
+    (
+        "name-not-in-package",
+        r"'is_torch_tpu_available'",
+        "is_torch_xla_available since transformers 4.41: upgrade the package that imports it.",
+    ),
+    (
+        "name-not-in-package",
+        r"'LLaMATokenizer'",
+        "It is LlamaTokenizer: correct the name, also in tokenizer_config.json.",
+    ),
+    (
+        "numpy-of-other-build",
+        r"Expected (?P<built>96) from C header, got (?P<has>88)",
+        "The package was built for numpy 2 and numpy 1 is installed: upgrade numpy to 2, or "
+        "install a release of the package for numpy 1.",
+    ),
+    (
+        "numpy-of-other-build",
+        r"Expected (?P<built>88) from C header, got (?P<has>96)|(?P<old>using NumPy 1\.x)",
+        "The package was built for numpy 1 and numpy 2 is installed: upgrade the package that the "
+        'traceback ends in, or python -m pip install "numpy<2".',
+    ),
+    (
+        "weights-only-load",
+        r"Unsupported global: GLOBAL (?P<name>[\w.]+)",
+        "torch.serialization.add_safe_globals([{name}]) before torch.load allows what the file "
+        "holds, if it is your own.",
+    ),
+    (
+        "monitored-metric-missing",
+        r"(?:metric `|monitor=')(?P<name>[\w/.-]+)[`']\)?`? .{0,160}?(?:following: |metrics: \[)"
+        r"(?P<valid>[^\]\n]{1,200})",
+        "{name} is not among the logged names: {valid}. Monitor one of these, or log it under "
+        "that name.",
+    ),
+    (
+        "cuda-toolkit-mismatch",
+        r"(?:detected CUDA version \(|Installed CUDA version )(?P<toolkit>[\d.]+\d)\)?.{0,80}?"
+        r"compile(?:d with| PyTorch) \(?(?P<torch>[\d.]+\d)",
+        "The toolkit is {toolkit} and torch was built with {torch}: set CUDA_HOME and PATH to "
+        "toolkit {torch} (ls -d /usr/local/cuda-*; install it if it is not there), and empty "
+        "~/.cache/torch_extensions. Within one major version DS_SKIP_CUDA_CHECK=1 lets DeepSpeed "
+        "build.",
+    ),
+    (
+        "disk-full",
+        r"(?P<mount>/\S{0,200}) \(\S{1,12}\) is full; "
+        r"(?P<other>/\S{0,200}) has (?P<free>\S{1,8}) free",
+        "{mount} is full, whatever other disks have: move what is written there (output_dir, the "
+        "caches, TMPDIR) to {other} ({free} free), delete old checkpoints and the truncated one.",
+    ),
+    (
+        "model-type-unknown architecture-unknown missing-key",
+        r"model type `(?P<name>[\w.-]+)`|KeyError: '(?P<type>(?:(?:qwen|llama|gemma|phi|glm)\d|"
+        r"mistral|mixtral|deepseek_v\d|minicpm|internvl)\w*)'",
+        "The type is newer than the installed transformers: python -m pip install -U transformers.",
+    ),
+    (
+        "trainer-argument-renamed api-changed call-arguments",
+        r"(?P<callee>\w+)(?:\.\w+)?\(\) got an unexpected keyword argument '(?P<argument>\w+)'",
+        "Instead of {argument}: {renamed}.",
+    ),
+    (
+        "library-does-not-fit extension-abi-mismatch cudnn-libraries-not-found",
+        r"(?P<library>lib\w+?)(?:_\w+)?\.so\.(?P<major>\d+)[\d.]*(?:: cannot open|,)",
+        "{library}.so.{major} is part of {wheel}.",
+    ),
+    (
+        "no-kernel-image",
+        r"capability (?P<sm>sm_1[0-3]\d)a?",
+        "{sm} needs torch 2.7 or newer from the index cu128 or newer: python -m pip install -U "
+        "torch --index-url https://download.pytorch.org/whl/cu128.",
+    ),
+    (
+        "no-kernel-image",
+        r"capability (?P<sm>sm_(?:[56]\d|7[0-4])) is not compatible",
+        "{sm} is in no wheel of CUDA 13: take a wheel of the index cu126.",
+    ),
+    (
+        "no-kernel-image",
+        r"(?P<sm>capability 3\.\d|sm_3\d)",
+        "No current wheel has code for {sm} (Kepler). sm_37 (K80): torch up to 2.6 from the index "
+        "cu118, with a driver of the series 450 to 470; other Kepler GPUs: torch 1.2 and older, or "
+        "another GPU.",
+    ),
+    (
+        "rendezvous-timeout peer-lost",
+        r"\[(?P<host>[\w.:-]{2,80})\]:(?P<port>\d{2,5}) \(errno: (?:113|110|101)\b",
+        "This node does not reach {host}: no route, a firewall, or a name that stands for another "
+        "interface. nc -vz {host} {port} from here, open the port, or set MASTER_ADDR (the "
+        "rendezvous endpoint) to an address that all nodes reach.",
+    ),
+    (
+        "scheduler-ended",
+        r"(?:Node failure on (?P<node>[\w.-]+)|(?P<own>DUE TO NODE FAILURE))",
+        "A node failed, not the program: report it (srun's line names it), submit again with "
+        "--exclude=NODE, and resume from the last checkpoint.",
+    ),
+    (
+        "quantized-model-moved",
+        r"precision on a different (?P<where>device)",
+        "Every rank loaded it onto the same {where}: "
+        'device_map={{"": int(os.environ["LOCAL_RANK"])}} for each process.',
+    ),
+    (
+        "driver-too-old",
+        r"found version (?P<driver>\d{4,5})\)",
+        "This driver runs CUDA up to {cuda}: upgrade it, or install a torch wheel for {cuda} or "
+        "an older CUDA.",
+    ),
+    (
+        "generation-settings",
+        r"is (?P<length>\d+), but `?max_length`? is set to (?P<limit>\d+)",
+        "The prompt alone has {length} tokens of the {limit}.",
+    ),
+    (
+        "kernel-needs-more-shared-memory",
+        r"Required: (?P<need>\d+), Hardware limit: (?P<limit>\d+)",
+        "A block asks for {need} bytes of a multiprocessor's {limit}: head dimension, block sizes "
+        "and num_stages multiply into it.",
+    ),
+    (
+        "no-room-for-cache",
+        r"max seq len \((?P<need>\d+)\).{0,120}?\((?P<fits>\d+)\)",
+        "max_model_len={fits} fits.",
+    ),
+    (
+        "device-mismatch",
+        r"at least two devices, (?P<first>[\w:]+) and (?P<second>[\w:]+)!"
+        r"(?:.{0,60}argument (?P<name>\w+) in method (?:wrapper_\w*?_?_)?(?P<method>[a-z]\w*))?",
+        "{operand} on {first} and on {second} meet.",
+    ),
+    (
+        "index-out-of-range",
+        r"Target (?P<label>(?!255\b)\d{1,6}) is out of bounds",
+        "A label is {label}: it needs at least {classes} classes in the last layer, or labels that "
+        "begin with 0.",
+    ),
+    (
+        "pod-evicted",
+        r"(?:exceeds the total limit of containers|ephemeral-storage) ?(?P<limit>\w*)",
+        "It wrote more into the container's own file system than its ephemeral-storage limit "
+        "({limit}): write checkpoints and caches to a volume, keep fewer (save_total_limit), or "
+        "raise limits.ephemeral-storage.",
+    ),
+    (
+        "hf-auth",
+        r"(?:huggingface\.co/(?:api/models/|api/(?=datasets/))?|model |repo )"
+        r"(?P<repo>(?:datasets/)?(?!api/|datasets/)[\w.-]+/[\w.-]+)"
+        r"(?:/resolve| is restricted|\b)",
+        "Request access at huggingface.co/{repo} with the account of the token.",
+    ),
+    (
+        "checkpoint-of-other-sizes",
+        r"(?P<name>\S*(?:embed|lm_head|wte)\S*): copying a param with shape torch\.Size\(\["
+        r"(?P<saved>\d+), \d+\]\) from checkpoint, the shape in current model is torch\.Size\(\["
+        r"(?P<own>\d+),",
+        "The checkpoint has {saved} rows and the model {own}: "
+        "model.resize_token_embeddings({saved}) before loading.",
+    ),
+    (
+        "libstdcxx-too-old",
+        r"(?P<version>(?:GLIBCXX|CXXABI)_[\d.]+)'? not found \(required by (?P<by>[^)\n]{1,200})",
+        "{by} needs {version}. One that was compiled here (torch_extensions) can be built again "
+        "instead, after its cache was emptied.",
+    ),
+    (
+        "deepspeed-batch-arithmetic",
+        r"(?P<total>\d+) != (?P<micro>\d+) \* (?P<steps>\d+) \* (?P<ranks>\d+)",
+        "{total} is not micro-batch {micro} x accumulation {steps} x ranks {ranks}: leave "
+        'train_batch_size out or set it to "auto".',
+    ),
+    (
+        "dtype-mismatch",
+        r"same dtype, but got:? (?P<first>\w+) (?:!=|and) (?P<second>[\w:]+)",
+        "The first operand, the input in a Linear, is {first}, the weight {second}.",
+    ),
+    (
+        "locked-memory-limit nccl-system-error",
+        r"max locked memory \(kbytes, -l\) (?P<limit>\d+)",
+        "The log shows the limit of locked memory: {limit} KiB.",
+    ),
+    (
+        "package-version-refused",
+        r"(?P<wanted>[\w-]+[<>=!~][\w.,<>=!~]+) is required .{0,80}but found",
+        'python -m pip install "{wanted}", and restart.',
+    ),
+    (
+        "package-version-refused",
+        r"incompatible version of (?P<wanted>[\w-]+)\.",
+        "python -m pip install -U {wanted}, and restart.",
+    ),
+    (
+        "no-tensor",
+        r"not BatchEncoding",
+        'Unpack what the tokenizer gave: model(**batch), or batch["input_ids"].',
+    ),
+    (
+        "no-tensor module-returns-tuple",
+        r"'list' object has no attribute '(?:to|cuda|size|shape)'",
+        "The batch is a list: move each member with .to(device), or let a collate_fn stack them.",
+    ),
+    (
+        "attribute-missing",
+        r"'\w{0,40}Output\w{0,40}' object has no attribute 'backward'",
+        "Call output.loss.backward(); the output has a loss if labels were passed.",
+    ),
+    (
+        "attribute-missing",
+        r"'Tensor' object has no attribute '(?:loss|logits)'",
+        "The model returns the tensor itself: compute the loss from it.",
+    ),
+    (
+        "name-not-in-package",
+        r"'load_metric' from 'datasets",
+        "It is evaluate.load now: python -m pip install evaluate.",
+    ),
+    (
+        "api-changed attribute-missing",
+        r"'(?P<name>(?:Dynamic|Static|Hybrid|Sliding\w*)Cache)' object has no attribute",
+        "{name} lost its old attributes (seen_tokens, get_max_length, get_usable_length, "
+        "key_cache): "
+        "code that was written for an older transformers calls it, most often the model's own "
+        "(trust_remote_code). Load without trust_remote_code where transformers knows the model, "
+        "take a newer revision of the repository, or install a transformers of its time (<4.48).",
+    ),
+    (
+        "library-does-not-fit",
+        r"(?P<library>libmpi\w*)\.so",
+        "{library} is part of Open MPI: load its module, apt-get install libopenmpi-dev, or conda "
+        "install openmpi, in the version that the package was built with.",
+    ),
+    ("compile-failed", r"Ninja is required", "python -m pip install ninja."),
+    (
+        "api-changed attribute-missing",
+        r"has no attribute '(?P<name>merge_and_unload|print_trainable_parameters|merge_adapter)'",
+        "The object is no PeftModel: call {name} on what get_peft_model or "
+        "PeftModel.from_pretrained returned.",
+    ),
+    (
+        "attribute-missing",
+        r"'Namespace' object has no attribute '(?P<name>\w+)'",
+        "No argument --{name} was added to the parser, or it has another dest.",
+    ),
+    (
+        "sequence-beyond-positions sequence-too-long",
+        r"\((?P<length>\d+) > (?P<limit>\d+)\)",
+        "{length} tokens are given, {limit} fit: truncation=True, max_length={limit}.",
+    ),
+    (
+        "name-not-in-package",
+        r"(?:cannot import name '\w+' from|No module named) '(?P<module>\w+)",
+        "The installed {module} is older, or newer, than the code that imports it. If the name is "
+        "new: python -m pip install -U {module}.",
+    ),
+)
