@@ -18,9 +18,10 @@ from .parameters import Parameters, local, part
 from .rates import Rates, number
 from .readings import Readings
 from .records import Alarm, Look, Step
-from .rules import StepRules, rate_alarm
+from .rules import StepRules
 from .settings import Settings
 from .steady import Armed
+from .step_alarms import rate_alarm
 
 if TYPE_CHECKING:
     from torch import Tensor

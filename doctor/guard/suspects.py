@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, Tuple
 from .foreign import Foreign
 from .parameters import local
 from .records import Alarm, Step
-from .rules import not_known_to_spoil, spoiled
+from .step_alarms import not_known_to_spoil, spoiled
 
 if TYPE_CHECKING:
     from .optimizer_watch import OptimizerWatch

@@ -8,7 +8,7 @@ from math import isfinite
 from types import ModuleType
 from typing import TYPE_CHECKING, Callable
 
-from . import codes, rules
+from . import codes, rules, step_alarms
 from . import thresholds as limit
 from .accumulation import Accumulation
 from .adversaries import Adversaries
@@ -167,7 +167,9 @@ class Watch:
         if watch is not None and not closure:
             if watch is self._only() and self.accumulation.steps(watch.clearing):
                 passes = self.accumulation.passes
-                self.judging.add(rules.cleared_between(passes, watch.steps + 1, watch.index), watch)
+                self.judging.add(
+                    step_alarms.cleared_between(passes, watch.steps + 1, watch.index), watch
+                )
             if self.judging.several:
                 alarm = self.twice_applied.step(watch, self.steady.backwards)
                 if alarm is not None:
@@ -245,7 +247,7 @@ class Watch:
         def deliver(values: list[Foreign]) -> None:
             if values[0] is not None:
                 judging.scale = values[0]
-                for alarm in rules.scale_alarm(values[0], initial, judging.tally.steps):
+                for alarm in step_alarms.scale_alarm(values[0], initial, judging.tally.steps):
                     judging.add(alarm, None)
 
         self.values.submit([local(scale)], deliver)
@@ -400,4 +402,4 @@ class Watch:
         if count >= most and all(w.clearing.is_clear() for w in self.watches.values()):
             most *= CLEARED_TIMES
         if judging.tally.steps and count == most:
-            judging.add(rules.without_step(count, judging.tally.steps), None)
+            judging.add(step_alarms.without_step(count, judging.tally.steps), None)

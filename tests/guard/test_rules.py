@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from doctor.checks.checkpoint import norm_causes
 from doctor.guard import look_rules, thresholds
 from doctor.guard.records import Alarm, Look, Step, Tracked
-from doctor.guard.rules import StepRules, rate_alarm, scale_alarm
+from doctor.guard.rules import StepRules
 from doctor.guard.spikes import Spikes
+from doctor.guard.step_alarms import rate_alarm, scale_alarm
 
 NAN, INF = math.nan, math.inf
 
