@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -10,25 +9,23 @@ import msgspec
 
 from doctor._util.records import Ended, Unknown
 from doctor.collect.child_messages import Answer
-from doctor.collect.child_output import in_torch, kernel_assertion, last_lines, python_stack
-from doctor.collect.children import Children, fit, unless_cut_off
+from doctor.collect.child_output import in_torch, python_stack
+from doctor.collect.children import Children, unless_cut_off
 from doctor.collect.deeper import next_depth
 from doctor.collect.diagnosis import diagnose, locate_small_gradients
 from doctor.collect.faults import fault_of, has_dtype_error, missing_cpu_kernel
 from doctor.collect.other_seed import (
     SEEDS,
-    TRAINING,
     in_other_batches,
     reached_with_other_weights,
     try_other_seed,
 )
+from doctor.collect.own_answers import read_own, with_output
 from doctor.collect.own_names import file_of
 from doctor.collect.own_variants import try_compiled, try_orders
 from doctor.collect.slower_steps import with_slower_steps
-from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
-from doctor.facts.observations import readable
+from doctor.collect.torch_child import ReportProgress, TorchChild
 from doctor.facts.own_model import OwnModel
-from doctor.facts.raised import Raised
 from doctor.facts.training import NO_LOSS, Smoke
 from doctor.job.job import Chosen, Job
 
@@ -210,24 +207,10 @@ def _run_once(run: _Run) -> Steps:
         trials=job.probes,
         **request,
     )
-    own = _read_own(answer, name, request)
+    own = read_own(answer, name, request)
     if isinstance(own, OwnModel):
-        own = _with_output(own, answer, child.output, before)
+        own = with_output(own, answer, child.output, before)
     return own, answer, request
-
-
-def _with_output(own: OwnModel, answer: Answer, output: str, before: str) -> OwnModel:
-    """The record with what the training printed before it failed, and where it was."""
-    failed = not own.built.ok or own.smoke is None or not own.smoke.completed
-    if not failed or own.unsupported:
-        return own
-    return msgspec.structs.replace(
-        own,
-        printed=last_lines(output, os.environ, before),
-        stack=python_stack(output) if answer.ended.how in ("signal", "timeout") else (),
-        assertion=kernel_assertion(output),
-        busy=answer.busy,
-    )
 
 
 def _crashed_outside_torch(answer: Answer, output: str) -> bool:
@@ -317,51 +300,3 @@ def unused_by_design(own: OwnModel, job: Job) -> tuple[str, ...]:
 def _has_no_loss(smoke: Smoke) -> bool:
     """Whether the factory broke its contract, which no change of kernels or numbers fixes."""
     return any(text in stage.ended.detail for stage in smoke.stages for text in NO_LOSS)
-
-
-def _read_own(answer: Answer, name: str, request: dict[str, Any]) -> OwnModel | Unknown:
-    """The notes sent before the child ended, however it ended."""
-    fields: dict[str, Any] = {"said": name, "built": msgspec.to_builtins(_built(answer))}
-    for note in answer.notes:
-        part = note.get("own")
-        fields |= part if isinstance(part, dict) else {}
-    if isinstance(raised := fields.get("raised"), dict):
-        fields["raised"] = raised | {"observations": readable(raised.get("observations"))}
-    own = fit({"type": "OwnModel", **fields}, OwnModel)
-    if isinstance(own, OwnModel) and own.raised is not None:
-        answer = _without_repetition(answer, own.raised)
-    if isinstance(own, Unknown) or not own.built.ok or answer.ended.ok:
-        return own
-    if own.smoke is None:
-        return msgspec.structs.replace(own, smoke=_interrupted_steps(answer, request))
-    if own.points == ():
-        reason = Unknown(reason=answer.ended.detail or answer.ended.how)
-        return msgspec.structs.replace(own, points=reason)
-    return own
-
-
-def _without_repetition(answer: Answer, raised: Raised) -> Answer:
-    """The answer that ends with the error, if the process died or hung while it was repeated."""
-    if answer.ended.how not in ("signal", "timeout"):
-        return answer
-    detail = f"{raised.error}: {raised.message.partition(chr(10))[0]}"
-    ended = Ended(how="error", detail=detail, seconds=answer.ended.seconds)
-    stages = tuple((name, how if how.ok else ended) for name, how in answer.stages)
-    return Answer(ended, None, answer.notes, stages)
-
-
-def _built(answer: Answer) -> Ended:
-    """How the child ended while it built the model."""
-    if answer.ended.ok:
-        return Ended(how="error", detail="the probe reported nothing about the model")
-    detail = answer.ended.detail
-    if answer.stages and " inside " not in detail:
-        detail = f"{detail} inside {answer.stages[-1][0]}"
-    return msgspec.structs.replace(answer.ended, detail=detail)
-
-
-def _interrupted_steps(answer: Answer, request: dict[str, Any]) -> Smoke:
-    """The steps of a training that did not complete."""
-    stages = tuple(stage for stage in answer.stages if stage[0] in TRAINING)
-    steps = Answer(answer.ended, None, answer.notes, stages)
-    return cut_short(steps, request["device"], request["precision"], request["recipe"])
