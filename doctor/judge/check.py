@@ -214,10 +214,15 @@ def ok(summary: str, *, seconds: float = 0.0, places: tuple[Place, ...] = ()) ->
 
 
 def note(
-    summary: str, *, fix: str | None = None, owner: Owner | None = None, seconds: float = 0.0
+    summary: str,
+    *,
+    fix: str | None = None,
+    owner: Owner | None = None,
+    seconds: float = 0.0,
+    places: tuple[Place, ...] = (),
 ) -> Verdict:
     """The machine is as it should be, and something is worth reading; `fix` is what may be done."""
-    return Verdict(Status.NOTE, summary, fix=fix, owner=owner, seconds=seconds)
+    return Verdict(Status.NOTE, summary, fix=fix, owner=owner, seconds=seconds, places=places)
 
 
 class Remedy(TypedDict, total=False):

@@ -3,8 +3,6 @@ quantizer, the entropy of a policy."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from doctor._util.median import median
 from doctor.checks.log import series
 from doctor.checks.log.curves.reading import each_curve, finite_of, partner, place_at
@@ -57,8 +55,11 @@ def _levels(curve: Curve) -> tuple[float, float] | None:
 
 
 def _fell(curve: Curve, what: str, early: float, late: float, fix: str) -> Verdict:
-    found = warn(f"{what} fell from {early:.3g} to {late:.2g}", fix=fix)
-    return replace(found, places=(place_at(curve, len(curve.values) - 1),))
+    return warn(
+        f"{what} fell from {early:.3g} to {late:.2g}",
+        fix=fix,
+        places=(place_at(curve, len(curve.values) - 1),),
+    )
 
 
 def _latents(curve: Curve) -> Verdict:

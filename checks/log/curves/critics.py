@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from doctor._util.median import median
 from doctor.checks.log.curves.reading import each_curve, finite_of, partner, place_at, values_of
@@ -49,39 +48,40 @@ def _value_loss(log: Log, curve: Curve) -> Verdict:
     values = values_of(curve)
     bad = [at for at, value in enumerate(values) if not math.isfinite(value)]
     if bad:
-        found = fail(
+        return fail(
             f"the loss of the value function is {curve.values[bad[0]]} at {len(bad):,} of "
             f"{len(values):,} logged updates",
             fix=EXPLODES,
+            places=(place_at(curve, bad[0]),),
         )
-        return replace(found, places=(place_at(curve, bad[0]),))
     if len(values) < FEWEST:
         return skip(f"{len(values)} logged updates; fewer than {FEWEST} are not judged")
     third = max(1, len(values) // 3)
     early, late = median(values[:third]), median(values[-third:])
     if late > LARGE and late > GREW * early > 0:
-        found = warn(
-            f"the loss of the value function grew from {early:.4g} to {late:.4g}", fix=EXPLODES
+        return warn(
+            f"the loss of the value function grew from {early:.4g} to {late:.4g}",
+            fix=EXPLODES,
+            places=(place_at(curve, len(values) - 1),),
         )
-        return replace(found, places=(place_at(curve, len(values) - 1),))
     explained = partner(log, curve, "explained_variance")
     shares = finite_of(explained)[0] if explained else []
     if len(shares) < FEWEST or max(shares[-max(FEWEST, third) :]) > NOTHING or late < LARGE:
         return ok(f"the loss of the value function went from {early:.4g} to {late:.4g}")
-    found = warn(
+    return warn(
         f"the value function explains nothing: explained variance {median(shares):.2g} at the last "
         f"{len(shares):,} updates with a loss of {late:.3g}; the returns are too large to learn",
         fix=SCALE + RANDOM,
+        places=(place_at(curve, 0),),
     )
-    return replace(found, places=(place_at(curve, 0),))
 
 
 def _clipped(curve: Curve) -> Verdict:
     values, places = finite_of(curve)
     if len(values) < FEWEST or median(values) < CLIPPED:
         return ok("few ratios of the policy are clipped")
-    found = warn(
+    return warn(
         f"{median(values):.0%} of the samples are clipped at {len(values):,} logged updates",
         fix=TOO_LARGE,
+        places=(place_at(curve, places[0]),),
     )
-    return replace(found, places=(place_at(curve, places[0]),))

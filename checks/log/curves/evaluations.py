@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 
 from doctor.checks.log.curves.reading import each_curve, place_at, values_of
 from doctor.facts.log import Curve, Log
@@ -63,11 +62,11 @@ def standing(log: Log) -> Verdict:
 def _loss(curve: Curve) -> Verdict:
     values = values_of(curve)
     if values and not any(map(math.isfinite, values)):
-        found = warn(
+        return warn(
             f"the loss of the evaluation is {curve.values[0]} at all {curve.points:,} evaluations",
             fix=NOT_FINITE,
+            places=(place_at(curve, 0),),
         )
-        return replace(found, places=(place_at(curve, 0),))
     if len(values) < FEWEST:
         return skip(f"{len(values)} evaluations; fewer than {FEWEST} are not judged")
     if len(set(values)) > 1 or not _is_exact(values[0]):
@@ -88,18 +87,20 @@ def _score(curve: Curve) -> Verdict:
     if value == 0.0:
         return _stands(curve, name, NOTHING_RIGHT)
     if value >= (GOOD if value <= 1 else 100 * GOOD):
-        found = note(
-            f"{name} is {value:g} at all {len(values):,} evaluations: at its ceiling", fix=CEILING
+        return note(
+            f"{name} is {value:g} at all {len(values):,} evaluations: at its ceiling",
+            fix=CEILING,
+            places=(place_at(curve, 0),),
         )
-        return replace(found, places=(place_at(curve, 0),))
     return _stands(curve, name, SAME) if _is_exact(value) else ok(f"{name} is {value:g}")
 
 
 def _stands(curve: Curve, name: str, fix: str) -> Verdict:
-    found = warn(
-        f"{name} is {float(curve.values[0]):g} at all {curve.points:,} evaluations", fix=fix
+    return warn(
+        f"{name} is {float(curve.values[0]):g} at all {curve.points:,} evaluations",
+        fix=fix,
+        places=(place_at(curve, 0),),
     )
-    return replace(found, places=(place_at(curve, 0),))
 
 
 def _is_exact(value: float) -> bool:

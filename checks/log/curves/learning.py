@@ -130,12 +130,12 @@ def _repeated(loss: Curve, values: list[float]) -> Verdict | None:
     period = series.repeats(values) if loss.thinned == 1 else 0
     if not period:
         return None
-    found = warn(
+    return warn(
         f"the losses repeat to the last digit every {period} logged steps, "
         f"{len(values) // period} times: no parameter changes",
         fix=REPEATED,
+        places=(place_at(loss, finite_of(loss)[1][period]),),
     )
-    return replace(found, places=(place_at(loss, finite_of(loss)[1][period]),))
 
 
 def _equals_reference(log: Log, loss: Curve, values: list[float]) -> Verdict | None:
@@ -253,14 +253,14 @@ def _generalization(log: Log, held_out: Curve) -> Verdict:
     alike = never and _begins_alike(log, held_out)
     certain = never and (final > RISEN * values[best] or _chance(values[best]))
     make = warn if certain or final > FAR_RISEN * values[best] else note
-    verdict = make(
+    return make(
         f"the loss of the evaluation was {values[best]:.4g} at {step_at(held_out, at)} and ends at "
         f"{final:.4g}, while that of the training fell"
         + ("; it was never below its first value" if never else "")
         + (", which is the level of the training's: the data are of one kind" if alike else ""),
         fix=NEVER_BETTER if never and not alike else OVERFITS if alike else None,
+        places=(place_at(held_out, at, "the best evaluation"),),
     )
-    return replace(verdict, places=(place_at(held_out, at, "the best evaluation"),))
 
 
 def _trained_on(log: Log, held_out: Curve, since: int, share: float = TRAINED) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from doctor._util.median import median
 from doctor.checks.log import series
 from doctor.checks.log.curves.reading import (
@@ -80,4 +78,4 @@ def _waiting(log: Log, waits: Curve) -> Verdict:
         return ok(summary)
     middle = median([wait for wait, _ in pairs]), median([step for _, step in pairs])
     told = f"{summary}: {middle[0]:.3g} of {middle[1]:.3g} s; the GPU idles meanwhile"
-    return replace((warn if share >= MOSTLY else note)(told), places=(place_at(waits, STARTED),))
+    return (warn if share >= MOSTLY else note)(told, places=(place_at(waits, STARTED),))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 from doctor._util.median import median
 from doctor.checks.log import series
@@ -73,10 +72,11 @@ def _memory(curve: Curve) -> Verdict:
     )
     if last < GROWN * first or last - middle < GOES_ON * (middle - first) or last <= middle:
         return ok(f"{what} went from {values[0]:.3g} to {values[-1]:.3g} GiB")
-    found = warn(
-        f"{what} grows over the whole run, from {values[0]:.3g} to {values[-1]:.3g} GiB", fix=fix
+    return warn(
+        f"{what} grows over the whole run, from {values[0]:.3g} to {values[-1]:.3g} GiB",
+        fix=fix,
+        places=(place_at(curve, places[-1]),),
     )
-    return replace(found, places=(place_at(curve, places[-1]),))
 
 
 def ranks_keep_pace(log: Log) -> Verdict:
@@ -91,13 +91,13 @@ def _pace(log: Log, ratios: Curve) -> Verdict:
     by = median(values_of(ratios))
     if times < SAME * len(ranks.values) or by < SLOWER:
         return ok("no rank is slower than the others time after time")
-    found = warn(
+    return warn(
         f"rank {rank:.0f} takes {by:.2g} times as long as the others, in {times:,} of "
         f"{len(ranks.values):,} lines",
         fix=STRAGGLER,
         owner=Owner.MACHINE,
+        places=(place_at(ratios, 0),),
     )
-    return replace(found, places=(place_at(ratios, 0),))
 
 
 def samples_left(log: Log) -> Verdict:
@@ -111,13 +111,15 @@ def _left_out(curve: Curve) -> Verdict:
     if share < MOST_LEFT_OUT:
         return ok(f"at most {share:.0%} of the samples are left out")
     at = values_of(curve).index(share)
-    found = warn(f"{share:.1%} of the samples are left out", fix=FILTER)
-    return replace(found, places=(place_at(curve, at),))
+    return warn(
+        f"{share:.1%} of the samples are left out", fix=FILTER, places=(place_at(curve, at),)
+    )
 
 
 def _count(curve: Curve) -> Verdict:
     count = min(values_of(curve))
     if not 0 < count <= TINY:
         return ok(f"{count:,.0f} samples")
-    found = warn(f"the training set has {count:.0f} samples", fix=FILTER)
-    return replace(found, places=(place_at(curve, 0),))
+    return warn(
+        f"the training set has {count:.0f} samples", fix=FILTER, places=(place_at(curve, 0),)
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 from doctor._util.median import median
 from doctor.checks.log import series
@@ -108,11 +107,11 @@ def _reward(log: Log, reward: Curve) -> Verdict:
         changes = list(_changes(log, reward))
         gone = values[0] <= best and final - values[0] < GONE * (best - values[0])
         make = warn if len(values) >= series.CERTAIN or (gone and changes) else note
-        told = make(
+        return make(
             "; ".join((summary, *(what for what, _ in changes))),
             fix=" ".join((BACK, *(fix for _, fix in changes)) if changes else (BACK, UNREAD)),
+            places=(place_at(reward, at, "the best reward"),),
         )
-        return replace(told, places=(place_at(reward, at, "the best reward"),))
     if far := _far_away(log, reward):
         return far
     return ok(f"the reward went from {values[0]:.4g} to {values[-1]:.4g}")
@@ -133,12 +132,12 @@ def _far_away(log: Log, reward: Curve) -> Verdict | None:
     early, late = median(values[:third]), median(values[-third:])
     if late < FAR or late < FARTHER * early:
         return None
-    verdict = warn(
+    return warn(
         f"the KL divergence from the reference went from {early:.3g} to {late:.3g}: what the "
         "rewards favour is far from what the model wrote before",
         fix=COMPANIONS["policy_kl"][3] + " " + UNREAD,
+        places=(place_at(curve, len(curve.values) - 1),),
     )
-    return replace(verdict, places=(place_at(curve, len(curve.values) - 1),))
 
 
 CUT_OFF = 0.95

@@ -57,9 +57,9 @@ def _spikes(log: Log, loss: Curve) -> Verdict:
         f"{f'; {len(spikes)} spikes' if len(spikes) > 1 else ''}"
     )
     recovered = all(each.recovered for each in spikes)
-    verdict = (fail if severe else note if recovered else warn)(summary)
     found = tuple(place_at(loss, places[each.first]) for each in spikes[:10])
-    return certain(values, replace(verdict, places=found))
+    verdict = (fail if severe else note if recovered else warn)(summary, places=found)
+    return certain(values, verdict)
 
 
 def certain(values: list[float], verdict: Verdict) -> Verdict:
@@ -174,10 +174,8 @@ def _rate(log: Log, rate: Curve) -> Verdict:
         return ok("the learning rate is 0 only in the warm-up or at the schedule's end")
     if any(values[zero:]):
         again = "and above 0 again later, as in a schedule with restarts or a second run"
-        found = (place_at(rate, zero),)
-        return replace(
-            note(f"the learning rate is 0 at {step_at(rate, zero)}, {again}"), places=found
-        )
+        text = f"the learning rate is 0 at {step_at(rate, zero)}, {again}"
+        return note(text, places=(place_at(rate, zero),))
     if len(values) - zero <= ROUNDED * len(values) and _decays(values, zero) and _is_short(values):
         return ok("the learning rate is printed as 0 near the schedule's end: too few digits")
     return fail(
@@ -206,12 +204,12 @@ def _spent(log: Log, rate: Curve, values: list[float]) -> Verdict | None:
     before, after = median(losses[middle - tenth : middle]), median(losses[-tenth:])
     if before <= 0 or after < (1 - series.FLAT_TOTAL) * before:
         return None
-    found = warn(
+    return warn(
         f"the learning rate fell from {max(values):.3g} to {max(later):.2g} in the first half, and "
         "the loss does not improve after it",
         fix=STEPPED,
+        places=(place_at(rate, half),),
     )
-    return replace(found, places=(place_at(rate, half),))
 
 
 STEPPED = (
