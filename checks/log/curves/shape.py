@@ -32,18 +32,23 @@ ENOUGH = 5
 BELOW_ZERO = "it has values below 0, as the loss of a policy: its shape shows nothing"
 
 
+def _without_shape(log: Log, loss: Curve) -> Verdict | None:
+    """Why the shape of this loss shows nothing; None where it does."""
+    if few := too_few(loss):
+        return few
+    if is_of_policy(log, loss):
+        return skip(OF_POLICY)
+    return skip(BELOW_ZERO) if min(finite_of(loss)[0], default=0.0) < 0 else None
+
+
 def no_spikes(log: Log) -> Verdict:
     return each_curve(log, "loss", lambda curve: _spikes(log, curve))
 
 
 def _spikes(log: Log, loss: Curve) -> Verdict:
-    if few := too_few(loss):
-        return few
+    if not_judged := _without_shape(log, loss):
+        return not_judged
     values, places = finite_of(loss)
-    if is_of_policy(log, loss):
-        return skip(OF_POLICY)
-    if values and min(values) < 0:
-        return skip(BELOW_ZERO)
     spikes = series.spikes(values)
     if not spikes:
         return ok(f"no value of {loss.points:,} is far above those before it")
@@ -84,13 +89,9 @@ def no_divergence(log: Log) -> Verdict:
 
 
 def _divergence(log: Log, loss: Curve) -> Verdict:
-    if few := too_few(loss):
-        return few
+    if not_judged := _without_shape(log, loss):
+        return not_judged
     values, places = finite_of(loss)
-    if is_of_policy(log, loss):
-        return skip(OF_POLICY)
-    if values and min(values) < 0:
-        return skip(BELOW_ZERO)
     outcome, exploded = series.diverged(values), _explosion(log, loss, series.SMALLEST_WINDOW)
     # A cross-entropy that is lost ends at that of the words' frequencies, hardly 1.5 times higher.
     outcome = outcome or (series.lost(values) if exploded else None)

@@ -57,14 +57,11 @@ def stops(
             name = vocabulary.name(names[0])
             ends[name] = ends.get(name, 0) + 1
     return {
-        "type": "Stops",
+        **_no_answers(vocabulary),
         "answers": len(answers),
         "stopped": sum(bool(each) for each in stopped),
         "at_limit": at_limit,
         "cut": cut,
-        "generation": [vocabulary.name(each) for each in vocabulary.stops],
-        "source": vocabulary.source,
-        "stated": vocabulary.stated,
         "ends": ends,
         "masked_ends": sum(
             not stop and _next_token(each) in vocabulary.stops
@@ -80,10 +77,8 @@ def _is_whole(document: Document, marker: List[int]) -> bool:
     return contains(document.ids, marker)
 
 
-def _stops_of_chats(
-    chats: List[Document], marker: List[int], vocabulary: Vocabulary
-) -> Dict[str, Any]:
-    trained = [_trains_stop(each, marker, vocabulary) for each in chats]
+def _no_answers(vocabulary: Vocabulary) -> Dict[str, Any]:
+    """The record Stops, over no answers."""
     return {
         "type": "Stops",
         "answers": 0,
@@ -91,6 +86,15 @@ def _stops_of_chats(
         "generation": [vocabulary.name(each) for each in vocabulary.stops],
         "source": vocabulary.source,
         "stated": vocabulary.stated,
+    }
+
+
+def _stops_of_chats(
+    chats: List[Document], marker: List[int], vocabulary: Vocabulary
+) -> Dict[str, Any]:
+    trained = [_trains_stop(each, marker, vocabulary) for each in chats]
+    return {
+        **_no_answers(vocabulary),
         "chats": sum(each is not None for each in trained),
         "untrained": sum(each is False for each in trained),
     }
@@ -108,12 +112,7 @@ def stops_of_whole(documents: List[Document], vocabulary: Vocabulary) -> Optiona
     stops = torch.tensor([*vocabulary.stops, *filter(None, [vocabulary.bos])])
     unended = [each for each in whole if not bool(torch.isin(each.ids, stops).any())]
     return {
-        "type": "Stops",
-        "answers": 0,
-        "stopped": 0,
-        "generation": [vocabulary.name(each) for each in vocabulary.stops],
-        "source": vocabulary.source,
-        "stated": vocabulary.stated,
+        **_no_answers(vocabulary),
         "whole": len(whole),
         "unended": len(unended) if one_length else 0,
         "tokens": sum(len(each.ids) for each in whole),
