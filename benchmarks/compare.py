@@ -27,8 +27,8 @@ import msgspec
 
 from doctor.cli.fleet.node_files import judge, processors
 from doctor.facts.facts import Facts, decode, decode_unchecked, encode
+from doctor.facts.host import Hca, Host
 from doctor.facts.launched import Launched
-from doctor.facts.machine import Hca, Host
 from doctor.fleet.compare import compare
 from doctor.fleet.summary import check, summarize
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor._util.units import gb, gib
-from doctor.facts.machine import Driver, Gpu, Host, Place, Torch
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Torch
+from doctor.facts.machine import Driver, Gpu, Place
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.expect import Expect, matches_name, matches_version, parse_size
 from doctor.judge.check import Owner, Status, Verdict, fail, ok, skip, unknown

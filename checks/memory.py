@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor._util.units import GIB, MIB, count, gib
 from doctor.checkpoint.records import Checkpoint
-from doctor.facts.machine import Host
+from doctor.facts.host import Host
 from doctor.facts.memory.activations import describe
 from doctor.facts.memory.plan import Plan, draw, plan
 from doctor.facts.memory.room import host_room

@@ -7,7 +7,8 @@ from pathlib import PurePath
 from doctor._util.records import Unknown
 from doctor._util.units import GB, gb
 from doctor.checkpoint.records import Checkpoint
-from doctor.facts.machine import Host, Place
+from doctor.facts.host import Host
+from doctor.facts.machine import Place
 from doctor.facts.memory.training import Saved, saved_size
 from doctor.facts.own_model import OwnModel
 from doctor.job.job import Job

@@ -13,7 +13,9 @@ from recorded import machines
 
 from doctor import catalog
 from doctor.facts.facts import Facts, decode, encode
-from doctor.facts.machine import Cuda, Driver, Host
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda
+from doctor.facts.machine import Driver
 from doctor.judge.check import Status
 from doctor.judge.engine import examine
 from doctor.report.names import this_machine

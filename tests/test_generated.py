@@ -13,7 +13,7 @@ from generated import DOCS, LIMIT, generated, picture_is_stale, stale, strays
 from paths import ROOT
 
 from doctor import catalog
-from doctor.facts.machine import Host
+from doctor.facts.host import Host
 from doctor.judge.check import Check, Verdict, fail, ok
 
 pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="the documents are not at hand")

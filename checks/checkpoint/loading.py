@@ -10,7 +10,7 @@ from doctor.checkpoint.dtypes import HALVES
 from doctor.checkpoint.formats.pickle_uses import PLAIN, reader_of
 from doctor.checkpoint.formats.weights_only import NEWEST, SINCE, UNTIL
 from doctor.checkpoint.records import Checkpoint, Loading
-from doctor.facts.machine import Torch
+from doctor.facts.interpreter import Torch
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.switches import is_before
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor.facts.data import Data
 from doctor.facts.data_batches import Pace
-from doctor.facts.machine import Host
+from doctor.facts.host import Host
 from doctor.facts.own_model import OwnModel
 from doctor.judge.check import Check, Owner, Verdict, ok, skip, unknown, warn
 

@@ -11,7 +11,9 @@ from doctor._util.versions import unreadable_versions
 from doctor.checks.torch_build import wheels
 from doctor.checks.torch_build.gpu_code import cubins, may_hide_ptx, ptx
 from doctor.checks.torch_build.replacement import JETSON, replace_torch
-from doctor.facts.machine import Cuda, Driver, Host, Interpreter, Torch
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda, Interpreter, Torch
+from doctor.facts.machine import Driver
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.combine import worst

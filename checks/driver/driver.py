@@ -28,7 +28,8 @@ from doctor.checks.driver.errors import (
     WSL_DRIVER,
 )
 from doctor.errors.cause import Cause
-from doctor.facts.machine import Driver, Gpu, Host
+from doctor.facts.host import Host
+from doctor.facts.machine import Driver, Gpu
 from doctor.facts.views import is_undivided
 from doctor.judge.check import Check, Owner, Verdict, ok, unknown, warn
 from doctor.judge.known_errors import (

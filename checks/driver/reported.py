@@ -8,7 +8,8 @@ from doctor.errors.cause import Cause
 from doctor.errors.fitted import fitted
 from doctor.errors.index import ENTRIES
 from doctor.errors.match import REPORTS, row, table_of
-from doctor.facts.machine import Driver, Host
+from doctor.facts.host import Host
+from doctor.facts.machine import Driver
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, warn
 
 LONGEST, MOST_OTHERS = 200, 4

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from doctor.checks.gpu.remedies import RETURN
-from doctor.facts.machine import Driver, Gpu, Host
+from doctor.facts.host import Host
+from doctor.facts.machine import Driver, Gpu
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip
 from doctor.judge.known_errors import KERNEL_LOG
 

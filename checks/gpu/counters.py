@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from doctor.facts.host import KernelEvent
 from doctor.facts.load import Watched
-from doctor.facts.machine import Gpu, KernelEvent
+from doctor.facts.machine import Gpu
 from doctor.hardware.xids import BROKEN, BY_NUMBER, Grade
 
 CORRECTED = 50_000_000

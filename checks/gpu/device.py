@@ -8,8 +8,9 @@ from doctor.checks.gpu.counters import CORRECTED, faults, summarize, unread_duri
 from doctor.checks.gpu.each_gpu import Named, named, of_each
 from doctor.checks.gpu.remedies import MEMORY, remedy
 from doctor.checks.gpu.visible import VISIBLE
+from doctor.facts.host import Host, KernelEvent
 from doctor.facts.load import Watched
-from doctor.facts.machine import Gpu, Host, KernelEvent
+from doctor.facts.machine import Gpu
 from doctor.facts.memory.room import shares_memory
 from doctor.facts.views import UNLISTED, USED_BYTES, JobGpu, JobGpus
 from doctor.hardware.xids import BROKEN, XIDS

@@ -9,7 +9,8 @@ from doctor._util.records import Unknown
 from doctor._util.units import GIB, dotted
 from doctor.checks.gpu.each_gpu import named, of_each
 from doctor.checks.gpu.remedies import RETURN
-from doctor.facts.machine import Gpu, Host
+from doctor.facts.host import Host
+from doctor.facts.machine import Gpu
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.hardware.find import family_of, find, is_vgpu, owners_of
 from doctor.hardware.product import Known

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor._util.units import listed
 from doctor.checks.gpu.remedies import RETURN
-from doctor.facts.machine import Host, PcieDevice
+from doctor.facts.host import Host, PcieDevice
 from doctor.facts.views import JobGpus
 from doctor.judge.check import Check, Owner, Verdict, note, ok, skip, unknown, warn
 

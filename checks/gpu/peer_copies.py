@@ -8,8 +8,8 @@ from doctor._util.records import Ended, Unknown
 from doctor._util.units import listed
 from doctor.checks.gpu.remedies import LINK
 from doctor.errors.cause import Cause
+from doctor.facts.host import Host
 from doctor.facts.load import PeerCopy, Peers, Watched
-from doctor.facts.machine import Host
 from doctor.facts.views import JobGpus
 from doctor.hardware.find import find
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn

@@ -6,7 +6,7 @@ import re
 
 from doctor._util.records import Unknown
 from doctor.errors.match import first
-from doctor.facts.machine import Host
+from doctor.facts.host import Host
 from doctor.hardware.vendors import AMD
 from doctor.judge.check import Verdict, fail
 from doctor.judge.known_errors import PATTERNS, fail_by

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from doctor._util.records import Unknown
 from doctor.checks.gpu import rocm
 from doctor.checks.gpu.remedies import LOST
-from doctor.facts.machine import Cuda, Gpu, Host
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda
+from doctor.facts.machine import Gpu
 from doctor.facts.views import JobGpu, JobGpus, is_undivided, visible_gpus
 from doctor.hardware.vendors import ON_CUDA
 from doctor.job.job import Job, Target

@@ -13,8 +13,8 @@ from doctor.errors.cause import Cause
 from doctor.errors.fitted import MEMORY, fitted
 from doctor.errors.match import MOST, with_message
 from doctor.errors.memory_numbers import describe_oom
+from doctor.facts.interpreter import Torch
 from doctor.facts.log import Log, LogEvent
-from doctor.facts.machine import Torch
 from doctor.judge.known_errors import further
 from doctor.judge.place import Place
 from doctor.log.tracebacks import bare_exception

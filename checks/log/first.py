@@ -24,8 +24,8 @@ from doctor.checks.log.event_texts import (
 from doctor.checks.log.story import class_of, story_of
 from doctor.errors.cause import Cause
 from doctor.errors.fitted import fitted
+from doctor.facts.interpreter import Torch
 from doctor.facts.log import Log, LogEvent
-from doctor.facts.machine import Torch
 from doctor.judge.check import Verdict, fail
 from doctor.judge.place import Place
 from doctor.log.collector import QUIET

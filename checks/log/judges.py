@@ -27,8 +27,9 @@ from doctor.checks.log.story import class_of, story_of
 from doctor.errors.cause import Cause
 from doctor.errors.fitted import MEMORY, fitted
 from doctor.facts.flight_recorder import FlightRecorder
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Torch
 from doctor.facts.log import Log, LogEvent
-from doctor.facts.machine import Host, Torch
 from doctor.facts.memory.plan import plan
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import ModelShape

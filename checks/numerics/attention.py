@@ -13,8 +13,9 @@ from doctor.checks.numerics.attention_ended import hardware_fault, with_killed, 
 from doctor.checks.numerics.attention_order import CUDNN, NAMES, deprioritized
 from doctor.checks.numerics.attention_others import with_others
 from doctor.checks.numerics.attention_trials import Fault, Results, describe, evaluate
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda, Torch
 from doctor.facts.load import Attention
-from doctor.facts.machine import Cuda, Host, Torch
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Settings
 from doctor.facts.views import JobGpus

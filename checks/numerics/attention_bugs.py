@@ -26,8 +26,9 @@ from doctor.facts.cudnn_stacks import (
     Capabilities,
     is_between,
 )
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda, Torch
 from doctor.facts.load import Attention
-from doctor.facts.machine import Cuda, Host, Torch
 from doctor.facts.views import JobGpus
 from doctor.job.job import Precision
 from doctor.judge.switches import VARIABLES, Switch

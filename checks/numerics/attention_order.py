@@ -5,7 +5,8 @@ from __future__ import annotations
 from packaging.version import Version
 
 from doctor._util.records import Unknown
-from doctor.facts.machine import Cuda, Host, Torch
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda, Torch
 from doctor.judge.switches import CUDNN_VARIABLE_SINCE, VARIABLES, Switch
 
 MATH, FLASH, EFFICIENT, CUDNN = 0, 1, 2, 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from doctor.facts.machine import Host
+from doctor.facts.host import Host
 from doctor.job.job import Target
 from doctor.judge.check import Check, Owner, Verdict, ok, warn
 

@@ -10,8 +10,9 @@ from packaging.version import Version
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import dotted
 from doctor._util.versions import read_version
+from doctor.facts.interpreter import Libraries, Torch
 from doctor.facts.load import Load, Peers
-from doctor.facts.machine import Driver, Libraries, Torch
+from doctor.facts.machine import Driver
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke
 from doctor.facts.views import JobGpus

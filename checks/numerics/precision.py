@@ -6,7 +6,8 @@ import re
 
 from doctor._util.records import Unknown
 from doctor._util.units import dotted
-from doctor.facts.machine import Host, Torch
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Torch
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Chosen, Job, Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn

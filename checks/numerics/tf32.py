@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor._util.units import dotted
+from doctor.facts.host import Host
 from doctor.facts.load import Load
-from doctor.facts.machine import Host
 from doctor.facts.training import Settings
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.hardware.find import find

@@ -10,7 +10,9 @@ from doctor.checks.torch_build.gpu_code import cubins, may_hide_ptx, ptx, toolki
 from doctor.checks.torch_build.imports import how
 from doctor.checks.torch_build.replacement import JETSON, Replacement, replace_torch
 from doctor.checks.torch_build.rocm_code import first_rocm, gfx_in, override, wheel_codes
-from doctor.facts.machine import Driver, Host, Interpreter, Torch
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Interpreter, Torch
+from doctor.facts.machine import Driver
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.hardware.product import Capability
 from doctor.hardware.vendors import ON_CUDA

@@ -13,7 +13,9 @@ from doctor.checks.torch_build.libraries import other_cudnn, written_twice
 from doctor.checks.torch_build.replacement import Replacement, replace_torch
 from doctor.errors.fitted import fitted
 from doctor.errors.match import first, row
-from doctor.facts.machine import Driver, Host, Interpreter, Torch
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Interpreter, Torch
+from doctor.facts.machine import Driver
 from doctor.facts.views import JobGpus
 from doctor.job.job import Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn

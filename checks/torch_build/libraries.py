@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from doctor._util.records import Unknown
 from doctor._util.units import dotted
 from doctor.errors.match import first
-from doctor.facts.machine import Interpreter, Libraries, Torch
+from doctor.facts.interpreter import Interpreter, Libraries, Torch
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.known_errors import MIXED_CUDNN, PATTERNS, REFUSES_DEVICE, fail_by, find_cause
 

@@ -11,7 +11,9 @@ from doctor.checks.torch_build import wheels
 from doctor.checks.torch_build.gpu_code import JETSONS
 from doctor.checks.torch_build.wheel_table import PYTHONS, Wheel
 from doctor.checks.torch_build.wheels import choose, pip_command
-from doctor.facts.machine import Driver, Host, Interpreter, Torch
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Interpreter, Torch
+from doctor.facts.machine import Driver
 from doctor.facts.views import JobGpus
 from doctor.hardware.product import Capability
 

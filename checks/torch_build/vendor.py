@@ -5,7 +5,9 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor._util.versions import unreadable_versions
 from doctor.checks.torch_build.replacement import replace_torch
-from doctor.facts.machine import Driver, Host, Interpreter, Torch
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Interpreter, Torch
+from doctor.facts.machine import Driver
 from doctor.facts.views import JobGpus
 from doctor.hardware.vendors import ON_CUDA
 from doctor.job.job import Target

@@ -10,7 +10,7 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.records import Plan
 from doctor.cli.facts_file import read_facts
 from doctor.cli.scripts import read_scripts
-from doctor.facts.machine import Interpreter
+from doctor.facts.interpreter import Interpreter
 from doctor.facts.script import Call, Script, Value
 
 ARGUMENTS = ("TrainingArguments", "Trainer", "Accelerator")

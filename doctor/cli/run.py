@@ -19,7 +19,7 @@ from doctor.cli.options import ConfigFlags
 from doctor.cli.scripts import read_scripts
 from doctor.facts.data import Data
 from doctor.facts.facts import Facts
-from doctor.facts.machine import Host
+from doctor.facts.host import Host
 from doctor.facts.own_model import OwnModel
 from doctor.judge.check import Check, Finding, Status
 from doctor.judge.engine import examine

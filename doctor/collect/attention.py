@@ -22,8 +22,8 @@ from doctor.collect.left_out import from_load
 from doctor.collect.torch_child import ReportProgress, TorchChild
 from doctor.collect.workers import Worker
 from doctor.facts.facts import Facts
+from doctor.facts.interpreter import Cuda
 from doctor.facts.load import Attention, Trial
-from doctor.facts.machine import Cuda
 from doctor.job.job import Chosen
 
 REPEATED_ABOVE = {"bf16": 5e-3, "fp16": 1e-3}

@@ -14,8 +14,8 @@ from doctor.collect.children import Children, NotStartedError, fit
 from doctor.collect.torch_child import ReportProgress, TorchChild
 from doctor.facts.cudnn_stacks import NO_KNOWN_BUG, not_worth_trying
 from doctor.facts.facts import Facts
+from doctor.facts.interpreter import Interpreter, Torch
 from doctor.facts.load import Attention, AttentionCase, Backend, Implementation, Trial
-from doctor.facts.machine import Interpreter, Torch
 from doctor.facts.views import JobGpus
 from doctor.job.job import Chosen
 

@@ -15,7 +15,8 @@ from doctor.collect.gpus import Watch
 from doctor.collect.left_out import reason_in_use
 from doctor.collect.peers import Copies, copy_around
 from doctor.collect.workers import Gpus
-from doctor.facts.machine import Driver, Host
+from doctor.facts.host import Host
+from doctor.facts.machine import Driver
 from doctor.facts.views import JobGpu, visible_gpus
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions

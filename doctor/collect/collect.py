@@ -36,8 +36,8 @@ from doctor.collect.torch_child import (
 )
 from doctor.collect.workers import Worker, end, start_workers
 from doctor.facts.facts import Facts
+from doctor.facts.interpreter import Cuda, Interpreter, Torch
 from doctor.facts.load import Attention
-from doctor.facts.machine import Cuda, Interpreter, Torch
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke
 from doctor.job.expect import Expect

@@ -14,7 +14,8 @@ from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children, fit, read, unless_cut_off
 from doctor.collect.torch_child import ReportProgress
 from doctor.collect.workers import Gpus
-from doctor.facts.machine import Driver, Gpu, Host
+from doctor.facts.host import Host
+from doctor.facts.machine import Driver, Gpu
 
 PATIENCE_SECONDS = 8.0
 """After which a slow driver is reported."""

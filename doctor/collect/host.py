@@ -17,7 +17,7 @@ from doctor.collect.kernel import read_kernel
 from doctor.collect.kernel_log import read_kernel_log
 from doctor.collect.network import read_hcas, read_limits_of_process, read_mac_addresses
 from doctor.collect.pcie import read_pcie
-from doctor.facts.machine import Host
+from doctor.facts.host import Host
 from doctor.hardware import vendors
 
 RECORDED = vendors.variables() | frozenset(

@@ -11,8 +11,8 @@ from typing import Any
 
 from doctor.errors.fitted import worded
 from doctor.errors.match import lines_of, table_of
+from doctor.facts.host import Reported
 from doctor.facts.kernel_lines import events
-from doctor.facts.machine import Reported
 
 OF_KERNEL = ("kernel_modules", "machine_log")
 """Tables of `doctor.errors` with lines of kernel logs."""

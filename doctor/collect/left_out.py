@@ -5,8 +5,8 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor.facts.error_texts import is_final
 from doctor.facts.facts import Facts
+from doctor.facts.interpreter import Cuda
 from doctor.facts.load import LEFT_OUT
-from doctor.facts.machine import Cuda
 from doctor.facts.views import JobGpu, JobGpus
 
 

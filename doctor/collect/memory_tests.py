@@ -17,8 +17,8 @@ from doctor.collect.left_out import after_smoke
 from doctor.collect.torch_child import ReportProgress
 from doctor.collect.workers import Worker
 from doctor.facts.facts import Facts
+from doctor.facts.host import Host
 from doctor.facts.load import LEFT_OUT, MemoryTest
-from doctor.facts.machine import Host
 from doctor.facts.memory.room import shares_memory
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.hardware.find import is_vgpu

@@ -6,7 +6,7 @@ import resource
 from pathlib import Path
 
 from doctor.collect.cgroups import read_text
-from doctor.facts.machine import Hca
+from doctor.facts.host import Hca
 
 LIMITS = {
     "nofile": resource.RLIMIT_NOFILE,

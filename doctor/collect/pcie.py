@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from doctor.collect.cgroups import read_text
-from doctor.facts.machine import PcieDevice
+from doctor.facts.host import PcieDevice
 
 DEVICES = Path("sys/bus/pci/devices")
 HARMLESS = ("Unsup", "ACS", "TOTAL", "Undefined")

@@ -23,7 +23,8 @@ from doctor.collect.interpreter import choose
 from doctor.collect.torch_child import ReportProgress, TorchChild
 from doctor.collect.workers import Siblings, count_siblings
 from doctor.facts.facts import Facts
-from doctor.facts.machine import Host, Place
+from doctor.facts.host import Host
+from doctor.facts.machine import Place
 from doctor.facts.training import ModelShape
 from doctor.facts.views import find_target
 from doctor.job.expect import Expect

@@ -16,7 +16,7 @@ from doctor.collect.child import Child
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children, NotStartedError, fit, read, unless_cut_off
 from doctor.collect.early import PROBE
-from doctor.facts.machine import Cuda, Interpreter, Libraries, Torch, TorchGpu
+from doctor.facts.interpreter import Cuda, Interpreter, Libraries, Torch, TorchGpu
 from doctor.facts.training import Smoke, Stage, Step
 from doctor.job.job import Chosen, Job, Precision
 

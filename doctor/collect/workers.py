@@ -9,7 +9,9 @@ from doctor._util.records import Unknown
 from doctor.collect.children import Children
 from doctor.collect.torch_child import TorchChild
 from doctor.facts.facts import Facts
-from doctor.facts.machine import Cuda, Gpu, Host, Interpreter
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda, Interpreter
+from doctor.facts.machine import Gpu
 from doctor.facts.views import visible_gpus
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions

@@ -17,20 +17,12 @@ from doctor.facts.data import Data
 from doctor.facts.fleet import Fleet
 from doctor.facts.flight_recorder import FlightRecorder
 from doctor.facts.guard import Guarded
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda, Interpreter, Libraries, Torch
 from doctor.facts.launched import Launched
 from doctor.facts.load import Attention, Load, MemoryTest, Peers, Watched
 from doctor.facts.log import Log
-from doctor.facts.machine import (
-    Cuda,
-    Driver,
-    Examination,
-    Gpu,
-    Host,
-    Interpreter,
-    Libraries,
-    Place,
-    Torch,
-)
+from doctor.facts.machine import Driver, Examination, Gpu, Place
 from doctor.facts.own_model import OwnModel
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.script import Script

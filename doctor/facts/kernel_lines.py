@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from doctor.facts.machine import KernelEvent
+from doctor.facts.host import KernelEvent
 
 MOST_EVENTS = 64
 LOADED = re.compile(r"NVRM: loading NVIDIA UNIX")

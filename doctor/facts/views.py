@@ -6,8 +6,10 @@ from typing import Literal
 
 from doctor._util.records import Section, Unknown
 from doctor._util.units import GIB, gib
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda, Torch, TorchGpu
 from doctor.facts.load import Attention
-from doctor.facts.machine import Cuda, Gpu, Host, Slice, Torch, TorchGpu
+from doctor.facts.machine import Gpu, Slice
 from doctor.facts.own_model import OwnModel
 from doctor.facts.script_machine import ScriptMachine
 from doctor.facts.training import Settings

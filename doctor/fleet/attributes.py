@@ -15,7 +15,9 @@ from doctor.checkpoint.records import Checkpoint
 from doctor.facts.data import Data
 from doctor.facts.facts import Facts
 from doctor.facts.fleet import Topic
-from doctor.facts.machine import Driver, Gpu, Host, Interpreter, Torch
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Interpreter, Torch
+from doctor.facts.machine import Driver, Gpu
 from doctor.hardware.vendors import NVIDIA
 
 Value = tuple[Topic, str, str | None]

@@ -12,8 +12,9 @@ from doctor._util.secrets import hide_secrets
 from doctor._util.text_fields import Change, map_texts
 from doctor.facts.facts import Facts
 from doctor.facts.fleet import SUMMARY_BYTES, NodeProblem, NodeSummary, Outcome, Topic
+from doctor.facts.host import Host
 from doctor.facts.load import Load, Peers
-from doctor.facts.machine import Gpu, Host
+from doctor.facts.machine import Gpu
 from doctor.fleet.attributes import classed, digest, values
 
 LONG = 120

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 from doctor._util.records import Unknown
 from doctor.facts.facts import Facts
-from doctor.facts.machine import Interpreter
+from doctor.facts.interpreter import Interpreter
 from doctor.judge.check import Check, Finding, Status, Verdict, skip, unknown
 
 BROKEN = "the check raised an error, please report it"

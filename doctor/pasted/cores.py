@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from doctor._util.units import counted
-from doctor.facts.machine import Reported
+from doctor.facts.host import Reported
 
 CORES_PER_GPU = 2
 """As MEM002 requires."""

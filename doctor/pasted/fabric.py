@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from doctor.facts.machine import Reported
+from doctor.facts.host import Reported
 
 NCCL = re.compile(r"^([\w.-]{1,60}):\d{1,8}:\d{1,8} \[\d{1,3}\] .{0,40}NCCL version "
                   r"(\d\.\d{1,2}\.\d{1,2})")  # fmt: skip

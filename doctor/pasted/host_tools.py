@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from doctor._util.units import GIB
 from doctor.errors.memory_numbers import OTHER_PROCESS, describe_oom, read_numbers
-from doctor.facts.machine import Reported
+from doctor.facts.host import Reported
 from doctor.facts.views import UNLISTED
 from doctor.pasted import fabric, requirements, smi_load, starts, storage
 from doctor.pasted.cores import few_cores, slow_cores

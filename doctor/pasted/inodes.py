@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from doctor.facts.machine import Reported
+from doctor.facts.host import Reported
 from doctor.pasted.reading import Reading
 
 HEAD = re.compile(r"\s*Filesystem\b.{0,60}\bInodes\s+IUsed\s+IFree\s+IUse%")

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from msgspec.structs import replace as with_fields
 
+from doctor.facts.host import KernelEvent
 from doctor.facts.kernel_lines import address, events
 from doctor.facts.load import Watched
-from doctor.facts.machine import Gpu, KernelEvent
+from doctor.facts.machine import Gpu
 from doctor.hardware.xids import BROKEN, BY_NUMBER, Grade
 from doctor.pasted.reading import NOT_IN_REPORT, Reading, gpu_named
 from doctor.pasted.smi_table import UNREAD

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from doctor.facts.host import Hca, Reported
 from doctor.facts.load import Watched
-from doctor.facts.machine import Gpu, Hca, Reported
+from doctor.facts.machine import Gpu
 from doctor.pasted.reading import NOT_IN_REPORT, Reading, gpu_named
 
 GPU = re.compile(r"\s*GPU (\d{1,4}): (.{3,80}?) \(UUID: (GPU-[\w-]{8,50})?")

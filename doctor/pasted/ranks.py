@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from doctor.facts.machine import Reported
+from doctor.facts.host import Reported
 from doctor.pasted.reading import Reading
 
 SPEED = re.compile(r"\s*Speed: (\d{2,7})Mb/s")

@@ -10,8 +10,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from doctor._util.units import MIB
+from doctor.facts.host import Hca, KernelEvent, Reported
 from doctor.facts.load import Watched
-from doctor.facts.machine import Gpu, Hca, KernelEvent, Reported
+from doctor.facts.machine import Gpu
 from doctor.facts.views import NOT_IN_REPORT as NOT_IN_REPORT
 from doctor.facts.views import UNLISTED
 

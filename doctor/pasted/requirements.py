@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from doctor.facts.machine import Reported
+from doctor.facts.host import Reported
 
 NAME = r"[A-Za-z][\w.-]{1,40}"
 CONFLICTS = (

@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from doctor._util.records import Ended, Unknown
 from doctor.facts.facts import ORIGIN, Facts
-from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Torch, TorchGpu
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda, Interpreter, Torch, TorchGpu
+from doctor.facts.machine import Driver, Gpu
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
 from doctor.pasted.reading import NOT_IN_REPORT, NUMBERED, Reading, gpu_named

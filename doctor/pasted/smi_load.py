@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from doctor.facts.machine import Reported
+from doctor.facts.host import Reported
 from doctor.pasted.smi_gpus import Tree, clock_reasons, first_of, flat
 from doctor.pasted.smi_table import memory_of
 

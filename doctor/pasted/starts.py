@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from doctor.facts.machine import Reported
+from doctor.facts.host import Reported
 
 WITHOUT = re.compile(
     r"\"?nvidia-smi\"?: (?:executable file not found|command not found|not found)|"

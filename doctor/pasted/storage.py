@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from doctor.facts.machine import Reported
+from doctor.facts.host import Reported
 
 DF_HEAD = re.compile(r"\s*Filesystem\b.{0,60}\bUse% Mounted on")
 DF_ROW = re.compile(r"(\S{1,200})\s+(\S{1,8})\s+\S{1,8}\s+(\d\S{0,7})\s+(\d{1,3})%\s+(/\S{0,200})$")

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from doctor._util.owner import Owner
 from doctor.errors.cause import Cause
 from doctor.errors.match import INFORMS, lines_of, table_of, with_message
-from doctor.facts.machine import Gpu, Reported
+from doctor.facts.host import Reported
+from doctor.facts.machine import Gpu
 from doctor.hardware.find import family_of
 from doctor.pasted.reading import Reading, gpu_named
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from packaging.version import InvalidVersion, Version
 
 from doctor.facts.facts import Facts
-from doctor.facts.machine import Torch
+from doctor.facts.interpreter import Torch
 from doctor.facts.views import JobGpus
 from doctor.judge.check import Finding, Status
 from doctor.judge.switches import Switch

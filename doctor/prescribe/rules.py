@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from doctor._util.units import dotted
 from doctor.facts.facts import Facts
-from doctor.facts.machine import Host, Torch
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Torch
 from doctor.facts.views import JobGpus
 from doctor.judge.check import Finding, Status
 from doctor.judge.switches import CALLS, CUDNN_VARIABLE_SINCE, VARIABLES, Switch

@@ -13,8 +13,10 @@ from doctor.facts.facts import Facts
 from doctor.facts.fleet import Fleet
 from doctor.facts.flight_recorder import FlightRecorder
 from doctor.facts.guard import Guarded
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Torch
 from doctor.facts.log import Log
-from doctor.facts.machine import Driver, Host, Torch
+from doctor.facts.machine import Driver
 from doctor.facts.views import JobGpus
 from doctor.report.checkpoint import checkpoint_parts
 from doctor.report.fleet import fleet_parts

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from doctor._util.secrets import HIDDEN
 from doctor.collect.host import identity
-from doctor.facts.machine import Host
+from doctor.facts.host import Host
 
 EXEMPT = frozenset(
     {

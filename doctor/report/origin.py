@@ -7,7 +7,9 @@ import shlex
 from dataclasses import dataclass
 
 from doctor.facts.facts import Facts
-from doctor.facts.machine import Driver, Host, Torch
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Torch
+from doctor.facts.machine import Driver
 from doctor.facts.views import JobGpus
 
 PLAIN_WORD = re.compile(r"[\w@%+=:,./~\[\]-]+")

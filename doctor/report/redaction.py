@@ -19,7 +19,7 @@ from doctor._util.secrets import HIDDEN, hide_in_arguments, hide_secrets
 from doctor._util.text_fields import Change, map_texts
 from doctor.facts.facts import Facts
 from doctor.facts.fleet import Fleet
-from doctor.facts.machine import Host
+from doctor.facts.host import Host
 from doctor.judge.check import Check, Finding, Verdict
 from doctor.judge.engine import examine
 from doctor.judge.place import Place

@@ -28,7 +28,8 @@ from doctor.checks.numerics import attention
 from doctor.checks.numerics.attention_bugs import BUGS, Bug
 from doctor.checks.numerics.attention_order import CUDNN, EFFICIENT, first_backend
 from doctor.facts.cudnn_stacks import not_worth_trying
-from doctor.facts.machine import Host, Torch
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Torch
 from doctor.judge.check import Status
 from doctor.judge.engine import examine
 from doctor.judge.sources import SOURCES, issue

@@ -15,8 +15,9 @@ from packaging.version import Version
 from doctor._util.records import Ended, Unknown
 from doctor.checks.numerics import attention
 from doctor.checks.numerics.attention_others import with_others
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Torch, TorchGpu
 from doctor.facts.load import Attention, Implementation
-from doctor.facts.machine import Host, Torch, TorchGpu
 from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Settings
 from doctor.facts.views import JobGpu, JobGpus

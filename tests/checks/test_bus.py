@@ -8,8 +8,9 @@ import pytest
 
 from doctor._util.records import Ended
 from doctor.checks.gpu.bus import ALL_LISTED
+from doctor.facts.host import Host
 from doctor.facts.kernel_lines import events
-from doctor.facts.machine import Driver, Gpu, Host
+from doctor.facts.machine import Driver, Gpu
 from doctor.judge.check import Status, Verdict
 
 OK = Ended(how="ok")

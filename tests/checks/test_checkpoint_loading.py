@@ -14,7 +14,7 @@ from runs import llama
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint, Problem, Role
 from doctor.checkpoint.scan import scan
-from doctor.facts.machine import Torch
+from doctor.facts.interpreter import Torch
 from doctor.judge.check import Status, Verdict
 
 ADAPTERS, CODE = judge("CKP008"), judge("CKP010")

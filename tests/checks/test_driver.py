@@ -12,7 +12,9 @@ from doctor.checks.driver.cuda_version import RUNS_TORCH_CUDA
 from doctor.checks.driver.driver import RESPONDS
 from doctor.checks.driver.errors import CUDA_REMEDIES
 from doctor.errors.cause import Cause
-from doctor.facts.machine import Cuda, Driver, Gpu, Host, Torch, TorchGpu
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda, Torch, TorchGpu
+from doctor.facts.machine import Driver, Gpu
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.judge import known_errors as rows
 from doctor.judge.check import Owner, Status, Verdict

@@ -16,8 +16,8 @@ from doctor._util.records import Ended, Unknown
 from doctor.checks.expected import CHECKS
 from doctor.collect.session import roles
 from doctor.facts.facts import Facts, decode, encode
+from doctor.facts.interpreter import Torch as TorchSection
 from doctor.facts.machine import Driver, Gpu, Place
-from doctor.facts.machine import Torch as TorchSection
 from doctor.job.expect import Expect
 from doctor.judge.check import Finding, Owner, Status
 from doctor.judge.engine import examine

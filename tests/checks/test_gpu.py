@@ -9,8 +9,10 @@ import pytest
 from doctor._util.records import Ended, Unknown
 from doctor.checks.gpu.device import FREE, MEMORY_HEALTHY, NOT_SLOWED
 from doctor.checks.gpu.visible import VISIBLE
+from doctor.facts.host import Host, KernelEvent
+from doctor.facts.interpreter import Cuda, TorchGpu
 from doctor.facts.load import Watched
-from doctor.facts.machine import Cuda, Gpu, Host, KernelEvent, Slice, TorchGpu
+from doctor.facts.machine import Gpu, Slice
 from doctor.facts.views import JobGpu, JobGpus, match_gpus
 from doctor.hardware.xids import XIDS, Xid
 from doctor.job.job import Job, Target

@@ -10,8 +10,10 @@ from doctor._util.records import Ended
 from doctor._util.units import GIB
 from doctor.checks.gpu.memory_test import KEEPS_VALUES
 from doctor.collect.memory_tests import why_not_ours, why_unsuited
+from doctor.facts.host import Host
+from doctor.facts.interpreter import TorchGpu
 from doctor.facts.load import MemoryTest
-from doctor.facts.machine import Gpu, Host, Slice, TorchGpu
+from doctor.facts.machine import Gpu, Slice
 from doctor.facts.views import JobGpu
 from doctor.judge.check import Owner, Status, Verdict
 

@@ -10,7 +10,8 @@ from doctor._util.records import Unknown
 from doctor.checks.gpu.pcie_errors import NO_ERRORS
 from doctor.checks.memory import HOST
 from doctor.checks.storage import CLOCK
-from doctor.facts.machine import Gpu, Host, PcieDevice
+from doctor.facts.host import Host, PcieDevice
+from doctor.facts.machine import Gpu
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Job, Target
 from doctor.judge.check import Status, Verdict

@@ -10,7 +10,9 @@ from hardware_page import REPORTED, differ, indistinguishable
 
 from doctor._util.units import GIB
 from doctor.checks.gpu.identity import AS_NAMED
-from doctor.facts.machine import Gpu, Host, Slice, TorchGpu
+from doctor.facts.host import Host
+from doctor.facts.interpreter import TorchGpu
+from doctor.facts.machine import Gpu, Slice
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.hardware.find import all_products
 from doctor.hardware.product import Known

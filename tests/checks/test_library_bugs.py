@@ -9,8 +9,9 @@ from recorded_parts import smoke, stopped
 
 from doctor._util.records import Ended, Unknown
 from doctor.checks.numerics.library_bugs import BUGS, LIBRARY_BUGS, LibraryBug
+from doctor.facts.interpreter import Libraries, Torch, TorchGpu
 from doctor.facts.load import AllReduce, Load, Peers
-from doctor.facts.machine import Driver, Libraries, Torch, TorchGpu
+from doctor.facts.machine import Driver
 from doctor.facts.own_model import Compiled, OwnModel
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.judge.check import Status, Verdict

@@ -11,8 +11,9 @@ from loads import H200, L40S, NOBODY, T4, load, speed, watched
 from doctor._util.records import Ended
 from doctor.checks.gpu.load import REPEATABLE
 from doctor.checks.gpu.rates import COPY_FLOOR, COPY_SHARE, FLOOR, POWER_FLOOR, POWER_LIMITED
+from doctor.facts.interpreter import TorchGpu
 from doctor.facts.load import Load, Watched
-from doctor.facts.machine import Driver, Gpu, Slice, TorchGpu
+from doctor.facts.machine import Driver, Gpu, Slice
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.hardware.find import all_products, find
 from doctor.judge.check import Owner, Status

@@ -8,7 +8,8 @@ from logs import LOG_CHECKS, findings, read
 from doctor._util.records import Unknown
 from doctor._util.units import GIB
 from doctor.checks.log.memory_fit import what_fits
-from doctor.facts.machine import Gpu, Host
+from doctor.facts.host import Host
+from doctor.facts.machine import Gpu
 from doctor.facts.memory.plan import Plan, plan
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Chosen, Job, Target

@@ -14,7 +14,9 @@ from doctor._util.units import GIB, MIB
 from doctor.checkpoint.records import Checkpoint, Contents, Files, ModelConfig
 from doctor.checks import memory
 from doctor.facts.facts import Facts
-from doctor.facts.machine import Gpu, Host, Slice, TorchGpu
+from doctor.facts.host import Host
+from doctor.facts.interpreter import TorchGpu
+from doctor.facts.machine import Gpu, Slice
 from doctor.facts.memory.plan import WIDTH, Plan, draw, plan_of
 from doctor.facts.memory.training import Size, model_size, state_width
 from doctor.facts.views import JobGpu, JobGpus

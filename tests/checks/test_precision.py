@@ -6,8 +6,9 @@ from doctor._util.records import Ended, Unknown
 from doctor.checks.numerics import environment, precision
 from doctor.checks.numerics.tf32 import TF32
 from doctor.collect.host import RECORDED
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Torch, TorchGpu
 from doctor.facts.load import Load
-from doctor.facts.machine import Host, Torch, TorchGpu
 from doctor.facts.training import Settings
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Chosen, Job, Precision, Target, TargetKind, choose_precision

@@ -21,7 +21,9 @@ from doctor.checks.torch_build.imports import TORCH_IMPORTS
 from doctor.checks.torch_build.replacement import JETSON
 from doctor.checks.torch_build.vendor import BUILT_FOR_THIS_GPU
 from doctor.facts.facts import Facts
-from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Torch, TorchGpu
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda, Interpreter, Torch, TorchGpu
+from doctor.facts.machine import Driver, Gpu
 from doctor.hardware.product import Capability
 from doctor.job.job import Job
 from doctor.judge.check import Finding, Status

@@ -13,7 +13,9 @@ from doctor.checks.torch_build.replacement import JETSON
 from doctor.checks.torch_build.vendor import BUILT_FOR_THIS_GPU
 from doctor.errors.cause import Cause
 from doctor.errors.fitted import worded
-from doctor.facts.machine import Driver, Gpu, Host, Interpreter, Libraries, Torch, TorchGpu
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Interpreter, Libraries, Torch, TorchGpu
+from doctor.facts.machine import Driver, Gpu
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.hardware.product import Capability
 from doctor.job.job import Target

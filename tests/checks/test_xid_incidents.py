@@ -16,9 +16,10 @@ import pytest
 from doctor._util.records import Ended
 from doctor.checks.gpu.bus import ALL_LISTED
 from doctor.checks.gpu.device import MEMORY_HEALTHY
+from doctor.facts.host import Host, KernelEvent
 from doctor.facts.kernel_lines import events
 from doctor.facts.load import Watched
-from doctor.facts.machine import Driver, Gpu, Host, KernelEvent
+from doctor.facts.machine import Driver, Gpu
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.judge.check import Verdict
 

@@ -17,8 +17,10 @@ from recorded import machines
 from doctor.cli.fleet.node_files import NodeFile, judge, read_nodes
 from doctor.facts.facts import encode
 from doctor.facts.fleet import NodeSummary, Unread
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Interpreter
 from doctor.facts.launched import Launched
-from doctor.facts.machine import Driver, Examination, Host, Interpreter
+from doctor.facts.machine import Driver, Examination
 from doctor.report.formats.table import EXTRACTS, FORMATS
 
 

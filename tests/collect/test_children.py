@@ -27,7 +27,8 @@ sys.setswitchinterval(1e-6)
 from doctor._util.records import Unknown
 from doctor.collect.child_messages import parsed
 from doctor.collect.children import INTERRUPTED, Children, NotStartedError, fit
-from doctor.facts.machine import Cuda, Driver, Gpu, Place
+from doctor.facts.interpreter import Cuda
+from doctor.facts.machine import Driver, Gpu, Place
 from doctor.facts.training import Smoke
 
 delay, facts = float(sys.argv[1]), json.loads(pathlib.Path(sys.argv[2]).read_text())

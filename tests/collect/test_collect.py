@@ -24,7 +24,9 @@ import shims
 from doctor._util.records import Unknown
 from doctor.collect.driver import PATIENCE_SECONDS, driver_seconds, wait_for
 from doctor.facts.facts import decode
-from doctor.facts.machine import Cuda, Driver, Host, Interpreter, Torch
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda, Interpreter, Torch
+from doctor.facts.machine import Driver
 from doctor.facts.training import Smoke
 from doctor.facts.views import JobGpus
 

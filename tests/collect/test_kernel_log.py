@@ -7,8 +7,8 @@ from pathlib import Path
 
 from doctor.collect.host import read_host
 from doctor.collect.kernel_log import NVIDIAS, known_faults, read_kernel_log
+from doctor.facts.host import KernelEvent
 from doctor.facts.kernel_lines import events
-from doctor.facts.machine import KernelEvent
 from doctor.hardware.xids import BY_NUMBER
 
 LOG = """\

@@ -28,8 +28,9 @@ from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children
 from doctor.collect.torch_child import TorchChild
 from doctor.collect.workers import Worker, end
+from doctor.facts.host import Host, PcieDevice
 from doctor.facts.load import AllReduce, PeerCopy, Peers, Watched
-from doctor.facts.machine import Driver, Gpu, Host, PcieDevice, Slice
+from doctor.facts.machine import Driver, Gpu, Slice
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions

@@ -17,7 +17,7 @@ from recorded_parts import H100, T4, TORCH_2_15, cuda_view, job, machine
 from doctor._util.records import Ended, Unknown
 from doctor.catalog import CHECKS
 from doctor.facts.facts import Facts, decode, encode
-from doctor.facts.machine import Cuda, TorchGpu
+from doctor.facts.interpreter import Cuda, TorchGpu
 from doctor.facts.views import JobGpu, JobGpus, visible_gpus
 from doctor.job.expect import Expect
 from doctor.job.job import Job

@@ -10,7 +10,8 @@ from public_machines import facts_of, rows, with_load
 from doctor import catalog
 from doctor.checks.torch_build import wheels
 from doctor.facts.facts import Facts, decode, encode
-from doctor.facts.machine import Driver, Torch
+from doctor.facts.interpreter import Torch
+from doctor.facts.machine import Driver
 from doctor.judge.check import Status
 from doctor.judge.engine import examine
 

@@ -12,7 +12,8 @@ from doctor._util.records import Ended
 from doctor.facts.data import Data, Lengths, Split
 from doctor.facts.facts import Facts
 from doctor.facts.fleet import Fleet, NodeSummary
-from doctor.facts.machine import Host, Interpreter
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Interpreter
 from doctor.fleet.attributes import values
 from doctor.fleet.compare import compare
 from doctor.fleet.details import fetch, tell, texts_of, wanted, with_details

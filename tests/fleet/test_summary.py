@@ -8,8 +8,9 @@ from node_summaries import node_facts, summary
 from recorded import machines
 
 from doctor.facts.fleet import SUMMARY_BYTES, NodeProblem, NodeSummary
+from doctor.facts.host import Hca, Host
+from doctor.facts.interpreter import Interpreter
 from doctor.facts.launched import Launched
-from doctor.facts.machine import Hca, Host, Interpreter
 from doctor.fleet.summary import decode, encode, summarize
 
 

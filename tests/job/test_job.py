@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 
 from doctor._util.records import Unknown
-from doctor.facts.machine import Host
+from doctor.facts.host import Host
 from doctor.facts.views import find_target
 from doctor.job.job import Job, Target, TargetKind, choose_precision
 

@@ -12,8 +12,8 @@ from recorded_parts import H100, TORCH_2_15, interpreter, machine
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts.facts import Facts
+from doctor.facts.interpreter import Torch
 from doctor.facts.load import Attention
-from doctor.facts.machine import Torch
 from doctor.job.run_options import RunOptions
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown
 from doctor.judge.engine import BROKEN, examine

@@ -16,8 +16,9 @@ from doctor._util.records import Ended, Unknown
 from doctor.catalog import CHECKS
 from doctor.errors.cause import Cause
 from doctor.facts.facts import Facts
+from doctor.facts.interpreter import Cuda, Libraries
 from doctor.facts.load import Implementation, Peers
-from doctor.facts.machine import Cuda, Driver, Libraries
+from doctor.facts.machine import Driver
 from doctor.facts.training import Stage
 from doctor.judge.check import Owner, Status
 from doctor.judge.engine import examine

@@ -12,7 +12,7 @@ from doctor.checks.log.patterns import line_patterns
 from doctor.cli.options import ConfigFlags
 from doctor.cli.triage import triage
 from doctor.facts.flight_recorder import FlightRecorder
-from doctor.facts.machine import Torch
+from doctor.facts.interpreter import Torch
 from doctor.log.read import read_logs
 from doctor.report.formats import plain
 from doctor.report.report import Report

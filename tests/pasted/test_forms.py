@@ -17,7 +17,9 @@ from doctor.checks.torch_build.wheels import DRIVER_CUDA
 from doctor.cli.findings import findings_of
 from doctor.cli.read import facts_of_text
 from doctor.facts.facts import Facts
-from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Torch
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda, Interpreter, Torch
+from doctor.facts.machine import Driver, Gpu
 from doctor.judge.check import Finding, Owner, Status
 
 

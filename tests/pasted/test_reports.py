@@ -13,7 +13,9 @@ from doctor._util.records import Unknown
 from doctor.cli.findings import findings_of
 from doctor.cli.read import facts_of_text
 from doctor.facts.facts import Facts, decode, encode
-from doctor.facts.machine import Cuda, Driver, Gpu, Host, Torch
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda, Torch
+from doctor.facts.machine import Driver, Gpu
 from doctor.judge.check import Finding, Status
 from doctor.pasted import read
 from doctor.pasted.reading import ReportError

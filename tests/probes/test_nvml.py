@@ -14,7 +14,8 @@ from fake_driver import HOST, UUIDS, Ask, driver_of, driver_verdict, gpus_of, jo
 
 from doctor._util.records import Ended, Unknown
 from doctor.facts.facts import Facts
-from doctor.facts.machine import Gpu, Interpreter
+from doctor.facts.interpreter import Interpreter
+from doctor.facts.machine import Gpu
 from doctor.facts.views import JobGpus, match_gpus
 from doctor.job.job import Job, Target
 from doctor.judge.check import Owner, Status

@@ -21,7 +21,7 @@ from doctor._util.records import Ended
 from doctor.checks.training import smoke as judged
 from doctor.collect.child import Child, environment, probe_command
 from doctor.collect.child_messages import Answer
-from doctor.facts.machine import Cuda, Libraries, Torch
+from doctor.facts.interpreter import Cuda, Libraries, Torch
 from doctor.facts.training import Smoke
 from doctor.judge.check import Owner, Status
 

@@ -14,7 +14,8 @@ import pytest
 from recorded import machine_file
 
 from doctor.facts.facts import decode, encode
-from doctor.facts.machine import Examination, Host
+from doctor.facts.host import Host
+from doctor.facts.machine import Examination
 from doctor.report.formats.table import FORMATS
 
 STARTED = "2026-01-31T09:05:00Z"

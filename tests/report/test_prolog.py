@@ -23,7 +23,8 @@ from recorded import machine_file, machines
 from doctor._util.records import Ended
 from doctor.collect.driver import driver_seconds
 from doctor.facts.facts import encode
-from doctor.facts.machine import Driver, Host
+from doctor.facts.host import Host
+from doctor.facts.machine import Driver
 
 pytestmark = pytest.mark.slow
 

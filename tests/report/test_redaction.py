@@ -24,7 +24,8 @@ from doctor._util.text_fields import map_texts
 from doctor.cli.options import ConfigFlags, OutputFlags
 from doctor.cli.requested_output import requested_output
 from doctor.cli.triage import triage
-from doctor.facts.machine import Examination, Host
+from doctor.facts.host import Host
+from doctor.facts.machine import Examination
 from doctor.facts.training import Smoke
 from doctor.judge.check import Owner, Status
 from doctor.judge.engine import examine

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from doctor._util.records import Ended, Unknown
 from doctor.checks.numerics import attention
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda, Torch, TorchGpu
 from doctor.facts.load import Attention
-from doctor.facts.machine import Cuda, Host, Torch, TorchGpu
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Settings
 from doctor.facts.views import JobGpu, JobGpus

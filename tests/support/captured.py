@@ -14,7 +14,9 @@ from paths import MACHINES
 
 from doctor._util.records import Ended, Unknown
 from doctor.facts.facts import Facts, decode
-from doctor.facts.machine import Cuda, Driver, Host
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda
+from doctor.facts.machine import Driver
 
 NO_OPTION = "ValueError: Unrecognized key 'foo' in CUDA allocator config."
 NO_IMAGE = "AcceleratorError: CUDA error: no kernel image is available for execution on the device"

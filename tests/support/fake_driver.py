@@ -16,7 +16,8 @@ from doctor.checks.gpu.device import CHECKS as GPU
 from doctor.collect.child import Child, probe_command
 from doctor.collect.child_messages import Answer
 from doctor.collect.driver import FROM_NVML
-from doctor.facts.machine import Driver, Gpu, Host
+from doctor.facts.host import Host
+from doctor.facts.machine import Driver, Gpu
 from doctor.facts.views import JobGpus, match_gpus
 from doctor.judge.check import Verdict
 

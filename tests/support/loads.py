@@ -14,8 +14,10 @@ from doctor._util.records import Ended, Unknown
 from doctor.checks.gpu.load import SPEED
 from doctor.collect.workers import Worker
 from doctor.facts.facts import Facts
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda, Interpreter, TorchGpu
 from doctor.facts.load import Load, Watched
-from doctor.facts.machine import Cuda, Driver, Host, Interpreter, TorchGpu
+from doctor.facts.machine import Driver
 from doctor.facts.views import JobGpus
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions

@@ -5,7 +5,8 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.checks import memory
-from doctor.facts.machine import Gpu, Host
+from doctor.facts.host import Host
+from doctor.facts.machine import Gpu
 from doctor.facts.memory.training import Size, training_parts
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import ModelShape

@@ -9,7 +9,7 @@ from recorded import machines
 
 from doctor.facts.facts import Facts
 from doctor.facts.fleet import NodeSummary
-from doctor.facts.machine import Host
+from doctor.facts.host import Host
 from doctor.fleet.summary import summarize
 
 SHOWN = "h200_torch2.11"

@@ -20,8 +20,10 @@ from doctor.checks.gpu.link import LANE
 from doctor.checks.torch_build import wheels
 from doctor.checks.torch_build.wheel_table import WHEELS
 from doctor.facts.facts import Facts
+from doctor.facts.host import Host
+from doctor.facts.interpreter import Cuda, Interpreter, Torch, TorchGpu
 from doctor.facts.load import Load, Watched
-from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Slice, Torch, TorchGpu
+from doctor.facts.machine import Driver, Gpu, Slice
 from doctor.hardware.find import find
 from doctor.hardware.product import TERA
 from doctor.job.job import Job

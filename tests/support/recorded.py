@@ -67,13 +67,8 @@ from recorded_parts import (
 
 from doctor._util.records import Ended, Unknown
 from doctor.facts.facts import Facts, encode
-from doctor.facts.machine import (
-    Cuda,
-    Driver,
-    Libraries,
-    Slice,
-    TorchGpu,
-)
+from doctor.facts.interpreter import Cuda, Libraries, TorchGpu
+from doctor.facts.machine import Driver, Slice
 from doctor.facts.training import Step
 
 

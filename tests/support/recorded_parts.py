@@ -13,21 +13,10 @@ from recorded_load import quiet
 
 from doctor._util.records import Ended
 from doctor.facts.facts import Facts
+from doctor.facts.host import Host, KernelEvent, PcieDevice, Reported
+from doctor.facts.interpreter import Cuda, Interpreter, Libraries, Torch, TorchGpu
 from doctor.facts.load import MemoryTest, Watched
-from doctor.facts.machine import (
-    Cuda,
-    Driver,
-    Gpu,
-    Host,
-    Interpreter,
-    KernelEvent,
-    Libraries,
-    PcieDevice,
-    Place,
-    Reported,
-    Torch,
-    TorchGpu,
-)
+from doctor.facts.machine import Driver, Gpu, Place
 from doctor.facts.training import Parameter, Smoke, Stage, Step
 from doctor.hardware.find import find
 from doctor.job.job import Job

@@ -17,7 +17,8 @@ from public_machines import facts_of
 from doctor._util.records import Ended
 from doctor.cli.read import facts_of_text
 from doctor.facts.facts import Facts
-from doctor.facts.machine import Cuda, Driver, Interpreter, Torch
+from doctor.facts.interpreter import Cuda, Interpreter, Torch
+from doctor.facts.machine import Driver
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "machines.jsonl"
 

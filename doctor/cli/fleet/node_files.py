@@ -19,7 +19,7 @@ from doctor.cli.facts_file import MAX_BYTES
 from doctor.cli.findings import findings_of
 from doctor.facts.facts import Facts, decode_unchecked
 from doctor.facts.fleet import NodeProblem, NodeSummary, Outcome, Unread
-from doctor.facts.machine import Host
+from doctor.facts.host import Host
 from doctor.fleet.summary import check, summarize, unread_reason
 from doctor.judge.check import Finding, Status
 from doctor.report.report import Report

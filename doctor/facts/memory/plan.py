@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from doctor._util.records import Unknown
 from doctor._util.units import gib
 from doctor.checkpoint.records import Checkpoint
-from doctor.facts.machine import Host
+from doctor.facts.host import Host
 from doctor.facts.memory.activations import Activations, activations
 from doctor.facts.memory.room import training_room
 from doctor.facts.memory.training import Part, Size, model_size, training_parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor._util.units import gib
-from doctor.facts.machine import Host
+from doctor.facts.host import Host
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Target
 

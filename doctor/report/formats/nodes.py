@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor._util.units import visible
 from doctor.facts.fleet import Fleet
-from doctor.facts.machine import Host
+from doctor.facts.host import Host
 from doctor.report.fleet import bad_nodes, good_nodes
 from doctor.report.report import Outcome, Report
 

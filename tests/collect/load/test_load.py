@@ -21,7 +21,8 @@ from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children
 from doctor.collect.torch_child import TorchChild
 from doctor.collect.workers import Worker, end
-from doctor.facts.machine import Gpu, TorchGpu
+from doctor.facts.interpreter import TorchGpu
+from doctor.facts.machine import Gpu
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Chosen, Job
 from doctor.judge.check import Status

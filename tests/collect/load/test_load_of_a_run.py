@@ -28,7 +28,7 @@ from doctor.collect.session import Session
 from doctor.collect.torch_child import TorchChild, run_kernels
 from doctor.collect.workers import Siblings, Worker, end, start_workers
 from doctor.facts.facts import decode, encode
-from doctor.facts.machine import Cuda, Torch
+from doctor.facts.interpreter import Cuda, Torch
 from doctor.facts.training import Smoke
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions

@@ -28,7 +28,7 @@ def ended(start: float, error: Optional[BaseException] = None) -> Dict[str, Any]
 
 
 def devices(torch: ModuleType) -> Dict[str, Any]:
-    """doctor.facts.machine.Cuda: torch.cuda.init and the properties of each visible device."""
+    """doctor.facts.interpreter.Cuda: torch.cuda.init and the properties of each visible device."""
     start = time.perf_counter()
     failure: Optional[Exception] = None
     with wire.stage("torch.cuda.init"):

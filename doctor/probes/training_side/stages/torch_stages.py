@@ -141,7 +141,7 @@ def _stray() -> str:
 
 
 def build(torch: ModuleType) -> Dict[str, Any]:
-    """doctor.facts.machine.Torch without a CUDA call: cuDNN's version comes with the libraries."""
+    """doctor.facts.interpreter.Torch without a CUDA call: the libraries have cuDNN's version."""
     flags = getattr(torch._C, "_cuda_getArchFlags", str)()
     from ..subject import switches
 

@@ -16,9 +16,9 @@ from itertools import groupby
 from doctor import __version__
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts.guard import Guarded
+from doctor.facts.interpreter import Torch
 from doctor.facts.load import Attention
 from doctor.facts.log import Log
-from doctor.facts.machine import Torch
 from doctor.judge.check import Finding, Status
 from doctor.judge.families import FAMILIES
 from doctor.report.conditions import conditions, limitations
