@@ -117,6 +117,14 @@ def _exists(path: Path) -> bool:
     return True
 
 
+def read_names(directory: Path) -> list[str] | None:
+    """What is in a directory of /proc, /sys or /dev, sorted; None if it cannot be read."""
+    try:
+        return sorted(entry.name for entry in directory.iterdir())
+    except OSError:
+        return None
+
+
 def read_text(path: Path) -> str | None:
     """A small file's text; None if it cannot be read."""
     try:

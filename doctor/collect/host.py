@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from doctor._util.units import printable
-from doctor.collect.cgroups import read_limits, read_text
+from doctor.collect.cgroups import read_limits, read_names, read_text
 from doctor.collect.kernel import read_kernel
 from doctor.collect.kernel_log import read_kernel_log
 from doctor.collect.network import read_hcas, read_limits_of_process, read_mac_addresses
@@ -126,15 +126,8 @@ def _macos() -> tuple[int, int] | None:
     return (int(version[1]), int(version[2] or 0)) if version else None
 
 
-def _names(directory: Path) -> list[str] | None:
-    try:
-        return sorted(entry.name for entry in directory.iterdir())
-    except OSError:
-        return None
-
-
 def _device_nodes(dev: Path) -> tuple[str, ...]:
-    names = _names(dev) or []
+    names = read_names(dev) or []
     return tuple(f"/dev/{name}" for name in names if vendors.is_gpu_node(name))
 
 
@@ -143,9 +136,9 @@ def _unusable_amd_nodes(dev: Path) -> dict[str, str] | None:
 
     None without /dev/kfd. A container's list of devices is not known to access().
     """
-    if "kfd" not in (_names(dev) or ()):
+    if "kfd" not in (read_names(dev) or ()):
         return None
-    nodes = ["kfd", *(f"dri/{n}" for n in _names(dev / "dri") or () if n.startswith("renderD"))]
+    nodes = ["kfd", *(f"dri/{n}" for n in read_names(dev / "dri") or () if n.startswith("renderD"))]
     denied = [node for node in nodes if not os.access(dev / node, os.R_OK | os.W_OK)]
     all_denied = "kfd" in denied or len(denied) == len(nodes) - 1 > 0
     return {f"/dev/{node}": "Permission denied" for node in denied} if all_denied else {}
@@ -157,7 +150,7 @@ def _pci(root: Path) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     drivers: dict[str, str] = {}
     ids: dict[str, int] = {}
-    names = _names(devices)
+    names = read_names(devices)
     for name in names or ():
         vendor = vendors.vendor_of(*(_hex(devices / name / part) for part in ("vendor", "class")))
         counts.update([vendor.name] if vendor else [])
@@ -203,7 +196,7 @@ def _container(root: Path, environ: Mapping[str, str]) -> str | None:
     if "KUBERNETES_SERVICE_HOST" in environ:
         return "kubernetes"
     for marker, name in ((".dockerenv", "docker"), ("run/.containerenv", "podman")):
-        if marker.rpartition("/")[2] in (_names((root / marker).parent) or ()):
+        if marker.rpartition("/")[2] in (read_names((root / marker).parent) or ()):
             return name
     if runtime := (read_text(root / "run/systemd/container") or "").strip():
         return runtime
@@ -222,7 +215,7 @@ def read_memory(meminfo: Path) -> dict[str, Any]:
 def _mps(root: Path, environ: Mapping[str, str]) -> bool:
     """Whether the pipe of an MPS daemon is where CUDA looks for it."""
     directory = environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")  # noqa: S108 - CUDA's own
-    return "control" in (_names(root / directory.lstrip("/")) or ())
+    return "control" in (read_names(root / directory.lstrip("/")) or ())
 
 
 def _cpus() -> int | None:

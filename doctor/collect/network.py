@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from pathlib import Path
 
-from doctor.collect.cgroups import read_text
+from doctor.collect.cgroups import read_names, read_text
 from doctor.facts.host import Hca
 
 LIMITS = {
@@ -21,11 +21,11 @@ MOST = 64
 
 def read_hcas(root: Path) -> tuple[Hca, ...] | None:
     """Ports of InfiniBand and RoCE adapters; () without any, None where sysfs is not readable."""
-    if (names := _names(root / "sys/class")) is None:
+    if (names := read_names(root / "sys/class")) is None:
         return None
     if "infiniband" not in names:
         return ()
-    adapters = _names(root / "sys/class/infiniband")
+    adapters = read_names(root / "sys/class/infiniband")
     if adapters is None:
         return None
     return tuple(
@@ -36,7 +36,7 @@ def read_hcas(root: Path) -> tuple[Hca, ...] | None:
 def _ports(adapter: Path) -> list[Hca]:
     firmware = (read_text(adapter / "fw_ver") or "").strip()
     ports = []
-    for number in (_names(adapter / "ports") or [])[:MOST]:
+    for number in (read_names(adapter / "ports") or [])[:MOST]:
         port = adapter / "ports" / number
         name = adapter.name if number == "1" else f"{adapter.name}/{number}"
         # "4: ACTIVE"
@@ -59,14 +59,14 @@ def read_mac_addresses(root: Path) -> tuple[str, ...] | None:
 
     Without those on USB: the one of a management controller has the same address on all machines.
     """
-    devices = _names(root / "sys/class/net")
+    devices = read_names(root / "sys/class/net")
     if devices is None:
         return None
     found = set()
     for name in devices[:MOST]:
         device = root / "sys/class/net" / name
         address = _plain((read_text(device / "address") or "").strip())
-        on_bus = "device" in (_names(device) or ()) and _bus(device / "device") != "usb"
+        on_bus = "device" in (read_names(device) or ()) and _bus(device / "device") != "usb"
         if on_bus and address.strip("0:"):
             found.add(address)
     return tuple(sorted(found))
@@ -87,13 +87,6 @@ def read_limits_of_process() -> dict[str, int | None]:
         soft, _ = resource.getrlimit(number)
         limits[name] = None if soft == resource.RLIM_INFINITY else soft
     return limits
-
-
-def _names(directory: Path) -> list[str] | None:
-    try:
-        return sorted(entry.name for entry in directory.iterdir())
-    except OSError:
-        return None
 
 
 def _plain(text: str) -> str:

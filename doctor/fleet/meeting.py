@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 
@@ -83,6 +83,13 @@ class RankZero:
         self._client: Client | None = None
         self._too_large: set[str] = set()
         self._stop = threading.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self.end()
 
     def gather(self) -> Gathered:
         """Serve the store and collect results until all are there or the deadline has passed."""

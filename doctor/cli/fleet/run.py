@@ -131,10 +131,9 @@ def _as_rank_zero(
     from doctor.report import delivery
 
     gathered_by = result_deadline(node)
-    rank_zero = RankZero(node.member, node.key, node.python, gathered_by)
-    gathering = background(rank_zero.gather)
-    delivery.prepare(output)
-    try:
+    with RankZero(node.member, node.key, node.python, gathered_by) as rank_zero:
+        gathering = background(rank_zero.gather)
+        delivery.prepare(output)
         own = _outcome(examination, gathered_by)
         try:
             gathered = gathering.result(max(0.0, gathered_by - time.monotonic()) + GRACE_SECONDS)
@@ -154,9 +153,6 @@ def _as_rank_zero(
         if gathering.done():
             rank_zero.finish(report.headline, node.deadline)
         return code
-    finally:
-        rank_zero.stop()
-        rank_zero.end()
 
 
 def _together(node: Node, own: Report | str, gathered: Gathered, orders: Orders) -> Together:

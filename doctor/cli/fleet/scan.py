@@ -82,8 +82,7 @@ def meet(
         return _as_other(node, own, what)
     record = Record()
     joined_by = node.started + JOIN_SHARE * (node.deadline - node.started)
-    rank_zero = RankZero(node.member, node.key, node.python, joined_by)
-    try:
+    with RankZero(node.member, node.key, node.python, joined_by) as rank_zero:
         gathered = rank_zero.gather()
         orders = Orders(rank_zero, node.deadline - REPORT_SECONDS)
         checkpoint = _checkpoint(node, own, what, gathered, orders)
@@ -96,9 +95,6 @@ def meet(
         code = deliver(report, output)
         rank_zero.finish(report.headline, node.deadline)
         return code
-    finally:
-        rank_zero.stop()
-        rank_zero.end()
 
 
 def _as_other(node: Node, own: Identity | Unknown, what: SharedScan) -> int:

@@ -79,17 +79,13 @@ def _as_rank_zero(
 ) -> int:
     record = Record()
     gathered_by = result_deadline(node)
-    rank_zero = RankZero(node.member, node.key, node.python, gathered_by)
-    try:
+    with RankZero(node.member, node.key, node.python, gathered_by) as rank_zero:
         gathered = rank_zero.gather()
         orders = Orders(rank_zero, node.deadline - REPORT_SECONDS)
         report = _report(node, own, gathered, orders, record, (flags, config, fail_on))
         code = deliver(report, output)
         rank_zero.finish(report.headline, node.deadline)
         return code
-    finally:
-        rank_zero.stop()
-        rank_zero.end()
 
 
 def _report(
