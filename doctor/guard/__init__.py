@@ -18,60 +18,11 @@ wait for a device but at the first alarm, and an error of its own switches it of
 
 from __future__ import annotations
 
-from typing import Any
-
 from .foreign import Foreign
-from .session import Stopped, start
-from .settings import Settings
+from .guard import Guard
+from .session import Stopped
 
 __all__ = ["Guard", "Stopped", "watch"]
-
-
-class Guard:
-    """The guard of this process, as a context manager.
-
-    The arguments are those of `watch`. On leaving, the hooks are removed and the records closed.
-    """
-
-    def __init__(self, **settings: Any) -> None:
-        for name in ("ignore", "expect_no_grad"):
-            settings[name] = tuple(settings.get(name, ()))
-        self._session = start(Settings(**settings))
-
-    @property
-    def alarms(self) -> tuple[str, ...]:
-        """The codes of the alarms so far."""
-        return self._session.watch.alarms.codes
-
-    def step(self, loss: Foreign, *, learning_rate: float | None = None) -> None:
-        """Report a step that no torch.optim optimizer takes; `loss` is a scalar or a number."""
-        session = self._session
-        session.hooks.switch.safely(session.watch.step_reported, loss, learning_rate)
-        session.watch.end_if_wanted()
-
-    @property
-    def stop_wanted(self) -> bool:
-        """Whether an alarm asks a trainer to end the training."""
-        return self._session.watch.alarms.stop_wanted
-
-    def stop_by_trainer(self) -> None:
-        """From now on the caller reads `stop_wanted`; nothing is raised."""
-        self._session.watch.alarms.trainer_stops = True
-
-    def write(self) -> None:
-        """Write the counts so far."""
-        if self._session.watch.started:
-            self._session.hooks.switch.safely(self._session.watch.judging.write_state)
-
-    def close(self) -> None:
-        """Remove the hooks and close the records."""
-        self._session.close()
-
-    def __enter__(self) -> Guard:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 def watch(

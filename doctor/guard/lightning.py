@@ -6,8 +6,8 @@ import importlib
 import sys
 from typing import Any
 
-from . import Guard
 from .foreign import Foreign
+from .guard import Guard
 
 PACKAGE = "lightning.pytorch" if "lightning" in sys.modules else "pytorch_lightning"
 Callback: Foreign = importlib.import_module(PACKAGE + ".callbacks").Callback

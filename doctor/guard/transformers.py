@@ -6,8 +6,8 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from . import Guard
 from .foreign import Foreign
+from .guard import Guard
 
 
 class GuardCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
