@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -17,7 +16,7 @@ def with_other_seed(judge: Callable[..., Verdict]) -> Callable[..., Verdict]:
     """The judge of an OwnModel, applied to both seeds: the worse verdict, with the seed."""
 
     @functools.wraps(judge)
-    def judge_both(own: OwnModel, *facts: Any, **named: Any) -> Verdict:
+    def judge_both(own: OwnModel, *facts: object, **named: object) -> Verdict:
         verdict = judge(own, *facts, **named)
         if verdict.status is not Status.PASS or (other := _with_the_other(own)) is None:
             return verdict

@@ -44,7 +44,7 @@ def map_texts(value: object, change: Change, kind: Kind = "text") -> Any:
     return value
 
 
-def _struct(value: msgspec.Struct, change: Change) -> Any:
+def _struct(value: msgspec.Struct, change: Change) -> object:
     changed = {}
     for name, literals, kind in _fields(type(value)):
         old = getattr(value, name)
@@ -77,7 +77,7 @@ def _kind_of(annotation: object) -> Kind:
     return "text"
 
 
-def _parts(annotation: object) -> Iterator[Any]:
+def _parts(annotation: object) -> Iterator[object]:
     """The annotation and those within it, but nothing of another record."""
     yield annotation
     for part in get_args(annotation):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.heads import lacks_head, separate_head, task_without_head
 from doctor.checkpoint.analysis.quantization import describe_quantization, quantized_sizes
@@ -22,7 +20,7 @@ FEW = 10
 
 def compare_with_config(
     layout: Layout, config: dict[str, object], contents: LayoutContents, tensors: list[Tensor]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Fields of ModelConfig about the tensors, where all of the model's are in the files."""
     readable = all(shard.readable for shard in contents.shards)
     whole = not (layout.lone_shard or layout.groups or one_of_several(layout)) and readable
@@ -49,7 +47,9 @@ def compare_with_config(
     }
 
 
-def _of_library(layout: Layout, config: dict[str, object], tensors: list[Tensor]) -> dict[str, Any]:
+def _of_library(
+    layout: Layout, config: dict[str, object], tensors: list[Tensor]
+) -> dict[str, object]:
     """Fields about the names that from_pretrained looks for."""
     if not config.get("model_type"):
         return {}

@@ -117,9 +117,9 @@ def from_flat(data: object) -> Any:
     return {**flat, **nested}
 
 
-def to_flat(data: dict[str, Any]) -> dict[str, Any]:
+def to_flat(data: dict[str, object]) -> dict[str, object]:
     """The flat form of a `Checkpoint` as `msgspec.to_builtins` gives it."""
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     for field, value in _rename(data, RENAMED).items():
         if field in SECTIONS:
             older = SECTIONS[field][1]

@@ -6,7 +6,6 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -188,7 +187,7 @@ def _training(
     layout: Layout,
     contents: LayoutContents,
     tensors: list[Tensor],
-    state: dict[str, Any],
+    state: dict[str, object],
     stage: Stage,
 ) -> Training:
     history = trainer_state.read_history(state)
@@ -254,7 +253,7 @@ def _header(shards: Sequence[Shard]) -> dict[str, object]:
     return next((shard.config for shard in shards if shard.config), {})
 
 
-def _described_by(shards: Sequence[Shard]) -> dict[str, Any]:
+def _described_by(shards: Sequence[Shard]) -> dict[str, object]:
     """Fields of ModelConfig, where no config.json but a file of the weights describes it."""
     named = model_config.token_ids(config := _header(shards))
     ids = {key: max(numbers) for key, numbers in named.items()}

@@ -52,7 +52,7 @@ def _parameters(group: Any) -> list[Parameter]:
     ]
 
 
-def _with_choices(hint: object) -> Any:
+def _with_choices(hint: object) -> object:
     """The annotation of a parameter, with the choices of a Literal as what it expects."""
     kind, option = get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, None)
     literals = [each for each in (kind, *get_args(kind)) if get_origin(each) is Literal]

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from doctor._util.errors import UserError
 from doctor._util.units import shown
@@ -33,7 +32,7 @@ DEFAULT = "doctor-guard"
 
 def guard(
     command: Sequence[str],
-    flags: Mapping[str, Any],
+    flags: Mapping[str, object],
     config: ConfigFlags,
     *,
     out: Path | None,

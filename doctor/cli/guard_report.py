@@ -49,7 +49,7 @@ def selected(flags: Mapping[str, Any], more: tuple[Check, ...] = ()) -> tuple[Ch
 
 def report_directory(
     directory: Path,
-    flags: Mapping[str, Any],
+    flags: Mapping[str, object],
     config: ConfigFlags,
     *,
     fail_on: FailOn,

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from doctor._util.errors import UserError
 from doctor._util.records import Unknown
@@ -131,7 +130,7 @@ def _match_checkpoint(name: str) -> re.Match[str] | None:
 
 def _is_model(directory: Path) -> bool:
     try:
-        config: Any = json.loads(_text(directory / "config.json"))
+        config: object = json.loads(_text(directory / "config.json"))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(config, dict) and isinstance(config.get("model_type"), str)

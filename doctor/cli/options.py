@@ -41,7 +41,7 @@ def complete_output(incomplete: str) -> list[str]:
 def parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     """A parser whose ValueError becomes a usage error with the same message."""
 
-    def with_usage_error(text: str) -> Any:
+    def with_usage_error(text: str) -> object:
         try:
             return parse(text)
         except ValueError as error:

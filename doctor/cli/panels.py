@@ -10,7 +10,7 @@ from typer import Option
 from typer.core import TyperCommand
 
 
-def _option(panel: str, help: str, *names: str, **settings: Any) -> Any:
+def _option(panel: str, help: str, *names: str, **settings: Any) -> object:
     """An option; its help states the default as "(default: value)"."""
     return Option(*names, help=help, rich_help_panel=panel, show_default=False, **settings)
 
@@ -37,7 +37,7 @@ class Command(TyperCommand):
     def collect_usage_pieces(self, ctx: object) -> list[str]:
         return ["[OPTIONS]", *(argument.metavar for argument in self._params(ctx, "argument"))]
 
-    def format_options(self, ctx: object, formatter: Any) -> None:
+    def format_options(self, ctx: object, formatter: object) -> None:
         for heading, records in self.sections(ctx):
             _write(formatter, heading, records)
 

@@ -40,8 +40,8 @@ PROGRESS_SECONDS = 5.0
 
 def rehearse(
     command: Sequence[str],
-    flags: Mapping[str, Any],
-    rehearsal: Mapping[str, Any],
+    flags: Mapping[str, object],
+    rehearsal: Mapping[str, object],
     config: ConfigFlags,
     *,
     output_dir: Path | None,
@@ -74,7 +74,7 @@ def rehearse(
 
 def judge(
     facts: Facts,
-    flags: Mapping[str, Any],
+    flags: Mapping[str, object],
     config: ConfigFlags,
     fail_on: FailOn,
     *,

@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -143,7 +142,7 @@ def read_in_child(
     children = Children()
     with ProgressBar(enabled=progress) as bar:
 
-        def on_note(note: dict[str, Any]) -> None:
+        def on_note(note: dict[str, object]) -> None:
             if "tensors" in note:
                 tensors = fit(note["tensors"], list[Tensor])
                 rows.extend(() if isinstance(tensors, Unknown) else tensors)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import get_args
 
 from doctor._util.records import Number, Unknown
 from doctor.collect.ahead import IMPLEMENTATIONS
@@ -47,7 +47,7 @@ class Records:
     done: set[str] = field(default_factory=set)
     """Stages that must not be entered again."""
 
-    def add_note(self, note: dict[str, Any]) -> None:
+    def add_note(self, note: dict[str, object]) -> None:
         """Record a note of probes/training_side/attention; ignore anything else."""
         trial, group = fit(note.get("trial"), Trial), str(note.get("group"))
         if isinstance(trial, Trial):
@@ -178,7 +178,7 @@ def try_implementations(
     assert isinstance(interpreter, Interpreter)
     implementations: list[Implementation] = []
 
-    def add_note(note: dict[str, Any]) -> None:
+    def add_note(note: dict[str, object]) -> None:
         implementation = fit(note.get("implementation"), Implementation)
         if isinstance(implementation, Implementation):
             implementations.append(implementation)

@@ -81,7 +81,7 @@ class Progress:
     def close(
         self,
         ended: Ended,
-        answer: dict[str, Any] | None = None,
+        answer: dict[str, object] | None = None,
         *,
         busy: bool | None = None,
         uninterruptible: bool | None = None,

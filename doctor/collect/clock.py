@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 PLACES = "/usr/bin:/bin:/usr/sbin:/sbin"
 """Where the system's own programs are: PATH may name others."""
@@ -42,7 +42,7 @@ SERVICES = (
 UNSET = re.compile(r"Leap status +: Not synchronised")
 
 
-def measure() -> dict[str, Any]:
+def measure() -> dict[str, object]:
     """Fields of Host."""
     return {"core_speed": core_speed(), "busy": busy(), **clock()}
 
@@ -69,7 +69,7 @@ def busy() -> float | None:
         return None
 
 
-def clock() -> dict[str, Any]:
+def clock() -> dict[str, object]:
     """How far the clock is off by the first service that answers."""
     for service in SERVICES:
         text = _ask(service.command)

@@ -143,7 +143,7 @@ class Notes:
     """The notes of the probe, as the section that they fill."""
 
     def __init__(self) -> None:
-        self.fields: dict[str, Any] = {}
+        self.fields: dict[str, object] = {}
         self.splits: list[Split] = []
         self.shown: list[Shown] = []
 

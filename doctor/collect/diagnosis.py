@@ -209,7 +209,7 @@ class _Bisection:
             return self._decode(noted)
         return self._decode(noted | self._look()[0])
 
-    def _look(self, **request: Any) -> tuple[dict[str, object], str]:
+    def _look(self, **request: object) -> tuple[dict[str, object], str]:
         """What the probe noted, and the error of the forward pass with its line, "" for none."""
         answer = self._request("look", **request)
         noted: dict[str, object] = {}
@@ -236,7 +236,7 @@ class _Bisection:
         names = [each.name for each in without_gradient(self._smoke.parameters)]
         missing = [n for n in names if not any(fnmatchcase(n, g) for g in self._expect_no_grad)]
         answer = self._request("cuts", names=missing)
-        partial: Any = next((note["cuts"] for note in answer.notes if "cuts" in note), {})
+        partial: object = next((note["cuts"] for note in answer.notes if "cuts" in note), {})
         cuts = _content(answer, "cuts") or partial
         return self._decode(msgspec.to_builtins(diagnosis) | cuts)
 
@@ -252,7 +252,7 @@ class _Bisection:
         decoded = fit(empty | fields, Diagnosis) if isinstance(fields, dict) else None
         return decoded if isinstance(decoded, Diagnosis) else Diagnosis(fault=self._fault)
 
-    def _request(self, name: str, **request: Any) -> Answer:
+    def _request(self, name: str, **request: object) -> Answer:
         """The answer to one request; from a new process if the old one has no fresh model."""
         answer = self._request_once(name, **request)
         if _content(answer, name).get("stale"):

@@ -41,7 +41,7 @@ BATCH = 2
 """Samples in a batch that the doctor generates."""
 
 
-def subject(job: Job, chosen: Chosen) -> dict[str, Any] | None:
+def subject(job: Job, chosen: Chosen) -> dict[str, object] | None:
     """The job's training as a subject of the probe `subjects.py`; None if the job names none."""
     common = {"batch": BATCH, "length": job.seq_len}
     if job.model is not None:
@@ -220,8 +220,8 @@ def _crashed_outside_torch(answer: Answer, output: str) -> bool:
 
 
 def _with_another_batch(
-    run: _Run, own: OwnModel, answer: Answer, request: dict[str, Any]
-) -> tuple[OwnModel, Answer, dict[str, Any]]:
+    run: _Run, own: OwnModel, answer: Answer, request: dict[str, object]
+) -> tuple[OwnModel, Answer, dict[str, object]]:
     """The record with the parameters that other batches of the loader reach; where the first batch
     gives neither a loss nor a gradient, that of the first one which does."""
     fault = fault_of(own.smoke, _exempt(own, run.job)) if own.smoke else None
@@ -238,7 +238,7 @@ def _with_another_batch(
     return msgspec.structs.replace(other, batch_number=number), of_other, again
 
 
-def _with_routed(run: _Run, own: OwnModel, request: dict[str, Any]) -> OwnModel:
+def _with_routed(run: _Run, own: OwnModel, request: dict[str, object]) -> OwnModel:
     """The record with the parameters that get a gradient with other weights."""
     job = run.job
     if not (own.smoke and job.model and fault_of(own.smoke, _exempt(own, job)) == "no gradient"):
@@ -268,7 +268,7 @@ def _with_diagnosis(run: _Run, own: OwnModel, request: dict[str, Any]) -> OwnMod
     return msgspec.structs.replace(own, smoke=smoke)
 
 
-def _with_other_seed(run: _Run, own: OwnModel, request: dict[str, Any]) -> OwnModel:
+def _with_other_seed(run: _Run, own: OwnModel, request: dict[str, object]) -> OwnModel:
     """The record with the same steps from another seed, if the first ones have no fault."""
     own = msgspec.structs.replace(own, seed=SEEDS[0])
     if own.smoke is None or fault_of(own.smoke, _exempt(own, run.job)) is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -102,7 +101,7 @@ def encode(gpus: TrainingGpus) -> bytes:
 
 def decode(data: bytes) -> TrainingGpus:
     """From an untrusted file; without GPUs where it is not valid."""
-    kind: Any = TrainingGpus
+    kind: object = TrainingGpus
     try:
         found: TrainingGpus = msgspec.json.decode(data, type=kind)
         return found

@@ -49,14 +49,14 @@ def readable(data: bytes) -> bytes:
     return msgspec.json.encode(raw)
 
 
-def raised_in(raw: Any) -> dict[str, Any] | None:
+def raised_in(raw: object) -> dict[str, object] | None:
     """The error that ended the user's training, in a facts file as it was decoded."""
     for section in ("own", "raised"):
         raw = raw.get(section) if isinstance(raw, dict) else None
     return raw if isinstance(raw, dict) else None
 
 
-def from_texts(raised: dict[str, Any]) -> dict[str, Any]:
+def from_texts(raised: dict[str, object]) -> dict[str, object]:
     """Fields of an error before version 3, whose observations were texts by their kind. What was
     a sentence is kept as an `Unread`."""
     observed = raised.pop("observed", None)
@@ -64,7 +64,7 @@ def from_texts(raised: dict[str, Any]) -> dict[str, Any]:
     error = str(raised.pop("error", ""))
     parents = getattr(getattr(builtins, error, None), "__mro__", ())[1:-1]
     function = observed.get("argument of", "")
-    records: list[dict[str, Any]] = [
+    records: list[dict[str, object]] = [
         {"type": "NoneValue", "name": name, "function": function}
         for name in _names(observed, "none")
     ]

@@ -7,7 +7,7 @@ does not fit its kind, is kept as `Unread`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 import msgspec
 
@@ -393,7 +393,7 @@ Kind = TypeVar("Kind", bound=Section)
 KINDS: dict[str, type[Section]] = {each.__name__: each for each in get_args(AnyObservation)}
 
 
-def readable(items: object) -> list[dict[str, Any]]:
+def readable(items: object) -> list[dict[str, object]]:
     """Each record that can be read as it is, any other as an `Unread`: one after the other, so that
     one that cannot be read does not take the others along."""
     if not isinstance(items, Iterable):
@@ -401,7 +401,7 @@ def readable(items: object) -> list[dict[str, Any]]:
     return [_readable(each) for each in items]
 
 
-def _readable(item: object) -> dict[str, Any]:
+def _readable(item: object) -> dict[str, object]:
     kind = str(item.get("type")) if isinstance(item, dict) else ""
     if kind not in KINDS:
         return _unread(kind, "unknown to this version")
@@ -412,5 +412,5 @@ def _readable(item: object) -> dict[str, Any]:
     return dict(item) if isinstance(item, dict) else {}
 
 
-def _unread(kind: str, reason: str) -> dict[str, Any]:
+def _unread(kind: str, reason: str) -> dict[str, object]:
     return {"type": "Unread", "kind": kind, "reason": reason}

@@ -107,7 +107,7 @@ class Orders:
         return None
 
 
-def opened(reply: Reply, kind: Any) -> Any:
+def opened(reply: Reply, kind: object) -> Any:
     """The content of a reply, None if it is not of that kind."""
     if reply.failed:
         return None

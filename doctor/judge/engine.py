@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from graphlib import TopologicalSorter
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 from doctor._util.records import Unknown
 from doctor.facts.facts import Facts
@@ -76,7 +76,7 @@ def _missing(check: Check, facts: Facts, sections: Mapping[str, object]) -> Verd
 
 
 @cache
-def _accepted(judge: Callable[..., Verdict]) -> dict[str, tuple[Any, ...]]:
+def _accepted(judge: Callable[..., Verdict]) -> dict[str, tuple[object, ...]]:
     """Section -> the types of the union that the judge's annotation admits; () for one type."""
     hints = get_type_hints(judge)
     return {name: get_args(hints[name]) for name in inspect.signature(judge).parameters}

@@ -127,7 +127,7 @@ def _shortest(literals: list[str]) -> int:
     return min(len(letters(literal)) for literal in literals)
 
 
-def _inside(opcode: Any, argument: Any) -> list[str] | None:
+def _inside(opcode: object, argument: Any) -> list[str] | None:
     """What a group, a repetition or a branch requires; None for nothing."""
     if opcode is opcodes.SUBPATTERN:
         return _required(argument[-1])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from doctor.facts.machine import Gpu
 from doctor.pasted.reading import Reading, gpu_named
@@ -123,7 +122,7 @@ def _node_verdict(text: str) -> dict[str, str]:
     return failed
 
 
-def _decoded(text: str) -> dict[str, Any]:
+def _decoded(text: str) -> dict[str, object]:
     """The object with the verdict, {} if it was cut off."""
     try:
         value, _ = json.JSONDecoder().raw_decode(text[text.find("{") :])
@@ -132,9 +131,9 @@ def _decoded(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _list(value: object) -> list[Any]:
+def _list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def _dicts(value: object) -> list[dict[str, Any]]:
+def _dicts(value: object) -> list[dict[str, object]]:
     return [each for each in _list(value) if isinstance(each, dict)]

@@ -197,7 +197,7 @@ def _detail(gpus: tuple[Gpu, ...]) -> tuple[int, int]:
 
 
 def unread_fields(
-    fields: Mapping[str, Any],
+    fields: Mapping[str, object],
     used: int | None = None,
     reasons: Mapping[str, str] | None = None,
     *,

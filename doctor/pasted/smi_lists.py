@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from doctor.facts.machine import Gpu, Slice
 from doctor.pasted.reading import Reading, gpu_named
@@ -92,7 +91,7 @@ def _rows(names: list[str], lines: list[str]) -> list[dict[str, str]]:
 
 def _table(rows: list[dict[str, str]]) -> Reading:
     """The rows as the trees that -q prints: "pcie.link.gen.max" is a path, too."""
-    trees: list[tuple[str, dict[str, Any]]] = [
+    trees: list[tuple[str, dict[str, object]]] = [
         (
             row.get("pci.bus_id") or row.get("gpu_bus_id") or "",
             {name.replace(".", "/"): value for name, value in row.items()},

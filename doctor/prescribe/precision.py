@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from doctor._util.records import Unknown
 from doctor._util.units import dotted
 from doctor.hardware.vendors import DEVICES
@@ -60,7 +58,7 @@ NO_AUTOCAST = ("import contextlib", "autocast = contextlib.nullcontext()", "scal
 
 def _autocast(
     context: PrescriptionContext, chosen: Chosen, device: str
-) -> tuple[tuple[str, ...], str, dict[str, Any]]:
+) -> tuple[tuple[str, ...], str, dict[str, object]]:
     """Python statements, a description and the Trainer's flag of a precision."""
     since = AUTOCAST_SINCE.get((device, chosen.precision), (0, 0))
     too_old = not context.facts.job.pure_bf16 and not context.torch_since(*since)

@@ -106,7 +106,7 @@ def requests() -> Iterator[Dict[str, Any]]:
     return iter(received.get, None)
 
 
-def received(seconds: float) -> Dict[str, Any]:
+def received(seconds: float) -> Dict[str, object]:
     """The request that arrives within that time, {} if none does; the end of stdin ends it."""
     if not select.select([sys.stdin.buffer], [], [], seconds)[0]:
         return {}

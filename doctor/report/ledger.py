@@ -71,7 +71,7 @@ def render(record: LedgerRecord, format: str) -> str:
     return "\n".join(_TEXTS[record.action](record))
 
 
-def schema() -> dict[str, Any]:
+def schema() -> dict[str, object]:
     """JSON Schema of both forms."""
     return schema_of_one((LedgerRecord, MachineLine), LEDGER, "doctor ledger --format json, jsonl")
 

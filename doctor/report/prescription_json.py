@@ -72,7 +72,7 @@ def render(report: Report, settings: Iterable[Setting], mode: Mode, form: Form) 
     return json.dumps(msgspec.to_builtins(record), indent=2)
 
 
-def schema() -> dict[str, Any]:
+def schema() -> dict[str, object]:
     """JSON Schema of what `render` returns."""
     return schema_of(PrescriptionRecord, PRESCRIPTION, "doctor prescribe --format json")
 

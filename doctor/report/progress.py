@@ -23,7 +23,7 @@ class ProgressBar:
         self._lock = threading.Lock()
         self._progress: Progress | None = None
         self._closed = not (enabled and sys.stderr.isatty())
-        self._state: dict[str, Any] = {"description": "starting", "completed": 0, "total": None}
+        self._state: dict[str, object] = {"description": "starting", "completed": 0, "total": None}
         self._unit = ""
         self._timer = threading.Timer(DELAY, self._begin)
         self._timer.daemon = True
@@ -49,7 +49,7 @@ class ProgressBar:
         """Show what is being read now."""
         self._show(description=shown(stage, 60))
 
-    def update(self, note: dict[str, Any]) -> None:
+    def update(self, note: dict[str, object]) -> None:
         """Take {"doing": stage, "done": int, "total": int or None, "unit": "files" or "bytes"}."""
         done, total, unit = note.get("done"), note.get("total"), note.get("unit")
         if isinstance(done, int) and isinstance(total, int | None):

@@ -77,7 +77,7 @@ def bound(call: ast.Call, arguments: ast.arguments, method: bool) -> dict[str, a
     return values if values.keys() == {*positional, *keywords} else None
 
 
-def chosen(body: Sequence[ast.stmt], mapping: Mapping[str, Any]) -> Iterator[ast.stmt]:
+def chosen(body: Sequence[ast.stmt], mapping: Mapping[str, object]) -> Iterator[ast.stmt]:
     """Without the arms that a constant argument leaves out: `if train:` where it is False."""
     known = {
         name: value.value
@@ -178,7 +178,7 @@ def clone(
         named = isinstance(other, str)
         copy = ast.Name(other, context or node.ctx) if named else clone(other, {})
         return ast.copy_location(copy, node)  # type: ignore[no-any-return]
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     for name, value in ast.iter_fields(node):
         if isinstance(value, list):
             value = [

@@ -139,8 +139,8 @@ class _Spreader:
             fields[name] = new
         return ast.copy_location(type(node)(**fields), node) if changed else node
 
-    def _list(self, nodes: list[Any]) -> list[Any]:
-        result: list[Any] = []
+    def _list(self, nodes: list[object]) -> list[object]:
+        result: list[object] = []
         for each in nodes:
             if isinstance(each, ast.stmt) and (written := self._written_out(each)) is not None:
                 result += [self.visit(inner) for inner in written]

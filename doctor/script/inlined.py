@@ -255,7 +255,7 @@ class _Joiner:
         values: Mapping[str, ast.expr],
         caller: _Caller,
         wanted: ast.expr | None,
-    ) -> tuple[list[ast.stmt], dict[str, Any]]:
+    ) -> tuple[list[ast.stmt], dict[str, object]]:
         """What the names of a body become, and the parameters that need a name of their own."""
         assigned = bodies.names(node.body, stored=True)
         last = node.body[-1]

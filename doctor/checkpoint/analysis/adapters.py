@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.merging.adapter import finite_number
@@ -30,7 +29,7 @@ MOST = 10
 
 
 def fit_lora(
-    config: Mapping[str, Any], tensors: Sequence[Tensor], directory: Directory
+    config: Mapping[str, object], tensors: Sequence[Tensor], directory: Directory
 ) -> LoraFit | None:
     """None where it is no plain LoRA adapter, or its tensors are of another method."""
     if config.get("peft_type") != "LORA" or config.get("target_parameters"):

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+    """Numbers of a tensor, of any shape and dtype."""
 
 FLOATS = ("BF16", "F16", "F32", "F64")
 """Dtypes of weights that are compared as numbers."""
@@ -15,7 +21,7 @@ LOW_HALF = 0xFFFF
 """Bits of a float32 that bf16 does not have."""
 
 
-def decode(dtype: str, data: bytes | bytearray | memoryview) -> Any:
+def decode(dtype: str, data: bytes | bytearray | memoryview) -> Array:
     """A flat float32 array of the values. Raises KeyError for a dtype that is not in FLOATS."""
     import numpy
 
@@ -28,7 +34,7 @@ def decode(dtype: str, data: bytes | bytearray | memoryview) -> Any:
         return numpy.frombuffer(data, kind).astype("<f4")
 
 
-def rounded(dtype: str, values: Any) -> Any:
+def rounded(dtype: str, values: Array) -> Any:
     """float32 values rounded to nearest, ties to even, as a cast to `dtype` does."""
     import numpy
 
@@ -43,7 +49,7 @@ def rounded(dtype: str, values: Any) -> Any:
     return values
 
 
-def spacing(dtype: str, values: Any) -> Any:
+def spacing(dtype: str, values: Array) -> Array:
     """The distance of neighbouring numbers of `dtype` at each value, as float32."""
     import numpy
 
@@ -52,7 +58,7 @@ def spacing(dtype: str, values: Any) -> Any:
     return numpy.maximum(exponents * numpy.float32(2.0 ** -MANTISSA[dtype]), numpy.float32(least))
 
 
-def narrower(dtype: str, values: Any) -> str:
+def narrower(dtype: str, values: Array) -> str:
     """The dtype that the values were rounded to before they were stored wider; else `dtype`."""
     if dtype == "BF16" or not values.any():
         return dtype

@@ -219,7 +219,7 @@ def _scheduler(node: object, found: _Findings) -> None:
             return
 
 
-def _by_epoch(top: dict[Any, Any], found: _Findings) -> None:
+def _by_epoch(top: dict[object, object], found: _Findings) -> None:
     """Whether the scheduler counts what the file calls epochs, from 0 or from 1."""
     counted = found.counts.get("scheduler")
     epoch = next((_whole(top[key]) for key in EPOCHS if key in top), None)
@@ -287,7 +287,7 @@ def _is_state(held: object) -> bool:
     return bool(mapping(held) or members(held) or attributes(held)) or is_tensor(held)
 
 
-def _writer(writer: str, top: dict[Any, Any], file: str, found: _Findings) -> str:
+def _writer(writer: str, top: dict[object, object], file: str, found: _Findings) -> str:
     if writer.startswith("Lightning"):
         version = top.get("pytorch-lightning_version")
         if type(version) is str:

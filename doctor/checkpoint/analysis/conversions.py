@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from doctor.checkpoint.analysis.attribution import plain
+
+if TYPE_CHECKING:
+    from doctor.checkpoint.analysis.arithmetic import Array
 
 _GGUF_BLOCK = re.compile(r"blk\.(\d+)\.(.+)")
 
@@ -140,7 +143,7 @@ def expert_parts(name: str, experts: int) -> list[list[str]]:
     ]
 
 
-def rotary_rows(one: Any, other: Any) -> int:
+def rotary_rows(one: Array, other: Array) -> int:
     """Rows of each head, where `other` is `one` with the halves of its heads interleaved.
 
     llama.cpp and Meta keep the two halves of a rotary head so. 0: the rows are in no such order.
@@ -157,7 +160,7 @@ def rotary_rows(one: Any, other: Any) -> int:
     return 0
 
 
-def same_rows(one: Any, other: Any) -> bool:
+def same_rows(one: Array, other: Array) -> bool:
     """Whether two matrices hold the same rows, in any order."""
     if one.ndim != 2 or one.shape != other.shape:
         return False

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from doctor.checkpoint.analysis.arithmetic import FLOATS, decode, rounded
 from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.io.gather import fill
 from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.tensors import Tensor
+
+if TYPE_CHECKING:
+    from doctor.checkpoint.analysis.arithmetic import Array
 
 CHUNK = 1 << 18
 """Bytes of one tensor that are compared at a time: those of both stay in a core's cache."""
@@ -122,13 +125,13 @@ def _values(
     return result
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: Array, other: Array) -> bool:
     import numpy
 
     return bool(((one == other) | (numpy.isnan(one) & numpy.isnan(other))).all())
 
 
-def _count(result: Difference, one: Any, other: Any) -> None:
+def _count(result: Difference, one: Array, other: Array) -> None:
     import numpy
 
     with numpy.errstate(over="ignore", invalid="ignore"):
@@ -143,7 +146,7 @@ def _count(result: Difference, one: Any, other: Any) -> None:
         result.size += float(_squares(numpy.where(numpy.isfinite(other), other, 0)))
 
 
-def _is_rounded(half: str, one: Any, other: Any) -> bool:
+def _is_rounded(half: str, one: Array, other: Array) -> bool:
     return _same(rounded(half, one), other) or _same(one, rounded(half, other))
 
 

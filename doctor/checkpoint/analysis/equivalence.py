@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -30,6 +30,9 @@ from doctor.checkpoint.io.gather import fill
 from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.records.equality import Differing, Equality
 from doctor.checkpoint.tensors import Tensor
+
+if TYPE_CHECKING:
+    from doctor.checkpoint.analysis.arithmetic import Array
 
 MOST = 20
 
@@ -220,7 +223,9 @@ def _conversion(
     return _other_order(one, other, here, there, reason)
 
 
-def _other_order(one: Tensor, other: Tensor, here: Any, there: Any, reason: str) -> tuple[str, str]:
+def _other_order(
+    one: Tensor, other: Tensor, here: Array, there: Array, reason: str
+) -> tuple[str, str]:
     """Rows in another order: of rotary heads where the two are of different programs."""
     for half in ("", *HALVES):
         first, second = (rounded(half, each) if half else each for each in (here, there))
@@ -252,13 +257,13 @@ def _can_be_held(*tensors: Tensor) -> bool:
     )
 
 
-def _values(files: OpenFiles, tensor: Tensor) -> Any:
+def _values(files: OpenFiles, tensor: Tensor) -> Array:
     data = bytearray(tensor.elements * BITS[tensor.dtype] // 8)
     fill(files, tensor.ranges, data, 0)
     return decode(tensor.dtype, data).reshape(tensor.shape)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: Array, other: Array) -> bool:
     """Equal, or one the other rounded to a half precision."""
     if one.shape != other.shape:
         return False

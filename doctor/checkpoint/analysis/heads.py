@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from doctor.checkpoint.analysis.equality import compare_tensors
 from doctor.checkpoint.analysis.sizes import parts_of
@@ -33,7 +32,7 @@ HEAD_WORDS = re.compile(
 
 
 def lacks_head(
-    config: Mapping[str, Any], tensors: Iterable[Tensor], embedded: list[Tensor]
+    config: Mapping[str, object], tensors: Iterable[Tensor], embedded: list[Tensor]
 ) -> bool:
     """Whether a causal model says that it has a head of its own, and no tensor is one."""
     names = config.get("architectures")
@@ -55,7 +54,7 @@ ROWS = 256
 
 
 def separate_head(
-    config: Mapping[str, Any],
+    config: Mapping[str, object],
     tensors: Iterable[Tensor],
     embedded: list[Tensor],
     directory: Directory,
@@ -84,7 +83,7 @@ def _differs(files: OpenFiles, head: Tensor, embedding: Tensor) -> bool:
         return False
 
 
-def task_without_head(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> str:
+def task_without_head(config: Mapping[str, object], tensors: Sequence[Tensor]) -> str:
     """The class that config.json names, where its head is in no tensor; "" where it is, or none is.
 
     All names then begin with the model's own: bert., or there is no outer name at all.

@@ -7,9 +7,12 @@ positive non-finite values are. So two maxima show whether a chunk holds any.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from doctor.checkpoint.analysis.float_decode import floats
+
+if TYPE_CHECKING:
+    from doctor.checkpoint.analysis.arithmetic import Array
 
 LARGE = 0x77FF
 """Bits of 32752.0 in fp16: half of its largest value, 65504."""
@@ -88,7 +91,7 @@ def first_counted(dtype: str) -> int:
     return LARGE + 1 if dtype == "F16" else FORMATS[dtype].top + 1
 
 
-def magnitude(dtype: str, data: Any) -> int:
+def magnitude(dtype: str, data: Array) -> int:
     """The bits of the largest magnitude in an array of bytes; nothing is copied.
 
     Of formats without -0.0, the code of NaN counts as the largest.
@@ -106,7 +109,7 @@ def as_float(dtype: str, bits: int) -> float:
     return floats(dtype, bits.to_bytes(FORMATS[dtype].size, "little"))[0]
 
 
-def tally(dtype: str, values: Any) -> tuple[Tally, Any]:
+def tally(dtype: str, values: Array) -> tuple[Tally, Array]:
     """Counts of the values that unsigned numbers encode, and a bool array of the non-finite."""
     import numpy
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from doctor._util.units import shown
 from doctor.checkpoint.records import Quantization, Size
@@ -43,7 +43,7 @@ DESCRIPTIONS = {"quantize_config.json", "quant_config.json", "hf_quant_config.js
 
 
 def describe_quantization(
-    config: Mapping[str, Any], tensors: Sequence[Tensor], beside: Collection[str]
+    config: Mapping[str, object], tensors: Sequence[Tensor], beside: Collection[str]
 ) -> Quantization | None:
     """`beside`: the names of the directory. None: no weight is quantized, and none should be."""
     declared = declaration(config)
@@ -70,7 +70,7 @@ def describe_quantization(
     )
 
 
-def declaration(config: Mapping[str, Any]) -> dict[str, Any]:
+def declaration(config: Mapping[str, object]) -> dict[str, object]:
     """The part of config.json, or of its text model, about the quantization; {} for none."""
     inner = config.get("text_config")
     for part in (config, inner if isinstance(inner, dict) else {}):
@@ -88,7 +88,7 @@ def _packed(tensors: Sequence[Tensor]) -> Iterator[tuple[Tensor, Form]]:
                 yield tensor, form
 
 
-def quantized_sizes(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> Iterator[Size]:
+def quantized_sizes(config: Mapping[str, object], tensors: Sequence[Tensor]) -> Iterator[Size]:
     """Bits and size of groups of GPTQ and AWQ, and the blocks of fp8, by the first such weight."""
     declared = declaration(config)
     shapes = {tensor.name: tensor.shape for tensor in tensors}
@@ -105,7 +105,7 @@ def quantized_sizes(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> Ite
 
 
 def _of_groups(
-    declared: Mapping[str, Any],
+    declared: Mapping[str, object],
     name: str,
     shape: tuple[int, ...],
     zeros: int,
@@ -124,13 +124,13 @@ def _of_groups(
         yield _size("group size", given, given if fits else inputs // groups, name, "group_size")
 
 
-def _given(declared: Mapping[str, Any], *entries: str) -> int:
+def _given(declared: Mapping[str, object], *entries: str) -> int:
     """A positive number of the configuration, else 0."""
     return next((n for key in entries if type(n := declared.get(key)) is int and n > 0), 0)
 
 
 def _of_blocks(
-    declared: Mapping[str, Any], name: str, shape: tuple[int, ...], blocks: tuple[int, ...]
+    declared: Mapping[str, object], name: str, shape: tuple[int, ...], blocks: tuple[int, ...]
 ) -> Iterator[Size]:
     given = declared.get("weight_block_size")
     lengths = given if isinstance(given, list) and len(given) == 2 else ()

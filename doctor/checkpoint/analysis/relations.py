@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from doctor.checkpoint.analysis.merging.quantized import kind_of_quantization
+
+if TYPE_CHECKING:
+    from doctor.checkpoint.analysis.arithmetic import Array
 
 REST = 1e-4
 """Share of the squares that rounding to bf16 leaves of a multiple, at most. Our own number."""
@@ -26,7 +29,7 @@ FP8_LEAVES = 0x000FFFFF
 """Bits of the fraction of a float32 that fp8 does not have."""
 
 
-def relation(here: Any, there: Any) -> str:
+def relation(here: Array, there: Array) -> str:
     """What explains the difference of two arrays of one shape, "" where nothing known does."""
     import numpy
 
@@ -46,7 +49,7 @@ def relation(here: Any, there: Any) -> str:
     return _of_matrices(here, there) if alike else "nothing in common with the other"
 
 
-def _of_matrices(here: Any, there: Any) -> str:
+def _of_matrices(here: Array, there: Array) -> str:
     if kind := _quantization(here, there):
         return f"rounded to {kind} on the way"
     if rank := _low_rank(here - there):
@@ -66,7 +69,7 @@ def _quantization(here: Any, there: Any) -> str:
     return ""
 
 
-def _low_rank(difference: Any) -> int:
+def _low_rank(difference: Array) -> int:
     """The rank that explains nearly all of a corner of a difference; 0 where none is low."""
     import numpy
 

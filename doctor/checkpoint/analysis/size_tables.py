@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -76,7 +76,7 @@ FEWEST_LABELS = 2
 """num_labels where config.json names neither labels nor their number."""
 
 
-def table_sizes(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> Iterator[Size]:
+def table_sizes(config: Mapping[str, object], tensors: Sequence[Tensor]) -> Iterator[Size]:
     """None of a model with code of its own."""
     if "auto_map" in config:
         return
@@ -98,7 +98,7 @@ def table_sizes(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> Iterato
     yield from _labels(config, tensors)
 
 
-def _positions(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> Iterator[Size]:
+def _positions(config: Mapping[str, object], tensors: Sequence[Tensor]) -> Iterator[Size]:
     rows = [each for each in tensors if len(each.shape) == 2 and POSITIONS.fullmatch(each.name)]
     if len(rows) == 1 and not OTHER_TOWER.search(rows[0].name):
         for size in named_sizes([config], "positions", POSITION_ENTRIES, rows[0], rows[0].shape[0]):
@@ -106,7 +106,7 @@ def _positions(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> Iterator
             yield msgspec.structs.replace(size, configured=configured)
 
 
-def _patches(parts: Sequence[Mapping[str, Any]], tensors: Sequence[Tensor]) -> Iterator[Size]:
+def _patches(parts: Sequence[Mapping[str, object]], tensors: Sequence[Tensor]) -> Iterator[Size]:
     """Positions of an image's patches."""
     kind = str(parts[0].get("model_type"))
     for part in parts:
@@ -130,7 +130,7 @@ def _patches(parts: Sequence[Mapping[str, Any]], tensors: Sequence[Tensor]) -> I
         )
 
 
-def _labels(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> Iterator[Size]:
+def _labels(config: Mapping[str, object], tensors: Sequence[Tensor]) -> Iterator[Size]:
     names = config.get("architectures")
     task = names[0] if isinstance(names, list) and len(names) == 1 else None
     found = [each for each in tensors if len(each.shape) == 2 and LABELS.fullmatch(each.name)]

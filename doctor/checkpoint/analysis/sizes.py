@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -56,7 +55,7 @@ MOST_TENSORS = 200_000
 
 
 def compare_sizes(
-    config: Mapping[str, Any], tensors: Sequence[Tensor], embedded: list[Tensor]
+    config: Mapping[str, object], tensors: Sequence[Tensor], embedded: list[Tensor]
 ) -> tuple[Size, ...]:
     """Every size that both have; `embedded` are the tensors that are `embeddings`."""
     parts = parts_of(config)
@@ -70,17 +69,17 @@ def compare_sizes(
     return tuple(sizes)
 
 
-def parts_of(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def parts_of(config: Mapping[str, object]) -> list[Mapping[str, object]]:
     """The configuration, and those of the parts of a model that has several."""
     return [config, *(value for value in config.values() if isinstance(value, dict))]
 
 
-def _numbers(parts: Iterable[Mapping[str, Any]], keys: Iterable[str]) -> list[int]:
+def _numbers(parts: Iterable[Mapping[str, object]], keys: Iterable[str]) -> list[int]:
     values = [part.get(key) for part in parts for key in keys]
     return list(dict.fromkeys(value for value in values if type(value) is int and value > 0))
 
 
-def _layers(parts: list[Mapping[str, Any]], tensors: Sequence[Tensor]) -> list[Size]:
+def _layers(parts: list[Mapping[str, object]], tensors: Sequence[Tensor]) -> list[Size]:
     """The longest stack, where no stack has a number of layers that is configured."""
     configured = _numbers(parts, LAYERS)
     if not configured:
@@ -115,7 +114,7 @@ def embeddings(tensors: Iterable[Tensor]) -> list[Tensor]:
     ]
 
 
-def _embedding(parts: list[Mapping[str, Any]], found: list[Tensor]) -> list[Size]:
+def _embedding(parts: list[Mapping[str, object]], found: list[Tensor]) -> list[Size]:
     if not found:
         return []
     largest = max(found, key=lambda tensor: tensor.shape[0])
@@ -130,7 +129,7 @@ EXTRA_ROWS = {"mllama_text_model": 8, "mllama": 8, "moshi": 1}
 """model_type -> rows that the embedding has beyond vocab_size."""
 
 
-def _vocabulary(parts: list[Mapping[str, Any]], tensor: Tensor, rows: int) -> list[Size]:
+def _vocabulary(parts: list[Mapping[str, object]], tensor: Tensor, rows: int) -> list[Size]:
     extra = [EXTRA_ROWS.get(str(part.get("model_type")), 0) for part in parts]
     return [
         msgspec.structs.replace(
@@ -142,7 +141,11 @@ def _vocabulary(parts: list[Mapping[str, Any]], tensor: Tensor, rows: int) -> li
 
 
 def named_sizes(
-    parts: list[Mapping[str, Any]], quantity: str, keys: Sequence[str], tensor: Tensor, stored: int
+    parts: list[Mapping[str, object]],
+    quantity: str,
+    keys: Sequence[str],
+    tensor: Tensor,
+    stored: int,
 ) -> list[Size]:
     """A size that one of these entries gives."""
     configured = _numbers(parts, keys)
@@ -162,7 +165,7 @@ def named_sizes(
     ]
 
 
-def _projections(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> list[Size]:
+def _projections(config: Mapping[str, object], tensors: Sequence[Tensor]) -> list[Size]:
     """The first layer's, in families of which the names of the projections are known."""
     hidden, heads = config.get("hidden_size"), config.get("num_attention_heads")
     if type(hidden) is not int or type(heads) is not int or heads < 1:

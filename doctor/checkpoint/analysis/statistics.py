@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from doctor.checkpoint.analysis.nonfinite import FORMATS
 from doctor.checkpoint.analysis.tensor_names import part_of
@@ -22,6 +22,9 @@ from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.records import Kind, LayerChange, LayerValues, TensorChange
 from doctor.checkpoint.tensors import Tensor
+
+if TYPE_CHECKING:
+    from doctor.checkpoint.analysis.arithmetic import Array
 
 WINDOW, WINDOWS = 2 << 10, 4
 """Bytes of a window, and windows of a tensor."""
@@ -64,7 +67,7 @@ def _can_be_sampled(tensor: Tensor) -> bool:
     return single and tensor.dtype in WIDTHS and tensor.elements > 0
 
 
-def _sample(files: OpenFiles, tensor: Tensor) -> Any:
+def _sample(files: OpenFiles, tensor: Tensor) -> Array:
     import numpy
 
     source, size = files.source(tensor.file), tensor.end - tensor.begin
@@ -179,7 +182,7 @@ class Changes:
     """Squares of the differences, of the baseline, and the number of tensors."""
     matrices: list[TensorChange] = field(default_factory=list)
 
-    def add(self, tensor: Tensor, values: Any, before: Any) -> None:
+    def add(self, tensor: Tensor, values: Array, before: Array) -> None:
         import numpy
 
         both = numpy.isfinite(values[: before.size]) & numpy.isfinite(before[: values.size])

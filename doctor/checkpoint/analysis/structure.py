@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 from doctor.checkpoint.analysis.sizes import LLAMA_LIKE, STACK
 from doctor.checkpoint.analysis.wrappers import ANCHORS
@@ -48,7 +47,7 @@ Layers = dict[int, dict[str, Tensor]]
 """Number -> name inside of the layer -> tensor."""
 
 
-def missing(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> list[str]:
+def missing(config: Mapping[str, object], tensors: Sequence[Tensor]) -> list[str]:
     """Names that the model has, as from_pretrained would call them."""
     kind = config.get("model_type")
     if kind not in ALIKE or "auto_map" in config or "block_configs" in config:
@@ -63,7 +62,9 @@ def missing(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> list[str]:
     return names
 
 
-def _of_layers(kind: str, config: Mapping[str, Any], layers: Layers) -> Iterator[tuple[int, str]]:
+def _of_layers(
+    kind: str, config: Mapping[str, object], layers: Layers
+) -> Iterator[tuple[int, str]]:
     for number, held in layers.items():
         for name in _fewer_than_others(held, layers):
             yield number, name
@@ -99,7 +100,7 @@ def _fewer_than_others(held: Collection[str], layers: Layers) -> list[str]:
     return sorted((whole[0] - set(held)) & matrices)
 
 
-def _needed(kind: str, config: Mapping[str, Any], held: Mapping[str, Tensor]) -> Iterator[str]:
+def _needed(kind: str, config: Mapping[str, object], held: Mapping[str, Tensor]) -> Iterator[str]:
     """Vectors that belong to the matrices of a layer."""
     projections = [name for name in ("q_proj", "k_proj", "v_proj") if _of(held, name)]
     if kind in QKV_BIASED or (kind in BIASES_BY_CONFIG and config.get("attention_bias") is True):
@@ -118,7 +119,7 @@ def _of(held: Collection[str], projection: str) -> bool:
     return any(f"self_attn.{projection}.{end}" in held for end in ("weight", "qweight"))
 
 
-def ignored(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> list[str]:
+def ignored(config: Mapping[str, object], tensors: Sequence[Tensor]) -> list[str]:
     """Biases of queries, keys and values in a family without them: loading leaves them out."""
     kind = config.get("model_type")
     without = kind in UNBIASED or (kind == "llama" and not config.get("attention_bias"))

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from doctor.checkpoint.analysis.nonfinite import (
     FORMATS,
@@ -23,6 +23,9 @@ from doctor.checkpoint.io.files import Directory, LocalFile, Source, read_into
 from doctor.checkpoint.optimizer_slots import SQUARES
 from doctor.checkpoint.records import Problem
 from doctor.checkpoint.tensors import Tensor
+
+if TYPE_CHECKING:
+    from doctor.checkpoint.analysis.arithmetic import Array
 
 CHUNK = 512 * 1024
 """Bytes read and examined at once: few enough to stay in a core's cache in between."""
@@ -158,7 +161,7 @@ class ValueReader:
                     "damaged", f"ended at byte {at + got:,} while its values were read"
                 )
 
-    def _count(self, piece: Piece, at: int, data: Any) -> None:
+    def _count(self, piece: Piece, at: int, data: Array) -> None:
         """Count a tensor's share of a chunk that begins at `at`."""
         tensor, values = piece.tensor, _values(piece, at, data)
         if not values.size:
@@ -175,7 +178,7 @@ class ValueReader:
         with self._lock:
             self.tallies.setdefault(piece.tensor, Tally()).add(counted)
 
-    def _compare(self, piece: Piece, at: int, data: Any) -> None:
+    def _compare(self, piece: Piece, at: int, data: Array) -> None:
         """Record a matrix's values in this chunk that are far beyond the rest of it."""
         limit = self.limits.of.get(piece.tensor)
         if limit is None:
@@ -191,7 +194,7 @@ class ValueReader:
                 before = self.largest.get(piece.tensor, (0, 0.0))
                 self.largest[piece.tensor] = before[0] + count, max(before[1], largest)
 
-    def _look_at_signs(self, piece: Piece, at: int, data: Any) -> None:
+    def _look_at_signs(self, piece: Piece, at: int, data: Array) -> None:
         """Record a mean of squares that is below zero somewhere in this chunk."""
         if piece.tensor in self.limits.never_negative and piece.tensor not in self.negative:
             values, format_ = _values(piece, at, data), FORMATS[piece.tensor.dtype]
@@ -220,7 +223,7 @@ class ValueReader:
             self._errors.setdefault(file, error)
 
 
-def _values(piece: Piece, at: int, data: Any) -> Any:
+def _values(piece: Piece, at: int, data: Array) -> Array:
     """A tensor's share of a chunk that begins at `at`, as unsigned numbers."""
     size = FORMATS[piece.tensor.dtype].size
     begin, end = max(piece.begin, at), min(piece.end, at + data.size)
@@ -241,7 +244,7 @@ def _aligned() -> object:
     return whole[skipped : skipped + CHUNK]
 
 
-def places(tensor: Tensor, begin: int, count: int) -> tuple[Any, Any]:
+def places(tensor: Tensor, begin: int, count: int) -> tuple[Array, Array]:
     """For so many numbers from the `begin`th on: whether each is the tensor's, and its place in it.
 
     Where the steps lead to one number by two ways, all are taken for the tensor's.

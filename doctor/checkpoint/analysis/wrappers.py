@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from doctor.checkpoint.analysis.sizes import LLAMA_LIKE
 from doctor.checkpoint.tensors import Tensor
@@ -29,7 +28,7 @@ ANCHORS = {
 """model_type -> the name of a tensor in a model with a head."""
 
 
-def wrapper_of(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> tuple[str, int]:
+def wrapper_of(config: Mapping[str, object], tensors: Sequence[Tensor]) -> tuple[str, int]:
     """What was put into names, and into how many; ("", 0) where nothing was."""
     names = [tensor.name for tensor in tensors]
     first = names[0] if names else ""

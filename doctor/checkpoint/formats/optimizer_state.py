@@ -55,7 +55,7 @@ def read_state(tree: Tree, file: str, source: Source, reads: int = READS) -> Opt
     return OptimizerState(file, tuple(groups), stepped) if states else None
 
 
-def _groups(state: dict[Any, Any], lead: str, tree: Tree, source: Source) -> Iterator[Group]:
+def _groups(state: dict[object, object], lead: str, tree: Tree, source: Source) -> Iterator[Group]:
     for group in map(mapping, members(state.get("param_groups"))):
         keys = [lead + str(key) for key in _plain(group.get("params"))]
         lr, weight_decay, initial_lr = (_rate(group.get(name), tree, source) for name in _RATES)
@@ -70,7 +70,7 @@ def _groups(state: dict[Any, Any], lead: str, tree: Tree, source: Source) -> Ite
         )
 
 
-def _identifies_kind(option: str, group: dict[Any, Any]) -> bool:
+def _identifies_kind(option: str, group: dict[object, object]) -> bool:
     """Whether an option identifies the kind; a momentum of 0 does not."""
     return option not in _GROUP and not (option == "momentum" and _number(group[option]) == 0)
 
@@ -98,7 +98,7 @@ def _rate(value: object, tree: Tree, source: Source) -> float | None:
     return _number(read_scalar(source, tensor))
 
 
-def _entries(state: dict[Any, Any], lead: str, tree: Tree) -> Iterator[Entry]:
+def _entries(state: dict[object, object], lead: str, tree: Tree) -> Iterator[Entry]:
     for key, node in list(mapping(state.get("state")).items())[:MOST]:
         if type(key) not in (str, int):
             continue

@@ -24,7 +24,7 @@ HOLDERS = ("_parameters", "_buffers", "_modules")
 Path: TypeAlias = "tuple[Path, str] | None"
 
 
-def holds(node: Any) -> bool:
+def holds(node: object) -> bool:
     """Whether there is anything in it to look at."""
     kind = type(node)
     return kind is ObjectNode or ((kind is dict or kind is list or kind is tuple) and bool(node))
@@ -43,7 +43,7 @@ def children(node: Any, path: Path) -> Iterator[tuple[Any, Path]]:
         yield from _held(node, path)
 
 
-def _held(node: ObjectNode, path: Path) -> Iterator[tuple[Any, Path]]:
+def _held(node: ObjectNode, path: Path) -> Iterator[tuple[object, Path]]:
     """What an object holds: the state of a module, the items of a dictionary, its arguments."""
     if is_tensor(node):
         yield from _in_tensor(node, path)

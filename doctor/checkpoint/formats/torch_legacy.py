@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from doctor._util.units import shown
 from doctor.checkpoint.actions import all_actions
@@ -63,7 +62,7 @@ def legacy_tree(source: Source, file: str) -> Tree:
 
 
 def _is_untyped(reference: Persistent) -> bool:
-    fields: Any = reference.id
+    fields: object = reference.id
     kind = fields[1] if type(fields) is tuple and len(fields) > 1 else None
     return type(kind) is Global and kind.text.endswith(".UntypedStorage")
 
@@ -131,7 +130,7 @@ def _storages(references: tuple[Persistent, ...]) -> dict[str, tuple[int, int]]:
     """Elements and bytes of one, by the first mention of each storage."""
     sizes: dict[str, tuple[int, int]] = {}
     for reference in references:
-        fields: Any = reference.id
+        fields: object = reference.id
         if type(fields) is not tuple or len(fields) != 6 or fields[0] != "storage":
             continue
         _, kind, key, _, count, _ = fields

@@ -220,7 +220,7 @@ class Tree:
             self.errors.append(Problem(kind=kind, file=shown(self.file), text=text))
 
 
-def _is_optimizer(items: dict[Any, Any]) -> bool:
+def _is_optimizer(items: dict[object, object]) -> bool:
     return "param_groups" in items and "state" in items
 
 
@@ -248,8 +248,8 @@ def _is_other_state(key: str, value: object) -> bool:
 def _walk(tree: Tree, node: Any, prefix: str) -> Iterator[Tensor]:
     """Every container once, in the order of the pickle, however they hold each other."""
     start: Path = (None, prefix) if prefix else None
-    pending: list[tuple[Any, Path, int]] = [(node, start, 0)]
-    visited: dict[int, Any] = {}
+    pending: list[tuple[object, Path, int]] = [(node, start, 0)]
+    visited: dict[int, object] = {}
     while pending:
         node, path, depth = pending.pop()
         if is_tensor(node) and (tensor := _one(tree, node, path)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
@@ -61,7 +61,7 @@ def is_tensor(node: object) -> bool:
     return type(node) is ObjectNode and node.name in TENSORS
 
 
-def plain(function: str, args: tuple[Any, ...], name: str, file: str, place: Place) -> Tensor:
+def plain(function: str, args: tuple[object, ...], name: str, file: str, place: Place) -> Tensor:
     """The tensor that one of PLAIN makes. Raises CheckpointError."""
     if len(args) < PLAIN[function]:
         _damaged(name, "made of too few arguments")

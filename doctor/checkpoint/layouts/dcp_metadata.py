@@ -10,7 +10,6 @@ import posixpath
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from doctor._util.units import shown
 from doctor.checkpoint.actions import NO_ACTIONS, Actions
@@ -112,7 +111,7 @@ def record_imports(dcp: Dcp, imports: Iterable[str]) -> None:
     )
 
 
-def _stored(name: str, path: object, fields: dict[str, Any]) -> StoredTensor:
+def _stored(name: str, path: object, fields: dict[str, object]) -> StoredTensor:
     segments = tuple(members(path)) or (name,)
     if "chunks" not in fields:
         return StoredTensor(name, segments, None, {})
@@ -135,7 +134,7 @@ def _lengths(value: object, name: str) -> tuple[int, ...]:
     return lengths
 
 
-def _item(dcp: Dcp, key: dict[str, Any], place: dict[str, Any]) -> Item:
+def _item(dcp: Dcp, key: dict[str, object], place: dict[str, object]) -> Item:
     """One entry of storage_data. Raises CheckpointError."""
     name, file = key.get("fqn"), place.get("relative_path")
     begin, length = place.get("offset"), place.get("length")

@@ -144,7 +144,7 @@ def _numbers(directory: Directory, tensors: Iterable[Tensor]) -> dict[Tensor, fl
 
 def _groups(dcp: Dcp) -> list[Group]:
     """Groups by number with their lists of names, or groups of the names with equal options."""
-    options: dict[str, dict[str, Any]] = {}
+    options: dict[str, dict[str, object]] = {}
     for name, value in list(dcp.objects.items())[:GROUPS_READ]:
         _, separator, rest = name.partition("param_groups.")
         owner, _, option = rest.rpartition(".")

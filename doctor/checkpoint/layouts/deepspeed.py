@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 
@@ -200,7 +199,7 @@ def _begin(source: Source, flats: list[Tensor]) -> bytes:
 
 
 def _slots(
-    tree: Tree, source: Source, state: dict[Any, Any], groups: int
+    tree: Tree, source: Source, state: dict[object, object], groups: int
 ) -> tuple[dict[str, list[Tensor]], list[float | None]]:
     """Slot -> the tensors of all groups in order, where every group has one; and the steps."""
     by_slot: dict[str, list[Tensor]] = {}

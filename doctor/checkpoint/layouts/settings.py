@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.addresses import locate
@@ -59,9 +58,9 @@ def _folder(origin: str) -> Directory:
     return LocalDirectory(place if place.is_dir() else place.parent)
 
 
-def _settings(config: Mapping[str, Any], under: str = "") -> dict[str, Any]:
+def _settings(config: Mapping[str, object], under: str = "") -> dict[str, object]:
     """The entries that matter; those of RoPE without the name of what holds them."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     rope = [part for key in ROPE if isinstance(part := config.get(key), dict)]
     if ROPE[0] in config or ROPE[1] in config:
         found[f"{under}rope_type"] = "default"
@@ -77,7 +76,7 @@ def _settings(config: Mapping[str, Any], under: str = "") -> dict[str, Any]:
     return found
 
 
-def _plain(config: Mapping[str, Any], under: str) -> dict[str, Any]:
+def _plain(config: Mapping[str, object], under: str) -> dict[str, object]:
     """Entries of one level that are numbers, names or flags; 1 and 1.0 are the same."""
     return {
         under + ("rope_type" if key == "type" else key): float(value)

@@ -76,7 +76,7 @@ def read_tokenizer(directory: Directory) -> Tokenizer | None:
     )
 
 
-def _stops(contents: dict[str, dict[str, Any] | None]) -> tuple[int, ...]:
+def _stops(contents: dict[str, dict[str, object] | None]) -> tuple[int, ...]:
     """Every number of a token that a configuration ends a text with."""
     named = (token_ids(contents[name] or {}).get("eos_token_id", ()) for name in CONFIGURATIONS)
     return tuple(dict.fromkeys(number for numbers in named for number in numbers))
@@ -135,7 +135,7 @@ def _last_number(data: bytes) -> int | None:
     return max(vocabulary.values(), default=None)
 
 
-def _present(settings: dict[str, Any]) -> dict[str, object]:
+def _present(settings: dict[str, object]) -> dict[str, object]:
     return {key: value for key, value in settings.items() if value is not None}
 
 

@@ -95,7 +95,7 @@ def _scalar(raw: msgspec.Raw) -> Any:
         return None
 
 
-def read_history(state: dict[str, Any]) -> History | None:
+def read_history(state: dict[str, object]) -> History | None:
     """The learning rates that were logged; None where no steps are recorded.
 
     A logged rate applies to the steps since the log before it, and for no more of them than the
@@ -149,7 +149,7 @@ def _nan_at_end(history: object) -> int:
     return count
 
 
-def _interval(state: dict[str, Any], logged: list[tuple[int, float]]) -> int:
+def _interval(state: dict[str, object], logged: list[tuple[int, float]]) -> int:
     """Steps per log entry: logging_steps, else the gap between the first two."""
     logging_steps = _whole(state.get("logging_steps"))
     if logging_steps:
@@ -174,5 +174,5 @@ def _rate(value: Any) -> float | None:
     return float(value) if number and 0 <= value < 1e6 else None
 
 
-def _whole(value: Any) -> int | None:
+def _whole(value: object) -> int | None:
     return value if type(value) is int and 0 <= value < WHOLE else None

@@ -79,7 +79,7 @@ def read_universal(directory: Directory, under: str, stage: Stage) -> Shard:
     )
 
 
-def _group(options: dict[Any, Any], keys: tuple[str, ...]) -> Group:
+def _group(options: dict[object, object], keys: tuple[str, ...]) -> Group:
     """Its parameters are not known: the first group of the file is given all of them."""
     lr, weight_decay, initial_lr = (
         rate(options.get(name)) for name in ("lr", "weight_decay", "initial_lr")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.pickle.nodes import FROZENSET, Global, ObjectNode, hashable
@@ -82,7 +80,7 @@ def appends(machine: Machine) -> None:
     extend(machine, items)
 
 
-def extend(machine: Machine, items: list[Any]) -> None:
+def extend(machine: Machine, items: list[object]) -> None:
     target = machine.stack[-1]
     if type(target) is list:
         target.extend(items)
@@ -107,7 +105,7 @@ def setitems(machine: Machine) -> None:
     store(machine, items)
 
 
-def store(machine: Machine, items: list[Any]) -> None:
+def store(machine: Machine, items: list[object]) -> None:
     target = machine.stack[-1]
     if type(target) is ObjectNode:
         if target.items is None:

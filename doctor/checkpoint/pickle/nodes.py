@@ -100,7 +100,7 @@ WIDEST = 1 << 60
 """Numbers below it are their own hashes, so that they cannot be made to collide."""
 
 
-def hashable(key: Any) -> Any:
+def hashable(key: Any) -> object:
     """The key of a dictionary: itself where hashing it is cheap, else wrapped by identity."""
     kind = type(key)
     if kind is str or key is None or kind is bool or kind is float or kind is bytes:

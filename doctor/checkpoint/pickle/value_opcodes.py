@@ -49,11 +49,11 @@ class Machine:
         self.nested: list[bytes] = []
         """Files of torch.save inside the pickle: what plain pickle makes of a tensor's storage."""
         self.protocol = 0
-        self.called: dict[int, Any] = {}
+        self.called: dict[int, object] = {}
         """What is called, by id: a Global, or a node where the pickle calls what it made."""
-        self.valued: dict[int, Any] = {}
+        self.valued: dict[int, object] = {}
         """The same of calls with one plain value."""
-        self.made: dict[int, Any] = {}
+        self.made: dict[int, object] = {}
         """The same of objects that are made with arguments, without a call."""
         self.tricks: dict[str, None] = {}
 

@@ -150,10 +150,10 @@ def _is_fleets(word: str) -> bool:
     return all(code.startswith("FLT") for code in catalog.codes(word))
 
 
-def _divided(selected: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _divided(selected: dict[str, Any]) -> tuple[dict[str, object], dict[str, object]]:
     """--only and --skip for the checks of a node, and for those of the fleet."""
-    node: dict[str, Any] = {}
-    fleet: dict[str, Any] = {}
+    node: dict[str, object] = {}
+    fleet: dict[str, object] = {}
     for flag, values in selected.items():
         words = [word for value in values for word in value.split(",") if word.strip()]
         for group, chosen in (

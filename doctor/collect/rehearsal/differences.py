@@ -128,7 +128,7 @@ def _optimizer(saved: OptimizerState, now: OptimizerState, rank: int) -> list[Lo
     return found
 
 
-def _first_difference(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, str]:
+def _first_difference(before: dict[str, object], after: dict[str, object]) -> tuple[str, str]:
     """A number of the state that differs, such as the steps that Adam has counted."""
     if not after:
         return "", "no state"
@@ -147,7 +147,9 @@ def _described(optimizer: OptimizerState) -> str:
     return f"groups of {sizes} parameters, the first is {first}"
 
 
-def _numbers(kind: Any, saved: dict[str, Any], now: dict[str, Any], rank: int) -> list[Lost]:
+def _numbers(
+    kind: object, saved: dict[str, object], now: dict[str, object], rank: int
+) -> list[Lost]:
     different = [name for name in saved if saved[name] != now[name]]
     if not different:
         return []

@@ -26,11 +26,11 @@ LONGEST = 1000
 class Observed:
     """The records of one process."""
 
-    def __init__(self, held: list[Any]) -> None:
+    def __init__(self, held: list[object]) -> None:
         self.records = held
         self.process: records.Process = self.of(records.Process)[0]
 
-    def of(self, kind: type[Any]) -> list[Any]:
+    def of(self, kind: type[object]) -> list[Any]:
         """The records of a kind."""
         return [record for record in self.records if isinstance(record, kind)]
 

@@ -89,7 +89,7 @@ def rehearse_own(
     )
 
 
-def _batches(found: list[Any], device: str) -> Batches | None:
+def _batches(found: list[object], device: str) -> Batches | None:
     head = next((each for each in found if isinstance(each, _Batches)), None)
     if head is None:
         return None
@@ -103,7 +103,7 @@ def _batches(found: list[Any], device: str) -> Batches | None:
                    tried=tried, device=device)  # fmt: skip
 
 
-def _read(records: Path) -> Iterator[Any]:
+def _read(records: Path) -> Iterator[object]:
     """What the training wrote beside the records of its first run; it is the user's process."""
     try:
         data = read_regular(os.path.join(records, FILE), MOST_BYTES, follow=False)

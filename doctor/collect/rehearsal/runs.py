@@ -123,7 +123,7 @@ def run(
         process.stdout.close()
 
 
-def _supervise(spec: dict[str, Any]) -> subprocess.Popen[bytes]:
+def _supervise(spec: dict[str, object]) -> subprocess.Popen[bytes]:
     """The supervisor; the spec has no name on a disk, as the environment in it has secrets."""
     module = "doctor.collect.rehearsal.supervisor"
     with open(os.memfd_create("spec"), "w", encoding="utf-8") as file:
@@ -142,7 +142,7 @@ def _spec(
     output: Path,
     stop_at: int,
     hashed: tuple[int, ...],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     workplace, records = request.workplace, request.workplace.records(name)
     stubs = records / "stubs"
     write_stubs(stubs, records / CALLS)

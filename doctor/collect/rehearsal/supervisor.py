@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from doctor._util.parent_death import die_with_parent
 from doctor.collect.rehearsal import landlock, namespaces
@@ -63,7 +63,7 @@ def main() -> int:
     return 0
 
 
-def _send(**event: Any) -> None:
+def _send(**event: object) -> None:
     with contextlib.suppress(OSError):
         os.write(1, json.dumps(event).encode() + b"\n")
 
@@ -100,7 +100,7 @@ def _run(spec: Spec, pipe: int) -> NoReturn:
     os._exit(127)
 
 
-def _confine(spec: Spec) -> dict[str, Any]:
+def _confine(spec: Spec) -> dict[str, object]:
     """Streams, session, network, files; what of the protection holds. Raises OSError."""
     os.setsid()
     output = os.open(spec.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -127,7 +127,7 @@ def _close_network() -> str:
     return ""
 
 
-def _confine_files(spec: Spec, *, mounts: bool) -> dict[str, Any]:
+def _confine_files(spec: Spec, *, mounts: bool) -> dict[str, object]:
     """By read-only mounts, where there are namespaces, and Landlock. Raises OSError."""
     if mounts:
         try:

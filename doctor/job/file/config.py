@@ -142,7 +142,7 @@ def _reason_untrusted(path: Path, status: os.stat_result) -> str:
 def _tables(path: Path, text: str) -> dict[str, object] | None:
     """The tables of a job file; None for a pyproject.toml without any."""
     try:
-        tables: dict[str, Any] = tomllib.loads(text)
+        tables: dict[str, object] = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not TOML: {' '.join(str(error).split())}") from None
     if path.name != "pyproject.toml":
@@ -154,7 +154,7 @@ def _tables(path: Path, text: str) -> dict[str, object] | None:
     return table
 
 
-def _decode(path: Path, tables: dict[str, Any]) -> JobFile:
+def _decode(path: Path, tables: dict[str, object]) -> JobFile:
     try:
         decoded = decode(tables)
     except ValueError as error:

@@ -123,7 +123,7 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in text.split(",")]
 
 
-def _convert(data: dict[str, Any], kind: object, *, strict: bool) -> Any:
+def _convert(data: dict[str, object], kind: object, *, strict: bool) -> Any:
     try:
         return msgspec.convert(data, kind, strict=strict)
     except msgspec.ValidationError as error:
@@ -142,7 +142,7 @@ def _check_versions(expect: Expect | None) -> None:
             ) from None
 
 
-def _without_tag(table: dict[str, Any]) -> dict[str, Any]:
+def _without_tag(table: dict[str, object]) -> dict[str, Any]:
     """The table. Raises ValueError for the key of msgspec's tag, which a file cannot set."""
     if "type" in table:
         raise ValueError(_unknown_key("type", Expect, "expect"))
@@ -154,7 +154,7 @@ def _normalized(table: object, kind: Any, at: str) -> Any:
     if not isinstance(table, dict):
         return table
     kinds = {field.name: field.type for field in msgspec.structs.fields(kind)}
-    normalized: dict[str, Any] = {}
+    normalized: dict[str, object] = {}
     for written, value in table.items():
         key = written.replace("-", "_")
         if key not in kinds:
@@ -165,7 +165,7 @@ def _normalized(table: object, kind: Any, at: str) -> Any:
     return normalized
 
 
-def _normalized_value(value: object, kind: object, at: str) -> Any:
+def _normalized_value(value: object, kind: object, at: str) -> object:
     """The same for a nested table, or a list of tables; a whole float (8e9) as an integer."""
     if type(value) is float and value.is_integer() and any(map(_is_integer, members(kind))):
         return int(value)

@@ -10,7 +10,6 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -172,7 +171,7 @@ def _groups(config: object) -> list[tuple[str, Group]]:
     return groups
 
 
-def _entry(record: dict[Any, Any], index: int) -> Entry | None:
+def _entry(record: dict[object, object], index: int) -> Entry | None:
     """One entry; None where it has no sequence number."""
     group_id = _text(record.get("pg_id", "0"))
     group = [_text(part) for part in members(record.get("process_group"))] or [group_id]

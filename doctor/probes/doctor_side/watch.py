@@ -186,7 +186,7 @@ class Watched:
             before = self.record.get(field, [0] * len(values))
             self.record[field] = [max(pair) for pair in zip(before, values)]
 
-    def finish(self) -> Dict[str, Any]:
+    def finish(self) -> Dict[str, object]:
         """The record, with the differences of the counters."""
         after = self._counters()
         for field in self._before.keys() & after.keys():
@@ -194,7 +194,7 @@ class Watched:
         self._read_field("nvlinks_down", lambda: self._links().count(False))
         return self.so_far()
 
-    def so_far(self) -> Dict[str, Any]:
+    def so_far(self) -> Dict[str, object]:
         """The record of the samples."""
         single = {name: self.record[name][0] for name in SINGLE if name in self.record}
         unread = dict(self.unread)
@@ -208,7 +208,7 @@ class Events:
 
     def __init__(self, watched: List[Watched]) -> None:
         self._by_address: Dict[Optional[int], List[Watched]] = {}
-        self._set: Any = None
+        self._set: object = None
         try:
             self._set = pynvml.nvmlEventSetCreate()
             kind = pynvml.nvmlEventTypeXidCriticalError

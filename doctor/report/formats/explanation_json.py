@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -63,7 +63,7 @@ class TopicsRecord(msgspec.Struct, frozen=True, kw_only=True):
     schema: Literal["urn:preflight-doctor:json-v1:explanation"]
 
 
-def schema() -> dict[str, Any]:
+def schema() -> dict[str, object]:
     """JSON Schema of sections and subjects; checks and causes have their own."""
     kinds = (SectionsRecord, TopicsRecord)
     return json_forms.schema_of_one(kinds, EXPLANATION, "doctor explain of a section or a subject")

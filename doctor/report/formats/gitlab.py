@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from doctor.judge.check import Status
 from doctor.report.locations import fingerprint, relative, results
@@ -27,7 +26,7 @@ def render(report: Report) -> str:
     return json.dumps(list(_entries(report)), indent=2)
 
 
-def _entries(report: Report) -> Iterator[dict[str, Any]]:
+def _entries(report: Report) -> Iterator[dict[str, object]]:
     """GitLab shows entries of one fingerprint once, so equal lines of a file are numbered."""
     seen: dict[str, int] = {}
     for finding in report.findings:

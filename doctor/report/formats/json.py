@@ -81,7 +81,7 @@ def _scanned(report: Report) -> dict[str, Any]:
         return {}
     from doctor.checkpoint.flat_form import to_flat
 
-    fields: dict[str, Any] = {"path": facts.job.checkpoint or "", "checkpoint": None}
+    fields: dict[str, object] = {"path": facts.job.checkpoint or "", "checkpoint": None}
     if isinstance(facts.checkpoint, Checkpoint):
         fields["checkpoint"] = _untagged(to_flat(msgspec.to_builtins(facts.checkpoint)))
     elif isinstance(facts.checkpoint, Unknown):
@@ -96,7 +96,7 @@ def _tensor(row: Tensor) -> TensorRecord:
     return TensorRecord(name, dtype, tuple(shape), file, size)
 
 
-def _untagged(data: object) -> Any:
+def _untagged(data: object) -> object:
     """Sections without their tags; an Unknown within them is {"reason": ...}."""
     if isinstance(data, dict):
         return {
@@ -107,11 +107,11 @@ def _untagged(data: object) -> Any:
     return [_untagged(value) for value in data] if isinstance(data, list | tuple) else data
 
 
-def _job(facts: Facts) -> dict[str, Any]:
+def _job(facts: Facts) -> dict[str, object]:
     """The job, the run options and the expectations as one object."""
     fields = {name: getattr(facts.job, name) for name in facts.job.__struct_fields__}
     options = facts.options
-    flat: dict[str, Any] = msgspec.to_builtins(
+    flat: dict[str, object] = msgspec.to_builtins(
         FlatJob(
             **fields,
             smoke=options.smoke,
@@ -148,7 +148,7 @@ def _path(facts: Facts) -> str | None:
     return facts.job.checkpoint if facts.subject == "checkpoint" else None
 
 
-def schemas() -> dict[str, dict[str, Any]]:
+def schemas() -> dict[str, dict[str, object]]:
     """JSON Schema of each form that this module writes, by the last word of its `$id`."""
     checks = json_forms.schema_of_list((CheckRecord, CauseRecord), CHECKS, "doctor explain, list")
     finding = json_forms.schema_of(FindingLine, FINDING, "A line of --format jsonl")
@@ -173,7 +173,7 @@ def schema() -> dict[str, object]:
         "title": "The report of doctor run --format json",
         "$defs": dict(sorted(parts.items())),
     }
-    plain: dict[str, Any] = json.loads(_dump(document))  # defaults that are tuples become lists
+    plain: dict[str, object] = json.loads(_dump(document))  # defaults that are tuples become lists
     return plain
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import quote
 
 from doctor import __version__, catalog
@@ -37,7 +36,7 @@ def render(report: Report) -> str:
     families = {finding.family for finding in report.findings}
     checks = catalog.of_families(*families)
     rules = {check.code: number for number, check in enumerate(checks)}
-    run: dict[str, Any] = {
+    run: dict[str, object] = {
         "tool": {
             "driver": {
                 "name": "doctor",

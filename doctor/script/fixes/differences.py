@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 Touched = Callable[[ast.AST], bool]
 
@@ -23,7 +22,7 @@ def only_touched(old: ast.AST, new: ast.AST, touched: Touched) -> bool:
     )
 
 
-def fields_of(old: ast.AST, new: ast.AST) -> Iterator[tuple[Any, Any]]:
+def fields_of(old: ast.AST, new: ast.AST) -> Iterator[tuple[object, object]]:
     """The fields of two nodes of one kind, side by side."""
     return ((getattr(old, each, None), getattr(new, each, None)) for each in old._fields)
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from doctor.checkpoint.analysis.arithmetic import rounded, spacing
 from doctor.checkpoint.analysis.merging.products import Update
 from doctor.checkpoint.analysis.merging.quantized import kind_of_both, kind_of_quantization
+
+if TYPE_CHECKING:
+    from doctor.checkpoint.analysis.arithmetic import Array
 
 KEPT = 20_000
 """Elements of a weight that are kept to estimate the scale from updates near a rounding."""
@@ -71,7 +74,7 @@ class Sums:
     """The kind of quantization of the base that explains the rest of the first block."""
     requantized: str = ""
     """The same where the sum was rounded to it again."""
-    near: list[tuple[Any, Any, Any]] = field(default_factory=list)
+    near: list[tuple[Array, Array, Array]] = field(default_factory=list)
     """(base, update, merged) of elements whose update is near the rounding."""
     near_count: int = 0
     gram: Any = None
@@ -79,7 +82,7 @@ class Sums:
     against: Any = None
 
 
-def add(sums: Sums, base: Any, merged: Any, updates: Sequence[Update], rows: Any) -> None:
+def add(sums: Sums, base: Array, merged: Array, updates: Sequence[Update], rows: Array) -> None:
     """One block of rows, float32 matrices of one shape."""
     import numpy
 
@@ -87,7 +90,9 @@ def add(sums: Sums, base: Any, merged: Any, updates: Sequence[Update], rows: Any
         _add(sums, base, merged, updates, rows)
 
 
-def is_alike(sums: Sums, base: Any, merged: Any, updates: Sequence[Update], rows: Any) -> bool:
+def is_alike(
+    sums: Sums, base: Array, merged: Array, updates: Sequence[Update], rows: Array
+) -> bool:
     """Whether what is left of one more block is as small as of those that were measured."""
     import numpy
 
@@ -100,7 +105,7 @@ def is_alike(sums: Sums, base: Any, merged: Any, updates: Sequence[Update], rows
     return bool(left <= ALIKE * sums.residual / sums.elements * merged.size)
 
 
-def _add(sums: Sums, base: Any, merged: Any, updates: Sequence[Update], rows: Any) -> None:
+def _add(sums: Sums, base: Array, merged: Array, updates: Sequence[Update], rows: Array) -> None:
     import numpy
 
     grid, start = sums.grid, rounded(sums.grid, base)
@@ -136,7 +141,7 @@ def _add(sums: Sums, base: Any, merged: Any, updates: Sequence[Update], rows: An
         _measure_each(sums, deltas, moved)
 
 
-def _add_rows(sums: Sums, rest: Any, bound: Any, whole: Any, rows: Any) -> None:
+def _add_rows(sums: Sums, rest: Array, bound: Array, whole: Array, rows: Array) -> None:
     """What is left, and what roundings may leave, with the rows that have more of the first."""
     sums.rows += len(rows)
     left, most = _squares_of_rows(rest), _squares_of_rows(bound)
@@ -151,7 +156,7 @@ def _add_rows(sums: Sums, rest: Any, bound: Any, whole: Any, rows: Any) -> None:
         sums.rows_off += int(off.size)
 
 
-def _sum(origin: Any, updates: Sequence[Update], rows: Any) -> tuple[Any, list[Any]]:
+def _sum(origin: Array, updates: Sequence[Update], rows: Array) -> tuple[Array, list[Array]]:
     """Base plus updates, in float32, and each of the updates."""
     total, deltas = origin, []
     for update in updates:
@@ -161,7 +166,7 @@ def _sum(origin: Any, updates: Sequence[Update], rows: Any) -> tuple[Any, list[A
 
 
 def _is_wide(
-    grid: str, base: Any, start: Any, merged: Any, updates: Sequence[Update], rows: Any
+    grid: str, base: Array, start: Array, merged: Array, updates: Sequence[Update], rows: Array
 ) -> bool:
     """Whether the merged values are nearer to the sum from the base that was not rounded first."""
     if (start == base).all():
@@ -173,8 +178,8 @@ def _is_wide(
 
 
 def _bound(
-    grid: str, expected: Any, merged: Any, deltas: Sequence[Any], updates: Sequence[Update]
-) -> Any:
+    grid: str, expected: Array, merged: Array, deltas: Sequence[Array], updates: Sequence[Update]
+) -> Array:
     """Half a unit for each sum and for the cast to the grid; one of the product's dtype."""
     import numpy
 
@@ -186,7 +191,7 @@ def _bound(
     return bound
 
 
-def _measure_scale(sums: Sums, origin: Any, whole: Any, merged: Any, bound: Any) -> None:
+def _measure_scale(sums: Sums, origin: Array, whole: Array, merged: Array, bound: Array) -> None:
     import numpy
 
     size = numpy.abs(whole)
@@ -205,7 +210,7 @@ def _measure_scale(sums: Sums, origin: Any, whole: Any, merged: Any, bound: Any)
         sums.near.append((origin.ravel()[near], whole.ravel()[near], merged.ravel()[near]))
 
 
-def _measure_each(sums: Sums, deltas: Sequence[Any], moved: Any) -> None:
+def _measure_each(sums: Sums, deltas: Sequence[Array], moved: Array) -> None:
     import numpy
 
     flat = numpy.stack([delta.ravel() for delta in deltas]).astype("f8")
@@ -214,11 +219,11 @@ def _measure_each(sums: Sums, deltas: Sequence[Any], moved: Any) -> None:
     sums.against = against if sums.against is None else sums.against + against
 
 
-def _squares(values: Any) -> float:
+def _squares(values: Array) -> float:
     return _dot(values, values)
 
 
-def _dot(one: Any, other: Any) -> float:
+def _dot(one: Array, other: Array) -> float:
     """In float32 over a row of a block, in float64 over the rows."""
     import numpy
 

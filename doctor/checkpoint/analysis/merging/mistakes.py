@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.merging.adapter import Adapter
@@ -17,6 +17,9 @@ from doctor.checkpoint.analysis.tensor_names import role
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.records.merge import MergedWeight
+
+if TYPE_CHECKING:
+    from doctor.checkpoint.analysis.arithmetic import Array
 
 MOST = 40
 """Weights that are looked at."""
@@ -117,7 +120,7 @@ def _update(
     return None
 
 
-def _explains(moved: Any, change: Any) -> bool:
+def _explains(moved: Array, change: Array) -> bool:
     """Whether the movement is the change, at its scale."""
     import numpy
 
@@ -128,7 +131,7 @@ def _explains(moved: Any, change: Any) -> bool:
     return along**2 >= EXPLAINED * size * length and abs(along / size - 1) <= NEAR
 
 
-def _in_part(moved: Any, change: Any) -> bool:
+def _in_part(moved: Array, change: Array) -> bool:
     """Whether some rows have all of the change, and the others none."""
     import numpy
 

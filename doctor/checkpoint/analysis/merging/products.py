@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,6 +14,9 @@ from doctor.checkpoint.analysis.merging.rows import matrix_of, read_rows
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.tensors import Tensor
+
+if TYPE_CHECKING:
+    from doctor.checkpoint.analysis.arithmetic import Array
 
 LARGEST = 1 << 28
 """Elements of an adapter's factor that are read: a GiB as float32."""
@@ -25,7 +28,7 @@ class ColumnNorms:
 
     squares: Any = None
 
-    def add(self, turned: Any) -> None:
+    def add(self, turned: Array) -> None:
         """Rows that were not added before."""
         import numpy
 
@@ -37,15 +40,15 @@ class ColumnNorms:
 class Product:
     """left[rows] @ right, scaled; and the magnitudes of DoRA, one for each row or column."""
 
-    left: Any
-    right: Any
-    magnitude: Any | None = None
+    left: Array
+    right: Array
+    magnitude: Array | None = None
     norms: ColumnNorms | None = None
     """Where the magnitudes are of columns."""
     half: str = ""
     """BF16 or F16 where the factors are stored so; the library rounds the product to it."""
 
-    def delta(self, rows: Any) -> Any:
+    def delta(self, rows: Array) -> Array:
         return self.left[rows] @ self.right
 
 
@@ -102,7 +105,7 @@ class Update:
                 change[inside] = self._of(piece, base[inside], rows[inside])
         return change
 
-    def _of(self, piece: Piece, base: Any, rows: Any) -> Any:
+    def _of(self, piece: Piece, base: Any, rows: Any) -> object:
         import numpy
 
         rows = rows - piece.begin
@@ -158,7 +161,7 @@ def _half(factors: Factors) -> str:
     return next((dtype for dtype in dtypes if dtype in ("BF16", "F16")), "")
 
 
-def _factor(files: OpenFiles, tensor: Tensor | None) -> Any:
+def _factor(files: OpenFiles, tensor: Tensor | None) -> Array:
     """A factor as a matrix: all dimensions but the first are its columns."""
     if tensor is None:
         raise CheckpointError("note", "one of the two factors is missing")
@@ -169,8 +172,8 @@ def _factor(files: OpenFiles, tensor: Tensor | None) -> Any:
 
 
 def _oriented(
-    adapter: Adapter, factors: Factors, down: Any, up: Any, weight: Tensor
-) -> tuple[Any, Any, bool]:
+    adapter: Adapter, factors: Factors, down: Array, up: Array, weight: Tensor
+) -> tuple[Array, Array, bool]:
     """left and right, whose product has the weight's rows; and whether it is transposed."""
     rows = weight.shape[0] if weight.shape else 0
     columns = math.prod(weight.shape[1:])
@@ -187,12 +190,12 @@ def _oriented(
     return up, down, False
 
 
-def _misfit(up: Any, down: Any, weight: Tensor) -> CheckpointError:
+def _misfit(up: Array, down: Array, weight: Tensor) -> CheckpointError:
     product = [up.shape[0], down.shape[1]]
     return CheckpointError("damaged", f"the product is {product}, the weight {list(weight.shape)}")
 
 
-def _experts(down: Any, up: Any, scale: float, weight: Tensor, half: str) -> tuple[Piece, ...]:
+def _experts(down: Array, up: Array, scale: float, weight: Tensor, half: str) -> tuple[Piece, ...]:
     """A product for each expert of a three-dimensional parameter, over flattened rows."""
     experts, rows, columns = weight.shape
     if down.shape[0] % experts or up.shape[1] != down.shape[0]:

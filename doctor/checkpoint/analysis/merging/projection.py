@@ -14,13 +14,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from doctor.checkpoint.analysis.arithmetic import decode
 from doctor.checkpoint.analysis.merging.products import Update
 from doctor.checkpoint.analysis.merging.rows import Matrix, Range, Sides
 from doctor.checkpoint.io.gather import fill
 from doctor.checkpoint.io.open_files import OpenFiles
+
+if TYPE_CHECKING:
+    from doctor.checkpoint.analysis.arithmetic import Array
 
 BLOCK = 1 << 17
 """Elements that are read at a time: few enough for a core's cache, as bytes and as numbers."""
@@ -49,9 +52,9 @@ def is_possible(updates: Sequence[Update]) -> bool:
 class Projections:
     """Of each row."""
 
-    left: Any
+    left: Array
     """What is left of the merged row."""
-    base: Any
+    base: Array
 
 
 def project(sides: Sides, updates: Sequence[Update]) -> Projections:
@@ -100,7 +103,7 @@ def unlike(
     return list(_ranges(suspect))
 
 
-def _ranges(chosen: Any) -> Iterator[Range]:
+def _ranges(chosen: Array) -> Iterator[Range]:
     import numpy
 
     edges = numpy.flatnonzero(numpy.diff(numpy.concatenate([[0], chosen, [0]]).astype("i1")))
@@ -111,10 +114,10 @@ def _ranges(chosen: Any) -> Iterator[Range]:
 class Signs:
     """A random vector of 1 and -1."""
 
-    whole: Any
-    lower: Any
+    whole: Array
+    lower: Array
     """Those of the lower halves of words: every second one."""
-    upper: Any
+    upper: Array
 
 
 @functools.lru_cache(maxsize=16)
@@ -127,7 +130,7 @@ def signs_of(columns: int) -> list[Signs]:
     return [Signs(row, row[::2].copy(), row[1::2].copy()) for row in rows]
 
 
-def _projected(updates: Sequence[Update], signs: Sequence[Signs], rows: int, step: int) -> Any:
+def _projected(updates: Sequence[Update], signs: Sequence[Signs], rows: int, step: int) -> Array:
     """What the updates add to the projection of each row."""
     import numpy
 
@@ -152,14 +155,14 @@ class _Side:
         self._data = numpy.empty(rows * matrix.row_size, "u1")
         self._words = numpy.empty(self._data.size // 4, "<u4")
 
-    def read(self, begin: int, end: int) -> Any:
+    def read(self, begin: int, end: int) -> Array:
         """The bytes of the rows. Raises CheckpointError."""
         size = self._matrix.row_size
         data = self._data[: (end - begin) * size]
         fill(self._files, self._parts, data.data, begin * size)
         return data
 
-    def project_change(self, data: Any, before: Any, signs: Signs) -> Any:
+    def project_change(self, data: Array, before: Array, signs: Signs) -> object:
         """(The rows - those before) @ signs, of float32."""
         import numpy
 
@@ -176,7 +179,7 @@ class _Side:
             return decode(dtype, data).reshape(-1, columns) @ signs.whole
         return self._project_halves(data.view("<u4"), dtype, signs)
 
-    def _project_halves(self, halves: Any, dtype: str, signs: Signs) -> Any:
+    def _project_halves(self, halves: Array, dtype: str, signs: Signs) -> object:
         import numpy
 
         words = self._words[: halves.size]
@@ -193,7 +196,7 @@ class _Side:
         return (upper + numpy.dot(values, signs.lower)).astype("f8") * 2.0**112
 
 
-def _shift_to_floats(halves: Any, words: Any) -> None:
+def _shift_to_floats(halves: Array, words: Array) -> None:
     """The fp16 in the upper half of each word as a float32 that is 2**112 times too small."""
     import numpy
 

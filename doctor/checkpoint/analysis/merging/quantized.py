@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from doctor.checkpoint.analysis.arithmetic import Array
 
 BLOCK = 64
 """Elements that share a scale in bitsandbytes' four bits."""
@@ -33,7 +36,7 @@ def _four_bits(values: Any, code: tuple[float, ...]) -> Any | None:
     return (nearest * largest).reshape(values.shape)
 
 
-def _eight_bits(values: Any) -> Any:
+def _eight_bits(values: Any) -> object:
     import numpy
 
     step = numpy.abs(values).max(axis=1, keepdims=True) / numpy.float32(127)
@@ -58,12 +61,12 @@ def kind_of_quantization(base: Any, change: Any, merged: Any) -> str:
     return _kind(base, change, merged, again=False)
 
 
-def kind_of_both(base: Any, change: Any, merged: Any) -> str:
+def kind_of_both(base: Array, change: Array, merged: Array) -> str:
     """The kind that base, and then base + change were rounded to, "" for none."""
     return _kind(base, change, merged, again=True)
 
 
-def _kind(base: Any, change: Any, merged: Any, *, again: bool) -> str:
+def _kind(base: Array, change: Array, merged: Array, *, again: bool) -> str:
     before = _squares(merged - base - change)
     for kind, expand in KINDS.items():
         expanded = expand(base)
@@ -76,7 +79,7 @@ def _kind(base: Any, change: Any, merged: Any, *, again: bool) -> str:
     return ""
 
 
-def _squares(values: Any) -> float:
+def _squares(values: Array) -> float:
     import numpy
 
     return float(numpy.square(values, dtype="f8").sum())

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from doctor.checkpoint.analysis.arithmetic import FLOATS, decode
 from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.io.gather import fill
 from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.tensors import Tensor
+
+if TYPE_CHECKING:
+    from doctor.checkpoint.analysis.arithmetic import Array
 
 BLOCK = 1 << 14
 """Elements that are compared at a time: few enough for a dozen arrays of them in a core's cache."""
@@ -65,7 +68,7 @@ def matrix_of(tensor: Tensor) -> Matrix:
     return Matrix((tensor,), max(columns, 1))
 
 
-def read_rows(files: OpenFiles, matrix: Matrix, ranges: Sequence[Range]) -> Any:
+def read_rows(files: OpenFiles, matrix: Matrix, ranges: Sequence[Range]) -> Array:
     """The rows of all ranges below each other, float32. Raises CheckpointError."""
     count = sum(end - begin for begin, end in ranges)
     data = bytearray(count * matrix.row_size)
@@ -93,7 +96,7 @@ class Sides:
     def columns(self) -> int:
         return self.base.columns
 
-    def at(self, ranges: Sequence[Range]) -> tuple[Any, Any]:
+    def at(self, ranges: Sequence[Range]) -> tuple[Array, Array]:
         """Rows of the base and of the merged weight, float32. Raises CheckpointError."""
         self.count(ranges)
         base = read_rows(self.base_files, self.base, ranges)
@@ -128,7 +131,7 @@ def split(ranges: Iterable[Range], columns: int) -> Iterator[list[Range]]:
         yield from ([(at, min(at + each, end))] for at in range(begin, end, each))
 
 
-def numbers(ranges: Sequence[Range]) -> Any:
+def numbers(ranges: Sequence[Range]) -> Array:
     """The numbers of the rows of all ranges."""
     import numpy
 
