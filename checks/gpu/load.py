@@ -60,7 +60,7 @@ def speed(
     views = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
     gpus = {f"cuda:{gpu.torch.index}": gpu for gpu in views if gpu.torch}
     sliced = {gpu.slice.uuid for gpu in views if gpu.slice}
-    confidential = bool(getattr(driver, "confidential", False))
+    confidential = isinstance(driver, Driver) and bool(driver.confidential)
     verdicts = []
     for each in load:
         if each.uuid in sliced:

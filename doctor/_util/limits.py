@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parents[1]
 
 def limit_reached(error: BaseException) -> str | None:
     """The limit that caused the error, and what to do; None if it is another error."""
-    number = getattr(error, "errno", None)
+    number = error.errno if isinstance(error, OSError) else None
     text = str(error).casefold()
     if "start new thread" in text or number == errno.EAGAIN:
         return _processes()

@@ -68,11 +68,18 @@ def _literals(annotation: object) -> frozenset[str]:
     return frozenset(each for part in literals for each in get_args(part) if isinstance(each, str))
 
 
+def extras(annotation: object) -> Iterator[dict[str, Any]]:
+    """What an `Annotated` says of its texts, beside the type."""
+    for meta in getattr(annotation, "__metadata__", ()):
+        if isinstance(meta, msgspec.Meta) and meta.extra:
+            yield meta.extra
+
+
 def _kind_of(annotation: object) -> Kind:
     for part in _parts(annotation):
-        for meta in getattr(part, "__metadata__", ()):
-            if isinstance(meta, msgspec.Meta) and meta.extra and "kind" in meta.extra:
-                kind: Kind = meta.extra["kind"]
+        for extra in extras(part):
+            if "kind" in extra:
+                kind: Kind = extra["kind"]
                 return kind
     return "text"
 

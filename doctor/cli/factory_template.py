@@ -255,7 +255,9 @@ def _model_of(setup: Scope, names: set[str]) -> tuple[str | None, str | None]:
             if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
                 continue
             for call in ast.walk(node.value):
-                owner, _, method = name_of(getattr(call, "func", call)).rpartition(".")
+                owner, _, method = name_of(
+                    call.func if isinstance(call, ast.Call) else call
+                ).rpartition(".")
                 if method not in ("parameters", "named_parameters") or "." in owner:
                     continue
                 if owner and isinstance(node.targets[0], ast.Name):

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
-from doctor._util.errors import UserError
+from doctor._util.errors import UserError, reason_of
 from doctor._util.streams import without_waiting
 from doctor.facts.facts import Facts, decode
 
@@ -22,7 +22,7 @@ def read_facts(path: Path) -> Facts:
     try:
         data = _read(path, name)
     except (OSError, ValueError) as error:
-        raise UserError(f"{name}: {getattr(error, 'strerror', error)}") from None
+        raise UserError(f"{name}: {reason_of(error)}") from None
     if len(data) > MAX_BYTES:
         raise UserError(f"{name} exceeds the {MAX_BYTES >> 20} MiB limit")
     if not data:

@@ -220,7 +220,8 @@ def result_of(answer: Answer, backend: str, p2p: bool, rank: int, ranks: int) ->
     if isinstance(section, AllReduce) and (measured or not section.ended.ok):
         ended = section.ended if section.ended.ok else _with_rank(rank, section.ended)
         return msgspec.structs.replace(section, ended=ended)
-    reason = getattr(section, "reason", "the answer is not a valid AllReduce")
+    invalid = "the answer is not a valid AllReduce"
+    reason = section.reason if isinstance(section, Unknown) else invalid
     ended = _with_rank(rank, Ended(how="error", detail=reason))
     return AllReduce(backend=backend, p2p=p2p, ended=ended, ranks=ranks)
 

@@ -9,7 +9,7 @@ import msgspec
 from doctor import __version__
 from doctor._util.records import Unknown
 from doctor._util.secrets import hide_in_arguments, hide_secrets
-from doctor._util.text_fields import Change, map_texts
+from doctor._util.text_fields import Change, extras, map_texts
 from doctor._util.units import shown
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts import migrate
@@ -211,10 +211,9 @@ def without_machine(reason: str, **sections: object) -> Facts:
 
 
 _ABSENT: dict[str, str] = {
-    name: meta.extra["absent"]
+    name: extra["absent"]
     for name, hint in get_type_hints(Facts, include_extras=True).items()
-    for meta in getattr(hint, "__metadata__", ())
-    if isinstance(meta, msgspec.Meta) and meta.extra
+    for extra in extras(hint)
 }
 
 

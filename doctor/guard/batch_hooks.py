@@ -38,7 +38,7 @@ def install(
         if evaluations.open:
             evaluations.fetched(iterator, now)
 
-    iterator = _iterator()
+    iterator = iterator_kind()
     if iterator is not None:
         patches.replace(
             iterator, "__next__", lambda original: _next(switch, fetched, waits, original)
@@ -50,12 +50,12 @@ def install_clock(
     switch: Switch, patches: Patches, waited: Callable[[Foreign, float], None]
 ) -> None:
     """Time how long the iterators take; `waited` gets the iterator and the seconds."""
-    iterator = _iterator()
+    iterator = iterator_kind()
     if iterator is not None:
         patches.replace(iterator, "__next__", lambda original: _timed(switch, waited, original))
 
 
-def _iterator() -> Foreign:
+def iterator_kind() -> Foreign:
     """The class of all iterators of a DataLoader; None where torch has another."""
     module = sys.modules.get("torch.utils.data.dataloader")
     return getattr(module, "_BaseDataLoaderIter", None)

@@ -25,7 +25,7 @@ def without_frames(torch: ModuleType, function: Callable[..., Foreign]) -> Calla
 
 def without_frame(torch: ModuleType, function: Foreign) -> Callable[..., Foreign]:
     """The function, whose own frame torch.compile leaves alone, but none that it calls."""
-    module: Foreign = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
+    module = _eval_frame(torch)
     try:
         if hasattr(module, "skip_code"):  # until torch 2.6
             module.skip_code(function.__code__)
@@ -65,7 +65,7 @@ def tracing(torch: ModuleType) -> Callable[[], Foreign]:
     torch 2.7.1 returns the callback without a reference of its own: each call takes one away from
     None or from the callback, until the process dies. 2.13 and later were measured to be right.
     """
-    module = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
+    module = _eval_frame(torch)
     version = [int(part) for part in torch.__version__.split(".")[:2] if part.isdigit()]
     counted = version >= [2, 13]
     read: Callable[[], Foreign] | None = getattr(module, "get_eval_frame_callback", None)
@@ -81,3 +81,8 @@ def inlining(torch: ModuleType) -> Callable[[], bool]:
         if read is not None:
             return read
     return lambda: False
+
+
+def _eval_frame(torch: ModuleType) -> Foreign:
+    """What of torch.compile stands between a call and its frame; None where torch has none."""
+    return getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)

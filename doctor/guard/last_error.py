@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 from .secrets import hide_secrets
 
@@ -12,10 +12,15 @@ LONGEST = 2000
 """Characters of a message that are kept."""
 
 
+def uncaught() -> Optional[BaseException]:
+    """The exception that nobody caught. Python keeps it until the end, for debuggers."""
+    return getattr(sys, "last_value", None)
+
+
 def last_error() -> Dict[str, Any]:
     """Class, message and moment (milliseconds since 1970) of the exception that nobody caught;
-    {} where there was none. Python keeps it until the end, for debuggers."""
-    error = getattr(sys, "last_value", None)
+    {} where there was none."""
+    error = uncaught()
     if error is None:
         return {}
     try:

@@ -24,7 +24,7 @@ Submit = Callable[[List[Foreign], Callable[[List[Foreign]], None]], None]
 
 def local(tensor: Tensor) -> Foreign:
     """The part of a tensor that is in this process: no collectives, no graph."""
-    return getattr(tensor, "_local_tensor", tensor).detach()
+    return part(tensor).detach()
 
 
 def part(tensor: Tensor) -> Foreign:

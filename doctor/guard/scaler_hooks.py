@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 def install(switch: Switch, patches: Patches, watch: Watch) -> None:
     """Wrap scale, step and update of GradScaler, and of FSDP's where it has been imported."""
     torch = switch.torch
-    amp = getattr(torch, "amp", None)
-    scaler = getattr(amp, "GradScaler", None) or torch.cuda.amp.GradScaler
+    scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
     homes = [next(c for c in scaler.__mro__ if "update" in c.__dict__)]
     sharded = sys.modules.get("torch.distributed.fsdp.sharded_grad_scaler")
     if sharded is not None:

@@ -32,8 +32,9 @@ class Schedule:
     def __init__(self, scheduler: Foreign, backwards: int) -> None:
         self.scheduler, self.optimizer = weakref.ref(scheduler), weakref.ref(scheduler.optimizer)
         self.name, self.horizon = type(scheduler).__name__, _horizon(scheduler)
-        self.mode, self.patience = getattr(scheduler, "mode", ""), getattr(scheduler, "patience", 0)
         self.plateau = self.name == "ReduceLROnPlateau"
+        self.mode: str = scheduler.mode if self.plateau else ""
+        self.patience: int = scheduler.patience if self.plateau else 0
         self.metrics: list[float] = []
         self.calls, self.next, self.explicit = 0, FIRST_LOOK, False
         self.watch: Foreign = None

@@ -114,7 +114,7 @@ class Writer:
         self._discard()
         if not self._failed:
             self._failed = True
-            reason = getattr(error, "strerror", None) or error
+            reason = error.strerror if isinstance(error, OSError) else error
             say(
                 f"records cannot be written to {self.directory}: {reason}; alarms still appear here"
             )

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-from doctor._util.errors import UserError
+from doctor._util.errors import UserError, reason_of
 from doctor._util.streams import without_waiting
 from doctor.log.zstd import ZstdStream
 
@@ -46,7 +46,7 @@ def files_of(path: str) -> list[str]:
     try:
         mode = Path(path).stat().st_mode
     except (OSError, ValueError) as error:
-        raise UserError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+        raise UserError(f"{path}: {reason_of(error)}") from None
     if not stat.S_ISDIR(mode):
         return [path]
     files = sorted(_below(Path(path), 0), key=_natural)[: MOST_FILES + 1]

@@ -158,7 +158,7 @@ def leave(node: ast.AST) -> None:
                     block[number:] = [*values, ast.copy_location(ast.Continue(), each)]
                     break
                 leave(each)
-    for each in getattr(node, "handlers", ()):
+    for each in node.handlers if isinstance(node, (ast.Try, ast.TryStar)) else ():
         leave(each)
 
 

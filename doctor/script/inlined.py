@@ -237,7 +237,8 @@ class _Joiner:
         for each in body:
             bodies.leave(each)
         last = body.pop() if body and isinstance(body[-1], ast.Return) else None
-        result = getattr(last, "value", None) or ast.copy_location(ast.Constant(None), call)
+        given = last.value if isinstance(last, ast.Return) else None
+        result = given or ast.copy_location(ast.Constant(None), call)
         if contexts and any(isinstance(each, ast.Call) for each in ast.walk(result)):
             target = wanted or ast.Name(caller.fresh(f"{node.name}_result", self), ast.Store())
             ast.copy_location(target, call)

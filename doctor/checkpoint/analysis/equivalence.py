@@ -85,7 +85,7 @@ def compare_models(
             _look(match, opened[0], opened[1], found)
         except (CheckpointError, MemoryError) as error:
             with found.lock:
-                found.unread[getattr(error, "text", "too large")] += 1
+                found.unread[error.text if isinstance(error, CheckpointError) else "too large"] += 1
 
     work(matches, (one.directory, other.directory), look, threads, progress)
     found.unlike.sort(key=lambda each: each.name)

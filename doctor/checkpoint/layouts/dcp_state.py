@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -44,6 +44,8 @@ _OPTIMIZER = re.compile(
 )
 _STEP = re.compile(r"(?:.*\.)?(?:global_step|iteration|iter_num|step)")
 _SLOTS = frozenset((*MOMENTS, *MASTERS, "step", "max_exp_avg_sq"))
+Rates = tuple[float | None, float | None, float | None]
+"""Rate, weight decay and first rate of a group."""
 
 
 @dataclass(slots=True)
@@ -156,19 +158,19 @@ def _groups(dcp: Dcp) -> list[Group]:
             Group(
                 _keys(values["params"]),
                 (),
-                _number(values.get("lr")),
-                _number(values.get("weight_decay")),
-                _number(values.get("initial_lr")),
+                *_rates(values),
             )
             for values in named.values()
         ]
-    equal: dict[tuple[float | None, float | None, float | None], list[str]] = {}
+    equal: dict[Rates, list[str]] = {}
     for owner, values in options.items():
-        rates = tuple(
-            _number(values.get(option)) for option in ("lr", "weight_decay", "initial_lr")
-        )
-        equal.setdefault(cast("Any", rates), []).append(owner)
+        equal.setdefault(_rates(values), []).append(owner)
     return [Group(tuple(owners), (), *rates) for rates, owners in equal.items()]
+
+
+def _rates(values: Mapping[str, object]) -> Rates:
+    rate, decay, initial = map(values.get, ("lr", "weight_decay", "initial_lr"))
+    return _number(rate), _number(decay), _number(initial)
 
 
 def _keys(params: object) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from doctor._util.errors import reason_of
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
@@ -56,7 +57,7 @@ def find_layout(path: str) -> Layout | Unknown:
         if place.name.endswith(INDEXES):
             return _indexed(directory, _names(directory), place.name)
     except (OSError, ValueError) as error:
-        return Unknown(reason=f"{shown(path, 300)}: {getattr(error, 'strerror', None) or error}")
+        return Unknown(reason=f"{shown(path, 300)}: {reason_of(error)}")
     except CheckpointError as error:
         return Unknown(reason=f"{shown(path, 300)}: {error.text}")
     return _file(directory, place.name)

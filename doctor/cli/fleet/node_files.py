@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from doctor._util.errors import reason_of
 from doctor._util.streams import without_waiting
 from doctor.cli.facts_file import MAX_BYTES
 from doctor.cli.findings import findings_of
@@ -80,7 +81,7 @@ def read_node(file: NodeFile) -> NodeSummary | Unread:
     try:
         return node_of(decode_unchecked(read_bytes(file.path)), file.name)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or unread_reason(error)
+        reason = reason_of(error) if isinstance(error, OSError) else unread_reason(error)
         return Unread(file=file.name, reason=reason)
 
 

@@ -20,6 +20,7 @@ import time
 from dataclasses import dataclass
 from typing import NoReturn
 
+from doctor._util.errors import reason_of
 from doctor._util.parent_death import die_with_parent
 from doctor.collect.rehearsal import landlock, namespaces
 from doctor.collect.rehearsal.processes import descendants
@@ -95,8 +96,7 @@ def _run(spec: Spec, pipe: int) -> NoReturn:
         os.set_inheritable(pipe, False)
         os.execvpe(spec.command[0], spec.command, spec.environment)  # noqa: S606
     except BaseException as error:
-        reason = getattr(error, "strerror", None) or repr(error)
-        os.write(pipe, json.dumps({"error": f"{spec.command[0]}: {reason}"}).encode())
+        os.write(pipe, json.dumps({"error": f"{spec.command[0]}: {reason_of(error)}"}).encode())
     os._exit(127)
 
 

@@ -6,13 +6,13 @@ one batch ahead, that is the one after it, in all runs alike.
 
 from __future__ import annotations
 
-import sys
 import time
 import weakref
 from collections import deque
 from types import ModuleType
 from typing import Callable, List, Optional, Tuple
 
+from ..batch_hooks import iterator_kind
 from ..foreign import Foreign
 from ..patches import Patches
 from .imports import after_import
@@ -43,8 +43,7 @@ class Loaders:
 
     def install(self, patches: Patches) -> None:
         """Wrap the iterators of DataLoader, and Join, which lets ranks end unevenly."""
-        module = sys.modules.get("torch.utils.data.dataloader")
-        kind = getattr(module, "_BaseDataLoaderIter", None)
+        kind = iterator_kind()
         if kind is not None:
             patches.replace(kind, "_next_index", self._index)
             patches.replace(kind, "__next__", self._next)

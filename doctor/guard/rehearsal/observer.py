@@ -10,7 +10,6 @@ import atexit
 import os
 import resource
 import signal
-import sys
 import threading
 import time
 from types import ModuleType
@@ -19,7 +18,7 @@ from typing import Callable, Dict, List, Set
 from ..counts import rank_and_world
 from ..dynamo import without_frames
 from ..foreign import Foreign
-from ..last_error import last_error
+from ..last_error import last_error, uncaught
 from ..patches import Patches
 from ..session import REGISTRY
 from ..switch import raise_of_a_signal
@@ -105,7 +104,7 @@ class Observer:
     def close(self) -> None:
         """The last records, when the process ends."""
         if self.records.is_open:
-            error = getattr(sys, "last_value", None)
+            error = uncaught()
             self.safely(self.evaluations.end if error is None else self.evaluations.died, error)
             self.write_memory()
             self.records.write("end", s=self.step, **last_error())

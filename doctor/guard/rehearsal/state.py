@@ -161,7 +161,7 @@ def in_memory(torch: ModuleType) -> Dict[str, List[Foreign]]:
         "module": torch.nn.Module,
         "optimizer": torch.optim.Optimizer,
         "schedule": torch.optim.lr_scheduler.LRScheduler,
-        "scaler": getattr(getattr(torch, "amp", None), "GradScaler", ()),
+        "scaler": getattr(torch.amp, "GradScaler", ()),
     }
     found: Dict[str, List[Foreign]] = {name: [] for name in (*kinds, "holder")}
     of_type: Dict[type, Foreign] = {}

@@ -61,7 +61,7 @@ def memory(handle: object, where: str) -> Tuple[int, int, Optional[str]]:
         info = call("nvmlDeviceGetMemoryInfo", handle, version=version, where=where)
         return info.total, info.used, None
     except (Refused, AttributeError) as error:
-        if getattr(error, "code", None) in UNREACHABLE:
+        if isinstance(error, Refused) and error.code in UNREACHABLE:
             raise
         info = call("nvmlDeviceGetMemoryInfo", handle, where=where)
         return info.total, info.used, "version 1 of the call: includes the driver's reserve"

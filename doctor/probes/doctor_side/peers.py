@@ -164,7 +164,7 @@ def main(*arguments: str) -> None:
     try:
         end = End(int(arguments[0]))
     except (OSError, Refused) as error:
-        code = getattr(error, "code", None)
+        code = error.code if isinstance(error, Refused) else None
         wire.send(error=str(error) if code else wire.describe(error), code=code)
         return
     wire.send(answer={"ready": True})

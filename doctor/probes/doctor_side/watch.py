@@ -140,7 +140,7 @@ class Watched:
                 for counter in LINK_COUNTERS
             )
         except pynvml.NVMLError as error:
-            if getattr(error, "value", None) != pynvml.NVML_ERROR_NOT_SUPPORTED:
+            if error.value != pynvml.NVML_ERROR_NOT_SUPPORTED:
                 raise
             return sum(map(self._link_fields, links))
 

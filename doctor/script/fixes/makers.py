@@ -160,10 +160,11 @@ def _holds_number(module: Module, compare: ast.Compare) -> bool:
     """A name on one side is assigned a number somewhere: parse() would raise for it."""
     names = {side.id for side in (compare.left, *compare.comparators) if isinstance(side, ast.Name)}
     for node in ast.walk(module.tree):
-        targets = node.targets if isinstance(node, ast.Assign) else ()
-        if not any(isinstance(each, ast.Name) and each.id in names for each in targets):
+        if not isinstance(node, ast.Assign):
             continue
-        value = getattr(node, "value", None)
+        if not any(isinstance(each, ast.Name) and each.id in names for each in node.targets):
+            continue
+        value = node.value
         called = isinstance(value, ast.Call) and module.text(value.func) in (
             "float",
             "int",

@@ -118,7 +118,7 @@ class Assigned(TorchFunctionMode):
     def __torch_function__(
         self, func: Foreign, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
     ) -> Foreign:
-        setter = getattr(func, "__name__", "") == "__set__"
+        setter = observing.own_name(func) == "__set__"
         if setter and func.__self__.__name__ == "data" and self._writes.is_one(args[0]):
             self._writes.note("an assignment to .data")
         return func(*args, **(kwargs or {}))

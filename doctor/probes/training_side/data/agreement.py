@@ -4,7 +4,7 @@ with the loss, values with what can be learned from."""
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
@@ -28,6 +28,9 @@ LEAST_COLUMNS, MOST_COLUMNS, MOST_PARTS, LEAST_TARGETS = 5, 64, 3, 20
 numbers."""
 NO_CLASS = 1e-6
 """How far a feature may be from its target in an affine relation, as a share of its range."""
+
+Table = Optional[Tuple[int, str]]
+"""The entries of a table that batches index, and whose it is; None where neither is known."""
 
 
 class Agreement:
@@ -284,7 +287,7 @@ def is_label_place(batch: Foreign, name: str) -> bool:
     return isinstance(batch, (list, tuple)) and name == "[%d]" % (len(batch) - 1)
 
 
-def entries_of(module: Foreign, vocabulary: Vocabulary) -> Any:
+def entries_of(module: Foreign, vocabulary: Vocabulary) -> Table:
     """Rows of the table that token ids index, and whose it is; None if neither is known."""
     get = observing.attribute(module, "get_input_embeddings")
     table = observing.attempt(get, None) if callable(get) else None
@@ -297,7 +300,7 @@ def entries_of(module: Foreign, vocabulary: Vocabulary) -> Any:
     return (max(size, 1 + max(special_ids(vocabulary.tokenizer), default=0)), "the tokenizer")
 
 
-def classes_of(module: Foreign) -> Any:
+def classes_of(module: Foreign) -> Table:
     """The classes of a classifier of transformers; None of any other model."""
     if not type(module).__name__.endswith(CLASSIFIERS):
         return None
@@ -306,7 +309,7 @@ def classes_of(module: Foreign) -> Any:
     return (count, "the model's classes") if isinstance(count, int) and count > 1 else None
 
 
-def positions_of(module: Foreign) -> Any:
+def positions_of(module: Foreign) -> Table:
     """The table of positions that are learned, of a model of one stack; RoBERTa's begins later."""
     config = observing.attribute(module, "config")
     if config is None or observing.attribute(config, "is_encoder_decoder", False):
@@ -318,7 +321,7 @@ def positions_of(module: Foreign) -> Any:
     return None
 
 
-def types_of(module: Foreign) -> Any:
+def types_of(module: Foreign) -> Table:
     count = observing.attribute(observing.attribute(module, "config"), "type_vocab_size")
     return (count, "the model's table of types") if isinstance(count, int) and count > 0 else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -164,7 +164,7 @@ class Inputs:
         }
 
 
-def image_of(batch: Foreign) -> Any:
+def image_of(batch: Foreign) -> Optional[Tuple[str, torch.Tensor]]:
     """Name and tensor of the images of a batch: four dimensions, of which one counts channels."""
     for name, each in containers.tensors(batch).items():
         if name not in LABELS and each.dim() == 4 and {each.shape[1], each.shape[3]} & {1, 3, 4}:

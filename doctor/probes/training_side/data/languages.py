@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import combinations
-from typing import Any, Dict, List, NamedTuple, Set
+from typing import Any, Dict, List, NamedTuple, Optional, Set
 
 from .relations import relation
 
@@ -65,7 +65,7 @@ def of_fields(fields: Dict[str, List[str]]) -> List[Dict[str, Any]]:
     return found
 
 
-def sides_of(one: List[Set[str]], other: List[Set[str]]) -> Any:
+def sides_of(one: List[Set[str]], other: List[Set[str]]) -> Optional[Sides]:
     """The words of two languages; None where the texts are too few, or of one language."""
     if len(one) < LEAST_ROWS:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple, Union
 
 import torch
 
@@ -106,7 +106,7 @@ def number_of(value: Foreign) -> Optional[float]:
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def plain(value: Foreign) -> Any:
+def plain(value: Foreign) -> Union[int, str, None]:
     if isinstance(value, torch.Tensor):
         value = value.item() if value.numel() == 1 else None
     return value if isinstance(value, (int, str)) else None

@@ -143,14 +143,19 @@ def undefined(error: Any, frames: List[Any], user: Any, model: Any) -> Records:
     return absent("name", name[1], "", similar(name[1], known))
 
 
+def _asked(error: Any) -> Tuple[Any, str]:
+    """Whose attribute an error says is absent, and its name, which Python has told since 3.10."""
+    return getattr(error, "obj", None), getattr(error, "name", None) or ""
+
+
 def attributes(error: Any, frames: List[Any], user: Any, model: Any) -> Records:
-    owner, name = getattr(error, "obj", None), getattr(error, "name", None)
+    owner, name = _asked(error)
     if not isinstance(error, AttributeError) or owner is None or not name or getter_of(error):
         return []
     if isinstance(owner, dict) and name in owner and user is not None:
         held = [each for each, value in stack_frames.values_in(user, user.code) if value is owner]
         return absent("attribute", name, "dict", [], dict_of=held[0] if held else "it")
-    kind = getattr(owner, "__name__", "") if inspect.ismodule(owner) else type(owner).__name__
+    kind = owner.__name__ if inspect.ismodule(owner) else type(owner).__name__
     if isinstance(owner, torch.nn.Module):
         own = [each for store in stack_frames.STORES for each in vars(owner).get(store, {})]
         close = similar(name, [*own, *dir(type(owner))])
@@ -160,7 +165,7 @@ def attributes(error: Any, frames: List[Any], user: Any, model: Any) -> Records:
 
 def getter_of(error: Any) -> Optional[Callable[[Any], Any]]:
     """The function of the property that an AttributeError says is absent; None if it is none."""
-    owner, name = getattr(error, "obj", None), getattr(error, "name", None)
+    owner, name = _asked(error)
     if not name or "has no attribute '%s'" % name not in str(error):
         return None
     stored = inspect.getattr_static(type(owner), name, None)

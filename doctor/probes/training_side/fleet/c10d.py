@@ -9,12 +9,13 @@ import importlib.machinery
 import resource
 import sys
 import types
-from typing import Any
+
+from ..foreign import Foreign
 
 OWN_MEMORY = 64 * 2**20
 
 
-def tcp_store(whole: bool) -> Any:
+def tcp_store(whole: bool) -> Foreign:
     """The class TCPStore. `whole`: by importing all of torch."""
     if not whole and "torch" not in sys.modules:
         _stand_in("torch")

@@ -30,7 +30,8 @@ def main(address: str, port: str, nodes: str, memory: str, whole: str) -> None:
                 master_listen_fd=listener.detach(),
             )
     except Exception as error:
-        wire.send(error=wire.describe(error), code=getattr(error, "errno", None))
+        code = error.errno if isinstance(error, OSError) else None
+        wire.send(error=wire.describe(error), code=code)
         return
     c10d.limit_memory(int(memory))
     wire.send(answer={"port": store.port, "files": files})

@@ -98,11 +98,16 @@ def plain(value: Foreign) -> Foreign:
         return value.detach()
 
 
+def own_name(function: Foreign, default: str = "") -> str:
+    """The __name__ of a function, which what is only called like one lacks."""
+    return str(getattr(function, "__name__", default))
+
+
 def function_name(func: Foreign) -> str:
     """The name under which torch hands a function to a mode; of an attribute such as `.data`, whose
     getter is handed over, that of the attribute."""
-    name = getattr(func, "__name__", "")
-    return str(getattr(func.__self__, "__name__", name)) if name == "__get__" else str(name)
+    name = own_name(func)
+    return own_name(func.__self__, name) if name == "__get__" else name
 
 
 def content(cell: Foreign) -> Foreign:

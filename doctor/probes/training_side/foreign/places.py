@@ -58,14 +58,19 @@ def innermost(inside_backward: bool = False) -> Tuple[Tuple[str, str], str]:
     return (("", "") if library is None else line(library)), ""
 
 
+def position(code: Foreign, instruction: int) -> Foreign:
+    """First and last line, first and last column of an instruction; None before Python 3.11."""
+    positions = getattr(code, "co_positions", tuple)
+    return next(itertools.islice(positions(), instruction // 2, None), (None,) * 4)
+
+
 def expression() -> str:
     """The part of the user's innermost line that is being called, "a.detach()", if this Python
     knows it and it is not the whole line; else ""."""
     frame = user_frame()
-    positions = getattr(frame.f_code, "co_positions", None) if frame is not None else None
-    if frame is None or positions is None:  # before Python 3.11
+    if frame is None:
         return ""
-    first, last, start, end = next(itertools.islice(positions(), frame.f_lasti // 2, None))
+    first, last, start, end = position(frame.f_code, frame.f_lasti)
     if first is None or first != last or start is None or end is None:
         return ""
     text = linecache.getline(frame.f_code.co_filename, first)

@@ -6,7 +6,6 @@ Nothing is called but signatures.
 from __future__ import annotations
 
 import inspect
-import itertools
 import linecache
 import os
 import re
@@ -52,11 +51,8 @@ class Frame:
     @property
     def expression(self) -> str:
         """The part of the line that was being computed, the whole line before Python 3.11."""
-        positions: Any = getattr(self.frame.f_code, "co_positions", None)
-        if positions is None:
-            return self.code
-        at: Any = next(itertools.islice(positions(), self._instruction // 2, None), None)
-        if at is None or None in at:
+        at = places.position(self.frame.f_code, self._instruction)
+        if None in at:
             return self.code
         first, last, start, end = at
         if first == last:

@@ -90,7 +90,7 @@ class Paths(TorchFunctionMode):
         key: Key = ("constant", "backward", *places.innermost()[0], self._modules.current, "", True)
         if name == "backward" and live:
             self._differentiated = live, key
-        elif name == "grad" and getattr(func, "__name__", "") == "__get__" and results:
+        elif name == "grad" and observing.own_name(func) == "__get__" and results:
             names, read = self._differentiated
             if names:
                 self.cuts.setdefault(read, set()).update(names)

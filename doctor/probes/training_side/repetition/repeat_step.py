@@ -80,7 +80,7 @@ class Calls(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
-        name = getattr(func, "__name__", "")
+        name = observing.own_name(func)
         try:
             result = func(*args, **(kwargs or {}))
         except Exception as error:
@@ -113,7 +113,7 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
             function, args, kwargs = calls.call
             records += joined_shapes.observations(calls.sizes, args, kwargs)
             records += index_ranges.observations(error, function, (args, kwargs), origins)
-            fields["function"] = getattr(function, "__name__", str(function))
+            fields["function"] = observing.own_name(function, str(function))
             fields["operands"] = descriptions.operands(bound(function, args, kwargs), names)
             if "ZeroDivision" in str(error):
                 records += divisor(args[0] if fields["function"].startswith("__r") else args[-1])
