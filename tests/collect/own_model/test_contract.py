@@ -57,6 +57,7 @@ def test_the_example_of_the_contract_trains(own: Own) -> None:
         "{'model': Net(), 'batch': [batch()].__iter__()}",
         "{'model': Net(), 'loader': [batch(), batch(), batch()]}",
         "Net(), [tuple(batch().values()), tuple(batch().values()), tuple(batch().values())]",
+        "nn.Linear(8, 3), [tuple(batch().values()), tuple(batch().values())], support_and_query",
         "{'module': Net(), 'data': batch(), 'loss_fn': None}",
         "with_optimizer(Net(), batch(), None)",
         "with_optimizer(Net(), batch())",
@@ -92,6 +93,10 @@ def test_a_factory_returns_what_the_contract_says(returned: str, own: Own) -> No
 
         def passed_on(anything, labels):
             return nn.functional.cross_entropy(anything, labels)
+
+        def support_and_query(module, task):
+            (x, labels), (more, others) = task
+            return sum(passed_on(module(a), b) for a, b in ((x, labels), (more, others)))
 
         def with_optimizer(*parts):
             optimizer = torch.optim.AdamW(parts[0].parameters())

@@ -32,8 +32,9 @@ def is_loader(value: Foreign) -> bool:
 
 
 def are_batches(values: Sequence[Foreign]) -> bool:
-    """Dicts with equal keys, or two and more tuples of tensors, which differ within a tuple and are
-    of one kind at each place: no call takes these."""
+    """Dicts with equal keys, or three and more tuples of tensors, which differ within a tuple and
+    are of one kind at each place: no call takes these. Two may be the halves of one batch, as
+    support and query of a task are."""
     if values and all(observing.has(each, "items") for each in values):
         return all(each.keys() == values[0].keys() for each in values)
     kinds = [
@@ -41,7 +42,7 @@ def are_batches(values: Sequence[Foreign]) -> bool:
         for each in values
         if isinstance(each, (list, tuple))
     ]
-    whole = len(kinds) == len(values) > 1 and len(kinds[0]) == len(values[0])
+    whole = len(kinds) == len(values) > 2 and len(kinds[0]) == len(values[0])
     return whole and len(set(kinds[0])) > 1 and all(each == kinds[0] for each in kinds)
 
 
