@@ -121,8 +121,8 @@ PARTS = (
         "Batch and loss",
         (
             "A list is read like a tuple. A `DataLoader`, an iterator or a list of batches (dicts "
-            "with equal keys, or tuples of tensors) in the place of the batch gives its first "
-            'batch. The loss of a forward pass is its `.loss`, its `["loss"]`, '
+            "with equal keys, or three and more tuples of tensors) in the place of the batch gives "
+            'its first batch. The loss of a forward pass is its `.loss`, its `["loss"]`, '
             "the result itself if that is a scalar tensor, the only scalar of a tuple such as "
             "`(logits, loss)`, the first element of a tuple, or the sum of a dict of scalars.",
             "Return the loss before `backward()`: the doctor calls `backward()` and steps the "
