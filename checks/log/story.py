@@ -22,7 +22,9 @@ TEARDOWN = frozenset(
     ("crash", "consequence", "summary", "interrupted", "scheduler-ended", "nccl-error")
 )
 """Roles and rows of what processes print when they are ended."""
-LOST = "peer-lost"
+LOST, KILLED = "peer-lost", "killed-sigkill"
+ENDS_OTHERS = "Forcefully terminating all other processes"
+"""What a launcher writes before it kills the processes that have not failed."""
 """Ranks whose peer died say so before the launcher says which one."""
 CANCELLED = "scheduler-ended"
 OF_PROGRAM = re.compile(r"\bXid\b.{0,40}: (?:13|31|43|45)\b")
@@ -78,7 +80,7 @@ def _story_of(same: _Same) -> Story:
     def order(event: LogEvent) -> tuple[float, float, float, int, int]:
         time = event.time if by_time and event.time is not None else 0.0
         late: float = BEGINNINGS[_role(event)]
-        if _role(event) == "crash":
+        if _role(event) == "crash" or _is_ended_by_launcher(event, open_):
             late = _lateness_of_crash(event, open_, log.root_causes)
         consequence = _role(event) == "consequence"
         other = consequence or not _is_of_root(event, log.root_causes)
@@ -139,6 +141,18 @@ def _lateness_of_crash(
         return 0
     earlier = (each for each in events if each.path == event.path and each.line < event.line)
     return 1 if any(_role(each) != "summary" and each.name != LOST for each in earlier) else 0
+
+
+def _is_ended_by_launcher(event: LogEvent, events: list[LogEvent]) -> bool:
+    """Whether a process was killed after the launcher had said that it ends all others."""
+    if event.name != KILLED or CONFIRMED & event.groups.keys():
+        return False
+    return any(
+        each.path == event.path
+        and each.line < event.line
+        and ENDS_OTHERS in "\n".join(each.excerpt)
+        for each in events
+    )
 
 
 def _is_of_root(event: LogEvent, roots: tuple[RootCause, ...]) -> bool:

@@ -29,7 +29,10 @@ FAILS = re.compile(
     r"unable|evicted|\w*backoff|not found|insufficient|untolerated|exceeds|mismatch|\w*invalid)\b"
 )
 INFORMS = re.compile(r"\b(?:WARN\w*|INFO|DEBUG|\w*Warning):?\s")
-LOOPBACK = re.compile(r"(?<![\w.])127\.0\.[01]\.1[ \t]+([^#\n]{1,200})")
+LOOPBACK = re.compile(
+    r"(?<![\w.=:/-])127\.0\.[01]\.1[ \t]+([A-Za-z][\w.-]{0,80}(?:[ \t]+[A-Za-z][\w.-]{0,80}){0,8})"
+    r"[ \t]*(?:$|#)"
+)
 LOCAL = ("localhost", "localhost.localdomain")
 MOST_AGAIN = 8
 """Logs of which a second look is worth its time: it takes longer than to read a short log."""

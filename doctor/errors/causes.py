@@ -16,7 +16,7 @@ ORDER = """
     memory rocm cuda gpu kernels links communication processes sharding shapes layers types
     devices losses graph modules schedules datasets data model_files transformers values
     environment mixtures packages compilation files factory precision scaler statements
-    symptoms_loss symptoms_speed symptoms_model conditions harmless
+    symptoms_loss symptoms_speed symptoms_model circumstances conditions notices harmless
 """
 """The modules of `doctor.errors.tables`."""
 TABLES = tuple(import_module(f"doctor.errors.tables.{name}") for name in ORDER.split())

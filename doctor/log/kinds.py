@@ -15,7 +15,10 @@ from doctor.log.templates import letters_of
 REMEMBERED = 8 << 20
 """Bytes of templates that are remembered."""
 SUMMARY = b"train_runtime"
-BY_LIBRARY = (SUMMARY, b"`trainer.fit` stopped: `max_", b"worker group successfully finished")
+BY_LIBRARY = (
+    SUMMARY, b"`trainer.fit` stopped: `max_", b"worker group successfully finished",
+    b"final validation metrics", b"training progress: 100%",
+)  # fmt: skip
 """Texts, in lower case, that a library prints when a training ended well."""
 BY_SCRIPT = (b"training complete", b"training finished", b"finished training", b"training done")
 """What scripts print: a shell's echo also follows a program that failed."""

@@ -16,9 +16,11 @@ from doctor.facts.log import Curve, Log, LogEvent, LogFile, RankSeen, RootCause
 from doctor.log.blocks import blocks
 from doctor.log.collector import Collector
 from doctor.log.kinds import Kinds
+from doctor.log.lines import normalized
 from doctor.log.metrics.curves import MOST, Curves, most_values
 from doctor.log.metrics.files import file_kind, read_metric_file
-from doctor.log.metrics.scores import read_scores
+from doctor.log.metrics.kept import KeptRows
+from doctor.log.metrics.scores import ALL_CUES, read_scores
 from doctor.log.opening import HEAD, READ_ERRORS, is_binary, opened
 from doctor.log.patterns import Gate, LinePattern
 from doctor.log.ranks import ranks_of
@@ -35,8 +37,6 @@ RATIO = 200
 FREE = 1 << 30
 SHORT = 1 << 15
 """Bytes of a text that is looked at again: what people paste."""
-KEPT = 1 << 18
-"""Bytes of a text whose scores are read: the log of a run that prints one line per epoch."""
 
 Progress = Callable[[str], None]
 
@@ -174,20 +174,22 @@ class FileReader:
         self.kind, self.problem, self.bytes = "text", "", 0
         self.curves = Curves(path, rank, values)
         self.short = b""
+        self.rows = KeptRows(ALL_CUES)
         self.collector = Collector(path, kinds.gate, rank)
         self.text = TextReader(self.collector, self.curves, kinds, scanner)
 
     def keep(self, block: bytes) -> None:
         """The next part of the text, as far as it may be looked at again."""
-        if len(self.short) <= KEPT:
+        if len(self.short) <= SHORT:
             self.short += block
+        self.rows.add(normalized(block))
 
     def result(self) -> FileResult:
         """What it amounts to; more may be read afterwards."""
         ended = self.text.lines if self.text.ended else 0
         scores = Curves(self.path, self.rank)
-        if self.bytes <= KEPT:
-            read_scores(self.short.decode("utf-8", "replace"), scores)
+        read_scores(self.rows.rows(), scores)
+        named = {curve.name for curve in self.curves.curves()}
         events, harmless = self.collector.events(ended)
         file = LogFile(
             path=self.path,
@@ -201,7 +203,10 @@ class FileReader:
             file=file,
             events=events,
             harmless=harmless,
-            curves=(*self.curves.curves(), *scores.curves()),
+            curves=(
+                *self.curves.curves(),
+                *(curve for curve in scores.curves() if curve.name not in named),
+            ),
             versions=self.text.versions,
             last_step=self.curves.last_step,
             omitted=self.collector.omitted,

@@ -11,7 +11,8 @@ IGNORED = "Exception ignored in"
 CUES = (HEADER.encode(), IGNORED.encode())
 """Texts of the lines that begin a traceback, or announce one that Python ignores."""
 PREFIX = re.compile(
-    r"^(?:\[[\w-]{1,40}\]:? ?|\d{1,6}: |\[\d+,\d+\]<std(?:err|out)>: ?"
+    r"^(?:\[[\w-]{1,40}\]:? ?"
+    r"|[\w.-]{1,60}:? (?=\[[Rr]ank ?\d{1,6}\]:)|\d{1,6}: |\[\d+,\d+\]<std(?:err|out)>: ?"
     r"|\([\w .-]{1,60}pid=\d+[^)]{0,60}\) ?|\[\d+\] )"
 )
 """What a launcher writes before each line of a process."""

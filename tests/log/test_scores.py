@@ -23,7 +23,7 @@ DETECTOR = """
 
 def values(text: str) -> dict[str, list[float]]:
     curves = Curves("train.log")
-    read_scores(text, curves)
+    read_scores(list(enumerate(text.splitlines(), 1)), curves)
     return {each.name: [float(value) for value in each.values] for each in curves.curves()}
 
 

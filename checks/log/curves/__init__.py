@@ -58,7 +58,10 @@ def _checks() -> Iterator[Check]:
         "does not help.",
         passes=("a step waits for less than 30 % of its time",),
         notes=("it waits for 30 to 50 %",),
-        warns=("it waits for half of its time or longer",),
+        warns=(
+            "it waits for half of its time or longer",
+            "the log says that the GPU computes for less than 30 % of the time",
+        ),
         fix="Give each GPU 8 to 16 loader workers (num_workers, within the job's cores) with "
         "persistent_workers and prefetch_factor=4, put the data on a local disk or into large "
         "files (WebDataset, LMDB, Arrow) in place of small ones on a network file system, and "

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.log.curves import collapse, critics, evaluations, resources
+from doctor.checks.log.curves import (
+    collapse,
+    critics,
+    evaluations,
+    resources,
+    rewards,
+    schedule_again,
+)
 from doctor.checks.log.curves.declared import curve_check
 from doctor.judge.check import Check
 
@@ -83,7 +90,11 @@ def checks_beside() -> Iterator[Check]:
         title="Most samples are trained on",
         why="A filter that drops nearly all samples, or a set of one or two, was hardly meant so.",
         passes=("less than 90 % of the samples are left out",),
-        warns=("90 % of them or more are left out", "the training set has one or two samples"),
+        warns=(
+            "90 % of them or more are left out",
+            "lines say that samples are skipped, and at most half of the prepared ones are left",
+            "the training set has one or two samples",
+        ),
         fix=resources.FILTER,
         sources=("transformers-tokenization",),
         limits="that the samples are good.",
@@ -97,9 +108,59 @@ def checks_beside() -> Iterator[Check]:
         "the "
         "throughput of all.",
         passes=("no rank is 1.3 times slower than the median of the others time after time",),
-        warns=("the same rank is, in 80 % of the lines that have a time for each",),
+        warns=(
+            "the same rank is, in 80 % of the lines that have a time for each",
+            "ranks of a table with a time for each are",
+        ),
         fix=resources.STRAGGLER,
         commands=("doctor run --only GPU004,GPU006",),
         sources=("thermal-throttling",),
         limits="that all are as fast as they could be.",
+    )
+    yield curve_check(
+        "LOG106",
+        "ranks-alike",
+        resources.ranks_differ,
+        title="The ranks compute different losses",
+        why="Data parallelism gives each rank its own samples, so that their losses differ before "
+        "they are reduced. Losses that are equal in all digits say that all ranks read the same.",
+        passes=("the losses differ", "a model is split over the ranks"),
+        warns=(
+            "lines that print a loss for each rank print one value for all, five times or more",
+        ),
+        fix=resources.SAME_DATA,
+        sources=("datasets-6623",),
+        limits="that no sample comes twice.",
+    )
+    yield curve_check(
+        "LOG107",
+        "schedule-begins-anew",
+        schedule_again.continues,
+        title="The schedule of the learning rate goes on where it was",
+        why="A scheduler that is built anew when a run is resumed, or at each epoch, warms up once "
+        "more or returns to the highest rate while the weights are those of a late step: the loss "
+        "rises.",
+        passes=("the rate neither drops to warm up once more nor returns to its highest value",),
+        warns=(
+            "it falls at once from half of its highest value or more, and rises again over steps "
+            "that go on",
+            "it returns to its highest value where a line says that the run was resumed",
+        ),
+        fix=schedule_again.AGAIN,
+        sources=("torch-lr-scheduler",),
+        limits="that the optimizer's state was restored.",
+    )
+    yield curve_check(
+        "LOG108",
+        "policy-kl-negative",
+        rewards.divergence_holds,
+        title="The estimate of the KL divergence is not negative",
+        why="The mean of log-ratios over samples of the policy estimates a divergence that is 0 or "
+        "more. Far below 0, the samples are not of the distribution whose probabilities are "
+        "computed, and the penalty becomes a reward.",
+        passes=("it stays above -0.5",),
+        warns=("it is below -0.5 in the last third, and falls",),
+        fix=rewards.NOT_SAMPLED,
+        sources=("trl-how-to-train",),
+        limits="that the divergence is small enough.",
     )

@@ -15,7 +15,7 @@ from doctor.checks.log.curves.reading import (
 from doctor.checks.log.curves.rewards import is_of_policy
 from doctor.checks.log.curves.shape import certain
 from doctor.facts.log import Curve, Log
-from doctor.judge.check import Verdict, note, ok, skip, warn
+from doctor.judge.check import Status, Verdict, note, ok, skip, warn
 
 SLOWER = 0.7
 """Share of the early throughput below which it is reported. Our own number."""
@@ -52,8 +52,53 @@ def _throughput(log: Log, curve: Curve) -> Verdict:
     return certain(values, slower)
 
 
+FEW, IDLE = 3, 30.0
+"""Lines with a breakdown of a step's time, and per cent in which a GPU computes, below which it
+mostly waits. Our own numbers."""
+WATCHED = 5
+"""Lines that say how busy the GPU is, from which on it is no accident. Our own number."""
+WAITS_ON_HOST = (
+    "Find what it waits for: profile ten steps (torch.profiler, py-spy top on the training process "
+    "and its workers). Most often one process prepares all data: more loader workers and as many "
+    "shards as workers, decoded or tokenized data in place of raw ones, transforms on the GPU. "
+    "Else: .item() or prints at each step, small batches (raise the batch, torch.compile), an "
+    "evaluation or a checkpoint every few steps, too few CPU cores for the job."
+)
+
+
 def data_arrives(log: Log) -> Verdict:
-    return each_curve(log, "data_time", lambda curve: _waiting(log, curve))
+    verdicts = (
+        each_curve(log, "data_time", lambda curve: _waiting(log, curve)),
+        each_curve(log, "data_share", _share),
+        each_curve(log, "gpu_busy", lambda curve: _busy(log, curve)),
+    )
+    return next((each for each in verdicts if each.status is Status.WARN), verdicts[0])
+
+
+def _share(curve: Curve) -> Verdict:
+    """By lines that break the time of a step down."""
+    values = values_of(curve)
+    share = median(values)
+    if len(values) < FEW or share < MOSTLY:
+        return ok(f"steps wait for their data for {share:.0%} of their time")
+    found = warn(
+        f"a step waits for its data for {share:.0%} of its time, in {len(values):,} lines that "
+        "break it down; the GPU idles meanwhile"
+    )
+    return replace(found, places=(place_at(curve, 0),))
+
+
+def _busy(log: Log, curve: Curve) -> Verdict:
+    values = values_of(curve)
+    busy = median(values)
+    if len(values) < WATCHED or busy >= IDLE or is_of_policy(log, curve):
+        return ok(f"the GPU computes for {busy:.0f} % of the time")
+    found = warn(
+        f"the GPU computes for {busy:.0f} % of the time, in {len(values):,} lines; it waits for "
+        "the rest",
+        fix=WAITS_ON_HOST,
+    )
+    return replace(found, places=(place_at(curve, 0),))
 
 
 def _waiting(log: Log, waits: Curve) -> Verdict:

@@ -26,7 +26,8 @@ MEMORIES = {
         "the memory of the host",
         "Something is kept per step or per sample: DataLoader workers that touch lists of Python "
         "objects (each gets its own copy: use numpy arrays, Arrow or a file), caches in "
-        "__getitem__, logged tensors, images of matplotlib that are not closed. Test with "
+        "__getitem__, logged tensors, images of matplotlib that are not closed, subprocesses (of a "
+        "reward function, of environments) that are not ended. Test with "
         "num_workers=0, persistent_workers=False, and count with tracemalloc.",
     ),
 }
@@ -48,6 +49,45 @@ FILTER = (
     "short (raise max_length, cut or split in place of dropping), other column names, a "
     "condition that is reversed, labels that are empty."
 )
+REFUSALS, KEEPS = 3, 0.5
+"""Lines that say that a sample is skipped, and the share of the samples that is left, which a few
+broken samples do not explain. Our own numbers."""
+UNFIT = (
+    "Read why the first ones are skipped: most often all samples have another form than the "
+    "configuration says (names of columns, roles and tags such as user and human, a key that is "
+    "missing, a path that does not exist on this machine). Correct it, delete the prepared cache, "
+    "and compare the number of examples before the run goes on."
+)
+EQUAL, EXACT = 5, 1.0
+"""Lines with the losses of all ranks that are equal, which is no accident. Our own number."""
+SAME_DATA = (
+    "All ranks read the same samples: each computes what the others compute, so that more GPUs "
+    "bring nothing and the batch is that of one rank. Give each rank its own part "
+    "(DistributedSampler, split_dataset_by_node, split_by_node of WebDataset, or every "
+    "world_size-th sample from its rank on), or a seed that contains the rank for a stream that is "
+    "drawn at random. If what is printed is already reduced over the ranks, print the local loss "
+    "to be sure."
+)
+
+
+def ranks_differ(log: Log) -> Verdict:
+    return each_curve(log, "ranks_alike", lambda curve: _alike(log, curve))
+
+
+def _alike(log: Log, curve: Curve) -> Verdict:
+    if len(curve.values) < EQUAL or min(values_of(curve)) < EXACT:
+        return ok("the losses of the ranks differ")
+    if any(event.name == SPLIT_MODEL for event in log.harmless):
+        return ok("the ranks hold parts of one model, and see the same samples")
+    found = warn(
+        f"the losses of all ranks are equal to the last digit in all {len(curve.values):,} lines "
+        "that print one for each",
+        fix=SAME_DATA,
+    )
+    return replace(found, places=(place_at(curve, 0),))
+
+
+SPLIT_MODEL = "model-is-split"
 
 
 def memory_holds(log: Log) -> Verdict:
@@ -58,7 +98,8 @@ def memory_holds(log: Log) -> Verdict:
 def grown(log: Log, name: str) -> str:
     """What to say where a process ran out of this memory; "" where it did not grow."""
     verdict = each_curve(log, name, _memory)
-    return f"{verdict.summary.capitalize()}. {verdict.fix}" if verdict.fix else ""
+    summary = verdict.summary[:1].upper() + verdict.summary[1:]
+    return f"{summary}. {verdict.fix}" if verdict.fix else ""
 
 
 def _memory(curve: Curve) -> Verdict:
@@ -84,7 +125,9 @@ def ranks_keep_pace(log: Log) -> Verdict:
 
 
 def _pace(log: Log, ratios: Curve) -> Verdict:
-    ranks = partner(log, ratios, "slowest_rank")
+    ranks, tables = partner(log, ratios, "slowest_rank"), partner(log, ratios, "slow_ranks")
+    if ranks is not None and tables is not None:
+        return _of_tables(ratios, ranks, tables)
     if ranks is None or len(ratios.values) < LINES:
         return skip("too few lines have a time for each rank")
     (rank, times), *_ = Counter(values_of(ranks)).most_common(1)
@@ -100,10 +143,45 @@ def _pace(log: Log, ratios: Curve) -> Verdict:
     )
 
 
+def _of_tables(ratios: Curve, ranks: Curve, tables: Curve) -> Verdict:
+    """Tables with a time for each of many ranks, some of which are slower than all others."""
+    at = ratios.lines.index(tables.lines[-1])
+    by, many, last = values_of(ratios)[at], values_of(tables)[-1], values_of(ranks)[at]
+    if by < SLOWER:
+        return ok("no rank is far slower than the others")
+    who = f"{many:.0f} ranks, the last of them {last:.0f}," if many > 1 else f"rank {last:.0f}"
+    found = warn(
+        f"{who} take{'s' * (many == 1)} {by:.2g} times as long as the others or longer",
+        fix=STRAGGLER,
+        owner=Owner.MACHINE,
+    )
+    return replace(found, places=(place_at(ratios, at),))
+
+
 def samples_left(log: Log) -> Verdict:
     filtered = each_curve(log, "samples_left_out", _left_out)
-    counted = each_curve(log, "samples", _count)
+    counted = each_curve(log, "samples", lambda curve: _refused(log, curve) or _count(curve))
     return counted if counted.fix and not filtered.fix else filtered
+
+
+def _refused(log: Log, counts: Curve) -> Verdict | None:
+    """Lines that say that a sample is skipped, and a training set that is far smaller than what was
+    prepared; packing alone makes it smaller, too."""
+    prepared, refused = (
+        partner(log, counts, "samples_prepared"),
+        partner(log, counts, "sample_refused"),
+    )
+    if prepared is None or refused is None or len(refused.values) < REFUSALS:
+        return None
+    whole, left = max(values_of(prepared)), values_of(counts)[0]
+    if left > KEEPS * whole:
+        return None
+    found = warn(
+        f"{left:,.0f} of {whole:,.0f} prepared samples are trained on; lines say that samples are "
+        "skipped",
+        fix=UNFIT,
+    )
+    return replace(found, places=(place_at(refused, 0), place_at(counts, 0)))
 
 
 def _left_out(curve: Curve) -> Verdict:

@@ -117,6 +117,37 @@ def _reward(log: Log, reward: Curve) -> Verdict:
     return ok(f"the reward went from {values[0]:.4g} to {values[-1]:.4g}")
 
 
+BELOW = -0.5
+"""KL divergence, an average that cannot be below 0 but by the noise of an estimate, from which on
+down it says that samples are of another distribution. Our own number."""
+NOT_SAMPLED = (
+    "Sample from the policy as it is: do_sample=True, top_k=0, top_p=1.0, temperature 1, no "
+    "min_length, repetition penalty or forced tokens, or compute the log-probabilities with the "
+    "same settings. Compare policy and reference on one batch before the first update (equal to "
+    "1e-3): both in eval() mode, in one precision, with one template, padding on the same side and "
+    "masked, and the reference not updated. A negative estimate is a reward for leaving it."
+)
+
+
+def divergence_holds(log: Log) -> Verdict:
+    return each_curve(log, "policy_kl", _below_zero)
+
+
+def _below_zero(curve: Curve) -> Verdict:
+    values, places = finite_of(curve)
+    third = max(1, len(values) // 3)
+    if len(values) < ENOUGH or (late := median(values[-third:])) > BELOW:
+        return ok("the KL divergence from the reference is not below 0")
+    if late > median(values[:third]):
+        return ok("the KL divergence comes back to 0")
+    return warn(
+        f"the KL divergence from the reference is {late:.3g} at the end, and cannot be below 0: "
+        "what is sampled is not what the log-probabilities are of",
+        fix=NOT_SAMPLED,
+        places=(place_at(curve, places[-1]),),
+    )
+
+
 FAR, FARTHER = 5.0, 100.0
 """KL divergence from the reference per token, and its growth, beyond which a policy writes nothing
 that the reference would: below 1 is usual. Our own numbers."""

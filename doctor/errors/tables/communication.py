@@ -322,6 +322,7 @@ ROWS = (
             r"processes)",
             r"Primary job  terminated normally, but \d+ process returned",
             r"exits? with return code = -?\d+",
+            r"terminated with code \d+\. Forcefully terminating all other processes",
         ),
         examples=(
             "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
@@ -337,6 +338,8 @@ ROWS = (
             "Primary job  terminated normally, but 1 process returned",
             "[2024-01-01 00:00:00,000] [ERROR] [launch.py:321:sigkill_handler] exits with return "
             "code = 1",
+            "[rank: 7] Child process with PID 37032 terminated with code 1. Forcefully "
+            "terminating all other processes to avoid zombies",
         ),
         why="torchrun, srun, mpirun and deepspeed report which process ended how. The cause is in "
         "the log of that process.",

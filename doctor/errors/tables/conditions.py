@@ -152,10 +152,13 @@ ROWS = (
             r"(?<!unexpected )\bend of (?:the )?(?:shards?|dataset|data|stream)\b",
             r"(?:[Dd]ata(?:[Ll]oader|set| iterator)?|iterator|stream|shards?) (?:is |are |was )?"
             r"exhausted|[Rr]an out of (?:data|samples|batches)",
+            r"[Rr]ank[ =:_]?\d{1,5}\b[^\n]{0,60}[Ee]poch \d{1,5} (?:finished|done|completed?|ended|"
+            r"over)\b[^\n]{0,20}\b\d{1,9} (?:batches|steps|iterations)",
         ),
         examples=(
             "[rank 3] INFO asr.data: end of shards after 18371 batches",
             "[rank1] WARNING data iterator exhausted at step 412",
+            "INFO rank 2: epoch 1 finished after 1201 batches",
         ),
         why="A rank reached the end of its data while others had batches left: it goes on to the "
         "next collective (validation, saving) and they wait for its gradients.",

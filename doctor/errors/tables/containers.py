@@ -152,6 +152,19 @@ ROWS = (
         errors=("OSError", "FileNotFoundError"),
         wordings=(
             Wording(
+                r"FileExistsError: \[Errno 17\] File exists: ['\"]/?(?:\d{3,8}_\w{3,30}|"
+                r"psm_\w{1,20}|torch_\d\w{0,30}|wnsm_\w{1,20})['\"]",
+                "FileExistsError: [Errno 17] File exists: '/000010_locals'",
+                "A block of shared memory of that name is in /dev/shm already: it is left over "
+                "from a run that was interrupted or killed, or belongs to another one on this "
+                "host.",
+                "End what is left of the earlier run, then remove its blocks before the start: "
+                "streaming.base.util.clean_stale_shared_memory() on one rank for "
+                "mosaicml-streaming, else the files in /dev/shm that no process uses (lsof "
+                "/dev/shm). Do not share one /dev/shm between two jobs that use the same names.",
+                ("ls -la /dev/shm", "lsof +D /dev/shm"),
+            ),
+            Wording(
                 r"FileExistsError: \[Errno 17\] File exists",
                 "FileExistsError: [Errno 17] File exists: 'out/run1'",
                 "The path is there already: from an earlier run, or because another rank made it "

@@ -39,6 +39,57 @@ ROWS = (
         sources=("nccl-troubleshooting",),
     ),
     Cause(
+        id="gid-not-routed",
+        refines=("link-retry-exceeded", "nccl-error"),
+        messages=(
+            r"ompletion from peer .{0,120}(?:status|error)[ =:]{1,2}12\b.{0,120}[lL]ocalGid "
+            r"(?:fe80|::ffff:169\.254)",
+        ),
+        examples=(
+            "NET/IB : Got completion from peer 10.24.7.40<44892> with status=12 opcode=0 len=0 "
+            "vendor err 129 (Recv) localGid fe80::eaeb:d3ff:fe2a:8e40 remoteGids "
+            "fe80::966d:aeff:fe11:7c02 hca mlx5_0",
+        ),
+        why="The two ends talk with link-local addresses (GID fe80::), which no router passes on: "
+        "over RoCE they reach each other within one subnet only. NCCL_IB_GID_INDEX names that "
+        "entry, or it was chosen because the port has no IPv4 address yet.",
+        fix="Take the entry of RoCE v2 with an IPv4 address on every node: show_gids lists them, "
+        "mostly NCCL_IB_GID_INDEX=3; or unset the variable with NCCL 2.21 and newer, which "
+        "chooses it (NCCL_IB_ROCE_VERSION_NUM=2, NCCL_IB_ADDR_FAMILY=AF_INET). If the list has no "
+        "IPv4 entry, give the interface its address.",
+        owner=Owner.ENVIRONMENT,
+        commands=("show_gids", "export NCCL_IB_GID_INDEX=3"),
+        sources=("nccl-troubleshooting",),
+    ),
+    Cause(
+        id="nvlink-sharp-fails",
+        refines=("nccl-error",),
+        messages=(
+            r"transport/nvls\.cc:\d{1,5} NCCL WARN",
+            r"Failed to (?:bind|create|allocate) NVLink SHARP",
+        ),
+        examples=(
+            "node23:12098:12141 [2] transport/nvls.cc:244 NCCL WARN Cuda failure 1 'invalid "
+            "argument'",
+            "Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 401",
+        ),
+        why="NCCL could not set up NVLink SHARP, the sums in the NVSwitches: most often the "
+        "fabric manager was restarted or updated without a reset of the GPUs, or it reports an "
+        "error. The program is not at fault.",
+        fix="Stop all processes on the GPUs, restart the fabric manager, and reset all GPUs "
+        "together, or reboot the node; nvidia-smi -q must show Fabric State Completed, Status "
+        "Success for each. Until then NCCL_NVLS_ENABLE=0 works without it, somewhat slower. "
+        "Rented: return the machine.",
+        owner=Owner.MACHINE,
+        retry="node",
+        commands=(
+            "nvidia-smi -q | grep -A3 Fabric",
+            "systemctl status nvidia-fabricmanager",
+            "export NCCL_NVLS_ENABLE=0",
+        ),
+        sources=("nccl-1488", "nccl-976"),
+    ),
+    Cause(
         id="link-retry-exceeded",
         refines=("nccl-error",),
         messages=(
@@ -135,16 +186,22 @@ ROWS = (
         wordings=(
             Wording(
                 r"Stale file handle: '[^'\n]{0,400}(?:cache|\.arrow|\.lock|\.tmp|\.incomplete)|"
+                r"(?:cache|\.arrow|\.lock|\.so)\b[^\n]{0,200}: Stale file handle|"
                 r"\[Errno 37\] No locks available",
                 "OSError: [Errno 116] Stale file handle: '/nfs/cache/datasets/cache-9b1e.arrow'",
                 "Several processes write or replace the same cache file on a network file system: "
                 "the one that another one had open is gone, or the file system keeps no locks.",
                 "Prepare the data once, by one process, before the job (map, filter and tokenize), "
                 "and let the ranks only read it; or give each node a cache on a local disk "
-                "(HF_DATASETS_CACHE, HF_HOME, TRITON_CACHE_DIR). In the program let rank 0 map "
+                "(HF_DATASETS_CACHE, HF_HOME; for compiled kernels TRITON_CACHE_DIR and "
+                "TORCHINDUCTOR_CACHE_DIR, e.g. /tmp/triton-$USER). In the program let rank 0 map "
                 "first (with accelerator.main_process_first()).",
                 ("export HF_DATASETS_CACHE=/local/hf_datasets",),
                 Owner.JOB,
+                more=(
+                    "ImportError: /nfs/home/u/.triton/cache/5KQ7XW2/__triton_launcher.so: cannot "
+                    "stat shared object: Stale file handle",
+                ),
             ),
         ),
         yields_to=("file-system-failed", "network-storage-hangs"),

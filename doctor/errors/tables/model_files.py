@@ -166,8 +166,16 @@ ROWS = (
             r"\.\d",
             r"\b(?:[Tt]ransferred|[Ll]oaded|[Mm]atched) 0(?: ?/ ?| (?:of|out of) )[1-9]\d{0,6} "
             r"(?:items|keys|parameters|params|tensors|layers|weights)",
+            r"copying from a non-meta parameter in the checkpoint to a meta parameter in the "
+            r"current model, which is a no-op",
+            r"Found missing adapter keys while loading the checkpoint",
         ),
         examples=(
+            "UserWarning: for lm_head.weight: copying from a non-meta parameter in the checkpoint "
+            "to a meta parameter in the current model, which is a no-op. (Did you mean to pass "
+            "`assign=True`",
+            "UserWarning: Found missing adapter keys while loading the checkpoint: "
+            "['base_model.model.model.layers.0.self_attn.q_proj.lora_A.default.weight']",
             "Some weights of LlamaForCausalLM were not initialized from the model checkpoint at "
             "runs/ckpt-4000 and are newly initialized: ['model.layers.0.mlp.up_proj.weight', "
             "'model.embed_tokens.weight']",

@@ -1,33 +1,60 @@
-"""What a log prints beside its metrics: memory in use, times of each rank, samples that are left
-out. Read from the text of a log that is short enough to be kept."""
+"""What a log prints beside its metrics: memory in use, the time that a step waits for its data, how
+busy the GPU is, samples that are left out."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from doctor._util.median import median
+from doctor.log.metrics import by_rank
 
 DEVICE_MEMORY, HOST_MEMORY = "device_memory", "host_memory"
-SLOWEST, SLOWEST_BY = "slowest_rank", "slowest_by"
-"""The rank that took the longest in a line with a time for each rank, and its time by the median of
-the others."""
+DATA_SHARE, GPU_BUSY = "data_share", "gpu_busy"
+"""Share of a step that it waits for its data, by the times of its parts in one line, and per cent
+in which the GPU computes."""
 LEFT_OUT, SAMPLES = "samples_left_out", "samples"
-NAMES = (DEVICE_MEMORY, HOST_MEMORY, SLOWEST, SLOWEST_BY, LEFT_OUT, SAMPLES)
+PREPARED, REFUSED = "samples_prepared", "sample_refused"
+"""Samples that a bar of a preparation counts, and lines each of which says that one was skipped."""
+NAMES = (
+    DEVICE_MEMORY, HOST_MEMORY, LEFT_OUT, SAMPLES, DATA_SHARE, GPU_BUSY, PREPARED, REFUSED,
+    *by_rank.NAMES,
+)  # fmt: skip
 _UNIT = {"k": 1 / (1 << 20), "m": 1 / 1024, "g": 1.0, "t": 1024.0}
 """In GiB."""
-MEMORY = re.compile(
-    r"(?<![\w/])(?:(?P<host>(?:host|cpu|system|process)?[_ ]?(?:rss|ram)(?:[_ ](?:used|usage|"
-    r"mem))?|"
-    r"(?:host|cpu|system)[_ ]mem(?:ory)?(?:[_ ]used)?)|"
-    r"(?:(?:max|peak|gpu|cuda|vram|allocated|reserved)[_ ]?){0,2}"
-    r"(?:mem(?:ory)?(?:[_ ](?:used|allocated|alloc|reserved))?|vram|gpu_mem))"
-    r"['\"]?\s{0,3}[:=]?\s{0,3}(?P<value>\d{1,7}(?:\.\d{1,4})?)\s?(?P<unit>[kmgt])i?b?\b"
+_OF = r"(?:[_ ](?:used|usage|mem(?:ory)?|allocated|alloc|reserved|active|max|peak)){0,3}"
+_HOST = (
+    rf"(?:host|cpu|system|process|node)?[_ ]?(?:rss|ram){_OF}(?: rank ?\d{{1,4}})?|"
+    rf"(?:host|cpu|system|node)[_ ]mem(?:ory)?{_OF}|vmrss|cpu virtual memory: {{1,4}}used"
 )
-PAIR = re.compile(r"\b(?:r|rank[ _]?|gpu[ _]?)(\d{1,4})\s?[:=]\s?(\d{1,6}(?:\.\d{1,4})?)\b")
-OF_TIME = re.compile(r"\b(?:time|times|timers?|seconds?|secs?|ms|compute|step|iter\w*|duration)\b")
-WAITS = re.compile(r"wait|idle|mem|loss|util|temp|util|clock|token")
-FEWEST_RANKS = 4
+_DEVICE = (
+    r"(?:(?:max|peak|gpu|cuda|vram|allocated|reserved|active|device)[_ /]?){0,3}"
+    rf"(?:mem(?:ory)?{_OF}|vram|gpu_mem{_OF})|(?:cuda:?\d{{0,2}} )?(?:max[_ ])?allocated|ma"
+)
+_VALUE = r"(?P<{0}>\d{{1,9}}(?:\.\d{{1,4}})?)"
+MEMORY = re.compile(
+    rf"(?<![\w])(?:(?P<host>{_HOST})|{_DEVICE})(?:"
+    rf"['\"]?\s{{0,3}}[:=]?\s{{0,3}}{_VALUE.format('value')}\s?(?P<unit>[kmgt])i?b?\b|"
+    rf"[_ ]?[(\[]?(?P<named>[kmgt])i?b[)\]]?['\"]?\s{{0,3}}[:=]\s{{0,3}}{_VALUE.format('plain')}"
+    r"(?![\w.]))"
+)
+"""A name, and a number with its unit behind it or in the name."""
+_SECONDS = (
+    r"['\"]?(?:\s{0,3}[:=]\s{0,3}|\s{1,3})(\d{1,6}(?:\.\d{1,6})?)\s?(ms|s|sec|seconds)?(?![\w.])"
+)
+_PART = (
+    r"h2d|fwd|forward|bwd|backward|fwd[+/_]bwd|forward ?[+/_] ?backward|compute|optim(?:izer)?|"
+    r"opt|model|train|gpu|device|update"
+)
+DATA_PART = re.compile(
+    r"(?<![\w/])(?:(?:data|batch|loader|dataloader|input)[_ ]?(?:wait|load(?:ing)?|fetch|ing)"
+    rf"(?:[_ ]time)?|(?:wait|load)(?:ing)?[_ ](?:for[_ ])?data|dataloader|get_batch){_SECONDS}"
+)
+OTHER_PART = re.compile(rf"(?<![\w/+])(?:t[_ ])?(?:{_PART})(?:[_ ](?:step|time|pass))?{_SECONDS}")
+WHOLE = re.compile(rf"(?<![\w/])(?:total|step|iter(?:ation)?)(?:[_ ]time)?{_SECONDS}")
+BUSY = re.compile(
+    r"(?<![\w/])(?:gpu[_ ]?util\w{0,7}|util(?:ization)?[_ ]?gpu|gpu[_ ]?busy|sm[_ ]?(?:active|util)"
+    r"\w{0,4}|gpu[_ ]usage)[^\d%\n]{0,24}?(\d{1,3}(?:\.\d{1,2})?)\s?%(?!\|)"
+)
 DROPPED = re.compile(
     r"\b(?:dropp(?:ed|ing)|filter(?:ed|ing)(?: out)?|skipp(?:ed|ing)|remov(?:ed|ing)|"
     r"discard(?:ed|ing)|ignor(?:ed|ing)|exclud(?:ed|ing))\b[^\d\n]{0,40}?(\d[\d,]{0,12}) ?(?:/|of|"
@@ -38,8 +65,17 @@ OF_SAMPLES = re.compile(
     r"utterances|texts|pairs|items)\b"
 )
 EXAMPLES = re.compile(r"\bnum examples ?[=:] ?(\d[\d,]{0,12})\b")
-CUES = ("mem", "ram", "rss", "rank", "gpu", "r0", "num examples", "dropp", "filter", "skipp",
-        "remov", "discard", "ignor", "exclud")  # fmt: skip
+PREPARES = re.compile(r"100%\|[^|]{0,80}\|\s?(\d{1,12})/\1 \[[^\]]{0,60}examples/s")
+REFUSES = re.compile(
+    r"\b(?:skip(?:ped|ping)?|dropp?(?:ed|ing)|discard(?:ed|ing)|ignor(?:ed|ing)|invalid|malformed|"
+    r"abnormal)(?: (?:this|an?|the|one|bad|invalid|abnormal|malformed|corrupt(?:ed)?|empty)){0,3} "
+    r"(?:example|sample|record|row|conversation|image|document|entry|line)\b(?!s| [\"']?\d)"
+)
+CUES = (
+    "mem", "ram", "rss", "allocated", "num examples", "dropp", "filter", "skipp", "remov",
+    "discard", "ignor", "exclud", "examples/s", "invalid", "abnormal", "util", "busy", "sm_",
+    "wait", "load", "fetch", "get_batch",
+)  # fmt: skip
 
 
 def values_beside(lower: str) -> Iterator[tuple[str, float]]:
@@ -48,26 +84,42 @@ def values_beside(lower: str) -> Iterator[tuple[str, float]]:
         return
     for match in MEMORY.finditer(lower):
         name = HOST_MEMORY if match["host"] else DEVICE_MEMORY
-        yield name, float(match["value"]) * _UNIT[match["unit"]]
+        unit, value = match["unit"] or match["named"], match["value"] or match["plain"]
+        yield name, float(value) * _UNIT[unit]
+    yield from _of_samples(lower)
+    if found := BUSY.search(lower):
+        yield GPU_BUSY, float(found[1])
+    if (share := _data_share(lower)) is not None:
+        yield DATA_SHARE, share
+
+
+def _of_samples(lower: str) -> Iterator[tuple[str, float]]:
     if found := EXAMPLES.search(lower):
         yield SAMPLES, _whole(found[1])
+    if found := PREPARES.search(lower):
+        yield PREPARED, _whole(found[1])
     found = DROPPED.search(lower) if OF_SAMPLES.search(lower) else None
     if found and 0 < _whole(found[1]) <= _whole(found[2]):
         yield LEFT_OUT, _whole(found[1]) / _whole(found[2])
-    yield from _slowest(lower)
+    elif REFUSES.search(lower):
+        yield REFUSED, 1
 
 
-def _slowest(lower: str) -> Iterator[tuple[str, float]]:
-    if not OF_TIME.search(lower) or WAITS.search(lower):
-        return
-    times = {int(rank): float(time) for rank, time in PAIR.findall(lower)}
-    if len(times) < FEWEST_RANKS:
-        return
-    rank = max(times, key=lambda each: times[each])
-    usual = median([time for each, time in times.items() if each != rank])
-    if usual > 0:
-        yield SLOWEST, rank
-        yield SLOWEST_BY, times[rank] / usual
+def _data_share(lower: str) -> float | None:
+    """Of a step's time by that of its parts; None where the line names no other time."""
+    waited = DATA_PART.search(lower)
+    if waited is None:
+        return None
+    data, others = _seconds(waited[1], waited[2]), OTHER_PART.findall(lower)
+    whole = WHOLE.search(lower)
+    if whole and (total := _seconds(whole[1], whole[2])) >= data > 0 and "." in whole[1]:
+        return data / total
+    total = data + sum(_seconds(value, unit) for value, unit in others)
+    return data / total if others and total > 0 else None
+
+
+def _seconds(value: str, unit: str) -> float:
+    return float(value) / (1000 if unit == "ms" else 1)
 
 
 def _whole(digits: str) -> int:

@@ -21,15 +21,18 @@ TOGETHER = 4 * MOST
 CURVES = {
     "loss": (
         "loss, train_loss, train/loss, train-loss, training_loss, training loss, train loss, lm "
-        "loss, lm_loss, lm-loss, loss/train, train/lm_loss, step_loss, total_loss, train/total_loss"
+        "loss, lm_loss, lm-loss, loss/train, train/lm_loss, step_loss, total_loss, "
+        "train/total_loss, reduced_train_loss, train_loss_step, loss_step, train/loss_step, loss "
+        "train, train/crossentropyloss, loss/train/total"
     ),
-    "mean_loss": "avr_loss, avg_loss, mean_loss, running_loss, epoch_loss",
+    "mean_loss": "avr_loss, avg_loss, mean_loss, running_loss, epoch_loss, train_loss_epoch",
     "grad_norm": (
         "grad_norm, train/grad_norm, grad norm, gradient_norm, gradient norm, gnorm, grad-norm, "
-        "total_norm, actor/grad_norm"
+        "total_norm, actor/grad_norm, optim/total_grad_norm, train/grad_norm_before_clip"
     ),
     "learning_rate": (
-        "learning_rate, train/learning_rate, learning rate, learning-rate, lr, train/lr"
+        "learning_rate, train/learning_rate, learning rate, learning-rate, lr, train/lr, "
+        "actor/lr, lr-adam, lr-adamw, lr-sgd, optim/learning_rate, train/lr(1e-3)"
     ),
     "loss_scale": "loss_scale, loss scale, loss-scale",
     "throughput": (
@@ -41,7 +44,7 @@ CURVES = {
     "eval_loss": (
         "eval_loss, eval/loss, val_loss, val/loss, valid_loss, validation_loss, test_loss, "
         "dev_loss, loss/val, loss/eval, loss/validation, val loss, valid loss, validation loss, "
-        "eval loss, test loss, dev loss"
+        "eval loss, test loss, dev loss, val_loss_epoch, val/loss_epoch, loss_val"
     ),
     "discriminator_loss": (
         "d_loss, loss_d, loss/d, loss/disc, d loss, disc_loss, discriminator loss"

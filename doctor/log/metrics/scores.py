@@ -5,9 +5,11 @@ Their rows need no loss, so they are read from the text of a log that is short e
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
+from operator import itemgetter
 
+from doctor.log.metrics import beside, by_rank
 from doctor.log.metrics.beside import values_beside
 from doctor.log.metrics.curves import Curves
 from doctor.log.metrics.text import EVALUATION
@@ -47,6 +49,10 @@ OF_VALUES = {
     "clip_fraction": "clipped_share",
     "losses/clipfrac": "clipped_share",
     "actor/pg_clipfrac": "clipped_share",
+    "objective/kl": "policy_kl",
+    "objective/entropy": "policy_entropy",
+    "ppo/mean_scores": "reward",
+    "objective/scores": "reward",
 }
 """Names of metrics of a value function and of a policy's updates."""
 _METRICS = (
@@ -77,35 +83,59 @@ ROW_OF_ALL = re.compile(r"^\s*all\s+\d+\s+\d+\s+((?:[\d.e+-]+\s*){4,8})$")
 LATENT = "latent_kl"
 RECONSTRUCTS = re.compile(r"\brecon")
 """Beside it a KL divergence is that of an autoencoder's latents, not of a policy."""
+NOTEBOOK = re.compile(r"^\W{0,4}step\s{0,20}\|?\s{1,20}training loss\b(.{0,40}validation loss)?")
+NOTEBOOK_ROW = re.compile(
+    r"^\W{0,4}(\d{1,9})(?:\s{1,20}\|?\s{0,20}|\s?\|\s?)([\d.]{3,12}|nan|no log)\b(.*)$"
+)
+"""The Trainer's table in a notebook: `500 | 0.123400 | 0.234500`."""
 CUES = (
     "skipped", "kl", "codebook", "codes", "value", "explained", "clip", "rew", "return", "|",
+    "mean_scores", "entropy", "training loss",
     *EVALUATION, *_ALONE.replace("\\", "").split("|"),
 )  # fmt: skip
+ALL_CUES = (*CUES, *beside.CUES, *by_rank.CUES, "all")
 
 
-def read_scores(text: str, curves: Curves) -> None:
-    """Add what the lines name, a row for each line."""
-    for number, rows in groupby(_values(text.splitlines()), key=lambda found: found[0]):
+def read_scores(lines: Sequence[tuple[int, str]], curves: Curves) -> None:
+    """Add what the lines name, each with its number, a row for each line."""
+    lowered = [(number, line[:4096].lower()) for number, line in lines]
+    is_table, has_loss = False, None
+    for number, lower in lowered:
+        row = ROW_OF_ALL.match(lower) if is_table else None
+        is_table = bool(HEADER.search(lower)) or (is_table and not row and "%|" in lower)
         values: dict[str, float] = {}
-        for _, name, value in rows:
+        if row:
+            values[f"{SCORE}:map50"] = float(row[1].split()[2])
+        for name, value in _values(lower):
             values.setdefault(name, value)
         curves.append(None, values, number)
+        if header := NOTEBOOK.match(lower):
+            has_loss = bool(header[1])
+        elif has_loss is not None:
+            _read_notebook(number, lower, has_loss, curves)
+    some = [(n, lower) for n, lower in lowered if by_rank.NAMES_RANKS.search(lower)]
+    for number, found in groupby(by_rank.values_by_rank(some), key=itemgetter(0)):
+        curves.append(None, {name: value for _, name, value in found}, number)
 
 
-def _values(lines: Iterable[str]) -> Iterator[tuple[int, str, float]]:
-    is_table = False
-    for number, line in enumerate(lines, 1):
-        lower = line[:4096].lower()
-        if row := is_table and ROW_OF_ALL.match(lower):
-            yield number, f"{SCORE}:map50", float(row[1].split()[2])
-        is_table = bool(HEADER.search(lower)) or (is_table and not row and "%|" in lower)
-        for name, value in values_beside(lower):
-            yield number, name, value
-        if "best" in lower or ("|" not in lower and not any(word in lower for word in CUES)):
-            continue
-        for name, value, percent in SCORES.findall(lower):
-            yield number, f"{SCORE}:{name}", float(value) / (100 if percent else 1)
-        for name, value, percent in VALUES.findall(lower):
-            curve = OF_VALUES[name]
-            if curve != LATENT or RECONSTRUCTS.search(lower):
-                yield number, curve, float(value) / (100 if percent else 1)
+def _read_notebook(number: int, lower: str, evaluates: bool, curves: Curves) -> None:
+    """A row of the Trainer's table: the step, the loss, that of the evaluation."""
+    row = NOTEBOOK_ROW.match(lower)
+    if row is None:
+        return
+    values = {} if row[2] == "no log" else {"loss": float(row[2])}
+    if evaluates and (held_out := re.match(rf"[\s|]{{1,40}}({_NUMBER})", row[3])):
+        values["eval_loss"] = float(held_out[1])
+    curves.append(int(row[1]), values, number)
+
+
+def _values(lower: str) -> Iterator[tuple[str, float]]:
+    yield from values_beside(lower)
+    if "best" in lower or ("|" not in lower and not any(word in lower for word in CUES)):
+        return
+    for name, value, percent in SCORES.findall(lower):
+        yield f"{SCORE}:{name}", float(value) / (100 if percent else 1)
+    for name, value, percent in VALUES.findall(lower):
+        curve = OF_VALUES[name]
+        if curve != LATENT or RECONSTRUCTS.search(lower):
+            yield curve, float(value) / (100 if percent else 1)
