@@ -39,6 +39,17 @@ def test_a_condition_alone_is_no_problem_and_explains_what_exists(id: str) -> No
         ("no-batch-formed", "ZeroDivisionError: division by zero\n"),
         ("host-memory-nearly-full", "launch.py: exits with return code = -9\n"),
         ("link-went-down", "ncclRemoteError: A call failed possibly due to a network error\n"),
+        ("saved-at-that-time", "slurmstepd: error: Detected 1 oom_kill event in StepId=9.0.\n"),
+        (
+            "started-without-srun",
+            "DistStoreError: Timed out after 1801 seconds waiting for clients. 4/8 clients "
+            "joined.\nINFO end\n",
+        ),
+        (
+            "factor-is-zero",
+            9 * "{'loss': 0.6931, 'grad_norm': 0.0, 'learning_rate': 1e-06}\n",
+        ),
+        ("layers-in-fp8", NAN),
     ],
 )
 def test_a_condition_before_a_failure_is_its_reason_and_after_it_none(
@@ -164,3 +175,53 @@ def test_a_file_that_rank_0_has_lies_on_another_node() -> None:
     others = "".join(missing.format(rank) for rank in range(8, 12))
     assert "4 ranks from 8 on" in only_failure(log=others).fix
     assert "rank 0 does not" not in only_failure(log=missing.format(0) + others).fix
+
+
+def test_a_process_that_the_launcher_ended_is_no_cause() -> None:
+    raised = (
+        "[rank7]: Traceback (most recent call last):\n"
+        '[rank7]:   File "train.py", line 3, in main\n'
+        "[rank7]: FileExistsError: [Errno 17] File exists: '/000010_locals'\n"
+    )
+    ended = (
+        "[rank: 7] Child process with PID 37 terminated with code 1. Forcefully terminating all "
+        "other processes to avoid zombies\n"
+    )
+    found = only_failure(log=raised + ended + "Killed\n")
+    assert found.check.slug == "uncaught-exception"
+    assert "clean_stale_shared_memory" in found.fix
+    assert only_failure(log=raised + "Killed\n").check.slug == "killed-sigkill"
+
+
+def test_a_worker_that_dies_after_the_last_validation_is_no_failure() -> None:
+    died = "(raylet) A worker died or was killed while executing a task by an unexpected error.\n"
+    ends = "(TaskRunner pid=9) 'Final validation metrics: {'val-core/reward/mean@1': 0.68}'\n"
+    assert "actor-died" not in problems(read(log=STEPS + ends + died))
+    assert "actor-died" in problems(read(log=STEPS + died))
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("n1:9:9 [0] transport/nvls.cc:598 NCCL WARN Cuda failure 1 'invalid argument'", "reset"),
+        (
+            "n1 NET/IB : Got completion from peer 10.2.7.4<448> with status=12 opcode=0 len=0 "
+            "vendor err 129 (Recv) localGid fe80::eaeb:d3ff remoteGids fe80::966d hca mlx5_0",
+            "show_gids",
+        ),
+        (
+            "n1 NET/IB : Got completion from peer 10.2.7.4<448> with status=12 opcode=0 len=0 "
+            "vendor err 129 (Recv) localGid ::ffff:10.2.7.1 remoteGids ::ffff:10.2.7.4 hca mlx5_0",
+            "error counters",
+        ),
+        (
+            "n36 [rank43]: Traceback (most recent call last):\n"
+            'n36 [rank43]:   File "train.py", line 2, in main\n'
+            "n36 [rank43]: ImportError: /nfs/u/.triton/cache/5K/launcher.so: cannot stat shared "
+            "object: Stale file handle",
+            "TRITON_CACHE_DIR",
+        ),
+    ],
+)
+def test_a_line_has_the_remedy_of_its_form(line: str, word: str) -> None:
+    assert word in only_failure(log=line + "\n").fix

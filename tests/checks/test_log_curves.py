@@ -57,9 +57,17 @@ GOOD = (
     curve("generator_loss", [0.9] * 30),
     curve("data_time", [0.01] * 30),
     curve("iteration_time", [0.5] * 30),
+    curve("ranks_alike", [0.0] * 9),
+    curve("policy_kl", [step / 1000 - 0.01 for step in range(60)], "rl.log"),
 )
 RISING = [0.9 + n / 40 for n in range(50)]
 BAD = {
+    "ranks-alike": ([curve("ranks_alike", [1.0] * 9)], Status.WARN),
+    "schedule-begins-anew": (
+        [curve("learning_rate", [1e-4] * 20 + [0.0] + [1e-5 * at for at in range(1, 11)])],
+        Status.WARN,
+    ),
+    "policy-kl-negative": ([curve("policy_kl", [-0.5 * at for at in range(30)])], Status.WARN),
     "collapsed": ((curve("latent_kl", [3.0 * 0.5**n for n in range(40)]),), Status.WARN),
     "memory-keeps-growing": ((curve("host_memory", [20.0 + n for n in range(40)]),), Status.WARN),
     "samples-left-out": ((curve("samples_left_out", [0.98]),), Status.WARN),

@@ -47,6 +47,23 @@ def values(text: str) -> dict[str, list[float]]:
         ("Dropped 49,812 of 50,000 samples", "samples_left_out", 0.99624),
         ("step seconds r0:0.7 r1:0.7 r2:1.4 r3:0.7", "slowest_rank", 2.0),
         ("  Num examples = 1", "samples", 1.0),
+        ("Map: 100%|#####| 18422/18422 [00:01<00:00, 99.3 examples/s]", "samples_prepared", 18422),
+        ("WARNING Skipping this abnormal example.", "sample_refused", 1.0),
+        ("perf/cpu_memory_used_gb:435.5 - perf/throughput:15", "host_memory", 435.5),
+        ("[sysmon h1] rss rank0 411G  node used 1102G", "host_memory", 411.0),
+        ("CPU Virtual Memory:  used = 471.06 GB, percent = 93.7%", "host_memory", 471.06),
+        ("[Batch 0] cuda0 allocated 3.10G reserved 3.60G", "device_memory", 3.1),
+        ("MA 10.5 GB Max_MA 11.0 GB CA 12.0 GB", "device_memory", 10.5),
+        ('{"gpu_mem_gb": 20.25}', "device_memory", 20.25),
+        ("data_wait 9.0s forward+backward 0.75s optimizer 0.25s", "data_share", 0.9),
+        ("step_time: 0.40s | data_loading: 0.30s", "data_share", 0.75),
+        ("data fetch: 300.0ms, fwd: 60.0ms, bwd: 40.0ms", "data_share", 0.75),
+        ("[dcgm] sm_active avg(8 gpu) 7.4%", "gpu_busy", 7.4),
+        ("step 9 gpu_util: 23% loss 1.2", "gpu_busy", 23.0),
+        ("[it 50] r0 8.3422 r1 8.3422 | lr 5.0e-05", "ranks_alike", 1.0),
+        ("step 8 loss rank0=2.3101 rank1=2.2917", "ranks_alike", 0.0),
+        ("losses of the ranks: [2.3101, 2.3101]", "ranks_alike", 1.0),
+        ("objective/kl -1.5 objective/entropy 84.4", "policy_kl", -1.5),
     ],
 )
 def test_what_is_read(text: str, name: str, value: float) -> None:
@@ -64,7 +81,10 @@ def test_what_is_read(text: str, name: str, value: float) -> None:
         "loss r0:1.1 r1:1.2 r2:1.9 r3:1.1",  # no times
         "wait seconds r0:1.2 r1:1.2 r2:0.1 r3:1.2",
         "memory: 8713",  # without a unit
-        "Map: 100%|##########| 18422/18422 [00:01<00:00, 9901.33 examples/s]",
+        "Map:  50%|#####     | 9211/18422 [00:01<00:00, 9901.33 examples/s]",
+        "rank 0 grad_norm 1.2345 rank 1 grad_norm 1.2345",  # reduced over the ranks
+        "Skipping 2 samples per gradient step",
+        "data loading finished in 12 s",
         "|    ep_len_mean          | 200         |",
     ],
 )
@@ -86,6 +106,23 @@ def test_what_is_none(text: str) -> None:
             "targets-broadcast",
         ),
         ("[INFO] Setting ds_accelerator to cpu (auto detect)", "gpu-not-used"),
+        ("torch._dynamo hit config.cache_size_limit (8)", "recompiled-too-often"),
+        (
+            "Too many dataloader workers: 8 (max is dataset.n_shards=2). Stopping 6 dataloader "
+            "workers.",
+            "shards-fewer-than-workers",
+        ),
+        ("UserWarning: Length of IterableDataset <S> was reported to be 9", "samples-come-twice"),
+        (
+            "Mismatch between tokenized prompt and the start of tokenized prompt+completion.",
+            "prompt-tokens-differ",
+        ),
+        ("Already found a `peft_config` attribute in the model.", "adapter-added-twice"),
+        ("`Trainer.fit` stopped: No training batches.", "no-batches-to-train"),
+        ("`Trainer.fit` stopped: `max_steps=10` reached.", ""),
+        ("torch._dynamo: recompile_limit is 64", ""),
+        ("DataLoader: 8 workers, dataset.num_shards=64", ""),
+        ("Resuming training from checkpoint-4000, beta: 0.0", ""),
         ("[INFO] Setting ds_accelerator to cuda (auto detect)", ""),
         (
             "EarlyStopping(monitor='val_loss', mode='min'), ModelCheckpoint(monitor='val_acc', "

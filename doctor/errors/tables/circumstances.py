@@ -126,10 +126,10 @@ ROWS = (
         id="training-resumed",
         messages=(
             r"(?:[Rr]esuming|[Rr]esumed|[Rr]estoring|[Rr]estored|[Cc]ontinuing|[Cc]ontinued) "
-            r"(?:\w{1,20} ){0,5}(?:from|at|with) [^\n]{0,40}(?:checkpoint|ckpt|step|epoch|iter|"
-            r"\.pt|last)",
-            r"(?:[Ll]oaded|[Ll]oading) (?:\w{1,20} ){0,5}(?:from )?[^\n]{0,60}"
-            r"(?:checkpoint|\.ckpt|_ckpt|ckpt[-_/])",
+            r"(?:\w{1,20} ){0,5}(?:from|at|with) [^\n]{0,40}"
+            r"(?:checkpoint|ckpt|step|epoch|iter|\.pt|last)",
+            r"[Ll]oaded [^\n]{0,80}(?:optimizer|checkpoint|ckpt/)[^\n]{0,80}"
+            r"(?:step|iteration|epoch)[ =:_]{0,3}\d",
         ),
         examples=(
             "Resuming training from checkpoint-4000",

@@ -53,7 +53,8 @@ OTHER_PART = re.compile(rf"(?<![\w/+])(?:t[_ ])?(?:{_PART})(?:[_ ](?:step|time|p
 WHOLE = re.compile(rf"(?<![\w/])(?:total|step|iter(?:ation)?)(?:[_ ]time)?{_SECONDS}")
 BUSY = re.compile(
     r"(?<![\w/])(?:gpu[_ ]?util\w{0,7}|util(?:ization)?[_ ]?gpu|gpu[_ ]?busy|sm[_ ]?(?:active|util)"
-    r"\w{0,4}|gpu[_ ]usage)[^\d%\n]{0,24}?(\d{1,3}(?:\.\d{1,2})?)\s?%(?!\|)"
+    r"\w{0,4}|gpu[_ ]usage)(?: ?\w{0,5}\(\d{1,4} gpus?\))?[^\d%\n]{0,24}?"
+    r"(\d{1,3}(?:\.\d{1,2})?)\s?%(?!\|)"
 )
 DROPPED = re.compile(
     r"\b(?:dropp(?:ed|ing)|filter(?:ed|ing)(?: out)?|skipp(?:ed|ing)|remov(?:ed|ing)|"
@@ -74,7 +75,7 @@ REFUSES = re.compile(
 CUES = (
     "mem", "ram", "rss", "allocated", "num examples", "dropp", "filter", "skipp", "remov",
     "discard", "ignor", "exclud", "examples/s", "invalid", "abnormal", "util", "busy", "sm_",
-    "wait", "load", "fetch", "get_batch",
+    "wait", "load", "fetch", "get_batch", "max_ma",
 )  # fmt: skip
 
 

@@ -1,0 +1,127 @@
+"""Schedules that begin anew, ranks that are alike or slow, divergences below 0, samples lost."""
+
+from __future__ import annotations
+
+import pytest
+from logs import curve, findings, problems, read, with_curves
+
+from doctor.judge.check import Status
+
+
+def rates(*values: float, first: int = 100, note: str = "") -> str:
+    """A log with these learning rates; the loss falls."""
+    lines = [
+        f"step {first + 10 * at} loss: {3 - at / 50:.3f} lr: {value:.3e}"
+        for at, value in enumerate(values)
+    ]
+    middle = len(lines) // 2
+    return "\n".join((*lines[:middle], *([note] if note else []), *lines[middle:])) + "\n"
+
+
+WARM = [1e-4 * at / 10 for at in range(1, 11)]
+HELD = [1e-4] * 20
+COSINE = [1e-4 * (1 - at / 20) + 1e-6 for at in range(20)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        rates(*HELD, 0.0, *WARM, *HELD),
+        rates(*HELD, 1e-6, *WARM, *HELD[:3]),
+        rates(*COSINE[:8], *WARM[:-1], *HELD),
+        rates(*COSINE[:15], *COSINE[:15], note="Resuming from checkpoint-250 (global step 250)"),
+    ],
+)
+def test_a_schedule_that_begins_anew(text: str) -> None:
+    assert "schedule-begins-anew" in problems(read(log=text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        rates(*WARM, *HELD, *COSINE),
+        rates(*COSINE, *COSINE, *COSINE),  # restarts of a cosine
+        rates(*HELD, *[1e-5] * 20, *[1e-6] * 20),  # steps of a tenth
+        rates(*WARM, *HELD) + rates(*WARM, *HELD),  # a second run: the steps go back
+        rates(*COSINE[:15], *COSINE[15:], note="Resuming from checkpoint-250 (global step 250)"),
+        rates(*(WARM + WARM[::-1]) * 3),  # a triangle
+    ],
+)
+def test_schedules_that_go_on(text: str) -> None:
+    assert "schedule-begins-anew" not in problems(read(log=text))
+
+
+def losses(alike: bool, head: str = "") -> str:
+    rows = (
+        f"[it {at}] "
+        + " ".join(f"r{r} {4 - at / 9 + (0 if alike else r / 99):.4f}" for r in range(4))
+        for at in range(8)
+    )
+    return head + "\n".join(rows) + "\n"
+
+
+def test_losses_that_are_equal_on_all_ranks() -> None:
+    assert "ranks-alike" in problems(read(log=losses(alike=True)))
+    assert "ranks-alike" not in problems(read(log=losses(alike=False)))
+    split = "using world size: 4, tensor-model-parallel size: 4\n"
+    assert "ranks-alike" not in problems(read(log=losses(alike=True, head=split)))
+
+
+def table(slow: tuple[int, ...], unit: str = "forward-compute (ms)") -> str:
+    rows = (
+        f"  node{node}: "
+        + " ".join(f"r{r}={4900 if r in slow else 3000 + r}" for r in range(8 * node, 8 * node + 8))
+        for node in range(3)
+    )
+    return f"per-rank {unit}:\n" + "\n".join(rows) + "\nend\n"
+
+
+def test_a_group_of_slow_ranks_in_a_table() -> None:
+    found = findings(read(log=table((20, 21, 22, 23))))["rank-slower"]
+    assert found.status is Status.WARN
+    assert "4 ranks, the last of them 23" in found.verdict.summary
+    assert "rank-slower" in problems(read(log=table((5,))))
+    assert "rank-slower" not in problems(read(log=table(())))
+    assert "rank-slower" not in problems(read(log=table((20,), "GEMM TFLOP/s")))
+
+
+def test_a_divergence_below_zero() -> None:
+    falls = [-0.5 * at for at in range(30)]
+    assert "policy-kl-negative" in problems(with_curves(curve("policy_kl", falls)))
+    noise = [(-1) ** at * 0.01 for at in range(30)]
+    assert "policy-kl-negative" not in problems(with_curves(curve("policy_kl", noise)))
+    back = [-3.0 + at / 10 for at in range(30)]
+    assert "policy-kl-negative" not in problems(with_curves(curve("policy_kl", back)))
+
+
+SKIPPED = "WARNING converter: Skipping this abnormal example.\n"
+MAPPED = "Map: 100%|####| 10000/10000 [00:01<00:00, 99.3 examples/s]\n"
+
+
+def test_samples_that_are_skipped_until_few_are_left() -> None:
+    few, most = "  Num examples = 1,184\n", "  Num examples = 9,950\n"
+    assert "samples-left-out" in problems(read(log=MAPPED + 4 * SKIPPED + few))
+    assert "samples-left-out" not in problems(read(log=MAPPED + 4 * SKIPPED + most))
+    assert "samples-left-out" not in problems(read(log=MAPPED + few))  # packed
+
+
+def test_a_step_that_is_broken_down() -> None:
+    waits = "data_wait {:.1f}s forward+backward 7.6s optimizer 1.2s\n"
+    assert "waits-for-data" in problems(read(log=4 * waits.format(104.8)))
+    assert "waits-for-data" not in problems(read(log=4 * waits.format(0.3)))
+    assert "waits-for-data" not in problems(read(log=waits.format(104.8)))  # the first one
+
+
+def test_a_gpu_that_is_hardly_busy() -> None:
+    text = "gpu util: {} % at step {}\n"
+    idle = "".join(text.format(7 + at % 3, at) for at in range(9))
+    assert "waits-for-data" in problems(read(log=idle))
+    busy = "".join(text.format(61 + at % 9, at) for at in range(9))
+    assert "waits-for-data" not in problems(read(log=busy))
+
+
+def test_a_nan_that_is_padded() -> None:
+    sound = "".join(f"step: {at:2}  loss: {9 - at / 9:7.4f}  memory: 47.11GiB\n" for at in range(9))
+    lost = "".join(f"step: {at:2}  loss:     nan  memory: 47.11GiB\n" for at in range(9, 20))
+    assert "loss-nonfinite" in problems(read(log=sound + lost))
+    assert "loss-nonfinite" not in problems(read(log=sound))
