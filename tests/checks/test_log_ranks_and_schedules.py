@@ -125,3 +125,49 @@ def test_a_nan_that_is_padded() -> None:
     lost = "".join(f"step: {at:2}  loss:     nan  memory: 47.11GiB\n" for at in range(9, 20))
     assert "loss-nonfinite" in problems(read(log=sound + lost))
     assert "loss-nonfinite" not in problems(read(log=sound))
+
+
+def steps(first: int, *losses: float) -> str:
+    return "".join(f"step {first + at} loss: {loss:.4f}\n" for at, loss in enumerate(losses))
+
+
+FALLS = [4 - at / 20 for at in range(40)]
+RESUMES = "Resuming from checkpoint runs/last.ckpt (step 40)\n"
+
+
+def test_a_loss_that_is_lost_where_a_run_is_resumed() -> None:
+    lost = steps(1, *FALLS) + RESUMES + steps(41, *FALLS)
+    found = findings(read(log=lost))["loss-lost-at-resume"]
+    assert found.status is Status.WARN
+    again = steps(1, *FALLS) + RESUMES + steps(41, *(2 - at / 40 for at in range(40)))
+    assert findings(read(log=again))["loss-lost-at-resume"].status is Status.PASS
+    bump = steps(1, *FALLS) + RESUMES + steps(41, 2.6, 2.4, *(2 - at / 40 for at in range(40)))
+    assert "loss-lost-at-resume" not in problems(read(log=bump))
+    other = steps(1, *FALLS) + steps(1, *FALLS)  # a second run
+    assert "loss-lost-at-resume" not in problems(read(log=other))
+
+
+FILTERED = "Filter: 100%|####| 50000/50000 [00:10<00:00, 5000 examples/s]\n"
+
+
+def test_a_filter_that_leaves_few_samples() -> None:
+    assert "samples-left-out" in problems(read(log=FILTERED + "  Num examples = 312\n"))
+    assert "samples-left-out" not in problems(read(log=FILTERED + "  Num examples = 41,200\n"))
+    packed = "sample_packing: true\n" + FILTERED + "  Num examples = 1,312\n"
+    assert "samples-left-out" not in problems(read(log=packed))
+
+
+def lines_of_ranks(slow: float) -> str:
+    return "".join(
+        f"[rank{rank}]: step {at} loss: {3 - at / 50:.3f} step_time: "
+        f"{slow if rank == 5 else 0.4 + at / 1000:.3f}s\n"
+        for at in range(0, 100, 10)
+        for rank in range(8)
+    )
+
+
+def test_a_rank_that_is_slow_in_lines_of_its_own() -> None:
+    found = findings(read(log=lines_of_ranks(0.62)))["rank-slower"]
+    assert found.status is Status.WARN
+    assert "rank 5" in found.verdict.summary
+    assert "rank-slower" not in problems(read(log=lines_of_ranks(0.42)))

@@ -9,8 +9,8 @@ from doctor.checks.log.curves import (
     critics,
     evaluations,
     resources,
+    resumed,
     rewards,
-    schedule_again,
 )
 from doctor.checks.log.curves.declared import curve_check
 from doctor.judge.check import Check
@@ -135,7 +135,7 @@ def checks_beside() -> Iterator[Check]:
     yield curve_check(
         "LOG107",
         "schedule-begins-anew",
-        schedule_again.continues,
+        resumed.continues,
         title="The schedule of the learning rate goes on where it was",
         why="A scheduler that is built anew when a run is resumed, or at each epoch, warms up once "
         "more or returns to the highest rate while the weights are those of a late step: the loss "
@@ -146,7 +146,7 @@ def checks_beside() -> Iterator[Check]:
             "that go on",
             "it returns to its highest value where a line says that the run was resumed",
         ),
-        fix=schedule_again.AGAIN,
+        fix=resumed.AGAIN,
         sources=("torch-lr-scheduler",),
         limits="that the optimizer's state was restored.",
     )
@@ -163,4 +163,17 @@ def checks_beside() -> Iterator[Check]:
         fix=rewards.NOT_SAMPLED,
         sources=("trl-how-to-train",),
         limits="that the divergence is small enough.",
+    )
+    yield curve_check(
+        "LOG115",
+        "loss-lost-at-resume",
+        resumed.goes_on,
+        title="The loss goes on where the checkpoint was",
+        why="A run that is resumed begins at the loss of its checkpoint. A loss that is back near "
+        "the level of the start says that the weights, or some of them, were not loaded.",
+        passes=("the first losses after the line are near the last ones before it",),
+        warns=("half of what was learned before the line is lost after it",),
+        fix=resumed.NOT_LOADED,
+        sources=("pytorch-3805",),
+        limits="that the optimizer's state and the order of the data were restored.",
     )

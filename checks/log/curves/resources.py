@@ -77,7 +77,7 @@ def ranks_differ(log: Log) -> Verdict:
 def _alike(log: Log, curve: Curve) -> Verdict:
     if len(curve.values) < EQUAL or min(values_of(curve)) < EXACT:
         return ok("the losses of the ranks differ")
-    if any(event.name == SPLIT_MODEL for event in log.harmless):
+    if _has(log, SPLIT_MODEL):
         return ok("the ranks hold parts of one model, and see the same samples")
     found = warn(
         f"the losses of all ranks are equal to the last digit in all {len(curve.values):,} lines "
@@ -87,7 +87,12 @@ def _alike(log: Log, curve: Curve) -> Verdict:
     return replace(found, places=(place_at(curve, 0),))
 
 
-SPLIT_MODEL = "model-is-split"
+SPLIT_MODEL, PACKED = "model-is-split", "samples-packed"
+"""Conditions without which equal losses, or few samples, are a fault."""
+
+
+def _has(log: Log, condition: str) -> bool:
+    return any(event.name == condition for event in log.harmless)
 
 
 def memory_holds(log: Log) -> Verdict:
@@ -167,15 +172,18 @@ def samples_left(log: Log) -> Verdict:
 def _refused(log: Log, counts: Curve) -> Verdict | None:
     """Lines that say that a sample is skipped, and a training set that is far smaller than what was
     prepared; packing alone makes it smaller, too."""
-    prepared, refused = (
-        partner(log, counts, "samples_prepared"),
-        partner(log, counts, "sample_refused"),
-    )
-    if prepared is None or refused is None or len(refused.values) < REFUSALS:
+    filtered = partner(log, counts, "samples_filtered")
+    prepared = filtered or partner(log, counts, "samples_prepared")
+    refused = partner(log, counts, "sample_refused")
+    skips = refused is not None and len(refused.values) >= REFUSALS
+    whole, left = max(values_of(prepared)) if prepared else 0.0, values_of(counts)[0]
+    if left > (KEEPS if skips else 1 - MOST_LEFT_OUT if filtered else 0) * whole:
         return None
-    whole, left = max(values_of(prepared)), values_of(counts)[0]
-    if left > KEEPS * whole:
+    if prepared is None or not (skips or filtered) or _has(log, PACKED):
         return None
+    if refused is None or not skips:
+        found = warn(f"{left:,.0f} of {whole:,.0f} filtered samples are left", fix=FILTER)
+        return replace(found, places=(place_at(prepared, 0), place_at(counts, 0)))
     found = warn(
         f"{left:,.0f} of {whole:,.0f} prepared samples are trained on; lines say that samples are "
         "skipped",

@@ -123,6 +123,18 @@ ROWS = (
         role="condition",
     ),
     Cause(
+        id="samples-packed",
+        messages=(
+            r"(?:sample_|neat_)?packing['\"]?\s?[:=]\s?['\"]?(?:[Tt]rue|bfd|wrapped)|"
+            r"Packing (?:\w{1,20} ){0,2}dataset|Grouping texts|group_texts|packed (?:sequences|samples|dataset)",
+        ),
+        examples=("sample_packing: true", "Packing train dataset: 100%|####| 9000/9000"),
+        why="Several samples are joined to one sequence: fewer examples are trained on than there "
+        "are samples.",
+        fix="Compare the numbers of tokens in place of those of examples.",
+        role="condition",
+    ),
+    Cause(
         id="training-resumed",
         messages=(
             r"(?:[Rr]esuming|[Rr]esumed|[Rr]estoring|[Rr]estored|[Cc]ontinuing|[Cc]ontinued) "

@@ -13,11 +13,12 @@ DATA_SHARE, GPU_BUSY = "data_share", "gpu_busy"
 """Share of a step that it waits for its data, by the times of its parts in one line, and per cent
 in which the GPU computes."""
 LEFT_OUT, SAMPLES = "samples_left_out", "samples"
-PREPARED, REFUSED = "samples_prepared", "sample_refused"
-"""Samples that a bar of a preparation counts, and lines each of which says that one was skipped."""
+PREPARED, FILTERED, REFUSED = "samples_prepared", "samples_filtered", "sample_refused"
+"""Samples that the bar of a preparation or of a filter counts, and lines each of which says that
+one was skipped."""
 NAMES = (
-    DEVICE_MEMORY, HOST_MEMORY, LEFT_OUT, SAMPLES, DATA_SHARE, GPU_BUSY, PREPARED, REFUSED,
-    *by_rank.NAMES,
+    DEVICE_MEMORY, HOST_MEMORY, LEFT_OUT, SAMPLES, DATA_SHARE, GPU_BUSY, PREPARED, FILTERED,
+    REFUSED, *by_rank.NAMES,
 )  # fmt: skip
 _UNIT = {"k": 1 / (1 << 20), "m": 1 / 1024, "g": 1.0, "t": 1024.0}
 """In GiB."""
@@ -52,7 +53,8 @@ DATA_PART = re.compile(
 OTHER_PART = re.compile(rf"(?<![\w/+])(?:t[_ ])?(?:{_PART})(?:[_ ](?:step|time|pass))?{_SECONDS}")
 WHOLE = re.compile(rf"(?<![\w/])(?:total|step|iter(?:ation)?)(?:[_ ]time)?{_SECONDS}")
 BUSY = re.compile(
-    r"(?<![\w/])(?:gpu[_ ]?util\w{0,7}|util(?:ization)?[_ ]?gpu|gpu[_ ]?busy|sm[_ ]?(?:active|util)"
+    r"(?<![\w/])(?:gpu(?: ?\d{1,2})?[_ ]?util\w{0,7}|util(?:ization)?[_ ]?gpu|gpu[_ ]?busy|"
+    r"sm[_ ]?(?:active|util)"
     r"\w{0,4}|gpu[_ ]usage)(?: ?\w{0,5}\(\d{1,4} gpus?\))?[^\d%\n]{0,24}?"
     r"(\d{1,3}(?:\.\d{1,2})?)\s?%(?!\|)"
 )
@@ -66,7 +68,9 @@ OF_SAMPLES = re.compile(
     r"utterances|texts|pairs|items)\b"
 )
 EXAMPLES = re.compile(r"\bnum examples ?[=:] ?(\d[\d,]{0,12})\b")
-PREPARES = re.compile(r"100%\|[^|]{0,80}\|\s?(\d{1,12})/\1 \[[^\]]{0,60}examples/s")
+PREPARES = re.compile(
+    r"(?:\b(filter)\b[^|]{0,60})?100%\|[^|]{0,80}\|\s?(\d{1,12})/\2 \[[^\]]{0,60}examples/s"
+)
 REFUSES = re.compile(
     r"\b(?:skip(?:ped|ping)?|dropp?(?:ed|ing)|discard(?:ed|ing)|ignor(?:ed|ing)|invalid|malformed|"
     r"abnormal)(?: (?:this|an?|the|one|bad|invalid|abnormal|malformed|corrupt(?:ed)?|empty)){0,3} "
@@ -98,7 +102,7 @@ def _of_samples(lower: str) -> Iterator[tuple[str, float]]:
     if found := EXAMPLES.search(lower):
         yield SAMPLES, _whole(found[1])
     if found := PREPARES.search(lower):
-        yield PREPARED, _whole(found[1])
+        yield FILTERED if found[1] else PREPARED, _whole(found[2])
     found = DROPPED.search(lower) if OF_SAMPLES.search(lower) else None
     if found and 0 < _whole(found[1]) <= _whole(found[2]):
         yield LEFT_OUT, _whole(found[1]) / _whole(found[2])

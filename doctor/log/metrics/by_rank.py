@@ -29,6 +29,13 @@ NOT_LOSSES = re.compile(r"grad|norm|mem|util|temp|clock|token|time|seq|\bms\b|fl
 DIGITS, FEWEST_RANKS, TABLE = 3, 4, 8
 """Decimals from which on equal losses say that all is equal, ranks whose times are compared, and
 those of a table. Our own numbers."""
+TIME_OF_RANK = re.compile(
+    r"(?<![a-z])rank[ =:_]?(\d{1,5})\b[^\n]{0,160}?\b(?:step|iter(?:ation)?|fwd|forward|compute|"
+    r"batch|train)(?:[_ -]?(?:time|compute|step|took))?\s?[:=]?\s?"
+    r"(\d{1,7}(?:\.\d{1,6})?)\s?(ms|s|sec)\b"
+)
+FEWEST_TIMES = 5
+"""Lines of each rank with its time, whose median says how fast it is. Our own number."""
 FAR = 1.25
 """Of a time by the median, from which on a rank of a table is slow. Our own number."""
 NAMES_RANKS = re.compile(r"rank|gpu|\br\d")
@@ -39,9 +46,13 @@ CUES = ("rank", "gpu", "rrrr")
 def values_by_rank(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, float]]:
     """Number, name of a curve and value; the lines are in lower case, with their numbers."""
     table: dict[int, float] = {}
+    own: dict[int, list[float]] = {}
     times = False
-    begun = 0
+    begun = number = 0
     for number, lower in lines:
+        if found := TIME_OF_RANK.search(lower):
+            seconds = float(found[2]) / (1000 if found[3] == "ms" else 1)
+            own.setdefault(int(found[1]), []).append(seconds)
         pairs = {int(rank): value for rank, value in PAIR.findall(lower)}
         yield from ((number, name, value) for name, value in _of_line(lower, pairs))
         if len(pairs) >= FEWEST_RANKS and times and not WAITS.search(lower):
@@ -54,6 +65,9 @@ def values_by_rank(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str,
         times = bool(PER_RANK.search(lower) and OF_TIME.search(lower) and not WAITS.search(lower))
     if len(table) >= TABLE:
         yield from ((begun, name, value) for name, value in _of_table(table))
+    medians = {rank: median(each) for rank, each in own.items() if len(each) >= FEWEST_TIMES}
+    if len(medians) >= FEWEST_RANKS:
+        yield from ((number, name, value) for name, value in _of_table(medians))
 
 
 def _of_line(lower: str, pairs: dict[int, str]) -> Iterator[tuple[str, float]]:

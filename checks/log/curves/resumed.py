@@ -1,4 +1,4 @@
-"""A learning rate that begins its schedule anew in the middle of a run."""
+"""Where a run is resumed: a learning rate that begins its schedule anew, a loss that is lost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from doctor.checks.log.curves.reading import each_curve, place_at, step_at, values_of
+from doctor._util.median import median
+from doctor.checks.log.curves.reading import each_curve, finite_of, place_at, step_at, values_of
+from doctor.checks.log.curves.rewards import is_of_policy
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Verdict, ok, skip, warn
 
@@ -75,3 +77,38 @@ def _warms_up(values: Sequence[float], at: int) -> bool:
 def _is_back(values: Sequence[float], at: int) -> bool:
     before, highest = values[at - 1], max(values[:at])
     return values[at] > JUMPS * before and values[at] >= BACK * highest and values[-1] < values[at]
+
+
+SOME, LEARNED, GONE = 5, 0.1, 0.5
+"""Values on each side of the line that says that a run is resumed, the share of the loss that was
+learned before, and the part of it that is lost after. Our own numbers."""
+NOT_LOADED = (
+    "The weights of the checkpoint are not in the model. Read what the loading prints "
+    "(missing_keys, unexpected_keys; strict=False hides them), and compare the names with doctor "
+    "scan FILE: a prefix (module., _orig_mod.), an adapter without its base, a shard alone. Look "
+    "for code that initializes or wraps the model after it was loaded, for an average of the "
+    "weights (EMA) in its place, and for another tokenizer or order of the labels. Evaluate the "
+    "loaded model before the first step: its loss is that of the checkpoint."
+)
+
+
+def goes_on(log: Log) -> Verdict:
+    return each_curve(log, "loss", lambda curve: _lost_at_resume(log, curve))
+
+
+def _lost_at_resume(log: Log, loss: Curve) -> Verdict:
+    line = next((e.line for e in log.harmless if e.name == RESUMED and e.path == loss.path), 0)
+    values, places = finite_of(loss)
+    split = sum(0 < loss.lines[at] < line for at in places)
+    before, after = values[:split], values[split:]
+    if not line or min(len(before), len(after)) < 2 * SOME or is_of_policy(log, loss):
+        return skip("no line between losses says that the run was resumed")
+    first, last, again = (median(some) for some in (before[:SOME], before[-SOME:], after[:SOME]))
+    gained = first - last
+    if gained < LEARNED * abs(first) or min(after[:SOME]) - last < GONE * gained:
+        return ok(f"the loss was {last:.4g} before the run was resumed, and {again:.4g} after it")
+    found = warn(
+        f"the loss was {last:.4g} before the run was resumed and is {again:.4g} after it; it had "
+        f"begun at {first:.4g}"
+    )
+    return replace(found, places=(place_at(loss, places[split]),))
