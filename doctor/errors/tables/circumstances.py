@@ -126,7 +126,8 @@ ROWS = (
         id="samples-packed",
         messages=(
             r"(?:sample_|neat_)?packing['\"]?\s?[:=]\s?['\"]?(?:[Tt]rue|bfd|wrapped)|"
-            r"Packing (?:\w{1,20} ){0,2}dataset|Grouping texts|group_texts|packed (?:sequences|samples|dataset)",
+            r"Packing (?:\w{1,20} ){0,2}dataset|Grouping texts|group_texts|"
+            r"packed (?:sequences|samples|dataset)",
         ),
         examples=("sample_packing: true", "Packing train dataset: 100%|####| 9000/9000"),
         why="Several samples are joined to one sequence: fewer examples are trained on than there "
