@@ -185,6 +185,22 @@ ROWS = (
         id="storage-not-answering",
         wordings=(
             Wording(
+                r"(?:\.triton|torchinductor|torch_extensions|/triton|\.nv/|vllm/torch_compile)"
+                r"[^\n]{0,300}: Stale file handle|Stale file handle: '[^'\n]{0,300}(?:\.triton|"
+                r"torchinductor|torch_extensions)",
+                "ImportError: /nfs/home/u/.triton/cache/5KQ7XW2/__triton_launcher.so: cannot stat "
+                "shared object: Stale file handle",
+                "The cache of compiled kernels is on a network file system that all nodes share: "
+                "one process replaced the file that another one was about to load.",
+                "Give each node, best each job, a cache on its own disk: "
+                "TRITON_CACHE_DIR=/tmp/triton-$USER-$SLURM_JOB_ID, and TORCHINDUCTOR_CACHE_DIR and "
+                "TORCH_EXTENSIONS_DIR alike. The other ranks' timeouts follow from it.",
+                (
+                    "export TRITON_CACHE_DIR=/tmp/triton-$USER TORCHINDUCTOR_CACHE_DIR=/tmp/ti-$USER",
+                ),
+                Owner.JOB,
+            ),
+            Wording(
                 r"Stale file handle: '[^'\n]{0,400}(?:cache|\.arrow|\.lock|\.tmp|\.incomplete)|"
                 r"(?:cache|\.arrow|\.lock|\.so)\b[^\n]{0,200}: Stale file handle|"
                 r"\[Errno 37\] No locks available",
@@ -193,14 +209,13 @@ ROWS = (
                 "the one that another one had open is gone, or the file system keeps no locks.",
                 "Prepare the data once, by one process, before the job (map, filter and tokenize), "
                 "and let the ranks only read it; or give each node a cache on a local disk "
-                "(HF_DATASETS_CACHE, HF_HOME; for compiled kernels TRITON_CACHE_DIR and "
-                "TORCHINDUCTOR_CACHE_DIR, e.g. /tmp/triton-$USER). In the program let rank 0 map "
-                "first (with accelerator.main_process_first()).",
+                "(HF_DATASETS_CACHE, HF_HOME). In the program let rank 0 map first (with "
+                "accelerator.main_process_first()).",
                 ("export HF_DATASETS_CACHE=/local/hf_datasets",),
                 Owner.JOB,
                 more=(
-                    "ImportError: /nfs/home/u/.triton/cache/5KQ7XW2/__triton_launcher.so: cannot "
-                    "stat shared object: Stale file handle",
+                    "ImportError: /nfs/cache/ops/fused.so: cannot stat shared object: Stale file "
+                    "handle",
                 ),
             ),
         ),

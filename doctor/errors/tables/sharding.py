@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -28,6 +28,27 @@ ROWS = (
     Cause(
         id="tensor-and-dtensor",
         errors=("RuntimeError",),
+        wordings=(
+            Wording(
+                r"(?:clip_grad|get_total_norm|optim/)[\s\S]{0,400}got mixed torch\.Tensor and DTensor|"
+                r"aten\._foreach_\w{2,20}[.\w]{0,20}: got mixed torch\.Tensor and DTensor",
+                "RuntimeError: aten._foreach_mul_.Tensor: got mixed torch.Tensor and DTensor, need "
+                "to convert all torch.Tensor to DTensor before calling distributed operators!",
+                "Some of the trained parameters are sharded (DTensor) and others are not: adapters "
+                "or heads that were added after fully_shard, experts or embeddings on the CPU, "
+                "ignored modules. One call over the gradients of all of them, to clip them or to "
+                "step, takes both kinds.",
+                "Shard what is trained as a whole: add adapters and heads first, then fully_shard "
+                "the blocks and the root. Where some parameters stay plain on purpose, clip the two "
+                "kinds apart (norms of DTensors with .full_tensor(), then one common factor), give "
+                "each kind an optimizer or a parameter group with foreach=False, and use an "
+                "accelerate that does the same.",
+                more=(
+                    'File "torch/nn/utils/clip_grad.py", line 174, in _clip_grads_with_norm_\n'
+                    "RuntimeError: aten.mul_.Tensor: got mixed torch.Tensor and DTensor",
+                ),
+            ),
+        ),
         messages=(r"got mixed torch\.Tensor and DTensor|Sharding propagation failed for",),
         examples=(
             "RuntimeError: aten.mm.default: got mixed torch.Tensor and DTensor, need to convert "
