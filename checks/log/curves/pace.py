@@ -81,11 +81,11 @@ def _share(curve: Curve) -> Verdict:
     share = median(values)
     if len(values) < FEW or share < MOSTLY:
         return ok(f"steps wait for their data for {share:.0%} of their time")
-    found = warn(
+    return warn(
         f"a step waits for its data for {share:.0%} of its time, in {len(values):,} lines that "
-        "break it down; the GPU idles meanwhile"
+        "break it down; the GPU idles meanwhile",
+        places=(place_at(curve, 0),),
     )
-    return replace(found, places=(place_at(curve, 0),))
 
 
 def _busy(log: Log, curve: Curve) -> Verdict:
@@ -93,12 +93,12 @@ def _busy(log: Log, curve: Curve) -> Verdict:
     busy = median(values)
     if len(values) < WATCHED or busy >= IDLE or is_of_policy(log, curve):
         return ok(f"the GPU computes for {busy:.0f} % of the time")
-    found = warn(
+    return warn(
         f"the GPU computes for {busy:.0f} % of the time, in {len(values):,} lines; it waits for "
         "the rest",
         fix=WAITS_ON_HOST,
+        places=(place_at(curve, 0),),
     )
-    return replace(found, places=(place_at(curve, 0),))
 
 
 def _waiting(log: Log, waits: Curve) -> Verdict:

@@ -79,12 +79,12 @@ def _alike(log: Log, curve: Curve) -> Verdict:
         return ok("the losses of the ranks differ")
     if _has(log, SPLIT_MODEL):
         return ok("the ranks hold parts of one model, and see the same samples")
-    found = warn(
+    return warn(
         f"the losses of all ranks are equal to the last digit in all {len(curve.values):,} lines "
         "that print one for each",
         fix=SAME_DATA,
+        places=(place_at(curve, 0),),
     )
-    return replace(found, places=(place_at(curve, 0),))
 
 
 SPLIT_MODEL, PACKED = "model-is-split", "samples-packed"
@@ -155,12 +155,12 @@ def _of_tables(ratios: Curve, ranks: Curve, tables: Curve) -> Verdict:
     if by < SLOWER:
         return ok("no rank is far slower than the others")
     who = f"{many:.0f} ranks, the last of them {last:.0f}," if many > 1 else f"rank {last:.0f}"
-    found = warn(
+    return warn(
         f"{who} take{'s' * (many == 1)} {by:.2g} times as long as the others or longer",
         fix=STRAGGLER,
         owner=Owner.MACHINE,
+        places=(place_at(ratios, at),),
     )
-    return replace(found, places=(place_at(ratios, at),))
 
 
 def samples_left(log: Log) -> Verdict:
@@ -182,14 +182,17 @@ def _refused(log: Log, counts: Curve) -> Verdict | None:
     if prepared is None or not (skips or filtered) or _has(log, PACKED):
         return None
     if refused is None or not skips:
-        found = warn(f"{left:,.0f} of {whole:,.0f} filtered samples are left", fix=FILTER)
-        return replace(found, places=(place_at(prepared, 0), place_at(counts, 0)))
-    found = warn(
+        return warn(
+            f"{left:,.0f} of {whole:,.0f} filtered samples are left",
+            fix=FILTER,
+            places=(place_at(prepared, 0), place_at(counts, 0)),
+        )
+    return warn(
         f"{left:,.0f} of {whole:,.0f} prepared samples are trained on; lines say that samples are "
         "skipped",
         fix=UNFIT,
+        places=(place_at(refused, 0), place_at(counts, 0)),
     )
-    return replace(found, places=(place_at(refused, 0), place_at(counts, 0)))
 
 
 def _left_out(curve: Curve) -> Verdict:

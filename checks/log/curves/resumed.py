@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from doctor._util.median import median
@@ -58,7 +57,7 @@ def _again(log: Log, rate: Curve) -> Verdict:
 
 def _found(rate: Curve, at: int, summary: str) -> Verdict:
     again = "the schedule began anew while the steps went on"
-    return replace(warn(f"{summary}: {again}", fix=AGAIN), places=(place_at(rate, at),))
+    return warn(f"{summary}: {again}", fix=AGAIN, places=(place_at(rate, at),))
 
 
 def _went_on(rate: Curve) -> Sequence[int]:
@@ -107,8 +106,8 @@ def _lost_at_resume(log: Log, loss: Curve) -> Verdict:
     gained = first - last
     if gained < LEARNED * abs(first) or min(after[:SOME]) - last < GONE * gained:
         return ok(f"the loss was {last:.4g} before the run was resumed, and {again:.4g} after it")
-    found = warn(
+    return warn(
         f"the loss was {last:.4g} before the run was resumed and is {again:.4g} after it; it had "
-        f"begun at {first:.4g}"
+        f"begun at {first:.4g}",
+        places=(place_at(loss, places[split]),),
     )
-    return replace(found, places=(place_at(loss, places[split]),))

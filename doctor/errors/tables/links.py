@@ -195,9 +195,7 @@ ROWS = (
                 "Give each node, best each job, a cache on its own disk: "
                 "TRITON_CACHE_DIR=/tmp/triton-$USER-$SLURM_JOB_ID, and TORCHINDUCTOR_CACHE_DIR and "
                 "TORCH_EXTENSIONS_DIR alike. The other ranks' timeouts follow from it.",
-                (
-                    "export TRITON_CACHE_DIR=/tmp/triton-$USER TORCHINDUCTOR_CACHE_DIR=/tmp/ti-$USER",
-                ),
+                ("export TRITON_CACHE_DIR=/tmp/triton-$USER",),
                 Owner.JOB,
             ),
             Wording(

@@ -30,7 +30,8 @@ ROWS = (
         errors=("RuntimeError",),
         wordings=(
             Wording(
-                r"(?:clip_grad|get_total_norm|optim/)[\s\S]{0,400}got mixed torch\.Tensor and DTensor|"
+                r"(?:clip_grad|get_total_norm|optim/)[\s\S]{0,400}got mixed torch\.Tensor and "
+                r"DTensor|"
                 r"aten\._foreach_\w{2,20}[.\w]{0,20}: got mixed torch\.Tensor and DTensor",
                 "RuntimeError: aten._foreach_mul_.Tensor: got mixed torch.Tensor and DTensor, need "
                 "to convert all torch.Tensor to DTensor before calling distributed operators!",
@@ -39,8 +40,8 @@ ROWS = (
                 "ignored modules. One call over the gradients of all of them, to clip them or to "
                 "step, takes both kinds.",
                 "Shard what is trained as a whole: add adapters and heads first, then fully_shard "
-                "the blocks and the root. Where some parameters stay plain on purpose, clip the two "
-                "kinds apart (norms of DTensors with .full_tensor(), then one common factor), give "
+                "the blocks and the root. Where some parameters stay plain on purpose, clip the "
+                "two kinds apart (norms of DTensors with .full_tensor(), then one common factor), give "
                 "each kind an optimizer or a parameter group with foreach=False, and use an "
                 "accelerate that does the same.",
                 more=(
