@@ -41,8 +41,8 @@ ROWS = (
                 "step, takes both kinds.",
                 "Shard what is trained as a whole: add adapters and heads first, then fully_shard "
                 "the blocks and the root. Where some parameters stay plain on purpose, clip the "
-                "two kinds apart (norms of DTensors with .full_tensor(), then one common factor), give "
-                "each kind an optimizer or a parameter group with foreach=False, and use an "
+                "two kinds apart (norms of DTensors with .full_tensor(), then one common factor), "
+                "give each kind an optimizer or a parameter group with foreach=False, and use an "
                 "accelerate that does the same.",
                 more=(
                     'File "torch/nn/utils/clip_grad.py", line 174, in _clip_grads_with_norm_\n'
