@@ -171,3 +171,28 @@ def test_a_rank_that_is_slow_in_lines_of_its_own() -> None:
     assert found.status is Status.WARN
     assert "rank 5" in found.verdict.summary
     assert "rank-slower" not in problems(read(log=lines_of_ranks(0.42)))
+
+
+RISING = curve("reward", [0.3 + at / 300 for at in range(60)])
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "good"),
+    [
+        (
+            "rollout_gap",
+            [0.001 * 1.1**at for at in range(60)],
+            [0.004 + at / 9000 for at in range(60)],
+        ),
+        (
+            "cut_off_share",
+            [min(0.98, at / 60) for at in range(60)],
+            [min(0.4, at / 60) for at in range(60)],
+        ),
+    ],
+)
+def test_what_goes_wrong_while_the_rewards_rise(
+    name: str, bad: list[float], good: list[float]
+) -> None:
+    assert "rewards-alike" in problems(with_curves(RISING, curve(name, bad)))
+    assert "rewards-alike" not in problems(with_curves(RISING, curve(name, good)))

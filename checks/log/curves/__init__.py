@@ -227,6 +227,8 @@ def _checks() -> Iterator[Check]:
         warns=(
             "they end far below it, or most of what was gained is lost",
             "they do not rise while nearly every completion is cut off at the limit of length",
+            "most completions are cut off at last, and few were at first",
+            "the probabilities of sampler and trainer move apart",
         ),
         fails=("they do not differ, or their mean is one value, at ten or more logged steps",),
         fix=rewards.ALIKE,

@@ -112,7 +112,7 @@ def _reward(log: Log, reward: Curve) -> Verdict:
             fix=" ".join((BACK, *(fix for _, fix in changes)) if changes else (BACK, UNREAD)),
             places=(place_at(reward, at, "the best reward"),),
         )
-    if far := _far_away(log, reward):
+    if far := _far_away(log, reward) or _apart(log, reward) or _grown_into_limit(log, reward):
         return far
     return ok(f"the reward went from {values[0]:.4g} to {values[-1]:.4g}")
 
@@ -171,6 +171,59 @@ def _far_away(log: Log, reward: Curve) -> Verdict | None:
     )
 
 
+APART, WIDER = 0.05, 10.0
+"""Difference between the probabilities of sampler and trainer, and its growth, from which on the
+samples are of another policy: 0.001 to 0.02 is usual. Our own numbers."""
+FEW_CUT, MANY_CUT = 0.3, 0.7
+"""Shares of completions at the limit of length, at first and at last. Our own numbers."""
+
+
+def _thirds(log: Log, reward: Curve, name: str) -> tuple[Curve, float, float] | None:
+    """A curve beside the rewards, with its levels at first and at last."""
+    curve = partner(log, reward, name)
+    values = finite_of(curve)[0] if curve else []
+    if curve is None or len(values) < series.FEWEST:
+        return None
+    third = len(values) // 3
+    return curve, median(values[:third]), median(values[-third:])
+
+
+def _apart(log: Log, reward: Curve) -> Verdict | None:
+    """Sampler and trainer that compute more and more different probabilities."""
+    found = _thirds(log, reward, "rollout_gap")
+    if found is None or found[2] < APART or found[2] < WIDER * found[1]:
+        return None
+    curve, early, late = found
+    what, _, _, fix = COMPANIONS["rollout_gap"]
+    return warn(
+        f"{what} grew from {early:.3g} to {late:.3g}: the samples are of another policy than the "
+        "one that is trained",
+        fix=f"{fix} If weights are copied to the sampler, check that each update arrives.",
+        places=(place_at(curve, len(curve.values) - 1),),
+    )
+
+
+def _grown_into_limit(log: Log, reward: Curve) -> Verdict | None:
+    """Completions that became so long that most of them are cut off."""
+    found = _thirds(log, reward, "cut_off_share")
+    if found is None or found[1] > FEW_CUT or found[2] < MANY_CUT:
+        return None
+    curve, early, late = found
+    return warn(
+        f"the share of completions that are cut off at the limit of length grew from {early:.0%} "
+        f"to {late:.0%}",
+        fix=TOO_LONG,
+        places=(place_at(curve, len(curve.values) - 1),),
+    )
+
+
+TOO_LONG = (
+    "Read late completions: they repeat themselves, or go on after their answer. Leave cut ones "
+    "out of the loss or let them cost (mask_truncated_completions, overlong_filter, a penalty on "
+    "length), check that a reward is given only for an answer that ends, average the loss per "
+    "token over the batch, and go back to a checkpoint before the rise. If the answers are sound, "
+    "raise the limit."
+)
 CUT_OFF = 0.95
 """Share of completions at the limit of length that are nearly all. Our own number."""
 CUT = (
