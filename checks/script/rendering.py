@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from doctor.checks.script import evaluate
 from doctor.checks.script.reading import Reading
-from doctor.facts.script import Call, Span, Value
+from doctor.facts.script import Arms, Call, Span, Value
 
 SYMBOLS = {
     "Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "Pow": "**",
@@ -87,6 +89,42 @@ def statements(reading: Reading) -> list[tuple[str, Span, int]]:
         pairs = zip(function.returns, spans, strict=True)
         found += [(render(reading, value)[:LONGEST], span, scope) for value, span in pairs]
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One assignment, its value as text."""
+
+    target: str
+    text: str
+    value: Value
+    span: Span
+    scope: int
+    loops: tuple[int, ...]
+    arms: Arms
+    position: int
+    augmented: bool
+
+
+def lines(reading: Reading) -> list[Line]:
+    """All assignments, also to parts, in the order of the file: `reading.cached(lines)`."""
+    given = sorted(
+        (*reading.script.assignments, *reading.script.parts), key=lambda each: each.span.order
+    )
+    return [
+        Line(
+            each.target,
+            render(reading, each.value)[:LONGEST],
+            each.value,
+            each.span,
+            each.scope,
+            each.loops,
+            each.arms,
+            each.position,
+            each.augmented,
+        )
+        for each in given
+    ]
 
 
 def expanded(reading: Reading, value: Value, call: Call, depth: int = 2) -> str:

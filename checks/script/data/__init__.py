@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from doctor.checks.script.data import (
+    answer_labels,
     audio,
     augmented,
     collators,
     detection,
     ends_of_answers,
     fitted,
+    handles,
     ignored_places,
     images,
     items,
@@ -27,12 +29,14 @@ from doctor.checks.script.data import (
 from doctor.checks.script.rule import Rule
 
 RULES: tuple[Rule, ...] = (
+    *answer_labels.RULES,
     *audio.RULES,
     *augmented.RULES,
     *collators.RULES,
     *detection.RULES,
     *ends_of_answers.RULES,
     *fitted.RULES,
+    *handles.RULES,
     *ignored_places.RULES,
     *images.RULES,
     *items.RULES,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from doctor.checks.script.distributed import (
     collectives,
+    gathers,
     job_settings,
     launching,
     ranks_apart,
@@ -14,6 +15,7 @@ from doctor.checks.script.rule import Rule
 
 RULES: tuple[Rule, ...] = (
     *collectives.RULES,
+    *gathers.RULES,
     *job_settings.RULES,
     *launching.RULES,
     *ranks_apart.RULES,

@@ -9,6 +9,7 @@ from doctor.judge.sources.library_pages import LIBRARY_PAGES
 from doctor.judge.sources.log_threads import LOG_THREADS
 from doctor.judge.sources.machine_pages import MACHINE_PAGES
 from doctor.judge.sources.machine_threads import MACHINE_THREADS
+from doctor.judge.sources.mistake_threads import MISTAKE_THREADS
 from doctor.judge.sources.node_threads import NODE_THREADS
 from doctor.judge.sources.script_pages import SCRIPT_PAGES
 from doctor.judge.sources.script_threads import SCRIPT_THREADS
@@ -31,6 +32,7 @@ SOURCES = {
         *DATA_THREADS,
         *SCRIPT_PAGES,
         *SCRIPT_THREADS,
+        *MISTAKE_THREADS,
     )
 }
 

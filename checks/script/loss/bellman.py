@@ -1,0 +1,140 @@
+"""A rule on targets, advantages and ratios of reinforcement learning that are written out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script.rendering import Line, expanded, lines
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Value
+from doctor.facts.script_machine import ScriptMachine
+
+GAMMA = r"(?:[\w.]*(?:gamma|GAMMA|discount|DISCOUNT)\w*|0\.9\d*)"
+PLACES = re.compile(r"\.max\((?:dim=)?-?1\)\[1\]|\.max\((?:dim=)?-?1\)\.indices|(?<!gather)\.argmax\(")
+WHOLE = re.compile(r"\)\.max\(\)|torch\.max\([^,()]*(?:\([^()]*\))?\)")
+OLD = r"[\w.]*(?:old|behavio\w*|prev|stored)\w*"
+RATIO = re.compile(rf"(?:torch\.exp\(\((?P<a>{OLD})-(?P<b>[\w.]+)\)\)|\((?P<c>{OLD})-(?P<d>[\w.]+)\)\.exp\(\))")
+THIRD = re.compile(
+    r"\(\(?torch\.exp\((?P<x>\((?P<a>[\w.]+)-(?P<b>[\w.]*ref\w*)\))\)-(?P=x)\)?-1\)"
+)
+ACTOR = re.compile(
+    r"(?:torch\.mean\()?(?P<critic>[\w.]*(?:critic|qf|qnet|q_net|q_network|q1|Q1)\w*)(?:\.\w+)?\("
+    r"(?:[^()]*,)?(?P<actor>[\w.]*(?:actor|policy)\w*)\([^()]*\)\)(?:\[0\])?(?:\.mean\(\)|\))",
+)
+
+
+def formulas(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    table = reading.cached(lines)
+    for line in table:
+        yield from _own_element(table, line)
+        yield from _entropy_kept(line)
+        yield from _of_places(reading, table, line)
+        yield from _inverse(reading, line)
+    yield from _worst_action(reading)
+
+
+def _own_element(table: list[Line], line: Line) -> Iterator[Match]:
+    """adv[t] = delta + gamma * lam * adv[t], where adv[t] is still 0."""
+    name, _, index = line.target.partition("[")
+    if not index or line.augmented or not line.loops:
+        return
+    own = rf"\*{re.escape(name)}\[{re.escape(index[:-1])}\]|{re.escape(name)}\[{re.escape(index[:-1])}\]\*"
+    decays = re.search(r"gamma|lam|discount|tau", line.text, re.IGNORECASE)
+    grows = line.text.startswith("(") and "+" in line.text
+    if not decays or not grows or not re.search(own, line.text):
+        return
+    before = [
+        a
+        for a in table
+        if a.target == line.target and a.loops == line.loops and a.span.order < line.span.order
+    ]
+    made = [a for a in table if a.target == name and a.scope == line.scope]
+    if not before and made and all("zeros" in a.text or "empty" in a.text for a in made):
+        yield Match(
+            line.span, f"{line.target} is read before it is set: it is to be that of the next step"
+        )
+
+
+def _entropy_kept(line: Line) -> Iterator[Match]:
+    """r + gamma * (1 - done) * q - alpha * log_prob: the entropy goes on behind the end."""
+    ends = re.fullmatch(
+        r"\((?P<first>\(.*\))-\((?P<alpha>[\w.()]*alpha[\w.()]*)\*[\w.()]*log\w*[\w.()]*\)\)", line.text
+    )
+    if ends is None or ends["first"].count("(") != ends["first"].count(")"):
+        return
+    rest = ends["first"]
+    if re.search(r"\(1(?:\.0)?-[\w.]*\)|not_done|\bmask", rest) and re.search(GAMMA, rest):
+        yield Match(line.span, "the entropy of the next state stands outside of gamma * (1 - done)")
+
+
+def _of_places(reading: Training, table: list[Line], line: Line) -> Iterator[Match]:
+    """gamma * q(next).max(1)[1] is a place, q(next).max() one value for the batch."""
+    if not re.search(rf"\+\(?.*{GAMMA}", line.text) or "gather" in line.text:
+        return
+    target = re.search(r"targ|expected|^y$|_y$|backup|td|bell|q_", line.target, re.IGNORECASE)
+    reward = re.match(r"\(+(?:[\w.]*(?:rew\w*|_r|\br)\b|r\b|rs?\w?\b)", line.text)
+    if not target or not reward:
+        return
+    if PLACES.search(line.text):
+        yield Match(line.span, "the number of the best action is added, not its value")
+    elif WHOLE.search(line.text):
+        batch = any(
+            reading.calls[n].method == "gather" for n in reading.scope_calls(line.scope)
+        )
+        inner = any("zip" in str(reading.script.loops[n].iterable) for n in line.loops[-1:])
+        if batch and not inner:
+            yield Match(line.span, "max() of the whole batch: each sample has its own next state")
+
+
+def _inverse(reading: Training, line: Line) -> Iterator[Match]:
+    """exp(old - new), and the estimator of the KL term with its sign exchanged."""
+    found = RATIO.fullmatch(line.text)
+    if found is not None and "ratio" in line.target.casefold():
+        new = found["b"] or found["d"]
+        if not re.fullmatch(OLD, new) and reading.mentions("clamp", "clip"):
+            yield Match(line.span, f"the ratio is new to old: exp({new} - {found['a'] or found['c']})")
+    kl = THIRD.search(line.text)
+    if kl is not None and "ref" not in kl["a"]:
+        yield Match(
+            line.span, f"the estimator takes exp({kl['b']} - {kl['a']}): its signs are exchanged", "warn"
+        )
+
+
+def _worst_action(reading: Training) -> Iterator[Match]:
+    """critic(state, actor(state)).mean() is minimized."""
+    for number in reading.backwards:
+        call = reading.calls[number]
+        if not call.receiver or call.args:
+            continue
+        text = expanded(reading, Value("name", name=call.receiver), call, 3)
+        found = ACTOR.fullmatch(text)
+        if found is not None and "cost" not in text:
+            yield Match(call.span, f"{found['critic']} is minimized by the actor: a minus is missing")
+
+
+RULES = (
+    Rule(
+        code="SCR406",
+        slug="target-formula",
+        title="Targets, advantages and ratios of an agent have their formulas",
+        severity="fail",
+        find=formulas,
+        why="Each of these trains without an error, on numbers that are not what they are named "
+        "for: the agent learns nothing, or the opposite.",
+        fires=(
+            "adv[t] = delta + gamma * lam * adv[t] in a loop backwards",
+            "r + gamma * q(next).max(1)[1], the number of an action; q(next).max() over a batch",
+            "r + gamma * (1 - done) * q - alpha * log_prob",
+            "ratio = exp(old - new)",
+            "critic(state, actor(state)).mean() as the loss of the actor",
+            "exp(logp - ref) - (logp - ref) - 1 as the KL term (a warning)",
+        ),
+        fix="adv[t + 1]; q(next).max(1).values; r + gamma * (1 - done) * (q - alpha * log_prob); "
+        "exp(new - old); -critic(state, actor(state)).mean(); exp(ref - logp) - (ref - logp) - 1.",
+        sources=("cartpole-ppo-1", "stable-baselines3-76"),
+        needs=("gamma", "GAMMA", "discount", "gae", "ratio", "actor", "kl", "lam", "lmbda", "policy",
+               "next_state", "next_states", "alpha"),
+    ),
+)

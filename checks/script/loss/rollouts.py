@@ -1,0 +1,103 @@
+"""A rule on groups of answers: several samples of one prompt stand beside each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script.naming import words
+from doctor.checks.script.rendering import lines, render
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script_machine import ScriptMachine
+
+PROMPTS = {"prompts", "prompt", "questions", "queries", "chats", "texts", "messages", "problems",
+           "inputs", "input", "ids", "batch", "states", "contexts", "conversations"}  # fmt: skip
+REWARDS = {"reward", "rewards", "scores", "score", "r", "rew", "rews", "returns", "ret"}
+
+
+def groups(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    sizes = dict(_grouped(reading))
+    if not sizes:
+        return
+    yield from _tiled(reading, set(sizes.values()))
+    yield from _one_mean(reading, sizes)
+
+
+def _grouped(reading: Training) -> Iterator[tuple[str, str]]:
+    """(grouped, K) of grouped = rewards.view(-1, K): K neighbours are a group."""
+    for number in reading.methods("view", "reshape"):
+        call = reading.calls[number]
+        given = call.args[0].items if len(call.args) == 1 else call.args
+        if len(given) != 2 or not set(words(call.receiver)) & REWARDS:
+            continue
+        first, size = (render(reading, v) for v in given)
+        if first == "-1" or first.startswith(("len(", "batch", "B", "P", "n", "b")):
+            yield (call.targets[0] if len(call.targets) == 1 else f"@{number}"), size
+
+
+def _tiled(reading: Training, sizes: set[str]) -> Iterator[Match]:
+    """prompts * K, or ids.repeat(K, 1): K rounds of all prompts."""
+    for line in reading.cached(lines):
+        product = re.fullmatch(r"\((?P<name>[\w.]+)\*(?P<size>[\w.]+)\)", line.text)
+        if product is None or product["size"] not in sizes:
+            continue
+        if set(words(product["name"])) & PROMPTS and _is_list(reading, product["name"], line.scope):
+            message = f"{product['name']} * {product['size']} repeats all prompts in turn: the groups mix them"
+            yield Match(line.span, message)
+            return
+    for number in reading.methods("repeat"):
+        call = reading.calls[number]
+        sizes_given = [render(reading, v) for v in call.args]
+        named = set(words(call.receiver)) & PROMPTS
+        if named and len(sizes_given) == 2 and sizes_given[0] in sizes and sizes_given[1] == "1":
+            yield Match(
+                call.span, f"repeat({sizes_given[0]}, 1) repeats all prompts in turn: the groups mix them"
+            )
+            return
+
+
+def _is_list(reading: Training, name: str, scope: int) -> bool:
+    """Nothing says that it is a number or a tensor."""
+    found = reading.assigned.get(reading.key(name, scope), ())
+    return not any(
+        a.value.kind == "literal" or "torch." in render(reading, a.value) for a in found
+    )
+
+
+def _one_mean(reading: Training, sizes: dict[str, str]) -> Iterator[Match]:
+    """(grouped - grouped.mean()) / grouped.std(): the mean of all groups."""
+    for line in reading.cached(lines):
+        yield from _whole(line.text, line.span, sizes)
+    for scope, function in enumerate(reading.script.functions):
+        spans = function.exit_spans or (function.span,) * len(function.returns)
+        for value, span in zip(function.returns, spans, strict=True):
+            yield from _whole(render(reading, value), span, sizes)
+
+
+def _whole(text: str, span: object, sizes: dict[str, str]) -> Iterator[Match]:
+    for name in sizes:
+        if re.search(rf"\(\({re.escape(name)}-{re.escape(name)}\.mean\(\)\)/", text):
+            message = f"{name}.mean() is that of all groups: each has its own, mean(1, keepdim=True)"
+            yield Match(span, message, "warn")  # type: ignore[arg-type]
+
+
+RULES = (
+    Rule(
+        code="SCR407",
+        slug="groups-of-rollouts",
+        title="The answers to one prompt are one group",
+        severity="fail",
+        find=groups,
+        why="GRPO compares the answers to one prompt. prompts * K puts p1, p2, p1, p2 in a row, of "
+        "which view(-1, K) makes groups of different prompts: easy prompts are rewarded, "
+        "not good answers.",
+        fires=(
+            "prompts * K or ids.repeat(K, 1), and rewards.view(-1, K)",
+            "grouped - grouped.mean() over all groups (a warning)",
+        ),
+        fix="[p for p in prompts for _ in range(K)], or ids.repeat_interleave(K, dim=0).",
+        sources=("r1-v-67", "grpo-flat-2"),
+        needs=("view", "reshape"),
+    ),
+)

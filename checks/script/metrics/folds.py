@@ -1,0 +1,108 @@
+"""A rule on cross-validation: what goes on from one fold to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.loop.order import calls_reached
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Trained, Training
+from doctor.facts.script import Loop, Value
+from doctor.facts.script_machine import ScriptMachine
+
+FOLDS = {
+    "KFold", "StratifiedKFold", "GroupKFold", "RepeatedKFold", "RepeatedStratifiedKFold",
+    "StratifiedGroupKFold", "LeaveOneOut", "LeaveOneGroupOut", "ShuffleSplit",
+    "StratifiedShuffleSplit", "MultilabelStratifiedKFold",
+}  # fmt: skip
+"""Splitters whose folds know nothing of each other; TimeSeriesSplit may go on."""
+RESETS = {
+    "load_state_dict", "reset_parameters", "apply", "reset_weights", "init_weights", "reset",
+    "set_weights", "weight_reset", "reset_model", "_init_weights", "initialize",
+}  # fmt: skip
+
+
+def folds(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """The network of the first fold goes on training in the others."""
+    for number, loop in enumerate(reading.script.loops):
+        if loop.kind != "for" or not _over_folds(reading, loop):
+            continue
+        inside = set(calls_reached(reading, reading.by_loop.get(number, ())))
+        methods = {reading.calls[n].method for n in inside}
+        if methods & RESETS or any("reset" in m or "init_" in m for m in methods):
+            continue
+        if not _trains(reading, inside):
+            continue
+        for each in reading.trained:
+            if _goes_on(reading, each, number, inside):
+                call = reading.calls[each.sink]
+                name = each.name or "the model"
+                message = f"{name} is made before the folds: from the second on it knows their held-out data"
+                yield Match(call.span, message)
+                return
+
+
+def _over_folds(reading: Training, loop: Loop) -> bool:
+    """for train, test in kfold.split(x), also under enumerate."""
+    value = loop.iterable
+    for n in (value.call, *value.calls) if value is not None else ():
+        call = reading.calls[n] if n >= 0 else None
+        if call is None or call.method != "split":
+            continue
+        made = Value("name", name=call.receiver)
+        if call.receiver_call >= 0:
+            made = Value("call", call=call.receiver_call)
+        for option in evaluate.options(reading, made, call):
+            if option.kind == "call" and reading.calls[option.call].method in FOLDS:
+                return True
+    return False
+
+
+def _trains(reading: Training, inside: set[int]) -> bool:
+    return bool(inside & (reading.backward_numbers | set(reading.fits))) or any(
+        reading.calls[n].method == "train" and "trainer" in reading.calls[n].receiver.casefold()
+        for n in inside
+    )
+
+
+def _goes_on(reading: Training, each: Trained, loop: int, inside: set[int]) -> bool:
+    """Everything that makes the network stands before the loop, in its function."""
+    scope = reading.script.loops[loop].scope
+    made = [n for n in each.lineage.calls if _makes(reading, n)]
+    if not made or not each.lineage.complete or any(n in inside for n in made):
+        return False
+    if any(reading.calls[n].method == "deepcopy" for n in each.lineage.calls):
+        return False
+    sink = reading.calls[each.sink]
+    used = each.sink in inside or (sink.scope == scope and loop not in sink.loops)
+    return used and all(
+        loop not in reading.calls[n].loops and reading.calls[n].scope in (0, scope) for n in made
+    )
+
+
+def _makes(reading: Training, number: int) -> bool:
+    call = reading.calls[number]
+    return (
+        call.name in reading.modules
+        or call.method in ("from_pretrained", "Sequential", "create_model")
+        or call.name.startswith(("torchvision.models.", "timm.", "torch.nn."))
+    )
+
+
+RULES = (
+    Rule(
+        code="SCR403",
+        slug="fold-goes-on",
+        title="Each fold of a cross-validation trains a network of its own",
+        severity="fail",
+        find=folds,
+        why="A network that goes on from fold to fold has trained on what the later folds hold out: "
+        "their scores are those of training data, and rise from fold to fold.",
+        fires=("a model that is made before `for train, test in kfold.split(...)`, and not again",),
+        fix="Make model, optimizer and scheduler within the loop, or load the initial state_dict() "
+        "there.",
+        sources=("lfmc-from-sar-5", "radimagenet-5"),
+        needs=("split",),
+    ),
+)

@@ -1,0 +1,31 @@
+"""Threads about mistakes in training scripts that run without an error."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from doctor.judge.sources.source import thread
+
+READ = "2026-11-29"
+_thread = partial(thread, checked=READ)
+
+MISTAKE_THREADS = (
+    _thread("pytorch/pytorch", 11929, "HDF5 files and several workers"),
+    _thread("facebookresearch/SLIP", 31, "Features are gathered without gradients"),
+    _thread("modelscope/FunASR", 3472, "no_sync and accumulation", "pull"),
+    _thread("baidu-baige/LoongForge", 163, "The forward pass belongs into no_sync", "pull"),
+    _thread("kkraoj/lfmc_from_sar", 5, "State goes on from fold to fold"),
+    _thread("BMEII-AI/RadImageNet", 5, "Weights of an earlier fold"),
+    _thread("ServiceNow/Fast-LLM", 253, "Labels are cloned before they are masked", "pull"),
+    _thread("4kasha/CartPole_PPO", 1, "Advantages of the next step"),
+    _thread("DLR-RM/stable-baselines3", 76, "The entropy term and the end of an episode"),
+    _thread("StarsfieldAI/R1-V", 67, "Groups of different prompts"),
+    _thread("XU-YIJIE/grpo-flat", 2, "Advantages by group"),
+    _thread("pyg-team/pytorch_geometric", 7306, "A graph layer behind a pooling"),
+    _thread("pyg-team/pytorch_geometric", 7931, "The first nodes of a NeighborLoader", "pull"),
+    _thread("dcharatan/pixelsplat", 19, "LPIPS takes images from -1 to 1"),
+    _thread("huggingface/diffusers", 8917, "Training of Stable Diffusion 3", "pull"),
+    _thread("eriklindernoren/PyTorch-GAN", 5, "One number per sample in a gradient penalty"),
+    _thread("pytorch/vision", 1952, "Labels of Faster R-CNN begin at 1"),
+    _thread("awslabs/slapo", 64, "torchrun passes no local_rank", "pull"),
+)  # fmt: skip
