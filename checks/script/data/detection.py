@@ -111,7 +111,7 @@ def _numbered_from_zero(reading: Training) -> Iterator[tuple[Span, str]]:
         number = re.search(r"(?:^|\(|<)int\((?:float\()?(\w+)", text)
         if yolo and number and number[1] in rows and "+" not in text:
             yield span, f"{number[1]} of a row of YOLO"
-        listed = re.search(r"(?:^|<)([A-Z_]{3,})\.index\(", text)
+        listed = re.search(r"(?:^|[<(,])([A-Z_]{3,})\.index\(", text)
         names = _names(reading, listed[1]) if listed and "+" not in text else []
         if listed and names and not any(n in ("background", "bg", "") for n in names):
             yield span, f"{listed[1]}.index()"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.data.moved_in_workers import moved_in_workers
 from doctor.checks.script.data.samplers import is_inverted
 from doctor.checks.script.data.worker_copies import has_workers, one_generator
 from doctor.checks.script.loop.order import calls_reached
@@ -45,7 +46,7 @@ def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match
         if any("rank" in name.casefold() for name in parts):
             message = "the seed depends on the rank: ranks read some samples twice, others never"
             yield Match(call.span, message, "fail")
-    yield from _moved_in_workers(reading)
+    yield from moved_in_workers(reading)
     yield from _normalized_first(reading)
     yield from _one_seed(reading)
     yield from one_generator(reading)
@@ -67,36 +68,6 @@ def _is_unshuffled(reading: Training, call: Call) -> bool:
         and train.kind == "literal"
         for each in made
     )  # fmt: skip
-
-
-def _moved_in_workers(reading: Training) -> Iterator[Match]:
-    """cuda() in __getitem__ of a dataset, and workers."""
-    workers = any(
-        (count := reading.calls[n].keywords.get("num_workers")) is not None
-        and isinstance(count.literal, int)
-        and count.literal > 0
-        for n in reading.methods("DataLoader")
-    )
-    for scope in reading.functions_by_name.get("__getitem__", ()) if workers else ():
-        for n in reading.scope_calls(scope):
-            call = reading.calls[n]
-            moves = call.method == "to" and any(_is_cuda(reading, v, call) for v in call.args[:1])
-            if moves or (call.method == "cuda" and not call.name.startswith("torch.cuda")):
-                message = "workers cannot use CUDA after a fork: __getitem__ moves to the GPU"
-                yield Match(call.span, message, "fail")
-
-
-def _is_cuda(reading: Training, value: Value, call: Call) -> bool:
-    """ "cuda", also in a device that the dataset is given."""
-    found = evaluate.options(reading, value, call)
-    made = [reading.calls[v.call] for v in found if v.kind == "call"]
-    inner = [
-        v
-        for each in made
-        if each.name == "torch.device" and each.args
-        for v in evaluate.options(reading, each.args[0], each)
-    ]
-    return bool(found) and all("cuda" in str(v.literal) for v in inner or found)
 
 
 def _normalized_first(reading: Training) -> Iterator[Match]:
@@ -177,6 +148,12 @@ def seed_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         made = any(
             n in reading.optimizers or reading.calls[n].name in reading.modules for n in inside
         )
+        later = [n for n in inside if n > number and reading.calls[n].loops[:1] == call.loops]
+        made |= any(
+            reading.calls[n].method in ("seed", "set_rng_state") and not reading.calls[n].args[:1]
+            or reading.calls[n].method == "set_rng_state"
+            for n in later
+        )  # fmt: skip
         if len(call.loops) == 1 and not made and any(n in reading.backward_numbers for n in inside):
             yield Match(call.span, f"{call.name}() in the loop: every epoch draws the same numbers")
 
@@ -220,7 +197,7 @@ RULES = (
         ),
         errors=(
             "the seed of a DistributedSampler depends on the rank",
-            "cuda() in __getitem__, and num_workers above 0",
+            "cuda() in __getitem__ or in collate_fn, and num_workers above 0",
             "Normalize before ToTensor",
         ),
         fix="shuffle=True for training, drop_last=False for evaluation, one seed for all ranks; a "

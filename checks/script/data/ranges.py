@@ -76,8 +76,8 @@ def _real_and_made(reading: Training) -> Iterator[Match]:
         for n in reading.methods("Tanh")
         if (c := reading.calls[n]).name == "torch.nn.Tanh"
         and re.search(
-            r"gen|decoder",
-            reading.function(c.scope).owner.casefold() + "".join(c.targets).casefold(),
+            r"gen|decoder|netg|^g$",
+            reading.function(c.scope).owner.casefold() or "".join(c.targets).casefold(),
         )
     ]
     if not tanh or not reading.mentions("discriminator", "critic", "netd", "opt_d", "od", "loss_d"):

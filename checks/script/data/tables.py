@@ -16,6 +16,9 @@ from doctor.facts.script_machine import ScriptMachine
 GROUPS = re.compile(r"(?:patient|subject|speaker|participant|person|animal|case|video|scene|series|"
                     r"recording)(?:_?(?:id|no|num|name|key|number))$|^(?:patient|subject|speaker)$",
                     re.IGNORECASE)  # fmt: skip
+FORECASTS = ("forecast", "horizon", "lookback", "look_back", "pred_len", "n_ahead", "seq_len",
+             "window_size", "sliding", "lag")  # fmt: skip
+"""Names of which one occurs where later rows are predicted."""
 TIMES = re.compile(r"^(?:\w*_)?(?:time|timestamp|date|datetime|day|hour|ts)$", re.IGNORECASE)
 
 
@@ -69,6 +72,7 @@ def _centered(reading: Training) -> Iterator[Match]:
         for n in reading.methods("shift")
         for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
     )  # fmt: skip
+    ahead |= reading.mentions(*FORECASTS)
     for n in reading.methods("rolling") if ahead else ():
         call = reading.calls[n]
         center = call.keywords.get("center")
@@ -199,7 +203,7 @@ RULES = (
         fires=(
             "y = df['price'] and X = df.values, and the column is never dropped",
             "x = s[i:i + n + 1] and y = s[i + n]: the window holds its target",
-            "rolling(center=True) beside shift(-1), bfill() of a series, a feature that shift(-1) "
+            "rolling(center=True) beside shift(-1) or a forecast, bfill() of a series, a feature that shift(-1) "
             "takes from a later row (warnings)",
         ),
         fix="X = df.drop(columns='price'); windows that end at the row.",

@@ -70,9 +70,16 @@ def _reaches_loss(reading: Training, call: Call, held: str) -> bool:
         sites = [reading.calls[n] for n in reading.call_sites.get(scope, ())]
         sites = [c for c in sites if not reading.is_evaluation(c)]
         return any(
-            _compared(reading, c.scope, set(c.targets)) or _inside_product(reading, c) for c in sites
+            _compared(reading, c.scope, _held(reading, c)) or _inside_product(reading, c)
+            for c in sites
         )
     return _compared(reading, scope, joined | {held})
+
+
+def _held(reading: Training, call: Call) -> set[str]:
+    """The names that its result is assigned to."""
+    number = reading.numbers[id(call)]
+    return {a.target for a in reading.script.assignments if a.value.call == number}
 
 
 def _compared(reading: Training, scope: int, names: set[str]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rendering import render
+from doctor.checks.script.naming import is_held_out, is_loader
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -146,6 +147,10 @@ def same_batch(reading: Training) -> Iterator[Match]:
         source = made.args[0]
         loaders = [c for c in objects.makers(reading, source, call.scope, n, call.arms)]
         known = [c for c in loaders if c is not None and c.method == "DataLoader"]
+        named = loaders == [None] and is_loader(source.name) and not is_held_out(source.name)
+        if trained and named:
+            message = "iter() starts anew: every step trains on a first batch"
+            yield Match(call.span, message, "warn")
         if trained and known and len(known) == len(loaders):
             shuffled = any({"shuffle", "sampler"} & c.keywords.keys() for c in known)
             what = "a first batch of a new order" if shuffled else "the first batch"

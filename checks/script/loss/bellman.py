@@ -135,6 +135,6 @@ RULES = (
         "exp(new - old); -critic(state, actor(state)).mean(); exp(ref - logp) - (ref - logp) - 1.",
         sources=("cartpole-ppo-1", "stable-baselines3-76"),
         needs=("gamma", "GAMMA", "discount", "gae", "ratio", "actor", "kl", "lam", "lmbda", "policy",
-               "next_state", "next_states", "alpha"),
+               "next_state", "next_states", "alpha", "max"),
     ),
 )

@@ -2,21 +2,57 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import words
+from doctor.checks.script.rendering import expanded
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Value
+from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
+SOFTMAX = re.compile(
+    r"(?:torch\.nn\.functional\.|torch\.)?(?:log_)?softmax\((?P<x>.+?)(?:,(?:dim=)?-?\d)?\)(?:\.detach\(\))?"
+    r"|(?P<y>[\w.]+)\.(?:log_)?softmax\(.*\)"
+)
 NAMES = {"teacher", "reference", "ref", "frozen", "pretrained", "oracle"}
 
 
 def taught(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _teacher_trains(reading)
     yield from _averaged(reading)
+    yield from _both_sides(reading)
+
+
+def _both_sides(reading: Training) -> Iterator[Match]:
+    """kl_div(log_softmax(a / t), softmax(a / t)): the same logits on both sides."""
+    for number in reading.methods("KLDivLoss", "kl_div", "kd_loss", "criterion_kl"):
+        yield from _sides(reading, reading.calls[number])
+    for call in reading.calls if "KLDivLoss" in reading.by_method else ():
+        if any(m is not None and m.method == "KLDivLoss" for m in objects.callee(reading, call)):
+            yield from _sides(reading, call)
+
+
+def _sides(reading: Training, call: Call) -> Iterator[Match]:
+    if len(call.args) < 2:
+        return
+    texts = [expanded(reading, value, call, 3) for value in call.args[:2]]
+    parts = [SOFTMAX.fullmatch(text) for text in texts]
+    if parts[0] is None or parts[1] is None:
+        return
+    first, second = (part["x"] for part in parts if part is not None)
+    if first == second:
+        shown = first.strip("()").split("/")[0]
+        message = f"{shown} is compared with itself: the term is 0 and teaches nothing"
+        yield Match(call.span, message, "fail")
+        return
+    scales = [re.fullmatch(r"\((?P<x>[^/]+)/(?P<t>[\w.]+)\)", text) for text in (first, second)]
+    if (scales[0] is None) != (scales[1] is None):
+        plain = [t for t, s in zip((first, second), scales, strict=True) if s is None][0]
+        if re.fullmatch(r"[\w.]+(?:\.detach\(\))?", plain) and not re.search("prob|soft|temp", plain):
+            yield Match(call.span, f"{plain} is not divided by the temperature, the other side is")
 
 
 def _teacher_trains(reading: Training) -> Iterator[Match]:
@@ -66,7 +102,9 @@ RULES = (
         fires=(
             "teacher.train() of a model that no optimizer holds",
             "KLDivLoss() or kl_div() with its default reduction",
+            "a temperature that divides one side only",
         ),
+        errors=("kl_div(log_softmax(t), softmax(t)), the same logits on both sides",),
         fix="teacher.eval(); reduction='batchmean'.",
         sources=("torch-kl-div",),
         needs=("KLDivLoss", "kl_div", "teacher"),

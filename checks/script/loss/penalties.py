@@ -40,6 +40,7 @@ def penalties(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         for norm in norms:
             yield from _norm(reading, norm, names, n)
         yield from _mixed_once(reading, call)
+        yield from _mixed_by_pixel(reading, call)
         yield from _over_batch(reading, call)
 
 
@@ -111,6 +112,28 @@ def _mixed_once(reading: Training, call: Call) -> Iterator[Match]:
             yield Match(each.span, message, "warn")
 
 
+def _mixed_by_pixel(reading: Training, call: Call) -> Iterator[Match]:
+    """alpha = torch.rand_like(real): a number for each pixel."""
+    whole = re.compile(
+        r"torch\.rand_like\(\w+\)|torch\.rand\(\*?(?P<x>\w+)\.(?:shape|size\(\))(?:,.*)?\)"
+        r"|(?:torch\.\w*Tensor|torch\.empty)\(.*(?:\.shape|\.size\(\))\)\.uniform_\(.*\)"
+    )
+    for each in reading.script.assignments:
+        text = render(reading, each.value) if each.scope == call.scope else ""
+        drawn = re.sub(r"\.(?:to|cuda|type_as)\([\w.]*\)", "", text)
+        if whole.fullmatch(drawn) and _mixes(reading, call, each.target):
+            yield Match(each.span, f"{each.target} is a number per pixel: each sample has one")
+
+
+def _mixes(reading: Training, call: Call, name: str) -> bool:
+    """name * real + (1 - name) * fake."""
+    return any(
+        re.search(rf"1-{re.escape(name)}\b", render(reading, a.value))
+        for a in reading.script.assignments
+        if a.scope == call.scope and a.target != name
+    )
+
+
 def _over_batch(reading: Training, call: Call) -> Iterator[Match]:
     """The critic's batch norm makes the gradient of a sample depend on all others."""
     value = call.keywords.get("outputs") or (call.args[0] if call.args else None)
@@ -141,10 +164,11 @@ RULES = (
         fires=(
             "grads.norm(2, dim=1) of images that nothing flattened",
             "(grads.norm(2) - 1) ** 2: one norm of the whole batch",
+            "alpha = torch.rand_like(real), a number for each pixel",
             "one random number that mixes all samples, and batch norm in the critic (a warning)",
         ),
         fix="grads.flatten(1).norm(2, dim=1); torch.rand(batch, 1, 1, 1); layer or instance norm.",
-        sources=("wgan-gp",),
+        sources=("wgan-gp", "pytorch-gan-5"),
         needs=("grad",),
     ),
 )

@@ -14,6 +14,9 @@ REBUILT = ("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.Tensor
            "torch.autograd.Variable")  # fmt: skip
 
 
+REDUCES = {"mean", "sum", "to", "cuda", "max", "min", "float"}
+
+
 def loss_rebuilt(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.backwards:
         call = reading.calls[number]
@@ -22,7 +25,7 @@ def loss_rebuilt(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if not name and call.receiver_call >= 0:
             name, values = "the loss", [Value("call", call=call.receiver_call)]
         values = [inner for each in values for inner in _returned(reading, each)]
-        if values and all(_starts_graph(reading, each) for each in values):
+        if values and all(_starts_graph(reading, each, call) for each in values):
             message = f"{name} starts a graph of its own: nothing before it gets gradients"
             yield Match(call.span, message)
 
@@ -59,10 +62,16 @@ def _entered(reading: Training, call: Call) -> int | None:
     return reading.target_function(call)
 
 
-def _starts_graph(reading: Training, value: Value) -> bool:
+def _starts_graph(reading: Training, value: Value, call: Call) -> bool:
+    if value.kind == "name":
+        held = objects.last_definition(reading, value.name, call)
+        return bool(held) and all(v.kind == "call" and _starts_graph(reading, v, call) for v in held)
     if value.kind != "call":
         return False
     made = reading.calls[value.call]
+    if made.method in REDUCES:
+        inner = objects.operand(made)
+        return inner is not None and _starts_graph(reading, inner, made)
     wants = made.keywords.get("requires_grad")
     if made.method == "requires_grad_" and made.receiver_call >= 0:
         inner = reading.calls[made.receiver_call]

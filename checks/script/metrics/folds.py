@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.lineage import WRAPPERS
 from doctor.checks.script.loop.order import calls_reached
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Trained, Training
@@ -84,9 +85,9 @@ def _goes_on(reading: Training, each: Trained, loop: int, inside: set[int]) -> b
 def _makes(reading: Training, number: int) -> bool:
     call = reading.calls[number]
     return (
-        call.name in reading.modules
-        or call.method in ("from_pretrained", "Sequential", "create_model")
-        or call.name.startswith(("torchvision.models.", "timm.", "torch.nn."))
+        (call.method[:1].isupper() and call.method not in WRAPPERS)
+        or call.method in ("from_pretrained", "create_model")
+        or call.name.startswith(("torchvision.models.", "timm."))
     )
 
 

@@ -64,8 +64,16 @@ def _wrapped_before(reading: Training, number: int, wraps: list[int]) -> bool:
     call = reading.calls[number]
     lineage = lineage_of(reading, call.receiver, call.scope, number)
     return any(
-        n in lineage.calls and not exclusive(reading.calls[n].arms, call.arms) for n in wraps
+        (n in lineage.calls or (n < number and _wraps(reading.calls[n], call)))
+        and not exclusive(reading.calls[n].arms, call.arms)
+        for n in wraps
     )
+
+
+def _wraps(wrap: Call, call: Call) -> bool:
+    """It wraps the object that checkpointing is enabled on later: the two share their layers."""
+    base = wrap.args[0].name if wrap.args else ""
+    return wrap.scope == call.scope and bool(base) and base == call.receiver
 
 
 def _enabled_before(reading: Training, number: int, wraps: list[int], enabled: list[int]) -> bool:

@@ -80,10 +80,37 @@ def wrong_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.functions_by_name.get("training_step", ()):
         function = reading.function(number)
         if function.owner in modules:
-            yield from _wrong_results(reading, function, number)
-            yield from _own_backward(reading, number)
+            manual = _steps_by_hand(reading, function, number)
+            yield from manual or _wrong_results(reading, function, number)
+            yield from () if manual else _own_backward(reading, number)
     yield from _misspelt(reading, modules)
     yield from _never_logged(reading)
+
+
+def _steps_by_hand(reading: Training, function: Function, number: int) -> list[Match]:
+    """Several optimizers, or self.optimizers() in training_step, and nothing says that steps are
+    made by hand."""
+    missing = "self.automatic_optimization = False is missing in __init__"
+    for n in reading.scope_calls(number):
+        call = reading.calls[n]
+        if call.name in ("self.optimizers", "self.manual_backward"):
+            return [Match(call.span, f"{call.name}() makes steps by hand: {missing}")]
+    for n in reading.functions_by_name.get("configure_optimizers", ()):
+        hook = reading.function(n)
+        for value, span in zip(hook.returns, hook.exit_spans, strict=False):
+            if hook.owner == function.owner and _optimizers(reading, value, n) > 1:
+                return [Match(span, f"several optimizers step by hand only: {missing}")]
+    return []
+
+
+def _optimizers(reading: Training, value: Value, scope: int) -> int:
+    """How many optimizers configure_optimizers() returns: [a, b], (a, b), [a, b], [schedules]."""
+    parts = value.items if value.kind == "list" else ()
+    if parts and parts[0].kind == "list":
+        parts = parts[0].items
+    made = {n for n in reading.optimizers if reading.calls[n].scope == scope}
+    names = {t for n in made for t in reading.calls[n].targets}
+    return sum(v.name in names or v.call in made for v in parts)
 
 
 def _wrong_results(reading: Training, function: Function, number: int) -> Iterator[Match]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from doctor.judge.sources.source import thread
+from doctor.judge.sources.source import Source, thread
 
 READ = "2026-11-29"
 _thread = partial(thread, checked=READ)
 
 MISTAKE_THREADS = (
+    Source("python-faq-lists", "Python: Programming FAQ", "How do I create a multidimensional list?",
+        "https://docs.python.org/3/faq/programming.html", checked=READ),
     _thread("pytorch/pytorch", 11929, "HDF5 files and several workers"),
     _thread("facebookresearch/SLIP", 31, "Features are gathered without gradients"),
     _thread("modelscope/FunASR", 3472, "no_sync and accumulation", "pull"),

@@ -1,0 +1,160 @@
+"""A rule on forward(): results that are replaced, and weights over an axis of one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.rendering import Line, lines, render
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+LAYER = re.compile(r"(?:[\w.]+\()*self\.\w+(?:\[\w+\])?\(")
+
+
+def forwards(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _replaced(reading)
+    yield from _single(reading)
+    yield from _one_after_linear(reading)
+
+
+def _replaced(reading: Training) -> Iterator[Match]:
+    """y = relu(self.conv1(x)); y = self.conv2(x): the first result is lost."""
+    scopes = {
+        n for n in reading.functions_by_name.get("forward", ())
+        if reading.function(n).owner in reading.modules
+    }  # fmt: skip
+    table: dict[tuple[int, str], list[Line]] = {}
+    for line in reading.cached(lines):
+        if line.scope in scopes and line.target.isidentifier():
+            table.setdefault((line.scope, line.target), []).append(line)
+    for (scope, name), found in table.items():
+        for one, other in zip(found, found[1:], strict=False):
+            if one.arms or other.arms or one.loops or other.loops or other.augmented:
+                continue
+            layers = LAYER.match(one.text) and LAYER.match(other.text)
+            plain = name != "_" and one.value.kind == "call" and other.value.kind == "call"
+            if layers and plain and not _read_between(reading, scope, name, one, other):
+                message = f"{name} is computed here and replaced in line {other.span.line}: nothing reads it"
+                yield Match(one.span, message)
+
+
+def _read_between(reading: Training, scope: int, name: str, one: Line, other: Line) -> bool:
+    """Anything between both, or the second line itself, names it."""
+    start, end = one.span.order, (other.span.end_line, other.span.end_column)
+    word = re.compile(rf"(?<![\w.]){re.escape(name)}(?!\w)")
+
+    def near(span: object) -> bool:
+        place = (span.line, span.column)  # type: ignore[attr-defined]
+        return start[1:] < place and place <= end
+
+    if word.search(other.text):
+        return True
+    for call in reading.calls:
+        if call.scope == scope and near(call.span) and call.receiver.split(".")[0].partition("[")[0] == name:
+            return True
+    for value, span, where in reading.expressions:
+        inner = reading.function(where).parent == scope
+        if (where == scope and near(span)) or inner:
+            if name in {n.split(".")[0].partition("[")[0] for n in (value.name, *value.names)}:
+                return True
+    tests = [b.test for b in reading.script.branches if b.test is not None]
+    if any(word.search(t.text) for t in tests):
+        return True
+    over = [loop.iterable for loop in reading.script.loops if loop.scope == scope]
+    return any(v is not None and name in {v.name, *v.names} for v in over) or any(
+        word.search(render(reading, a.value)) for a in reading.script.parts if a.scope == scope
+    )
+
+
+def _single(reading: Training) -> Iterator[Match]:
+    """softmax(self.score(x), dim=-1), where score has one output."""
+    for number in reading.methods("softmax"):
+        call = reading.calls[number]
+        value = objects.operand(call) if not call.name.startswith("torch.") else None
+        value = value if value is not None else (call.args[0] if call.args else None)
+        place = 1 if call.name.startswith("torch.") else 0
+        axis = evaluate.argument(reading, call, "dim", place)
+        if value is None or axis is None or not _is_minus_one(axis):
+            continue
+        for option in evaluate.options(reading, value, call):
+            if option.kind == "call" and _outputs(reading, reading.calls[option.call]) == 1:
+                message = "softmax over an axis of one entry: each weight is 1"
+                yield Match(call.span, message)
+                break
+    yield from _modules(reading)
+
+
+def _is_minus_one(value: Value) -> bool:
+    return value.literal == -1 or (
+        value.kind == "other" and value.name == "USub" and value.items[0].literal == 1
+    )
+
+
+def _outputs(reading: Training, call: Call) -> int:
+    """The features that a layer, or the last of a Sequential, makes; 0 where unknown."""
+    sizes = set()
+    for made in objects.callee(reading, call):
+        while made is not None and made.name == "torch.nn.Sequential" and made.args:
+            last = made.args[-1]
+            made = reading.calls[last.call] if last.kind == "call" else None
+        linear = made is not None and made.name == "torch.nn.Linear"
+        size = evaluate.argument(reading, made, "out_features", 1) if linear and made else None
+        sizes.add(size.literal if size is not None and isinstance(size.literal, int) else 0)
+    return sizes.pop() if len(sizes) == 1 else 0
+
+
+def _modules(reading: Training) -> Iterator[Match]:
+    """self.softmax = nn.Softmax(dim=-1), called on the scores."""
+    if "Softmax" not in reading.by_method:
+        return
+    for call in reading.calls:
+        made = [m for m in objects.callee(reading, call) if m is not None] if call.args else []
+        if len(made) != 1 or made[0].name != "torch.nn.Softmax":
+            continue
+        axis = evaluate.argument(reading, made[0], "dim", 0)
+        if axis is None or not _is_minus_one(axis):
+            continue
+        for option in evaluate.options(reading, call.args[0], call):
+            if option.kind == "call" and _outputs(reading, reading.calls[option.call]) == 1:
+                yield Match(call.span, "softmax over an axis of one entry: each weight is 1")
+                break
+
+
+def _one_after_linear(reading: Training) -> Iterator[Match]:
+    """nn.Sequential(..., nn.Linear(d, 1), nn.Softmax(-1))."""
+    for number in reading.methods("Sequential"):
+        call = reading.calls[number]
+        parts = [reading.calls[v.call] for v in call.args if v.kind == "call"]
+        if len(parts) != len(call.args):
+            continue
+        for before, after in zip(parts, parts[1:], strict=False):
+            size = evaluate.argument(reading, before, "out_features", 1)
+            one = before.name == "torch.nn.Linear" and size is not None and size.literal == 1
+            axis = evaluate.argument(reading, after, "dim", 0)
+            over = axis is not None and _is_minus_one(axis)
+            if one and after.name == "torch.nn.Softmax" and over:
+                yield Match(after.span, "softmax over an axis of one entry: each weight is 1")
+
+
+RULES = (
+    Rule(
+        code="SCR411",
+        slug="forward-without-effect",
+        title="Each layer of forward() has an effect",
+        severity="fail",
+        find=forwards,
+        why="A result that the next line replaces is lost with its layer: the layer gets no "
+        "gradient. A softmax over one entry is 1 whatever the scores are.",
+        fires=(
+            "y = self.conv1(x), and y = self.conv2(x) before anything reads y",
+            "softmax(self.score(x), dim=-1) with score = nn.Linear(d, 1)",
+        ),
+        fix="y = self.conv2(y); softmax over the axis of the places, dim=1.",
+        sources=("torch-module",),
+        needs=("forward", "softmax", "Softmax"),
+    ),
+)

@@ -1,0 +1,160 @@
+"""A rule on networks of graphs: batches, pooling and seeds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.objects import last_definition
+from doctor.checks.script.rendering import expanded, lines, render
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+POOL = re.compile(r"(?:\w+\.)*global_(?:add|mean|max|sum)_pool\((?P<x>[\w.]+),")
+POOLS = ("global_", "scatter", "segment", "readout", "Aggregation", "SumPooling", "AvgPooling",
+         "Set2Set", "to_dense_batch", "ptr", "SAGPooling", "TopKPooling", "AttentionalAggregation")  # fmt: skip
+LOADERS = ("torch_geometric.loader.DataLoader", "torch_geometric.data.DataLoader")
+
+
+def graphs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not reading.imports_from("torch_geometric"):
+        return
+    yield from _layer_behind_pool(reading)
+    yield from _one_mean(reading)
+    yield from _seeds(reading)
+    yield from _edges_in_rows(reading)
+
+
+def _layer_behind_pool(reading: Training) -> Iterator[Match]:
+    """x = global_add_pool(x, batch); x = self.conv2(x, edge_index)."""
+    table = reading.cached(lines)
+    for line in table:
+        if not POOL.match(line.text):
+            continue
+        layer = re.compile(
+            rf"(?:[\w.]+\()?(?:self\.)?\w+\({re.escape(line.target)},(?:\w+\.)*edge_index\b"
+        )
+        between = [a for a in table if a.scope == line.scope and a.span.order > line.span.order]
+        for later in between:
+            if later.target == line.target and not layer.search(later.text):
+                break
+            if layer.search(later.text):
+                message = f"{line.target} has a row per graph here, and edge_index counts nodes"
+                yield Match(later.span, message)
+                return
+
+
+def _one_mean(reading: Training) -> Iterator[Match]:
+    """x.mean(dim=0) of the nodes of a batch of graphs."""
+    loaders = [c for c in reading.calls if c.name in LOADERS]
+    batched = [c for c in loaders if _size(c) != 1]
+    if not batched or any(reading.mentions(word.casefold()) for word in POOLS):
+        return
+    for scope in reading.functions_by_name.get("forward", ()):
+        own = [reading.calls[n] for n in reading.scope_calls(scope)]
+        layers = any(
+            "edge_index" in {v.name.rpartition(".")[2] for v in c.args} for c in own
+        )  # fmt: skip
+        for call in own if layers else ():
+            if call.method not in ("mean", "sum", "amax", "max") or call.name.startswith("numpy"):
+                continue
+            given = call.args[1:] if call.name.startswith("torch.") else call.args
+            axis = call.keywords.get("dim") or (given[0] if given else None)
+            if axis is not None and axis.literal == 0 and axis.literal is not False:
+                message = "the nodes of all graphs of a batch are pooled into one row"
+                yield Match(call.span, message)
+                return
+
+
+def _size(call: Call) -> object:
+    value = call.keywords.get("batch_size") or (call.args[1] if len(call.args) > 1 else None)
+    return 1 if value is None else value.literal
+
+
+def _seeds(reading: Training) -> Iterator[Match]:
+    """A loss of all nodes of a NeighborLoader's batch, neighbours included."""
+    made = [reading.calls[n] for n in reading.methods("NeighborLoader", "NeighborSampler", "HGTLoader")]
+    loops = {
+        loop: target
+        for call in made
+        for loop in reading.loops_of(call)
+        for target in [reading.script.loops[loop].target]
+        if target
+    }
+    for number, _ in loss_calls(reading):
+        call = reading.calls[number]
+        target = next((loops[n] for n in call.loops if n in loops), "")
+        if not target or len(call.args) < 2 or reading.is_evaluation(call):
+            continue
+        if not any(n in reading.backward_numbers for n in reading.by_loop[call.loops[-1]]):
+            continue
+        texts = [_whole(reading, value, call) for value in call.args[:2]]
+        if any(re.search(r"batch_size|\[|mask|n_id|input_id|seed|root", t) for t in texts):
+            continue
+        if re.fullmatch(rf"{target}\.y(?:\.\w+\(\w*\))*", texts[1]):
+            yield Match(
+                call.span, f"the loss counts neighbours, too: only {target}.batch_size nodes are seeds"
+            )
+
+
+def _whole(reading: Training, value: Value, call: Call) -> str:
+    text = expanded(reading, value, call, 3)
+    if value.kind == "name":
+        text = " ".join([text, *(render(reading, v) for v in last_definition(reading, value.name, call))])
+    return text if "." in text.split(" ")[0] or value.kind != "name" else text.partition(" ")[0]
+
+
+def _edges_in_rows(reading: Training) -> Iterator[Match]:
+    """edge_index=torch.tensor([[0, 1], [1, 2], [2, 0]]): a pair in each row."""
+    for value, span in _edge_indices(reading):
+        made = reading.calls[value.call] if value.kind == "call" else None
+        if made is None or made.name not in ("torch.tensor", "torch.LongTensor") or not made.args:
+            continue
+        rows = made.args[0].items if made.args[0].kind == "list" else ()
+        if len(rows) > 2 and all(row.kind == "list" and len(row.items) == 2 for row in rows):
+            yield Match(span, "edge_index has a pair in each row: it takes two rows, of sources and ends")
+
+
+def _edge_indices(reading: Training) -> Iterator[tuple[Value, object]]:
+    for line in reading.cached(lines):
+        if line.target.rpartition(".")[2] == "edge_index":
+            transposed = any(
+                later.target == line.target and re.search(r"\.t\(\)|\.T\b|transpose|permute", later.text)
+                for later in reading.cached(lines)
+            )
+            passed = any(
+                re.search(rf"\b{re.escape(line.target)}\.(?:t\(|T\b|transpose)", render(reading, v))
+                for v, _, _ in reading.expressions
+            )
+            if not transposed and not passed:
+                yield line.value, line.span
+    for call in reading.calls:
+        if call.method == "Data" and "edge_index" in call.keywords:
+            yield call.keywords["edge_index"], call.span
+
+
+RULES = (
+    Rule(
+        code="SCR405",
+        slug="batch-of-graphs",
+        title="A batch of graphs is pooled graph by graph, and sampled nodes count once",
+        severity="fail",
+        find=graphs,
+        why="PyG joins the graphs of a batch into one: without the vector batch their nodes mix. "
+        "A NeighborLoader adds neighbours to its seeds, of other splits and with cut "
+        "neighbourhoods.",
+        fires=(
+            "conv(global_add_pool(x, batch), edge_index)",
+            "x.mean(dim=0) of the nodes of a batch of graphs",
+            "loss(out, batch.y) of a NeighborLoader's batch, without [:batch.batch_size]",
+            "edge_index of rows with a pair each",
+        ),
+        fix="global_mean_pool(x, batch) behind the last layer; "
+        "out[:batch.batch_size], batch.y[:batch.batch_size]; torch.tensor(pairs).t().contiguous().",
+        sources=("pytorch-geometric-7306", "pytorch-geometric-7931"),
+        needs=("edge_index", "NeighborLoader"),
+    ),
+)
