@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, gradients
+from doctor.checks.script.distributed.local_ranks import argument_not_passed
 from doctor.checks.script.lineage import PARAMETERS
 from doctor.checks.script.ranks import ddp_calls, is_accelerator, is_sharded
 from doctor.checks.script.reading import flatten
@@ -54,6 +55,7 @@ def _mixed(reading: Training, call: Call) -> set[object]:
 
 
 def all_on_first_gpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from argument_not_passed(reading)
     starts = [reading.calls[n] for n in reading.methods("init_process_group")]
     wraps = ddp_calls(reading)
     if not starts or not wraps:

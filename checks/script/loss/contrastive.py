@@ -10,6 +10,7 @@ from doctor.checks.script import objects
 from doctor.checks.script.lineage import PARAMETERS
 from doctor.checks.script.loss.graphs import is_without_graph
 from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.loss.similarity_targets import targets
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import expanded, formulas, render
 from doctor.checks.script.rule import Match, Rule
@@ -40,6 +41,7 @@ COSINES = ("cosine_similarity", "CosineSimilarity")
 def compared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _one_view_twice(reading)
     yield from _without_offset(reading)
+    yield from targets(reading)
     if not reading.mentions("cross", "cosine", "similar"):
         return
     for number, function in enumerate(reading.script.functions):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.loss import policies
+from doctor.checks.script.loss import critics, policies
 from doctor.checks.script.loss.changed_before import changed_before
 from doctor.checks.script.loss.directions import gaussians, overlaps
 from doctor.checks.script.outcomes import outcomes
@@ -57,6 +57,7 @@ def formulas_hold(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from overlaps(reading)
     yield from policies.formulas(reading, machine)
     yield from changed_before(reading)
+    yield from critics.written(reading)
 
 
 def _is_focal(reading: Training, function: Function) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.model.directions_of_time import both_directions, hidden_tokens
 from doctor.checks.script.outcomes import VIEWS, outcomes
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render
@@ -151,6 +152,7 @@ def _is_infinite(reading: Training, value: Value) -> bool:
 
 
 def mask_inverted(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from hidden_tokens(reading)
     for call in reading.calls:
         for key in PADDING_MASKS & call.keywords.keys():
             values = [call.keywords[key]]
@@ -188,6 +190,7 @@ def _keeps_tokens(reading: Training, value: Value) -> bool:
 
 def last_of_batch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """out[:, -1] of a recurrent layer without batch_first: the last sample, at every step."""
+    yield from both_directions(reading)
     for call in reading.calls:
         if not call.name.startswith("self.") or reading.function(call.scope).name != "forward":
             continue
@@ -264,10 +267,13 @@ RULES = (
         find=mask_inverted,
         why="torch.nn ignores the places where a key_padding_mask is True. The attention mask of a "
         "tokenizer says the opposite: 1 where tokens are.",
-        fires=("key_padding_mask=tokens != pad, or attention_mask as it is",),
+        fires=(
+            "key_padding_mask=tokens != pad, or attention_mask as it is",
+            "scaled_dot_product_attention(attn_mask=tokens == pad), where True takes part",
+        ),
         fix="Pass tokens == pad, or attention_mask == 0.",
         sources=("torch-module",),
-        needs=tuple(sorted(PADDING_MASKS)),
+        needs=(*sorted(PADDING_MASKS), "scaled_dot_product_attention"),
     ),
     Rule(
         code="SCR316",
@@ -277,7 +283,10 @@ RULES = (
         find=last_of_batch,
         why="Without batch_first=True the output is (time, batch, width): [:, -1] is the last "
         "sample of the batch at each step, and samples mix.",
-        fires=("out[:, -1] of an LSTM, GRU or RNN without batch_first",),
+        fires=(
+            "out[:, -1] of an LSTM, GRU or RNN without batch_first",
+            "h.view(-1, 2 * width) of a bidirectional layer; its out[:, -1] (a warning)",
+        ),
         fix="Pass batch_first=True to the layer, or read out[-1].",
         sources=("torch-module",),
         needs=("LSTM", "GRU", "RNN"),

@@ -1,0 +1,157 @@
+"""A rule on numbers that stand for categories: the same in all parts of the data, and each run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script.naming import is_held_out, is_training
+from doctor.checks.script.rendering import lines, render
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+ENCODERS = {"LabelEncoder", "OrdinalEncoder", "OneHotEncoder", "LabelBinarizer",
+            "MultiLabelBinarizer", "CountVectorizer", "TfidfVectorizer"}  # fmt: skip
+SCALERS = {"StandardScaler", "MinMaxScaler", "RobustScaler", "MaxAbsScaler"}
+NUMBERED = re.compile(
+    r"DictComp<enumerate\((?:sorted\(|list\(|set\()*(?P<of>[\w.]+(?:\['\w+'\])?)(?:\.unique\(\)|\.tolist\(\))*\)*\),.*>"
+)
+CODES = re.compile(r"\.astype\('category'\)\.cat\.codes|pandas\.factorize\(|\.factorize\(\)|pandas\.Categorical\(")
+
+
+def encodings(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _fitted_again(reading)
+    yield from _fitted_in_function(reading)
+    yield from _numbered_apart(reading)
+    yield from _hashed(reading)
+
+
+def _kind(reading: Training, call: Call) -> str:
+    """What is fitted: le of le = LabelEncoder(), or LabelEncoder() itself."""
+    if call.receiver_call >= 0:
+        return reading.calls[call.receiver_call].method
+    found = reading.assigned.get(reading.key(call.receiver, call.scope), ()) if call.receiver else ()
+    kinds = {reading.calls[a.value.call].method for a in found if a.value.kind == "call"}
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _fitted_again(reading: Training) -> Iterator[Match]:
+    """le.fit_transform(train.label), le.fit_transform(val.label)."""
+    seen: dict[str, bool] = {}
+    for number in reading.methods("fit_transform"):
+        call = reading.calls[number]
+        kind = _kind(reading, call)
+        if kind not in ENCODERS or not call.args or call.receiver_call >= 0:
+            continue
+        name = _table(reading, call.args[0])
+        if is_training(name):
+            seen[call.receiver] = True
+        elif is_held_out(name) and seen.get(call.receiver):
+            yield Match(
+                call.span, f"{call.receiver} is fitted again, on {name}: the same category gets another number"
+            )
+
+
+def _table(reading: Training, value: Value) -> str:
+    """train of train.label, train["label"] and train["label"].astype(str)."""
+    text = render(reading, value)
+    return re.split(r"[.\[(]", text.lstrip("("), maxsplit=1)[0]
+
+
+def _fitted_in_function(reading: Training) -> Iterator[Match]:
+    """A function that fits an encoder to what it gets, called for each part of the data."""
+    for number in reading.methods("fit_transform", "get_dummies", "factorize"):
+        call = reading.calls[number]
+        kind = _kind(reading, call) if call.method == "fit_transform" else call.method
+        if kind not in ENCODERS | SCALERS | {"get_dummies", "factorize"} or not call.scope:
+            continue
+        value = call.args[0] if call.args else Value("name", name=call.receiver)
+        parameters = [p.name for p in reading.function(call.scope).parameters]
+        root = _table(reading, value)
+        if root not in parameters or _decided(reading, call):
+            continue
+        parts = list(_parts(reading, call.scope, parameters.index(root), 3))
+        if any(map(is_training, parts)) and any(map(is_held_out, parts)):
+            what = "scaled by its own statistics" if kind in SCALERS else "numbered by itself"
+            yield Match(call.span, f"each part of the data is {what}: {', '.join(sorted(set(parts)))}")
+
+
+def _decided(reading: Training, call: Call) -> bool:
+    """if fit: ... else: transform(...)."""
+    others = {reading.calls[n].method for n in reading.scope_calls(call.scope)}
+    return bool(call.arms) or "transform" in others or "reindex" in others or "align" in others
+
+
+def _parts(reading: Training, scope: int, place: int, depth: int) -> Iterator[str]:
+    """What the calls of a function pass in one place, also through another function."""
+    if reading.function(scope).owner and reading.function(scope).parameters[:1]:
+        place -= reading.function(scope).parameters[0].name in ("self", "cls")
+    for site in reading.call_sites.get(scope, ()):
+        call = reading.calls[site]
+        if place >= len(call.args):
+            continue
+        name = _table(reading, call.args[place])
+        outer = [p.name for p in reading.function(call.scope).parameters] if call.scope else []
+        if name in outer and depth:
+            yield from _parts(reading, call.scope, outer.index(name), depth - 1)
+        else:
+            yield name
+
+
+def _numbered_apart(reading: Training) -> Iterator[Match]:
+    """{c: i for i, c in enumerate(sorted(set(val_labels)))} beside that of train_labels."""
+    train: list[str] = []
+    for line in reading.cached(lines):
+        found = NUMBERED.fullmatch(line.text)
+        source = found["of"] if found else ""
+        if CODES.search(line.text):
+            source = _table(reading, line.value) if line.value.kind != "item" else line.text
+        if not source:
+            continue
+        root = re.split(r"[.\[(]", source, maxsplit=1)[0]
+        held = [a.text for a in reading.cached(lines) if a.target == root and a.scope == line.scope]
+        names = [root, *re.findall(r"\w+", held[0] if len(held) == 1 else "")]
+        if any(map(is_training, names)):
+            train.append(line.target)
+        elif any(map(is_held_out, names)) and train and line.target not in train:
+            yield Match(
+                line.span, f"{line.target} numbers the categories of one part: in the other they have other numbers"
+            )
+
+
+def _hashed(reading: Training) -> Iterator[Match]:
+    """hash(word) % n as an index: the numbers of another run are others."""
+    lasting = reading.methods("save", "save_pretrained", "save_model", "load", "load_state_dict")
+    if not lasting or reading.mentions("pythonhashseed", "__hash__"):
+        return
+    for value, span, _ in reading.expressions:
+        text = render(reading, value)
+        if re.search(r"(?<![\w.])\(hash\(\w+(?:\.lower\(\)|\[\w+\])?\)%\w+\)", text):
+            yield Match(span, "hash() of a text differs from run to run: saved weights meet other rows", "warn")
+            return
+
+
+RULES = (
+    Rule(
+        code="SCR413",
+        slug="categories-numbered-apart",
+        title="A category has one number, in all parts of the data and all runs",
+        severity="fail",
+        find=encodings,
+        why="An encoder that is fitted to each part numbers its categories anew: an embedding learns "
+        "a row for one brand and reads it for another. Scalers that are fitted to each part "
+        "move their data apart.",
+        fires=(
+            "le.fit_transform(val.label) after le.fit_transform(train.label)",
+            "a function with fit_transform() or get_dummies() that train and val go through",
+            "{c: i for i, c in enumerate(sorted(set(val_labels)))}",
+            "hash(word) % n as an index, and saved weights (a warning)",
+        ),
+        fix="Fit on the training part once and transform() the others; keep the table of numbers "
+        "with the checkpoint.",
+        sources=("sklearn-pitfalls", "python-hash"),
+        needs=("fit_transform", "enumerate", "get_dummies", "hash", "cat", "factorize"),
+    ),
+)

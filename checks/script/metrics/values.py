@@ -1,0 +1,63 @@
+"""Numbers of an evaluation that are of something else: values for classes, the last batch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script.naming import TRUE, is_loader, words
+from doctor.checks.script.rendering import lines, render
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+
+VALUES = re.compile(r"(?:torch\.max\([\w.]+(?:\([\w.,]*\))?(?:\.data)?,(?:dim=)?-?1\)|[\w.]+(?:\([\w.]*\))?\.max\((?:dim=)?-?1\))(?:\[0\]|\.values)")
+LABELS = TRUE | {"y", "yb", "lbl", "lbls"}
+
+
+def values(reading: Training) -> Iterator[Match]:
+    yield from _largest_output(reading)
+    yield from _last_batch(reading)
+
+
+def _largest_output(reading: Training) -> Iterator[Match]:
+    """(out.max(1)[0] == y): the largest output, not its class."""
+    held = {
+        (line.scope, line.target): line for line in reading.cached(lines) if VALUES.fullmatch(line.text)
+    }
+    for each in reading.script.comparisons:
+        if each.operator != "==":
+            continue
+        for one, other in ((each.left, each.right), (each.right, each.left)):
+            text = render(reading, one)
+            line = held.get((each.scope, one.name))
+            single = line is not None and len(reading.assigned.get(reading.key(one.name, each.scope), ())) == 1
+            named = other.name.rpartition(".")[2]
+            if (VALUES.fullmatch(text) or single) and set(words(named)) & LABELS:
+                yield Match(each.span, "the largest outputs are compared with classes: max(1)[1] are the classes")
+                break
+
+
+def _last_batch(reading: Training) -> Iterator[Match]:
+    """total = loss.item() in the loop, and total / len(loader) behind it."""
+    for line in reading.cached(lines):
+        if line.augmented or not line.loops or line.arms or not line.target.isidentifier():
+            continue
+        loop = reading.script.loops[line.loops[-1]]
+        source = (loop.iterable.name, *loop.iterable.names) if loop.iterable is not None else ()
+        loaders = [name for name in source if is_loader(name)]
+        plain = re.fullmatch(r"[\w.]*(?:loss|acc\w*|correct)\w*(?:\.item\(\))?", line.text)
+        if not loaders or plain is None:
+            continue
+        before = [
+            a for a in reading.cached(lines)
+            if a.target == line.target and a.scope == line.scope and a.loops == line.loops[:-1]
+        ]  # fmt: skip
+        more = [a for a in reading.cached(lines) if a.target == line.target and a.scope == line.scope
+                and a.augmented]  # fmt: skip
+        if more or not before or before[0].text not in ("0", "0.0"):
+            continue
+        divided = re.compile(rf"\(?{re.escape(line.target)}/(?:len\([\w.]+\)|\w*n\w*)\)?")
+        for value, span, scope in reading.expressions:
+            if scope == line.scope and span.order > line.span.order and divided.fullmatch(render(reading, value)):
+                yield Match(line.span, f"{line.target} is that of the last batch: += adds them up")
+                return
