@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.data import mirrored
+from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -28,6 +29,7 @@ def boxes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if any(SOFTMAX.search(c.name) for c in models):
             yield from _from_zero(reading)
     yield from _flipped_alone(reading)
+    yield from _resized_alone(reading)
     yield from mirrored.landmarks(reading)
     yield from mirrored.corners(reading)
     yield from mirrored.masks(reading)
@@ -126,6 +128,10 @@ def _labels(reading: Training) -> list[tuple[Value, Span]]:
     ]
     values += [(a.value, a.span) for a in reading.script.assignments
                if a.target.endswith("labels")]  # fmt: skip
+    for value, span, _ in reading.expressions:
+        for part in flatten([value]):
+            if part.kind == "dict" and {"boxes", "labels"} <= set(part.keys):
+                values.append((part.items[part.keys.index("labels")], span))
     return values
 
 
@@ -153,6 +159,32 @@ def _flipped_alone(reading: Training) -> Iterator[Match]:
         changed_parts = [n for n in boxed if f"{n}[]" in reading.script.identifiers]
         if not (changed or passed or changed_parts):
             yield Match(flips[0].span, f"{flips[0].method} moves the image, and its boxes stay")
+
+
+def _resized_alone(reading: Training) -> Iterator[Match]:
+    """An image is resized to a fixed size, and its boxes keep their numbers."""
+    for scope in reading.functions_by_name.get("__getitem__", ()):
+        calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+        resized = [
+            c for c in calls
+            if c.method == "resize" and c.name.startswith(("torchvision.", "cv2.")) and not c.arms
+        ]  # fmt: skip
+        dicts = [key for v in reading.function(scope).returns for part in (v, *v.items)
+                 for key in part.keys]  # fmt: skip
+        held = [n for n in dicts if n == "boxes"]
+        own = [a for a in reading.script.assignments if a.scope == scope]
+        own += [a for a in reading.script.parts if a.scope == scope]
+        texts = [render(reading, a.value) for a in own]
+        texts += [render(reading, v) for v, _, where in reading.expressions if where == scope]
+        moved = any(
+            re.search(r"box|target", a.target) and re.search(r"[*/]", render(reading, a.value))
+            for a in own
+        ) or any(re.search(r"box\w*[^,]*[*/]|[*/][^,]*box|scale|ratio", t) for t in texts)
+        changed = any("box" in name and name.endswith("[]") for name in reading.script.identifiers)
+        passed = any(re.search(r"box|target", n) for c in resized for v in c.args
+                     for n in (v.name, *v.names))  # fmt: skip
+        if resized and held and not (moved or changed or passed):
+            yield Match(resized[0].span, "resize() moves the image, and its boxes stay")
 
 
 RULES = (

@@ -18,6 +18,7 @@ SCALERS = {"StandardScaler", "MinMaxScaler", "RobustScaler", "MaxAbsScaler"}
 NUMBERED = re.compile(
     r"DictComp<enumerate\((?:sorted\(|list\(|set\()*(?P<of>[\w.]+(?:\['\w+'\])?)(?:\.unique\(\)|\.tolist\(\))*\)*\),.*>"
 )
+NUMBERING = re.compile(r"DictComp<enumerate\((?:sorted|list|set)\(.*\b(?:rows|data|df|samples|items|labels|texts|words|records|examples|r)\b")
 CODES = re.compile(r"\.astype\('category'\)\.cat\.codes|pandas\.factorize\(|\.factorize\(\)|pandas\.Categorical\(")
 
 
@@ -25,6 +26,7 @@ def encodings(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _fitted_again(reading)
     yield from _fitted_in_function(reading)
     yield from _numbered_apart(reading)
+    yield from _of_each_dataset(reading)
     yield from _hashed(reading)
 
 
@@ -39,19 +41,21 @@ def _kind(reading: Training, call: Call) -> str:
 
 def _fitted_again(reading: Training) -> Iterator[Match]:
     """le.fit_transform(train.label), le.fit_transform(val.label)."""
-    seen: dict[str, bool] = {}
-    for number in reading.methods("fit_transform"):
+    if {"reindex", "align"} & reading.by_method.keys():
+        return
+    seen: set[str] = set()
+    for number in reading.methods("fit_transform", "get_dummies"):
         call = reading.calls[number]
-        kind = _kind(reading, call)
-        if kind not in ENCODERS or not call.args or call.receiver_call >= 0:
+        kind = _kind(reading, call) if call.method == "fit_transform" else call.method
+        fresh = call.receiver_call >= 0 or kind == "get_dummies"
+        if kind not in ENCODERS | {"get_dummies"} | (SCALERS if fresh else set()) or not call.args:
             continue
-        name = _table(reading, call.args[0])
+        name, owner = _table(reading, call.args[0]), kind if fresh else call.receiver
         if is_training(name):
-            seen[call.receiver] = True
-        elif is_held_out(name) and seen.get(call.receiver):
-            yield Match(
-                call.span, f"{call.receiver} is fitted again, on {name}: the same category gets another number"
-            )
+            seen.add(owner)
+        elif is_held_out(name) and owner in seen:
+            what = "is scaled by its own statistics" if kind in SCALERS else "gets other numbers"
+            yield Match(call.span, f"{kind} is fitted again, on {name}, which {what}")
 
 
 def _table(reading: Training, value: Value) -> str:
@@ -121,6 +125,26 @@ def _numbered_apart(reading: Training) -> Iterator[Match]:
             )
 
 
+def _of_each_dataset(reading: Training) -> Iterator[Match]:
+    """A dataset that numbers its own rows, made once for training and once for validation."""
+    table = reading.cached(lines)
+    for line in table:
+        function = reading.function(line.scope)
+        if function.name != "__init__" or line.arms or not NUMBERING.match(line.text):
+            continue
+        held = line.target.removeprefix("self.")
+        made = [reading.calls[n] for n in reading.methods(function.owner)]
+        names = [" ".join([*c.targets, *(render(reading, v) for v in c.args)]) for c in made]
+        words = [re.findall(r"\w+", name) for name in names]
+        train = any(any(map(is_training, w)) for w in words)
+        other = any(any(map(is_held_out, w)) for w in words)
+        shared = any(a.target.endswith(f".{held}") and a.target != line.target for a in table)
+        given = {p.name for p in function.parameters} & {held, "vocab", "classes", "label2id", "mapping"}
+        if train and other and not shared and not given and line.target.startswith("self."):
+            if sum(a.target == line.target and a.scope == line.scope for a in table) == 1:
+                yield Match(line.span, f"{line.target} numbers the rows of each part by itself")
+
+
 def _hashed(reading: Training) -> Iterator[Match]:
     """hash(word) % n as an index: the numbers of another run are others."""
     lasting = reading.methods("save", "save_pretrained", "save_model", "load", "load_state_dict")
@@ -135,7 +159,7 @@ def _hashed(reading: Training) -> Iterator[Match]:
 
 RULES = (
     Rule(
-        code="SCR413",
+        code="SCR410",
         slug="categories-numbered-apart",
         title="A category has one number, in all parts of the data and all runs",
         severity="fail",

@@ -90,6 +90,9 @@ def _read_from(reading: Training, name: str, held: str) -> bool:
     start = objects.method_of(reading, name, "__init__")
     kept = {held}
     for each in reading.script.assignments:
+        made = reading.calls[each.value.call] if each.value.kind == "call" else None
+        if each.scope == start and made is not None and made.receiver == held:
+            kept.add(each.target)
         part = each.value.kind == "item" and not any(
             v.kind == "slice" or v.literal in ((), ...) for v in each.value.items[1:]
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script.objects import operand
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
@@ -15,6 +16,7 @@ SCALES = ("ToTensor", "ToDtype", "to_tensor")
 
 def ranges(reading: Training) -> Iterator[Match]:
     yield from _statistics(reading)
+    yield from _divided_again(reading)
     yield from _rows_as_channels(reading)
     yield from _real_and_made(reading)
 
@@ -45,17 +47,34 @@ def _statistics(reading: Training) -> Iterator[Match]:
             )
 
 
+def _divided_again(reading: Training) -> Iterator[Match]:
+    """ToTensor(), and / 255 in the same transforms."""
+    for n in reading.methods("Compose"):
+        call = reading.calls[n]
+        parts = call.args[0].items if call.args and call.args[0].kind == "list" else ()
+        texts = [render(reading, part) for part in parts]
+        scaled = [place for place, text in enumerate(texts) if "ToTensor()" in text]
+        for text in texts[scaled[0] + 1 :] if scaled else ():
+            if re.search(r"Lambda\(.*/255(?:\.0)?\)", text):
+                yield Match(call.span, "ToTensor() has divided by 255: the images are divided again")
+
+
 def _rows_as_channels(reading: Training) -> Iterator[Match]:
     """img.reshape(3, 224, 224) of an image whose channels are last."""
     for n in reading.methods("reshape", "view"):
         call = reading.calls[n]
         given = call.args[0].items if len(call.args) == 1 else call.args
-        if len(given) != 3 or given[0].literal not in (3, "3") or not call.receiver:
+        if len(given) != 3 or given[0].literal not in (3, "3"):
             continue
+        source = operand(call)
+        named = source.name if source is not None else ""
+        inner = reading.calls[source.call] if source is not None and source.kind == "call" else None
+        if inner is not None and inner.name in ("torch.from_numpy", "torch.tensor") and inner.args:
+            named = inner.args[0].name
         last = [
             a
             for a in reading.script.assignments
-            if a.target == call.receiver and a.scope == call.scope and a.position <= n
+            if named and a.target == named and a.scope == call.scope and a.position <= n
         ]
         texts = [render(reading, a.value) for a in last]
         read = any(
@@ -88,9 +107,15 @@ def _real_and_made(reading: Training) -> Iterator[Match]:
         for t in texts
     ):
         return
-    for n in reading.methods("Compose"):
-        call = reading.calls[n]
-        made = _made(reading, call)
+    for call in reading.calls:
+        plain = call.keywords.get("transform")
+        alone = reading.calls[plain.call] if plain is not None and plain.kind == "call" else None
+        if alone is not None and call.name.startswith("torchvision.datasets."):
+            made = [alone] if alone.method == "ToTensor" else []
+        elif call.method == "Compose":
+            made = _made(reading, call)
+        else:
+            continue
         known = all(c.name.startswith("torchvision.transforms.") for c in made) and made
         names = {c.method for c in made}
         if known and "ToTensor" in names and not names & {"Normalize", "Lambda"}:

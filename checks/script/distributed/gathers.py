@@ -112,6 +112,14 @@ def _names(value: Value) -> set[str]:
 def synced(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _other_batch(reading)
     yield from _forward_outside(reading)
+    for each in reading.script.assignments:
+        text = each.value.text.strip("() ") if each.value.kind == "test" else ""
+        first = re.fullmatch(r"(\w+) == 0", text)
+        over = reading.script.loops[each.loops[-1]] if each.loops else None
+        if first and each.target.endswith(".require_backward_grad_sync") and over is not None:
+            if first[1] in over.targets:
+                message = "gradients are averaged in the first batch: those of the others are not"
+                yield Match(each.span, message)
 
 
 def _test_of(reading: Training, arms: tuple[tuple[int, int], ...]) -> tuple[str, bool]:
@@ -233,6 +241,6 @@ RULES = (
         fix="sync = (i + 1) % n == 0; forward and backward within "
         "`with nullcontext() if sync else model.no_sync()`; step if sync.",
         sources=("funasr-3472", "loongforge-163",),
-        needs=("no_sync",),
+        needs=("no_sync", "require_backward_grad_sync"),
     ),
 )

@@ -185,6 +185,10 @@ def _absolute_rates(reading: Training) -> Iterator[Match]:
                            for m in made):  # fmt: skip
             continue
         own = {m.keywords["lr"].name.rpartition(".")[2] for m in made} - {""}
+        body = given.items[0] if given.kind == "other" and not given.name and given.items else None
+        rates = {m.keywords["lr"].literal for m in made} - {None}
+        if body is not None and body.kind == "other" and _holds(body, rates):
+            yield Match(call.span, "the lambda returns a rate: LambdaLR multiplies by it")
         for function in _lambdas(reading, given, call):
             returns = reading.function(function).returns
             given_rates = {m.keywords["lr"].literal for m in made} - {None}

@@ -128,6 +128,6 @@ RULES = (
         fix="memory.append((list(states), list(rewards))), or states = [] for each episode; "
         "[[] for _ in range(n)].",
         sources=("python-faq-lists",),
-        needs=("clear", "append", "register_forward_hook", "extend"),
+        needs=("clear", "append", "register_forward_hook", "extend", "update"),
     ),
 )

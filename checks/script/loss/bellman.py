@@ -41,7 +41,9 @@ def _own_element(table: list[Line], line: Line) -> Iterator[Match]:
     if not index or line.augmented or not line.loops:
         return
     own = rf"\*{re.escape(name)}\[{re.escape(index[:-1])}\]|{re.escape(name)}\[{re.escape(index[:-1])}\]\*"
-    decays = re.search(r"gamma|lam|discount|tau", line.text, re.IGNORECASE)
+    decays = re.search(r"gamma|lam|discount|tau", line.text, re.IGNORECASE) or re.search(
+        r"adv|gae|return|ret", name
+    )
     grows = line.text.startswith("(") and "+" in line.text
     if not decays or not grows or not re.search(own, line.text):
         return
@@ -60,7 +62,7 @@ def _own_element(table: list[Line], line: Line) -> Iterator[Match]:
 def _entropy_kept(line: Line) -> Iterator[Match]:
     """r + gamma * (1 - done) * q - alpha * log_prob: the entropy goes on behind the end."""
     ends = re.fullmatch(
-        r"\((?P<first>\(.*\))-\((?P<alpha>[\w.()]*alpha[\w.()]*)\*[\w.()]*log\w*[\w.()]*\)\)", line.text
+        r"\((?P<first>\(.*\))-\((?P<alpha>[\w.()]*alpha[\w.()]*)\*[\w.()]*(?:log|lp|ent)\w*[\w.()]*\)\)", line.text
     )
     if ends is None or ends["first"].count("(") != ends["first"].count(")"):
         return
@@ -71,21 +73,35 @@ def _entropy_kept(line: Line) -> Iterator[Match]:
 
 def _of_places(reading: Training, table: list[Line], line: Line) -> Iterator[Match]:
     """gamma * q(next).max(1)[1] is a place, q(next).max() one value for the batch."""
-    if not re.search(rf"\+\(?.*{GAMMA}", line.text) or "gather" in line.text:
+    if not re.search(rf"\+\(?.*{GAMMA}", line.text):
         return
     target = re.search(r"targ|expected|^y$|_y$|backup|td|bell|q_", line.target, re.IGNORECASE)
     reward = re.match(r"\(+(?:[\w.]*(?:rew\w*|_r|\br)\b|r\b|rs?\w?\b)", line.text)
-    if not target or not reward:
+    text = _with_parts(table, line)
+    if not target or not reward or "gather" in text:
         return
-    if PLACES.search(line.text):
+    if PLACES.search(text):
         yield Match(line.span, "the number of the best action is added, not its value")
-    elif WHOLE.search(line.text):
+    elif WHOLE.search(text):
         batch = any(
             reading.calls[n].method == "gather" for n in reading.scope_calls(line.scope)
         )
         inner = any("zip" in str(reading.script.loops[n].iterable) for n in line.loops[-1:])
         if batch and not inner:
             yield Match(line.span, "max() of the whole batch: each sample has its own next state")
+
+
+def _with_parts(table: list[Line], line: Line) -> str:
+    """The text with that of the names in it, as they were assigned last."""
+    parts = [line.text]
+    for name in set(re.findall(r"(?<![\w.])[A-Za-z_]\w*(?![\w(\[])", line.text)) - {line.target}:
+        before = [
+            a
+            for a in table
+            if a.target == name and a.scope == line.scope and a.span.order < line.span.order
+        ]
+        parts += [a.text for a in before[-1:]]
+    return " ".join(parts)
 
 
 def _inverse(reading: Training, line: Line) -> Iterator[Match]:
@@ -109,6 +125,9 @@ def _worst_action(reading: Training) -> Iterator[Match]:
         if not call.receiver or call.args:
             continue
         text = expanded(reading, Value("name", name=call.receiver), call, 3)
+        for name in re.findall(r",(\w+)\)", text):
+            acted = expanded(reading, Value("name", name=name), call, 1)
+            text = text.replace(f",{name})", f",{acted})")
         found = ACTOR.fullmatch(text)
         if found is not None and "cost" not in text:
             yield Match(call.span, f"{found['critic']} is minimized by the actor: a minus is missing")
@@ -135,6 +154,6 @@ RULES = (
         "exp(new - old); -critic(state, actor(state)).mean(); exp(ref - logp) - (ref - logp) - 1.",
         sources=("cartpole-ppo-1", "stable-baselines3-76"),
         needs=("gamma", "GAMMA", "discount", "gae", "ratio", "actor", "kl", "lam", "lmbda", "policy",
-               "next_state", "next_states", "alpha", "max"),
+               "next_state", "next_states", "alpha", "max", "zeros", "zeros_like"),
     ),
 )

@@ -17,6 +17,7 @@ LIKELIHOOD = re.compile(
 )
 """(target - mean)² times the variance, where it is divided by it."""
 OVERLAP = re.compile(r"\((?:\(2(?:\.0)?\*|2\*|\(\(2\*).*inter\w*.*\)/\(.*\+.*\)(?:\.mean\(\))?")
+SHARE = re.compile(r"\(\(?\w*inter\w*(?:\+[\w.]+\))?/\(?\w*union\w*(?:\+[\w.]+\))?\)(?:\.mean\(\))?")
 MATRIX = re.compile(r"@.*(?:\.t\(\)|\.T\b|\.mT\b|transpose\()|einsum\(|matmul\(.*(?:\.t\(\)|\.T\b)")
 LARGEST = 0.5
 """A temperature of contrastive losses is smaller."""
@@ -41,7 +42,8 @@ def overlaps(reading: Training) -> Iterator[Match]:
             continue
         turned = any(re.search(r"(?:^|[(])1(?:\.0)?-[\w.]+\(", text) for text in texts)
         for value, span in zip(function.returns, function.exit_spans, strict=False):
-            if OVERLAP.fullmatch(render(reading, value)) and not turned:
+            text = render(reading, value)
+            if (OVERLAP.fullmatch(text) or SHARE.fullmatch(text)) and not turned:
                 yield Match(span, "the overlap is minimized: a loss is 1 minus it")
 
 

@@ -10,10 +10,11 @@ from doctor.checks.script.rendering import expanded, lines, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
-SQUARE = re.compile(
-    r"\(*(?P<a>[\w.]+(?:\([\w.]+(?:,[\w.=-]+)*\))?)@(?P<b>[\w.]+(?:\([\w.]+(?:,[\w.=-]+)*\))?)\.(?:t\(\)|T|mT|transpose\(.*\))\)?(?:[/*][\w.()]+)*\)*"
-    r"|.*(?:torch\.)?(?:mm|matmul)\((?P<c>[\w.]+),(?P<d>[\w.]+)\.(?:t\(\)|T|mT|transpose\(.*\))\).*"
+PRODUCT = re.compile(
+    r"(?P<a>[\w.]+(?:\([^@]*\))?)@(?P<b>[\w.]+(?:\([^@]*\))?)\.(?:t\(\)|T|mT|transpose\([^@]*\))"
+    r"|(?:mm|matmul)\((?P<c>[\w.]+),(?P<d>[\w.]+)\.(?:t\(\)|T|mT|transpose\([^@]*\))\)"
 )
+OTHERS = re.compile("queue|memory|bank|neg|proto|weight|cent|cat\\(|stack\\(")
 ZEROS = re.compile(r"torch\.zeros\((?:len\(|[\w.]+\.(?:size\(0\)|shape\[0\])|\w*batch\w*|n\b|b\b|B\b).*")
 
 
@@ -29,11 +30,7 @@ def _first_column(reading: Training) -> Iterator[Match]:
         if kind != "cross_entropy" or len(call.args) < 2:
             continue
         logits, labels = (expanded(reading, value, call, 3) for value in call.args[:2])
-        found = SQUARE.fullmatch(logits)
-        if found is None or not ZEROS.match(labels):
-            continue
-        sides = {found["a"] or found["c"], found["b"] or found["d"]}
-        if any(re.search("queue|memory|bank|neg|proto|weight|cent", side or "") for side in sides):
+        if not PRODUCT.search(logits) or not ZEROS.match(labels) or OTHERS.search(logits):
             continue
         yield Match(call.span, "all targets are 0: the partner of sample i is in column i, arange(n)")
 

@@ -42,8 +42,8 @@ def flow(reading: Training) -> Iterator[Match]:
             call = reading.calls[n]
             if call.scope != scope or len(call.args) < 2:
                 continue
-            second = expanded(reading, call.args[1], call, 1)
-            if second == drawn and _names_noise(reading, found, call):
+            written = {expanded(reading, call.args[1], call, depth) for depth in (0, 1)}
+            if drawn in written and _names_noise(reading, found, call):
                 message = f"the path goes from {found['a']} to {found['b']}: "
                 message += "its velocity is the second minus the first"
                 yield Match(call.span, message, "warn")

@@ -9,12 +9,12 @@ from doctor.checks.script.metrics import (
     counted,
     discarded,
     evaluation,
-    folds,
     followers,
     gathered,
     generation,
     scores,
     unused,
+    values,
 )
 from doctor.checks.script.rule import Rule
 
@@ -25,10 +25,10 @@ RULES: tuple[Rule, ...] = (
     *counted.RULES,
     *discarded.RULES,
     *evaluation.RULES,
-    *folds.RULES,
     *followers.RULES,
     *gathered.RULES,
     *generation.RULES,
     *scores.RULES,
     *unused.RULES,
+    *values.RULES,
 )

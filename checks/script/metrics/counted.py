@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.metrics import whole
+from doctor.checks.script.metrics.folds import models_of_folds
 from doctor.checks.script.metrics.nodes import ONE_GRAPH, nodes_held_out
 from doctor.checks.script.naming import is_held_out
 from doctor.checks.script.rendering import expanded, render, statements
@@ -42,16 +43,7 @@ def encoded_by_target(reading: Training) -> Iterator[Match]:
 
 
 def prepared_apart(reading: Training) -> Iterator[Match]:
-    """Classes numbered for each part on its own; words counted in both; copies before the split."""
-    made = [
-        (reading.calls[n], reading.calls[reading.calls[n].receiver_call])
-        for n in reading.methods("fit_transform") if reading.calls[n].receiver_call >= 0
-    ]  # fmt: skip
-    encoders = [call for call, maker in made if maker.method in ("LabelEncoder", "OrdinalEncoder")]
-    if len(encoders) > 1 and any(is_held_out(t) for t in encoders[-1].targets):
-        yield Match(
-            encoders[-1].span, "classes are numbered anew: the same class has another number"
-        )
+    """Words counted in both parts; copies before the split."""
     for n in reading.methods("fit_transform", "fit"):
         call = reading.calls[n]
         text = render(reading, call.args[0]) if call.args else ""
@@ -192,31 +184,6 @@ def _unmoved(reading: Training, call: Call) -> Call:
     return call
 
 
-def models_of_folds(reading: Training) -> Iterator[Match]:
-    """A model that is made before the loop over folds."""
-    for number, loop in enumerate(reading.script.loops):
-        text = render(reading, loop.iterable) if loop.iterable is not None else ""
-        folds = re.search(r"\.split\(|KFold\(|range\((?:n_?folds|k|folds|num_folds)\)", text)
-        if not folds or not reading.methods("KFold", "StratifiedKFold", "GroupKFold"):
-            continue
-        inside = set(reading.by_loop.get(number, ()))
-        if "reset" in "".join(reading.calls[n].name for n in inside) or not any(
-            n in inside for n in reading.backwards
-        ):
-            continue
-        for each in reading.trained:
-            made = [reading.calls[n] for n in each.lineage.calls]
-            if each.sink in inside and made and each.lineage.complete and not any(
-                reading.numbers[id(c)] in inside for c in made
-            ):  # fmt: skip
-                loads = any(reading.calls[n].method in ("load_state_dict", "apply") for n in inside)
-                if not loads:
-                    yield Match(
-                        reading.calls[each.sink].span,
-                        f"{each.name} goes on from the fold before: it has seen this one's data",
-                    )
-
-
 def counted_of_process(reading: Training) -> Iterator[Match]:
     """A sum over all processes, divided by what one process reads."""
     summed = {c.args[0].name for c in reading.calls
@@ -259,7 +226,7 @@ RULES = (
         fires=(
             "loss(out, data.y) without a mask, beside data.test_mask or a train_mask of the file",
             "groupby(...)[target].transform('mean') before the split",
-            "LabelEncoder().fit_transform() of each part; words of training and test texts",
+            "words of training and test texts",
             "changed copies of the rows before the split",
             "a model that is made before the loop over folds and trained in it",
         ),

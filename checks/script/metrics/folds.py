@@ -1,4 +1,4 @@
-"""A rule on cross-validation: what goes on from one fold to the next."""
+"""What goes on from one fold of a cross-validation to the next."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.lineage import WRAPPERS
 from doctor.checks.script.loop.order import calls_reached
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Trained, Training
 from doctor.facts.script import Loop, Value
-from doctor.facts.script_machine import ScriptMachine
 
 FOLDS = {
     "KFold", "StratifiedKFold", "GroupKFold", "RepeatedKFold", "RepeatedStratifiedKFold",
@@ -24,7 +23,7 @@ RESETS = {
 }  # fmt: skip
 
 
-def folds(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def models_of_folds(reading: Training) -> Iterator[Match]:
     """The network of the first fold goes on training in the others."""
     for number, loop in enumerate(reading.script.loops):
         if loop.kind != "for" or not _over_folds(reading, loop):
@@ -71,7 +70,11 @@ def _goes_on(reading: Training, each: Trained, loop: int, inside: set[int]) -> b
     """Everything that makes the network stands before the loop, in its function."""
     scope = reading.script.loops[loop].scope
     made = [n for n in each.lineage.calls if _makes(reading, n)]
-    if not made or not each.lineage.complete or any(n in inside for n in made):
+    made = made or [n for n in each.lineage.calls if each.name in reading.calls[n].targets]
+    if not made or any(n in inside for n in each.lineage.calls):
+        return False
+    if any(a.loops and loop in a.loops for key in each.lineage.names
+           for a in reading.assigned.get(key, ())):  # fmt: skip
         return False
     if any(reading.calls[n].method == "deepcopy" for n in each.lineage.calls):
         return False
@@ -89,21 +92,3 @@ def _makes(reading: Training, number: int) -> bool:
         or call.method in ("from_pretrained", "create_model")
         or call.name.startswith(("torchvision.models.", "timm."))
     )
-
-
-RULES = (
-    Rule(
-        code="SCR403",
-        slug="fold-goes-on",
-        title="Each fold of a cross-validation trains a network of its own",
-        severity="fail",
-        find=folds,
-        why="A network that goes on from fold to fold has trained on what the later folds hold out: "
-        "their scores are those of training data, and rise from fold to fold.",
-        fires=("a model that is made before `for train, test in kfold.split(...)`, and not again",),
-        fix="Make model, optimizer and scheduler within the loop, or load the initial state_dict() "
-        "there.",
-        sources=("lfmc-from-sar-5", "radimagenet-5"),
-        needs=("split",),
-    ),
-)

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 
 from doctor.checks.script.naming import TRUE, is_loader, words
 from doctor.checks.script.rendering import lines, render
-from doctor.checks.script.rule import Match
+from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
+from doctor.facts.script_machine import ScriptMachine
 
 VALUES = re.compile(r"(?:torch\.max\([\w.]+(?:\([\w.,]*\))?(?:\.data)?,(?:dim=)?-?1\)|[\w.]+(?:\([\w.]*\))?\.max\((?:dim=)?-?1\))(?:\[0\]|\.values)")
 LABELS = TRUE | {"y", "yb", "lbl", "lbls"}
 
 
-def values(reading: Training) -> Iterator[Match]:
+def values(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _largest_output(reading)
     yield from _last_batch(reading)
 
@@ -61,3 +62,23 @@ def _last_batch(reading: Training) -> Iterator[Match]:
             if scope == line.scope and span.order > line.span.order and divided.fullmatch(render(reading, value)):
                 yield Match(line.span, f"{line.target} is that of the last batch: += adds them up")
                 return
+
+
+RULES = (
+    Rule(
+        code="SCR403",
+        slug="evaluation-of-something-else",
+        title="An evaluation compares classes, in all batches",
+        severity="fail",
+        find=values,
+        why="max(1) returns the largest outputs and their places: a comparison of the outputs with "
+        "labels is nearly never true. A name that each batch sets anew holds the last one's loss.",
+        fires=(
+            "out.max(1)[0] == labels",
+            "total = loss.item() in the loop over batches, and total / len(loader) behind it",
+        ),
+        fix="out.argmax(1) == labels; total += loss.item().",
+        sources=("torch-tensor-docs",),
+        needs=("max", "len"),
+    ),
+)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import expanded, render
+from doctor.checks.script.rendering import expanded, lines, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -37,7 +37,8 @@ def both_directions(reading: Training) -> Iterator[Match]:
             shaped = reading.calls[n]
             first = shaped.args[0].literal if shaped.args else None
             minus = shaped.args and render(reading, shaped.args[0]) == "-1"
-            if shaped.scope == call.scope and shaped.receiver in names[1:] and (minus or first == -1):
+            states = names[1:] or _unnamed(reading, call.scope)
+            if shaped.scope == call.scope and shaped.receiver in states and (minus or first == -1):
                 if len(shaped.args) == 2:
                     message = f"{shaped.receiver} has the directions first: {shaped.method}() mixes samples"
                     yield Match(shaped.span, message)
@@ -65,6 +66,15 @@ def _results(reading: Training, call: Call) -> list[str]:
     return names or list(call.targets)
 
 
+def _unnamed(reading: Training, scope: int) -> list[str]:
+    """h of out, (h, c) = self.lstm(x), which nothing else assigns."""
+    return [
+        name
+        for name in ("h", "hn", "h_n", "hidden", "ht", "h_t")
+        if not reading.assigned.get(reading.key(name, scope))
+    ]
+
+
 def _is_last(part: Value, name: str) -> bool:
     if part.kind != "item" or len(part.items) != 2 or part.items[0].name != name or not name:
         return False
@@ -85,6 +95,11 @@ def hidden_tokens(reading: Training) -> Iterator[Match]:
         text = re.sub(r"\[[:,None ]*\]|\.(?:unsqueeze|expand|bool|to|view)\([^()]*\)", "", text)
         text = text.strip("()")
         found = HIDES.fullmatch(f"({text})") or HIDES.fullmatch(text)
+        if found is None and value.kind == "name":
+            held = [a.text for a in reading.cached(lines)
+                    if a.target == value.name and a.scope == call.scope]  # fmt: skip
+            turned = any("~" in t or "logical_not" in t for t in held[1:])
+            found = HIDES.fullmatch(held[0]) if held and not turned else None
         if found is None:
             text = _passed(reading, value, call)
             found = HIDES.fullmatch(text) if text else None

@@ -89,7 +89,7 @@ def _single(reading: Training) -> Iterator[Match]:
 
 
 def _is_minus_one(value: Value) -> bool:
-    return value.literal == -1 or (
+    return value.literal in (-1, 2) or (
         value.kind == "other" and value.name == "USub" and value.items[0].literal == 1
     )
 

@@ -51,7 +51,8 @@ def _one_mean(reading: Training) -> Iterator[Match]:
     """x.mean(dim=0) of the nodes of a batch of graphs."""
     loaders = [c for c in reading.calls if c.name in LOADERS]
     batched = [c for c in loaders if _size(c) != 1]
-    if not batched or any(reading.mentions(word.casefold()) for word in POOLS):
+    called = "\n".join(reading.by_method)
+    if not batched or any(word in called for word in POOLS):
         return
     for scope in reading.functions_by_name.get("forward", ()):
         own = [reading.calls[n] for n in reading.scope_calls(scope)]

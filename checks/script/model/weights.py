@@ -36,7 +36,7 @@ def half_weights(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             if reason:
                 yield Match(call.span, message, undecided=reason)
             else:
-                yield Match(call.span, message, "fail" if "fp16" in dtypes else "warn")
+                yield Match(call.span, message, "fail" if "fp16" in dtypes else "note")
 
 
 def _undecided(reading: Training, trained: Trained, dtypes: set[str]) -> str:
@@ -137,11 +137,11 @@ RULES = (
         code="SCR112",
         slug="low-precision-weights",
         title="Weights that train are loaded in fp32",
-        severity="warn",
+        severity="note",
         find=half_weights,
         why="fp16 weights raise 'Attempting to unscale FP16 gradients' under a GradScaler and "
         "underflow without one. bf16 weights lose updates below half a step of their 8 bits: "
-        "norms and other weights stay unchanged.",
+        "norms and other weights may stay unchanged, which many accept for the memory.",
         fires=("from_pretrained in bf16 by a literal, trained whole without fp32 copies",),
         errors=("from_pretrained in fp16 by a literal, trained whole",),
         fix="Load with dtype=torch.float32 and compute in half precision with autocast "

@@ -1,0 +1,82 @@
+"""Parts of a loss or of a network that get no gradient because of where they are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+from doctor.facts.script import Assignment, Call
+
+
+def without_gradient(reading: Training) -> Iterator[Match]:
+    yield from _features(reading)
+    yield from _checkpointed_input(reading)
+
+
+def _features(reading: Training) -> Iterator[Match]:
+    """fa, fb = vgg(a), vgg(b) under no_grad, and a loss of both in the function of a loss."""
+    for number, _ in loss_calls(reading):
+        call = reading.calls[number]
+        if len(call.args) < 2 or not call.scope or reading.is_evaluation(call):
+            continue
+        if any(reading.is_inference(value) for value in reading.contexts(call)):
+            continue
+        sides = [
+            evaluate.definitions(reading, value.name, call.scope, number, call.arms)
+            for value in call.args[:2]
+            if value.kind == "name"
+        ]
+        if len(sides) == 2 and all(found and all(_off(reading, a) for a in found) for found in sides):
+            sites = [reading.calls[n] for n in objects.sites(reading, call.scope)]
+            trains = {reading.calls[n].scope for n in reading.backwards}
+            if any(site.scope in trains and not reading.is_evaluation(site) for site in sites):
+                yield Match(call.span, "both sides are computed under no_grad: the term has no gradient")
+
+
+def _off(reading: Training, each: Assignment) -> bool:
+    """Assigned within `with torch.no_grad()`."""
+    return any(reading.is_inference(reading.script.contexts[n].value) for n in each.contexts)
+
+
+def _checkpointed_input(reading: Training) -> Iterator[Match]:
+    """checkpoint(self.first, x, use_reentrant=True) of the batch itself, which needs no gradient."""
+    if reading.mentions("requires_grad_", "enable_input_require_grads", "dummy"):
+        return
+    for number in reading.methods("checkpoint"):
+        call = reading.calls[number]
+        reentrant = call.keywords.get("use_reentrant")
+        if "checkpoint" not in call.name or reentrant is None or reentrant.literal is not True:
+            continue
+        given = call.args[1:]
+        function = reading.function(call.scope)
+        own = {p.name for p in function.parameters}
+        if function.name != "forward" or not given or function.owner not in reading.modules:
+            continue
+        plain = all(v.kind == "name" and v.name in own and not _set(reading, v.name, call) for v in given)
+        if plain and _gets_batch(reading, call.scope):
+            yield Match(
+                call.span, f"no input of {call.args[0].name} needs a gradient: its weights get none"
+            )
+
+
+def _set(reading: Training, name: str, call: Call) -> bool:
+    """Something is assigned to the parameter before."""
+    return any(
+        a.target == name and a.scope == call.scope and a.span.order < call.span.order
+        for a in reading.script.assignments
+    )
+
+
+def _gets_batch(reading: Training, scope: int) -> bool:
+    """The module is called in a loop that trains, with what the loop binds."""
+    for site in objects.sites(reading, scope):
+        call = reading.calls[site]
+        loops = [reading.script.loops[n] for n in call.loops]
+        bound = {t for loop in loops for t in loop.targets}
+        names = {v.name.split(".")[0] for v in call.args}
+        if call.loops and names & bound and reading.by_loop[call.loops[-1]]:
+            return True
+    return False
