@@ -18,6 +18,7 @@ SPELLINGS = [
     *TABLE["spelling"],
     *tomllib.loads(Path(__file__).with_name("script_formulas.toml").read_text())["spelling"],
     *tomllib.loads(Path(__file__).with_name("script_families.toml").read_text())["spelling"],
+    *tomllib.loads(Path(__file__).with_name("script_twins.toml").read_text())["spelling"],
 ]
 CODE = {each["name"]: each["code"] for each in TABLE["training"]}
 

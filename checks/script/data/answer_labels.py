@@ -10,7 +10,9 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script_machine import ScriptMachine
 
-IDS = re.compile(r"(?:\w+\.)*\w*(?:ids|tokens|input_ids|inputs)(?:\[[\w:]*\])?|.*\['input_ids'\]|.*\.input_ids")
+IDS = re.compile(
+    r"(?:\w+\.)*\w*(?:ids|tokens|input_ids|inputs)(?:\[[\w:]*\])?|.*\['input_ids'\]|.*\.input_ids"
+)
 IGNORED = re.compile(r"-100|\(?\(-100\)|(?:[A-Z_]*IGNORE\w*)|(?:\(-100\)|IGNORE\w*)\*")
 TARGETS = re.compile(r"(?:\w+\.)*(?:labels?|targets?|lm_labels|lbls?|y)$")
 
@@ -25,9 +27,7 @@ def answers(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield from _letters(reading, table, line, part[:-1])
 
 
-def _same_object(
-    reading: Training, table: list[Line], line: Line, name: str
-) -> Iterator[Match]:
+def _same_object(reading: Training, table: list[Line], line: Line, name: str) -> Iterator[Match]:
     """labels = input_ids; labels[mask] = -100 changes input_ids, too."""
     if not _is_ignored(line.text):
         return
@@ -53,7 +53,9 @@ def _same_object(
 
 
 def _is_ignored(text: str) -> bool:
-    return text.strip("()") in ("-100", "- 100") or bool(re.fullmatch(r"\(?-100\)?|[\w.]*IGNORE\w*", text))
+    return text.strip("()") in ("-100", "- 100") or bool(
+        re.fullmatch(r"\(?-100\)?|[\w.]*IGNORE\w*", text)
+    )
 
 
 def _read_later(reading: Training, root: str, line: Line) -> bool:
@@ -70,15 +72,19 @@ def _read_later(reading: Training, root: str, line: Line) -> bool:
 
 def _prompt_kept(table: list[Line], line: Line, name: str, part: str) -> Iterator[Match]:
     """labels = [-100] * n; labels[:len(prompt)] = ids[:len(prompt)]: the answer is left out."""
-    start = re.fullmatch(r":(len\(\w*(?:prompt|question|instruct|source|query)\w*(?:\[\w+\]|\.\w+|\['\w+'\])*\)"
-                         r"|\w*(?:prompt|question|instruct|source|query)\w*len\w*)", part)  # fmt: skip
+    start = re.fullmatch(r":(len\(\w*(?:prompt|question|instruct|source|query)\w*(?:\[\w+\]"
+                         r"|\.\w+|\['\w+'\])*\)"
+                         r"|\w*(?:prompt|question|instruct|source"
+                         r"|query)\w*len\w*)", part)  # fmt: skip
     if start is None or not re.fullmatch(rf"[\w.\[\]']+\[:{re.escape(start[1])}\]", line.text):
         return
     made = [a for a in table if a.target == name and a.scope == line.scope]
     filled = re.compile(r"\(\(?-100\)?\*.*|torch\.full(?:_like)?\(.*-100.*|.*-100\)?\*.*")
     later = [a for a in table if a.target.startswith(f"{name}[") and a.scope == line.scope]
     if made and filled.fullmatch(made[0].text) and len(later) == 1:
-        yield Match(line.span, "the prompt is learned, and the answer left out: the slice is exchanged")
+        yield Match(
+            line.span, "the prompt is learned, and the answer left out: the slice is exchanged"
+        )
 
 
 def _letters(reading: Training, table: list[Line], line: Line, part: str) -> Iterator[Match]:
@@ -112,7 +118,8 @@ RULES = (
         title="Labels are a copy of the tokens, without those of the prompt",
         severity="fail",
         find=answers,
-        why="Without a copy -100 is written into input_ids, too, where no embedding has such a row. "
+        why="Without a copy -100 is written into input_ids, too, where no embedding has such "
+        "a row. "
         "A slice of the wrong part, or of as many tokens as the prompt has characters, "
         "trains on the prompt or on nothing.",
         fires=(

@@ -18,8 +18,12 @@ SCALERS = {"StandardScaler", "MinMaxScaler", "RobustScaler", "MaxAbsScaler"}
 NUMBERED = re.compile(
     r"DictComp<enumerate\((?:sorted\(|list\(|set\()*(?P<of>[\w.]+(?:\['\w+'\])?)(?:\.unique\(\)|\.tolist\(\))*\)*\),.*>"
 )
-NUMBERING = re.compile(r"DictComp<enumerate\((?:sorted|list|set)\(.*\b(?:rows|data|df|samples|items|labels|texts|words|records|examples|r)\b")
-CODES = re.compile(r"\.astype\('category'\)\.cat\.codes|pandas\.factorize\(|\.factorize\(\)|pandas\.Categorical\(")
+NUMBERING = re.compile(
+    r"DictComp<enumerate\((?:sorted|list|set)\(.*\b(?:rows|data|df|samples|items|labels|texts|words|records|examples|r)\b"
+)
+CODES = re.compile(
+    r"\.astype\('category'\)\.cat\.codes|pandas\.factorize\(|\.factorize\(\)|pandas\.Categorical\("
+)
 
 
 def encodings(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -34,7 +38,9 @@ def _kind(reading: Training, call: Call) -> str:
     """What is fitted: le of le = LabelEncoder(), or LabelEncoder() itself."""
     if call.receiver_call >= 0:
         return reading.calls[call.receiver_call].method
-    found = reading.assigned.get(reading.key(call.receiver, call.scope), ()) if call.receiver else ()
+    found = (
+        reading.assigned.get(reading.key(call.receiver, call.scope), ()) if call.receiver else ()
+    )
     kinds = {reading.calls[a.value.call].method for a in found if a.value.kind == "call"}
     return kinds.pop() if len(kinds) == 1 else ""
 
@@ -79,7 +85,9 @@ def _fitted_in_function(reading: Training) -> Iterator[Match]:
         parts = list(_parts(reading, call.scope, parameters.index(root), 3))
         if any(map(is_training, parts)) and any(map(is_held_out, parts)):
             what = "scaled by its own statistics" if kind in SCALERS else "numbered by itself"
-            yield Match(call.span, f"each part of the data is {what}: {', '.join(sorted(set(parts)))}")
+            yield Match(
+                call.span, f"each part of the data is {what}: {', '.join(sorted(set(parts)))}"
+            )
 
 
 def _decided(reading: Training, call: Call) -> bool:
@@ -121,7 +129,9 @@ def _numbered_apart(reading: Training) -> Iterator[Match]:
             train.append(line.target)
         elif any(map(is_held_out, names)) and train and line.target not in train:
             yield Match(
-                line.span, f"{line.target} numbers the categories of one part: in the other they have other numbers"
+                line.span,
+                f"{line.target} numbers the categories of one part: in the other they have "
+                "other numbers",
             )
 
 
@@ -139,10 +149,17 @@ def _of_each_dataset(reading: Training) -> Iterator[Match]:
         train = any(any(map(is_training, w)) for w in words)
         other = any(any(map(is_held_out, w)) for w in words)
         shared = any(a.target.endswith(f".{held}") and a.target != line.target for a in table)
-        given = {p.name for p in function.parameters} & {held, "vocab", "classes", "label2id", "mapping"}
-        if train and other and not shared and not given and line.target.startswith("self."):
-            if sum(a.target == line.target and a.scope == line.scope for a in table) == 1:
-                yield Match(line.span, f"{line.target} numbers the rows of each part by itself")
+        given = {p.name for p in function.parameters} & {
+            held,
+            "vocab",
+            "classes",
+            "label2id",
+            "mapping",
+        }
+        once = sum(a.target == line.target and a.scope == line.scope for a in table) == 1
+        own = line.target.startswith("self.") and once and not shared and not given
+        if train and other and own:
+            yield Match(line.span, f"{line.target} numbers the rows of each part by itself")
 
 
 def _hashed(reading: Training) -> Iterator[Match]:
@@ -153,7 +170,11 @@ def _hashed(reading: Training) -> Iterator[Match]:
     for value, span, _ in reading.expressions:
         text = render(reading, value)
         if re.search(r"(?<![\w.])\(hash\(\w+(?:\.lower\(\)|\[\w+\])?\)%\w+\)", text):
-            yield Match(span, "hash() of a text differs from run to run: saved weights meet other rows", "warn")
+            yield Match(
+                span,
+                "hash() of a text differs from run to run: saved weights meet other rows",
+                "warn",
+            )
             return
 
 
@@ -164,7 +185,8 @@ RULES = (
         title="A category has one number, in all parts of the data and all runs",
         severity="fail",
         find=encodings,
-        why="An encoder that is fitted to each part numbers its categories anew: an embedding learns "
+        why="An encoder that is fitted to each part numbers its categories anew: an embedding "
+        "learns "
         "a row for one brand and reads it for another. Scalers that are fitted to each part "
         "move their data apart.",
         fires=(

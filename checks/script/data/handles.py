@@ -22,7 +22,17 @@ OPENERS = {
     "cv2.VideoCapture": "a video",
     "open": "a file",
 }
-READS = {"read", "seek", "readline", "extractfile", "begin", "execute", "cursor", "get_batch", "set"}
+READS = {
+    "read",
+    "seek",
+    "readline",
+    "extractfile",
+    "begin",
+    "execute",
+    "cursor",
+    "get_batch",
+    "set",
+}
 ON_GPU = {"cuda"}
 
 
@@ -94,7 +104,7 @@ def _read_from(reading: Training, name: str, held: str) -> bool:
         if each.scope == start and made is not None and made.receiver == held:
             kept.add(each.target)
         part = each.value.kind == "item" and not any(
-            v.kind == "slice" or v.literal in ((), ...) for v in each.value.items[1:]
+            v.kind == "slice" or (v.kind == "list" and not v.items) for v in each.value.items[1:]
         )
         if each.scope == start and part and each.value.name.partition("[")[0] == held:
             kept.add(each.target)
@@ -115,7 +125,8 @@ def _read_from(reading: Training, name: str, held: str) -> bool:
         for n in (reading.scope_calls(item) if item is not None else ())
     )
     within = any(
-        reading.script.contexts[c].value.kind == "name" and reading.script.contexts[c].value.name in kept
+        reading.script.contexts[c].value.kind == "name"
+        and reading.script.contexts[c].value.name in kept
         for n in (reading.scope_calls(item) if item is not None else ())
         for c in reading.calls[n].contexts
     )
@@ -135,7 +146,9 @@ def _pinned_on_gpu(reading: Training) -> Iterator[Match]:
             if made is None or made.method != "TensorDataset" or not made.args:
                 continue
             if all(_on_gpu(reading, value, made) for value in made.args):
-                message = "pin_memory=True of tensors that are on the GPU: only CPU memory is pinned"
+                message = (
+                    "pin_memory=True of tensors that are on the GPU: only CPU memory is pinned"
+                )
                 yield Match(call.span, message, "fail")
 
 

@@ -150,7 +150,7 @@ def seed_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         )
         later = [n for n in inside if n > number and reading.calls[n].loops[:1] == call.loops]
         made |= any(
-            reading.calls[n].method in ("seed", "set_rng_state") and not reading.calls[n].args[:1]
+            (reading.calls[n].method in ("seed", "set_rng_state") and not reading.calls[n].args[:1])
             or reading.calls[n].method == "set_rng_state"
             for n in later
         )  # fmt: skip

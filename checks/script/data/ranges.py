@@ -56,7 +56,9 @@ def _divided_again(reading: Training) -> Iterator[Match]:
         scaled = [place for place, text in enumerate(texts) if "ToTensor()" in text]
         for text in texts[scaled[0] + 1 :] if scaled else ():
             if re.search(r"Lambda\(.*/255(?:\.0)?\)", text):
-                yield Match(call.span, "ToTensor() has divided by 255: the images are divided again")
+                yield Match(
+                    call.span, "ToTensor() has divided by 255: the images are divided again"
+                )
 
 
 def _rows_as_channels(reading: Training) -> Iterator[Match]:

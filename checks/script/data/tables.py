@@ -203,7 +203,8 @@ RULES = (
         fires=(
             "y = df['price'] and X = df.values, and the column is never dropped",
             "x = s[i:i + n + 1] and y = s[i + n]: the window holds its target",
-            "rolling(center=True) beside shift(-1) or a forecast, bfill() of a series, a feature that shift(-1) "
+            "rolling(center=True) beside shift(-1) or a forecast, bfill() of a series, a "
+            "feature that shift(-1) "
             "takes from a later row (warnings)",
         ),
         fix="X = df.drop(columns='price'); windows that end at the row.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from doctor.checks.script.distributed import (
     collectives,
+    cpu_tensors,
     gathers,
     job_settings,
     launching,
@@ -15,6 +16,7 @@ from doctor.checks.script.rule import Rule
 
 RULES: tuple[Rule, ...] = (
     *collectives.RULES,
+    *cpu_tensors.RULES,
     *gathers.RULES,
     *job_settings.RULES,
     *launching.RULES,

@@ -22,13 +22,13 @@ MODULO = re.compile(
 
 def gathered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """A contrastive loss of features that dist.all_gather copied."""
-    if not reading.backwards or any(
-        word in reading.functions_by_name for word in ("backward",)
-    ):
+    if not reading.backwards or any(word in reading.functions_by_name for word in ("backward",)):
         return
     for number in reading.methods(*GATHERS):
         call = reading.calls[number]
-        if SAFE.match(call.name) or "distributed" not in call.name and "dist" not in call.receiver:
+        if SAFE.match(call.name) or (
+            "distributed" not in call.name and "dist" not in call.receiver
+        ):
             continue
         if reading.is_evaluation(call) or len(call.args) < 2 or call.contexts:
             continue
@@ -36,7 +36,9 @@ def gathered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if not held or _own_put_back(reading, call, held):
             continue
         if _reaches_loss(reading, call, held):
-            message = f"{held} has no gradient: all_gather copies values, and no network learns of them"
+            message = (
+                f"{held} has no gradient: all_gather copies values, and no network learns of them"
+            )
             yield Match(call.span, message)
 
 
@@ -44,9 +46,7 @@ def _own_put_back(reading: Training, call: Call, held: str) -> bool:
     """gathered[rank] = features."""
     targets = [a.target for a in (*reading.script.assignments, *reading.script.parts)
                if a.scope == call.scope]  # fmt: skip
-    joined = [
-        render(reading, v) for v, _, scope in reading.expressions if scope == call.scope
-    ]
+    joined = [render(reading, v) for v, _, scope in reading.expressions if scope == call.scope]
     given = call.args[1].name
     return any(t.startswith(f"{held}[") for t in targets) or any(
         re.search(rf"cat\(\(?\(?{re.escape(given)}\b", t) and given != held for t in joined if given
@@ -59,7 +59,8 @@ def _reaches_loss(reading: Training, call: Call, held: str) -> bool:
     joined = {
         line.target
         for line in reading.cached(lines)
-        if line.scope == scope and re.search(rf"(?:cat|stack|concat)\(\(?{re.escape(held)}\b", line.text)
+        if line.scope == scope
+        and re.search(rf"(?:cat|stack|concat)\(\(?{re.escape(held)}\b", line.text)
     }
     returned = any(
         re.search(rf"(?:cat|stack|concat)\(\(?{re.escape(held)}\b", render(reading, v))
@@ -87,10 +88,10 @@ def _compared(reading: Training, scope: int, names: set[str]) -> bool:
     found = set(names)
     for line in reading.cached(lines):
         text = line.text
-        if line.scope == scope and re.search(r"@|matmul\(|mm\(|einsum\(|cosine_similarity\(", text):
-            if any(re.search(rf"(?<![\w.]){re.escape(n)}(?![\w])", text) for n in names if n):
-                found.add(line.target)
-                found.add("@")
+        product = re.search(r"@|matmul\(|mm\(|einsum\(|cosine_similarity\(", text)
+        named = any(re.search(rf"(?<![\w.]){re.escape(n)}(?![\w])", text) for n in names if n)
+        if line.scope == scope and product and named:
+            found |= {line.target, "@"}
     here = any(reading.calls[n].scope == scope for n, _ in loss_calls(reading))
     stepped = any(reading.calls[n].scope == scope for n in reading.backwards)
     return "@" in found and (here or stepped)
@@ -116,10 +117,10 @@ def synced(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         text = each.value.text.strip("() ") if each.value.kind == "test" else ""
         first = re.fullmatch(r"(\w+) == 0", text)
         over = reading.script.loops[each.loops[-1]] if each.loops else None
-        if first and each.target.endswith(".require_backward_grad_sync") and over is not None:
-            if first[1] in over.targets:
-                message = "gradients are averaged in the first batch: those of the others are not"
-                yield Match(each.span, message)
+        switch = each.target.endswith(".require_backward_grad_sync")
+        if first and switch and over is not None and first[1] in over.targets:
+            message = "gradients are averaged in the first batch: those of the others are not"
+            yield Match(each.span, message)
 
 
 def _test_of(reading: Training, arms: tuple[tuple[int, int], ...]) -> tuple[str, bool]:
@@ -137,8 +138,9 @@ def _last(reading: Training, text: str, holds: bool, scope: int) -> tuple[str, s
     """
     text = text.strip()
     if text.startswith("not "):
-        return _last(reading, text[4:].strip("() ") if text.endswith(")") and text[4:5] == "(" else text[4:],
-                     not holds, scope)  # fmt: skip
+        rest = text[4:].strip()
+        inner = rest[1:-1] if rest.startswith("(") and rest.endswith(")") else rest
+        return _last(reading, inner, not holds, scope)
     if text.isidentifier():
         found = [a for a in reading.script.assignments if a.target == text and a.scope == scope]
         if len(found) != 1 or found[0].value.kind != "test":
@@ -182,7 +184,10 @@ def _other_batch(reading: Training) -> Iterator[Match]:
                 continue
             quiet = local[2] == stepped[2] if "!" not in local[2] else local[2] != f"!{stepped[2]}"
             if quiet:
-                message = "no_sync() holds in the batch of the step: processes step on gradients of their own"
+                message = (
+                    "no_sync() holds in the batch of the step: processes step on "
+                    "gradients of their own"
+                )
                 yield Match(call.span, message, "fail")
                 return
 
@@ -240,7 +245,10 @@ RULES = (
         ),
         fix="sync = (i + 1) % n == 0; forward and backward within "
         "`with nullcontext() if sync else model.no_sync()`; step if sync.",
-        sources=("funasr-3472", "loongforge-163",),
+        sources=(
+            "funasr-3472",
+            "loongforge-163",
+        ),
         needs=("no_sync", "require_backward_grad_sync"),
     ),
 )

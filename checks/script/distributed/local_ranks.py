@@ -23,10 +23,13 @@ def argument_not_passed(reading: Training) -> Iterator[Match]:
         flags = {str(value.literal) for value in call.args}
         if not flags & {"--local_rank", "--local-rank"}:
             continue
-        if _reads_environment(reading) or "default" in call.keywords and call.keywords["default"].calls:
+        if _reads_environment(reading) or (
+            "default" in call.keywords and call.keywords["default"].calls
+        ):
             return
         yield Match(
-            call.span, "torchrun passes no --local_rank: every process takes its default, the first GPU"
+            call.span,
+            "torchrun passes no --local_rank: every process takes its default, the first GPU",
         )
         return
 

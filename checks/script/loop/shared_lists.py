@@ -37,7 +37,10 @@ def _cleared(reading: Training) -> Iterator[Match]:
             if clear is None or exclusive(clear.arms, call.arms) or not _is_list(reading, key):
                 continue
             if _again(reading, call, clear) and not _consumed(reading, store):
-                message = f"{call.receiver} holds {part.name} itself: {part.name}.clear() empties it there"
+                message = (
+                    f"{call.receiver} holds {part.name} itself: {part.name}.clear() "
+                    "empties it there"
+                )
                 yield Match(call.span, message)
                 return
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script.loss.log_probs import of_several_numbers
 from doctor.checks.script.rendering import Line, expanded, lines
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -12,13 +13,15 @@ from doctor.facts.script import Value
 from doctor.facts.script_machine import ScriptMachine
 
 GAMMA = r"(?:[\w.]*(?:gamma|GAMMA|discount|DISCOUNT)\w*|0\.9\d*)"
-PLACES = re.compile(r"\.max\((?:dim=)?-?1\)\[1\]|\.max\((?:dim=)?-?1\)\.indices|(?<!gather)\.argmax\(")
+PLACES = re.compile(
+    r"\.max\((?:dim=)?-?1\)\[1\]|\.max\((?:dim=)?-?1\)\.indices|(?<!gather)\.argmax\("
+)
 WHOLE = re.compile(r"\)\.max\(\)|torch\.max\([^,()]*(?:\([^()]*\))?\)")
 OLD = r"[\w.]*(?:old|behavio\w*|prev|stored)\w*"
-RATIO = re.compile(rf"(?:torch\.exp\(\((?P<a>{OLD})-(?P<b>[\w.]+)\)\)|\((?P<c>{OLD})-(?P<d>[\w.]+)\)\.exp\(\))")
-THIRD = re.compile(
-    r"\(\(?torch\.exp\((?P<x>\((?P<a>[\w.]+)-(?P<b>[\w.]*ref\w*)\))\)-(?P=x)\)?-1\)"
+RATIO = re.compile(
+    rf"(?:torch\.exp\(\((?P<a>{OLD})-(?P<b>[\w.]+)\)\)|\((?P<c>{OLD})-(?P<d>[\w.]+)\)\.exp\(\))"
 )
+THIRD = re.compile(r"\(\(?torch\.exp\((?P<x>\((?P<a>[\w.]+)-(?P<b>[\w.]*ref\w*)\))\)-(?P=x)\)?-1\)")
 ACTOR = re.compile(
     r"(?:torch\.mean\()?(?P<critic>[\w.]*(?:critic|qf|qnet|q_net|q_network|q1|Q1)\w*)(?:\.\w+)?\("
     r"(?:[^()]*,)?(?P<actor>[\w.]*(?:actor|policy)\w*)\([^()]*\)\)(?:\[0\])?(?:\.mean\(\)|\))",
@@ -33,6 +36,7 @@ def formulas(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         yield from _of_places(reading, table, line)
         yield from _inverse(reading, line)
     yield from _worst_action(reading)
+    yield from of_several_numbers(reading)
 
 
 def _own_element(table: list[Line], line: Line) -> Iterator[Match]:
@@ -40,7 +44,10 @@ def _own_element(table: list[Line], line: Line) -> Iterator[Match]:
     name, _, index = line.target.partition("[")
     if not index or line.augmented or not line.loops:
         return
-    own = rf"\*{re.escape(name)}\[{re.escape(index[:-1])}\]|{re.escape(name)}\[{re.escape(index[:-1])}\]\*"
+    own = (
+        rf"\*{re.escape(name)}\[{re.escape(index[:-1])}\]"
+        rf"|{re.escape(name)}\[{re.escape(index[:-1])}\]\*"
+    )
     decays = re.search(r"gamma|lam|discount|tau", line.text, re.IGNORECASE) or re.search(
         r"adv|gae|return|ret", name
     )
@@ -62,7 +69,8 @@ def _own_element(table: list[Line], line: Line) -> Iterator[Match]:
 def _entropy_kept(line: Line) -> Iterator[Match]:
     """r + gamma * (1 - done) * q - alpha * log_prob: the entropy goes on behind the end."""
     ends = re.fullmatch(
-        r"\((?P<first>\(.*\))-\((?P<alpha>[\w.()]*alpha[\w.()]*)\*[\w.()]*(?:log|lp|ent)\w*[\w.()]*\)\)", line.text
+        r"\((?P<first>\(.*\))-\((?P<alpha>[\w.()]*alpha[\w.()]*)\*[\w.()]*(?:log|lp|ent)\w*[\w.()]*\)\)",
+        line.text,
     )
     if ends is None or ends["first"].count("(") != ends["first"].count(")"):
         return
@@ -83,9 +91,7 @@ def _of_places(reading: Training, table: list[Line], line: Line) -> Iterator[Mat
     if PLACES.search(text):
         yield Match(line.span, "the number of the best action is added, not its value")
     elif WHOLE.search(text):
-        batch = any(
-            reading.calls[n].method == "gather" for n in reading.scope_calls(line.scope)
-        )
+        batch = any(reading.calls[n].method == "gather" for n in reading.scope_calls(line.scope))
         inner = any("zip" in str(reading.script.loops[n].iterable) for n in line.loops[-1:])
         if batch and not inner:
             yield Match(line.span, "max() of the whole batch: each sample has its own next state")
@@ -110,11 +116,15 @@ def _inverse(reading: Training, line: Line) -> Iterator[Match]:
     if found is not None and "ratio" in line.target.casefold():
         new = found["b"] or found["d"]
         if not re.fullmatch(OLD, new) and reading.mentions("clamp", "clip"):
-            yield Match(line.span, f"the ratio is new to old: exp({new} - {found['a'] or found['c']})")
+            yield Match(
+                line.span, f"the ratio is new to old: exp({new} - {found['a'] or found['c']})"
+            )
     kl = THIRD.search(line.text)
     if kl is not None and "ref" not in kl["a"]:
         yield Match(
-            line.span, f"the estimator takes exp({kl['b']} - {kl['a']}): its signs are exchanged", "warn"
+            line.span,
+            f"the estimator takes exp({kl['b']} - {kl['a']}): its signs are exchanged",
+            "warn",
         )
 
 
@@ -130,7 +140,9 @@ def _worst_action(reading: Training) -> Iterator[Match]:
             text = text.replace(f",{name})", f",{acted})")
         found = ACTOR.fullmatch(text)
         if found is not None and "cost" not in text:
-            yield Match(call.span, f"{found['critic']} is minimized by the actor: a minus is missing")
+            yield Match(
+                call.span, f"{found['critic']} is minimized by the actor: a minus is missing"
+            )
 
 
 RULES = (
@@ -153,7 +165,24 @@ RULES = (
         fix="adv[t + 1]; q(next).max(1).values; r + gamma * (1 - done) * (q - alpha * log_prob); "
         "exp(new - old); -critic(state, actor(state)).mean(); exp(ref - logp) - (ref - logp) - 1.",
         sources=("cartpole-ppo-1", "stable-baselines3-76"),
-        needs=("gamma", "GAMMA", "discount", "gae", "ratio", "actor", "kl", "lam", "lmbda", "policy",
-               "next_state", "next_states", "alpha", "max", "zeros", "zeros_like"),
+        needs=(
+            "log_prob",
+            "gamma",
+            "GAMMA",
+            "discount",
+            "gae",
+            "ratio",
+            "actor",
+            "kl",
+            "lam",
+            "lmbda",
+            "policy",
+            "next_state",
+            "next_states",
+            "alpha",
+            "max",
+            "zeros",
+            "zeros_like",
+        ),
     ),
 )

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.loss.cut import cut_off
-from doctor.checks.script.loss.features import without_gradient
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Assignment, Call, Value
@@ -19,7 +18,6 @@ DETACHES = ("item", "detach", "tolist", "numpy")
 def loss_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _switched_on(reading)
     yield from cut_off(reading)
-    yield from without_gradient(reading)
     for number in reading.methods("backward"):
         call = reading.calls[number]
         if call.name == "backward" or reading.is_autograd(call):

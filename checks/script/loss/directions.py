@@ -17,7 +17,9 @@ LIKELIHOOD = re.compile(
 )
 """(target - mean)² times the variance, where it is divided by it."""
 OVERLAP = re.compile(r"\((?:\(2(?:\.0)?\*|2\*|\(\(2\*).*inter\w*.*\)/\(.*\+.*\)(?:\.mean\(\))?")
-SHARE = re.compile(r"\(\(?\w*inter\w*(?:\+[\w.]+\))?/\(?\w*union\w*(?:\+[\w.]+\))?\)(?:\.mean\(\))?")
+SHARE = re.compile(
+    r"\(\(?\w*inter\w*(?:\+[\w.]+\))?/\(?\w*union\w*(?:\+[\w.]+\))?\)(?:\.mean\(\))?"
+)
 MATRIX = re.compile(r"@.*(?:\.t\(\)|\.T\b|\.mT\b|transpose\()|einsum\(|matmul\(.*(?:\.t\(\)|\.T\b)")
 LARGEST = 0.5
 """A temperature of contrastive losses is smaller."""

@@ -50,8 +50,10 @@ def _sides(reading: Training, call: Call) -> Iterator[Match]:
         return
     scales = [re.fullmatch(r"\((?P<x>[^/]+)/(?P<t>[\w.]+)\)", text) for text in (first, second)]
     if (scales[0] is None) != (scales[1] is None):
-        plain = [t for t, s in zip((first, second), scales, strict=True) if s is None][0]
-        if re.fullmatch(r"[\w.]+(?:\.detach\(\))?", plain) and not re.search("prob|soft|temp", plain):
+        plain = next(t for t, s in zip((first, second), scales, strict=True) if s is None)
+        if re.fullmatch(r"[\w.]+(?:\.detach\(\))?", plain) and not re.search(
+            "prob|soft|temp", plain
+        ):
             yield Match(call.span, f"{plain} is not divided by the temperature, the other side is")
 
 

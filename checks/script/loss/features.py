@@ -14,6 +14,7 @@ from doctor.facts.script import Assignment, Call
 def without_gradient(reading: Training) -> Iterator[Match]:
     yield from _features(reading)
     yield from _checkpointed_input(reading)
+    yield from always_off(reading)
 
 
 def _features(reading: Training) -> Iterator[Match]:
@@ -29,11 +30,15 @@ def _features(reading: Training) -> Iterator[Match]:
             for value in call.args[:2]
             if value.kind == "name"
         ]
-        if len(sides) == 2 and all(found and all(_off(reading, a) for a in found) for found in sides):
+        if len(sides) == 2 and all(
+            found and all(_off(reading, a) for a in found) for found in sides
+        ):
             sites = [reading.calls[n] for n in objects.sites(reading, call.scope)]
             trains = {reading.calls[n].scope for n in reading.backwards}
             if any(site.scope in trains and not reading.is_evaluation(site) for site in sites):
-                yield Match(call.span, "both sides are computed under no_grad: the term has no gradient")
+                yield Match(
+                    call.span, "both sides are computed under no_grad: the term has no gradient"
+                )
 
 
 def _off(reading: Training, each: Assignment) -> bool:
@@ -42,7 +47,7 @@ def _off(reading: Training, each: Assignment) -> bool:
 
 
 def _checkpointed_input(reading: Training) -> Iterator[Match]:
-    """checkpoint(self.first, x, use_reentrant=True) of the batch itself, which needs no gradient."""
+    """checkpoint(self.first, x, use_reentrant=True) of the batch, which needs no gradient."""
     if reading.mentions("requires_grad_", "enable_input_require_grads", "dummy"):
         return
     for number in reading.methods("checkpoint"):
@@ -55,7 +60,9 @@ def _checkpointed_input(reading: Training) -> Iterator[Match]:
         own = {p.name for p in function.parameters}
         if function.name != "forward" or not given or function.owner not in reading.modules:
             continue
-        plain = all(v.kind == "name" and v.name in own and not _set(reading, v.name, call) for v in given)
+        plain = all(
+            v.kind == "name" and v.name in own and not _set(reading, v.name, call) for v in given
+        )
         if plain and _gets_batch(reading, call.scope):
             yield Match(
                 call.span, f"no input of {call.args[0].name} needs a gradient: its weights get none"
@@ -80,3 +87,41 @@ def _gets_batch(reading: Training, scope: int) -> bool:
         if call.loops and names & bound and reading.by_loop[call.loops[-1]]:
             return True
     return False
+
+
+def always_off(reading: Training) -> Iterator[Match]:
+    """A network that an optimizer holds, and that runs under no_grad only."""
+    for each in reading.trained:
+        name, sink = each.name, reading.calls[each.sink]
+        if each.trainer or not name or "." in name.removeprefix("self."):
+            continue
+        key = reading.key(name, sink.scope)
+        runs = [
+            call
+            for call in reading.calls
+            if call.args
+            and (call.name == name or (call.receiver == name and call.method not in KEPT))
+            and reading.key(name, call.scope) == key
+        ]
+        passed = any(
+            value.kind == "name" and value.name == name and call.method not in ("print", "len")
+            for call in reading.calls
+            for value in (*call.args, *call.keywords.values())
+        )
+        trains = {n for call in runs for n in call.loops}
+        loops = any(
+            n in reading.backward_numbers for m in trains for n in reading.by_loop.get(m, ())
+        )
+        if runs and loops and not passed and all(_is_off(reading, call) for call in runs):
+            yield Match(
+                runs[0].span,
+                f"{name} runs under no_grad, and an optimizer holds it: it never learns",
+            )
+
+
+KEPT = {"parameters", "named_parameters", "train", "eval", "to", "state_dict", "load_state_dict",
+        "zero_grad", "cuda", "requires_grad_"}  # fmt: skip
+
+
+def _is_off(reading: Training, call: Call) -> bool:
+    return any(reading.is_inference(value) for value in reading.contexts(call))

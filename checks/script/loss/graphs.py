@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, gradients, objects
+from doctor.checks.script.loss.features import without_gradient
 from doctor.checks.script.loss.losses import LOSSES
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
@@ -20,6 +21,7 @@ MOST_CALLS = 4
 
 
 def forward_without_grad(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from without_gradient(reading)
     yield from _constant_penalty(reading)
     yield from _part_without_grad(reading)
     if not reading.mentions(*NO_GRAPH):

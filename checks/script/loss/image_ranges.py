@@ -9,11 +9,20 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rendering import expanded, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Value
 from doctor.facts.script_machine import ScriptMachine
 
-TO_UNIT = ("ToTensor", "to_tensor", "ToDtype", "to_image", "ConvertImageDtype", "convert_image_dtype")
-CENTERED = re.compile(r"\*2(?:\.0)?\)-1|2(?:\.0)?\*[\w.()\[\]]+\)-1|-0\.5\)|127\.5|\*2\.?0?-1|sub_\(0\.5|\.sub\(")
+TO_UNIT = (
+    "ToTensor",
+    "to_tensor",
+    "ToDtype",
+    "to_image",
+    "ConvertImageDtype",
+    "convert_image_dtype",
+)
+CENTERED = re.compile(
+    r"\*2(?:\.0)?\)-1|2(?:\.0)?\*[\w.()\[\]]+\)-1|-0\.5\)|127\.5|\*2\.?0?-1|sub_\(0\.5|\.sub\("
+)
 UNIT = re.compile(r"sigmoid\(|clamp\((?:min=)?0(?:\.0)?,(?:max=)?1(?:\.0)?\)|/255")
 
 
@@ -27,7 +36,9 @@ def ranges(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def from_zero_to_one(reading: Training) -> bool:
     """Images come from ToTensor(), and nothing in the file centers them."""
     scaled = any(name in reading.by_method for name in TO_UNIT)
-    if not scaled or reading.mentions("normalize", "image_processor", "vaeimageprocessor", "preprocess"):
+    if not scaled or reading.mentions(
+        "normalize", "image_processor", "vaeimageprocessor", "preprocess"
+    ):
         return False
     texts = [text for text, _, _ in reading.cached(statements)]
     texts += [
@@ -79,12 +90,13 @@ RULES = (
         title="Images have the range that networks and losses were made for",
         severity="warn",
         find=ranges,
-        why="LPIPS and the VAEs of latent diffusion take images from -1 to 1. ToTensor() alone makes "
+        why="LPIPS and the VAEs of latent diffusion take images from -1 to 1. ToTensor() "
+        "alone makes "
         "0 to 1, half of the range: distances and latents are those of grey images.",
         fires=(
             "lpips.LPIPS()(x, y) of images from ToTensor() or sigmoid, without normalize=True",
             "vae.encode() of images from ToTensor()",
-                    ),
+        ),
         fix="transforms.Normalize([0.5], [0.5]) behind ToTensor(), or loss(x, y, normalize=True).",
         sources=("pixelsplat-19",),
         needs=("LPIPS", "LearnedPerceptualImagePatchSimilarity", "encode"),

@@ -62,18 +62,20 @@ def _entered(reading: Training, call: Call) -> int | None:
     return reading.target_function(call)
 
 
-def _starts_graph(reading: Training, value: Value, call: Call) -> bool:
-    if value.kind == "name":
+def _starts_graph(reading: Training, value: Value, call: Call, depth: int = 4) -> bool:
+    if value.kind == "name" and depth:
         held = objects.last_definition(reading, value.name, call)
-        return bool(held) and all(v.kind == "call" and _starts_graph(reading, v, call) for v in held)
-    if value.kind != "call":
+        return bool(held) and all(
+            v.kind == "call" and _starts_graph(reading, v, call, depth - 1) for v in held
+        )
+    if value.kind != "call" or not depth:
         return False
     made = reading.calls[value.call]
     if made.method in REDUCES:
         inner = objects.operand(made)
-        return inner is not None and _starts_graph(reading, inner, made)
+        return inner is not None and _starts_graph(reading, inner, made, depth - 1)
     wants = made.keywords.get("requires_grad")
     if made.method == "requires_grad_" and made.receiver_call >= 0:
-        inner = reading.calls[made.receiver_call]
-        return inner.name in REBUILT or inner.method in ("detach", "item")
+        below = reading.calls[made.receiver_call]
+        return below.name in REBUILT or below.method in ("detach", "item")
     return made.name in REBUILT and wants is not None and wants.literal is True

@@ -42,8 +42,13 @@ def _tiled(reading: Training, sizes: set[str]) -> Iterator[Match]:
         product = re.fullmatch(r"\((?P<name>[\w.]+)\*(?P<size>[\w.]+)\)", line.text)
         if product is None or product["size"] not in sizes:
             continue
+        if _in_rounds(reading, product["size"], line.scope):
+            continue
         if set(words(product["name"])) & PROMPTS and _is_list(reading, product["name"], line.scope):
-            message = f"{product['name']} * {product['size']} repeats all prompts in turn: the groups mix them"
+            message = (
+                f"{product['name']} * {product['size']} repeats all prompts in turn: "
+                "the groups mix them"
+            )
             yield Match(line.span, message)
             return
     for number in reading.methods("repeat"):
@@ -52,24 +57,33 @@ def _tiled(reading: Training, sizes: set[str]) -> Iterator[Match]:
         named = set(words(call.receiver)) & PROMPTS
         if named and len(sizes_given) == 2 and sizes_given[0] in sizes and sizes_given[1] == "1":
             yield Match(
-                call.span, f"repeat({sizes_given[0]}, 1) repeats all prompts in turn: the groups mix them"
+                call.span,
+                f"repeat({sizes_given[0]}, 1) repeats all prompts in turn: the groups mix them",
             )
             return
+
+
+def _in_rounds(reading: Training, size: str, scope: int) -> bool:
+    """rewards.view(K, -1) in the same function: a row is a round of all prompts."""
+    return any(
+        (call := reading.calls[n]).scope == scope
+        and call.args
+        and render(reading, call.args[0]) == size
+        for n in reading.methods("view", "reshape")
+    )
 
 
 def _is_list(reading: Training, name: str, scope: int) -> bool:
     """Nothing says that it is a number or a tensor."""
     found = reading.assigned.get(reading.key(name, scope), ())
-    return not any(
-        a.value.kind == "literal" or "torch." in render(reading, a.value) for a in found
-    )
+    return not any(a.value.kind == "literal" or "torch." in render(reading, a.value) for a in found)
 
 
 def _one_mean(reading: Training, sizes: dict[str, str]) -> Iterator[Match]:
     """(grouped - grouped.mean()) / grouped.std(): the mean of all groups."""
     for line in reading.cached(lines):
         yield from _whole(line.text, line.span, sizes)
-    for scope, function in enumerate(reading.script.functions):
+    for _scope, function in enumerate(reading.script.functions):
         spans = function.exit_spans or (function.span,) * len(function.returns)
         for value, span in zip(function.returns, spans, strict=True):
             yield from _whole(render(reading, value), span, sizes)
@@ -78,7 +92,9 @@ def _one_mean(reading: Training, sizes: dict[str, str]) -> Iterator[Match]:
 def _whole(text: str, span: object, sizes: dict[str, str]) -> Iterator[Match]:
     for name in sizes:
         if re.search(rf"\(\({re.escape(name)}-{re.escape(name)}\.mean\(\)\)/", text):
-            message = f"{name}.mean() is that of all groups: each has its own, mean(1, keepdim=True)"
+            message = (
+                f"{name}.mean() is that of all groups: each has its own, mean(1, keepdim=True)"
+            )
             yield Match(span, message, "warn")  # type: ignore[arg-type]
 
 

@@ -15,7 +15,9 @@ PRODUCT = re.compile(
     r"|(?:mm|matmul)\((?P<c>[\w.]+),(?P<d>[\w.]+)\.(?:t\(\)|T|mT|transpose\([^@]*\))\)"
 )
 OTHERS = re.compile("queue|memory|bank|neg|proto|weight|cent|cat\\(|stack\\(")
-ZEROS = re.compile(r"torch\.zeros\((?:len\(|[\w.]+\.(?:size\(0\)|shape\[0\])|\w*batch\w*|n\b|b\b|B\b).*")
+ZEROS = re.compile(
+    r"torch\.zeros\((?:len\(|[\w.]+\.(?:size\(0\)|shape\[0\])|\w*batch\w*|n\b|b\b|B\b).*"
+)
 
 
 def targets(reading: Training) -> Iterator[Match]:
@@ -32,7 +34,9 @@ def _first_column(reading: Training) -> Iterator[Match]:
         logits, labels = (expanded(reading, value, call, 3) for value in call.args[:2])
         if not PRODUCT.search(logits) or not ZEROS.match(labels) or OTHERS.search(logits):
             continue
-        yield Match(call.span, "all targets are 0: the partner of sample i is in column i, arange(n)")
+        yield Match(
+            call.span, "all targets are 0: the partner of sample i is in column i, arange(n)"
+        )
 
 
 def _logarithm(reading: Training) -> Iterator[Match]:
@@ -48,7 +52,9 @@ def _logarithm(reading: Training) -> Iterator[Match]:
         texts = [render(reading, v) for v, _, _ in reading.expressions]
         texts += [render(reading, v) for f in reading.script.functions for v in f.returns]
         read = [t for t in texts if re.search(rf"\b{name}\b", t) and t != line.text]
-        if any(re.search(rf"exp\([\w.]*{name}|{name}\.exp\(|softplus\([\w.]*{name}", t) for t in read):
+        if any(
+            re.search(rf"exp\([\w.]*{name}|{name}\.exp\(|softplus\([\w.]*{name}", t) for t in read
+        ):
             return
         plain = re.compile(rf"\((?:self\.|\w+\.)*{name}\*|\*(?:self\.|\w+\.)*{name}\b")
         if any(c.receiver.endswith(name) and c.method == "exp" for c in reading.calls):

@@ -10,7 +10,6 @@ from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.metrics import whole
 from doctor.checks.script.metrics.folds import models_of_folds
 from doctor.checks.script.metrics.nodes import ONE_GRAPH, nodes_held_out
-from doctor.checks.script.naming import is_held_out
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training

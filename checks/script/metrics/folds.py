@@ -28,7 +28,7 @@ def models_of_folds(reading: Training) -> Iterator[Match]:
     for number, loop in enumerate(reading.script.loops):
         if loop.kind != "for" or not _over_folds(reading, loop):
             continue
-        inside = set(calls_reached(reading, reading.by_loop.get(number, ())))
+        inside = set(calls_reached(reading, reading.by_loop.get(number, [])))
         methods = {reading.calls[n].method for n in inside}
         if methods & RESETS or any("reset" in m or "init_" in m for m in methods):
             continue
@@ -38,7 +38,10 @@ def models_of_folds(reading: Training) -> Iterator[Match]:
             if _goes_on(reading, each, number, inside):
                 call = reading.calls[each.sink]
                 name = each.name or "the model"
-                message = f"{name} is made before the folds: from the second on it knows their held-out data"
+                message = (
+                    f"{name} is made before the folds: from the second on it knows "
+                    "their held-out data"
+                )
                 yield Match(call.span, message)
                 return
 
@@ -79,7 +82,8 @@ def _goes_on(reading: Training, each: Trained, loop: int, inside: set[int]) -> b
     if any(reading.calls[n].method == "deepcopy" for n in each.lineage.calls):
         return False
     sink = reading.calls[each.sink]
-    used = each.sink in inside or (sink.scope == scope and loop not in sink.loops)
+    before = sink.scope == scope and each.sink < min(inside)
+    used = each.sink in inside or (before and loop not in sink.loops)
     return used and all(
         loop not in reading.calls[n].loops and reading.calls[n].scope in (0, scope) for n in made
     )

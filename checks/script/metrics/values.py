@@ -9,21 +9,52 @@ from doctor.checks.script.naming import TRUE, is_loader, words
 from doctor.checks.script.rendering import lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
+from doctor.facts.script import Value
 from doctor.facts.script_machine import ScriptMachine
 
-VALUES = re.compile(r"(?:torch\.max\([\w.]+(?:\([\w.,]*\))?(?:\.data)?,(?:dim=)?-?1\)|[\w.]+(?:\([\w.]*\))?\.max\((?:dim=)?-?1\))(?:\[0\]|\.values)")
+VALUES = re.compile(
+    r"(?:torch\.max\([\w.]+(?:\([\w.,]*\))?(?:\.data)?,(?:dim=)?-?1\)|[\w.]+(?:\([\w.]*\))?\.max\((?:dim=)?-?1\))(?:\[0\]|\.values)"
+)
 LABELS = TRUE | {"y", "yb", "lbl", "lbls"}
 
 
 def values(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _largest_output(reading)
     yield from _last_batch(reading)
+    yield from _logits(reading)
+
+
+def _logits(reading: Training) -> Iterator[Match]:
+    """(p.predictions == p.label_ids) in compute_metrics: logits, not classes."""
+    for each in reading.script.comparisons:
+        if each.operator != "==" or "metric" not in reading.function(each.scope).name:
+            continue
+        sides = [_predictions(reading, value, each.scope) for value in (each.left, each.right)]
+        others = [render(reading, value) for value in (each.right, each.left)]
+        for found, other in zip(sides, others, strict=True):
+            if found and re.search(r"label", other) and "preprocess_logits" not in "".join(
+                reading.script.identifiers
+            ):  # fmt: skip
+                yield Match(each.span, "predictions of a Trainer are logits: argmax(-1) is missing")
+                return
+
+
+def _predictions(reading: Training, value: Value, scope: int) -> bool:
+    """p.predictions, also by a name."""
+    if value.kind != "name":
+        return False
+    held = [a.text for a in reading.cached(lines) if a.target == value.name and a.scope == scope]
+    return value.name.endswith(".predictions") or (
+        len(held) == 1 and re.fullmatch(r"\w+\.predictions", held[0]) is not None
+    )
 
 
 def _largest_output(reading: Training) -> Iterator[Match]:
     """(out.max(1)[0] == y): the largest output, not its class."""
     held = {
-        (line.scope, line.target): line for line in reading.cached(lines) if VALUES.fullmatch(line.text)
+        (line.scope, line.target): line
+        for line in reading.cached(lines)
+        if VALUES.fullmatch(line.text)
     }
     for each in reading.script.comparisons:
         if each.operator != "==":
@@ -31,10 +62,16 @@ def _largest_output(reading: Training) -> Iterator[Match]:
         for one, other in ((each.left, each.right), (each.right, each.left)):
             text = render(reading, one)
             line = held.get((each.scope, one.name))
-            single = line is not None and len(reading.assigned.get(reading.key(one.name, each.scope), ())) == 1
+            single = (
+                line is not None
+                and len(reading.assigned.get(reading.key(one.name, each.scope), ())) == 1
+            )
             named = other.name.rpartition(".")[2]
             if (VALUES.fullmatch(text) or single) and set(words(named)) & LABELS:
-                yield Match(each.span, "the largest outputs are compared with classes: max(1)[1] are the classes")
+                yield Match(
+                    each.span,
+                    "the largest outputs are compared with classes: max(1)[1] are the classes",
+                )
                 break
 
 
@@ -53,13 +90,19 @@ def _last_batch(reading: Training) -> Iterator[Match]:
             a for a in reading.cached(lines)
             if a.target == line.target and a.scope == line.scope and a.loops == line.loops[:-1]
         ]  # fmt: skip
-        more = [a for a in reading.cached(lines) if a.target == line.target and a.scope == line.scope
-                and a.augmented]  # fmt: skip
+        more = any(
+            a.target == line.target and a.scope == line.scope and a.augmented
+            for a in reading.cached(lines)
+        )
         if more or not before or before[0].text not in ("0", "0.0"):
             continue
         divided = re.compile(rf"\(?{re.escape(line.target)}/(?:len\([\w.]+\)|\w*n\w*)\)?")
         for value, span, scope in reading.expressions:
-            if scope == line.scope and span.order > line.span.order and divided.fullmatch(render(reading, value)):
+            if (
+                scope == line.scope
+                and span.order > line.span.order
+                and divided.fullmatch(render(reading, value))
+            ):
                 yield Match(line.span, f"{line.target} is that of the last batch: += adds them up")
                 return
 
@@ -74,11 +117,11 @@ RULES = (
         why="max(1) returns the largest outputs and their places: a comparison of the outputs with "
         "labels is nearly never true. A name that each batch sets anew holds the last one's loss.",
         fires=(
-            "out.max(1)[0] == labels",
+            "out.max(1)[0] == labels; p.predictions == p.label_ids",
             "total = loss.item() in the loop over batches, and total / len(loader) behind it",
         ),
         fix="out.argmax(1) == labels; total += loss.item().",
         sources=("torch-tensor-docs",),
-        needs=("max", "len"),
+        needs=("max", "len", "predictions"),
     ),
 )

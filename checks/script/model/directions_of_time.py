@@ -24,33 +24,44 @@ HIDES = re.compile(
 def both_directions(reading: Training) -> Iterator[Match]:
     """out[:, -1] and h.view(-1, 2 * width) of a bidirectional layer."""
     for call in reading.calls:
-        if not call.name.startswith("self.") or not _is_bidirectional(reading, call):
+        if call.name.startswith("self.") and _is_bidirectional(reading, call):
+            names = _results(reading, call)
+            yield from _last_step(reading, call, names)
+            yield from _mixed_states(reading, call, names[1:] or _unnamed(reading, call.scope))
+
+
+def _last_step(reading: Training, call: Call, names: list[str]) -> Iterator[Match]:
+    for value, span, scope in reading.expressions:
+        if scope != call.scope or span.order <= call.span.order or not names:
             continue
-        names = _results(reading, call)
-        for value, span, scope in reading.expressions:
-            for part in flatten([value]) if scope == call.scope and span.order > call.span.order else ():
-                if names and _is_last(part, names[0]):
-                    message = f"the backward direction of {call.name} has read one step at [:, -1]"
-                    yield Match(span, message, "warn")
-                    return
-        for n in reading.methods("view", "reshape"):
-            shaped = reading.calls[n]
-            first = shaped.args[0].literal if shaped.args else None
-            minus = shaped.args and render(reading, shaped.args[0]) == "-1"
-            states = names[1:] or _unnamed(reading, call.scope)
-            if shaped.scope == call.scope and shaped.receiver in states and (minus or first == -1):
-                if len(shaped.args) == 2:
-                    message = f"{shaped.receiver} has the directions first: {shaped.method}() mixes samples"
-                    yield Match(shaped.span, message)
-                    return
+        if any(_is_last(part, names[0]) for part in flatten([value])):
+            message = f"the backward direction of {call.name} has read one step at [:, -1]"
+            yield Match(span, message, "warn")
+            return
+
+
+def _mixed_states(reading: Training, call: Call, states: list[str]) -> Iterator[Match]:
+    for n in reading.methods("view", "reshape"):
+        shaped = reading.calls[n]
+        if shaped.scope != call.scope or shaped.receiver not in states or len(shaped.args) != 2:
+            continue
+        if render(reading, shaped.args[0]) == "-1":
+            name = shaped.receiver
+            message = f"{name} has the directions first: {shaped.method}() mixes samples"
+            yield Match(shaped.span, message)
+            return
 
 
 def _is_bidirectional(reading: Training, call: Call) -> bool:
     made = [m for m in objects.callee(reading, call) if m is not None]
-    return len(made) == 1 and made[0].name.startswith("torch.nn.") and (
-        made[0].method in RECURRENT
-        and (value := made[0].keywords.get("bidirectional")) is not None
-        and value.literal is True
+    return (
+        len(made) == 1
+        and made[0].name.startswith("torch.nn.")
+        and (
+            made[0].method in RECURRENT
+            and (value := made[0].keywords.get("bidirectional")) is not None
+            and value.literal is True
+        )
     )
 
 
@@ -104,7 +115,9 @@ def hidden_tokens(reading: Training) -> Iterator[Match]:
             text = _passed(reading, value, call)
             found = HIDES.fullmatch(text) if text else None
         if found is not None:
-            yield Match(call.span, "attn_mask is True at padding: here True takes part in attention")
+            yield Match(
+                call.span, "attn_mask is True at padding: here True takes part in attention"
+            )
 
 
 def _passed(reading: Training, value: Value, call: Call) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from doctor.checks.script import objects
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
@@ -22,6 +23,7 @@ DROPOUTS = {
 def functional_dropout(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _attention_dropout(reading)
     yield from _all_dropped(reading)
+    yield from _masked_in_evaluation(reading)
     for number in reading.methods(*DROPOUTS, "Dropout", "Dropout2d", "Dropout()"):
         call = reading.calls[number]
         owner = reading.function(call.scope)
@@ -41,6 +43,23 @@ def functional_dropout(reading: Training, machine: ScriptMachine) -> Iterator[Ma
 
 RATES = ("dropout", "lora_dropout", "attn_dropout", "attention_dropout", "hidden_dropout_prob",
          "attention_probs_dropout_prob", "dropout_p", "drop_path_rate")  # fmt: skip
+
+
+AUGMENTS = {"FrequencyMasking", "TimeMasking", "SpecAugment", "RandomErasing", "TimeStretch",
+            "ColorJitter", "RandomHorizontalFlip", "RandomResizedCrop", "RandomCrop"}  # fmt: skip
+
+
+def _masked_in_evaluation(reading: Training) -> Iterator[Match]:
+    """self.freq_mask(x) in forward(), of torchaudio or torchvision: it does not know eval()."""
+    for call in reading.calls if AUGMENTS & reading.by_method.keys() else ():
+        owner = reading.function(call.scope)
+        if owner.name != "forward" or owner.owner not in reading.modules or call.arms:
+            continue
+        made = [m for m in objects.callee(reading, call) if m is not None] if call.args else []
+        if len(made) == 1 and made[0].method in AUGMENTS and made[0].name.startswith("torch"):
+            yield Match(
+                call.span, f"{made[0].method} in forward() changes inputs in evaluation, too"
+            )
 
 
 def _all_dropped(reading: Training) -> Iterator[Match]:
@@ -96,13 +115,17 @@ RULES = (
         why="torch.nn.functional.dropout has training=True by default: model.eval() does not "
         "turn it "
         "off, and every evaluation is random.",
-        fires=("F.dropout without training=, or nn.Dropout(p)(x), in a method of a module",),
+        fires=(
+            "F.dropout without training=, or nn.Dropout(p)(x), in a method of a module",
+            "FrequencyMasking, RandomErasing and the like in forward()",
+        ),
         errors=("a dropout of 1.0, of a layer or of a configuration",),
         fix="Pass training=self.training, or use an nn.Dropout of the module.",
         sources=("torch-functional-dropout",),
         training=False,
         words=(
             "dropout_p",
+            r"Masking\(",
             r"ropout\w*\s*=\s*1\.0",
             r"Dropout\w*\((?:p=)?1\.0",
             r"(?:\bF|functional)\.\w*dropout",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -9,7 +10,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rendering import Line, lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Call, Span, Value
 from doctor.facts.script_machine import ScriptMachine
 
 LAYER = re.compile(r"(?:[\w.]+\()*self\.\w+(?:\[\w+\])?\(")
@@ -32,42 +33,44 @@ def _replaced(reading: Training) -> Iterator[Match]:
         if line.scope in scopes and line.target.isidentifier():
             table.setdefault((line.scope, line.target), []).append(line)
     for (scope, name), found in table.items():
-        for one, other in zip(found, found[1:], strict=False):
+        for one, other in itertools.pairwise(found):
             if one.arms or other.arms or one.loops or other.loops or other.augmented:
                 continue
             layers = LAYER.match(one.text) and LAYER.match(other.text)
             plain = name != "_" and one.value.kind == "call" and other.value.kind == "call"
             if layers and plain and not _read_between(reading, scope, name, one, other):
-                message = f"{name} is computed here and replaced in line {other.span.line}: nothing reads it"
+                message = (
+                    f"{name} is computed here and replaced in line {other.span.line}: "
+                    "nothing reads it"
+                )
                 yield Match(one.span, message)
 
 
 def _read_between(reading: Training, scope: int, name: str, one: Line, other: Line) -> bool:
     """Anything between both, or the second line itself, names it."""
-    start, end = one.span.order, (other.span.end_line, other.span.end_column)
     word = re.compile(rf"(?<![\w.]){re.escape(name)}(?!\w)")
-
-    def near(span: object) -> bool:
-        place = (span.line, span.column)  # type: ignore[attr-defined]
-        return start[1:] < place and place <= end
-
-    if word.search(other.text):
-        return True
-    for call in reading.calls:
-        if call.scope == scope and near(call.span) and call.receiver.split(".")[0].partition("[")[0] == name:
-            return True
-    for value, span, where in reading.expressions:
-        inner = reading.function(where).parent == scope
-        if (where == scope and near(span)) or inner:
-            if name in {n.split(".")[0].partition("[")[0] for n in (value.name, *value.names)}:
-                return True
-    tests = [b.test for b in reading.script.branches if b.test is not None]
-    if any(word.search(t.text) for t in tests):
-        return True
+    tests = [b.test.text for b in reading.script.branches if b.test is not None]
     over = [loop.iterable for loop in reading.script.loops if loop.scope == scope]
-    return any(v is not None and name in {v.name, *v.names} for v in over) or any(
-        word.search(render(reading, a.value)) for a in reading.script.parts if a.scope == scope
+    texts = [other.text, *tests, *(render(reading, v) for v in over if v is not None)]
+    texts += [render(reading, a.value) for a in reading.script.parts if a.scope == scope]
+    return any(word.search(text) for text in texts) or name in set(
+        _roots_between(reading, scope, one, other)
     )
+
+
+def _roots_between(reading: Training, scope: int, one: Line, other: Line) -> Iterator[str]:
+    """What is read between two lines, and in functions within this one."""
+
+    def near(span: Span) -> bool:
+        end = (other.span.end_line, other.span.end_column)
+        return one.span.order[1:] < (span.line, span.column) <= end
+
+    for call in reading.calls:
+        if call.scope == scope and near(call.span):
+            yield call.receiver.split(".")[0].partition("[")[0]
+    for value, span, where in reading.expressions:
+        if (where == scope and near(span)) or reading.function(where).parent == scope:
+            yield from (n.split(".")[0].partition("[")[0] for n in (value.name, *value.names))
 
 
 def _single(reading: Training) -> Iterator[Match]:
@@ -131,7 +134,7 @@ def _one_after_linear(reading: Training) -> Iterator[Match]:
         parts = [reading.calls[v.call] for v in call.args if v.kind == "call"]
         if len(parts) != len(call.args):
             continue
-        for before, after in zip(parts, parts[1:], strict=False):
+        for before, after in itertools.pairwise(parts):
             size = evaluate.argument(reading, before, "out_features", 1)
             one = before.name == "torch.nn.Linear" and size is not None and size.literal == 1
             axis = evaluate.argument(reading, after, "dim", 0)

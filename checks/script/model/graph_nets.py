@@ -10,12 +10,12 @@ from doctor.checks.script.objects import last_definition
 from doctor.checks.script.rendering import expanded, lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Call, Span, Value
 from doctor.facts.script_machine import ScriptMachine
 
 POOL = re.compile(r"(?:\w+\.)*global_(?:add|mean|max|sum)_pool\((?P<x>[\w.]+),")
 POOLS = ("global_", "scatter", "segment", "readout", "Aggregation", "SumPooling", "AvgPooling",
-         "Set2Set", "to_dense_batch", "ptr", "SAGPooling", "TopKPooling", "AttentionalAggregation")  # fmt: skip
+         "Set2Set", "to_dense_batch", "ptr", "SAGPooling", "TopKPooling")  # fmt: skip
 LOADERS = ("torch_geometric.loader.DataLoader", "torch_geometric.data.DataLoader")
 
 
@@ -26,6 +26,78 @@ def graphs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _one_mean(reading)
     yield from _seeds(reading)
     yield from _edges_in_rows(reading)
+    yield from _held_out_edges(reading)
+    yield from _same_negatives(reading)
+
+
+def _held_out_edges(reading: Training) -> Iterator[Match]:
+    """Messages pass along data.edge_index, of which a part is held out to be predicted."""
+    whole = _split_edges(reading)
+    for number in reading.backwards if whole else ():
+        loop = reading.calls[number].loops[-1:]
+        for n in reading.by_loop.get(loop[0], ()) if loop else ():
+            call = reading.calls[n]
+            given = {v.name for v in call.args if v.kind == "name"}
+            looks = call.method in ("negative_sampling", "size", "to", "decode", "decoder")
+            if (
+                given & whole
+                and len(call.args) > 1
+                and not looks
+                and not reading.is_evaluation(call)
+            ):
+                name = sorted(given & whole)[0]
+                yield Match(call.span, f"{name} holds the edges that are to be predicted")
+                return
+
+
+def _split_edges(reading: Training) -> set[str]:
+    """The edges of which some are for test: of RandomLinkSplit, or by a permutation."""
+    found = set()
+    for number in reading.methods("RandomLinkSplit"):
+        split = reading.calls[number]
+        for call in reading.calls:
+            same = call.receiver_call == number or (call.name and call.name in split.targets)
+            if same and call.args and call.args[0].kind == "name" and len(call.targets) != 1:
+                data = call.args[0].name
+                again = [a for a in reading.script.assignments if a.target == data
+                         and a.position > reading.numbers[id(call)]]  # fmt: skip
+                if not again:
+                    found.add(f"{data}.edge_index")
+    parts = [
+        (m["edges"], line.target)
+        for line in reading.cached(lines)
+        if (m := re.fullmatch(r"(?P<edges>[\w.]*edge_index)\[:,\w+\[[\w.]*:[\w.]*\]\]", line.text))
+    ]
+    for edges in {e for e, _ in parts}:
+        if any("test" in t or "val" in t for e, t in parts if e == edges):
+            found.add(edges)
+    return found
+
+
+def _same_negatives(reading: Training) -> Iterator[Match]:
+    """negative_sampling() before the loop that trains, once for all epochs."""
+    for number in reading.methods("negative_sampling"):
+        call = reading.calls[number]
+        if call.loops or len(call.targets) != 1 or reading.is_evaluation(call):
+            continue
+        name = call.targets[0]
+        if (
+            re.search("test|val|eval", name)
+            or len(reading.assigned.get(reading.key(name, call.scope), ())) > 1
+        ):
+            continue
+        for n in reading.backwards:
+            loops = reading.calls[n].loops
+            used = any(
+                name in {v.name for v in reading.calls[m].args}
+                for m in (reading.by_loop.get(loops[-1], ()) if loops else ())
+                if reading.calls[m].scope == call.scope
+            )
+            if used:
+                yield Match(
+                    call.span, f"{name} are the same in all epochs: draw them in the loop", "warn"
+                )
+                return
 
 
 def _layer_behind_pool(reading: Training) -> Iterator[Match]:
@@ -77,7 +149,9 @@ def _size(call: Call) -> object:
 
 def _seeds(reading: Training) -> Iterator[Match]:
     """A loss of all nodes of a NeighborLoader's batch, neighbours included."""
-    made = [reading.calls[n] for n in reading.methods("NeighborLoader", "NeighborSampler", "HGTLoader")]
+    made = [
+        reading.calls[n] for n in reading.methods("NeighborLoader", "NeighborSampler", "HGTLoader")
+    ]
     loops = {
         loop: target
         for call in made
@@ -97,14 +171,17 @@ def _seeds(reading: Training) -> Iterator[Match]:
             continue
         if re.fullmatch(rf"{target}\.y(?:\.\w+\(\w*\))*", texts[1]):
             yield Match(
-                call.span, f"the loss counts neighbours, too: only {target}.batch_size nodes are seeds"
+                call.span,
+                f"the loss counts neighbours, too: only {target}.batch_size nodes are seeds",
             )
 
 
 def _whole(reading: Training, value: Value, call: Call) -> str:
     text = expanded(reading, value, call, 3)
     if value.kind == "name":
-        text = " ".join([text, *(render(reading, v) for v in last_definition(reading, value.name, call))])
+        text = " ".join(
+            [text, *(render(reading, v) for v in last_definition(reading, value.name, call))]
+        )
     return text if "." in text.split(" ")[0] or value.kind != "name" else text.partition(" ")[0]
 
 
@@ -116,14 +193,17 @@ def _edges_in_rows(reading: Training) -> Iterator[Match]:
             continue
         rows = made.args[0].items if made.args[0].kind == "list" else ()
         if len(rows) > 2 and all(row.kind == "list" and len(row.items) == 2 for row in rows):
-            yield Match(span, "edge_index has a pair in each row: it takes two rows, of sources and ends")
+            yield Match(
+                span, "edge_index has a pair in each row: it takes two rows, of sources and ends"
+            )
 
 
-def _edge_indices(reading: Training) -> Iterator[tuple[Value, object]]:
+def _edge_indices(reading: Training) -> Iterator[tuple[Value, Span]]:
     for line in reading.cached(lines):
         if line.target.rpartition(".")[2] == "edge_index":
             transposed = any(
-                later.target == line.target and re.search(r"\.t\(\)|\.T\b|transpose|permute", later.text)
+                later.target == line.target
+                and re.search(r"\.t\(\)|\.T\b|transpose|permute", later.text)
                 for later in reading.cached(lines)
             )
             passed = any(
@@ -152,10 +232,12 @@ RULES = (
             "x.mean(dim=0) of the nodes of a batch of graphs",
             "loss(out, batch.y) of a NeighborLoader's batch, without [:batch.batch_size]",
             "edge_index of rows with a pair each",
+            "model.encode(x, data.edge_index) beside a split of its edges",
+            "negative_sampling() once, before the loop (a warning)",
         ),
         fix="global_mean_pool(x, batch) behind the last layer; "
         "out[:batch.batch_size], batch.y[:batch.batch_size]; torch.tensor(pairs).t().contiguous().",
         sources=("pytorch-geometric-7306", "pytorch-geometric-7931"),
-        needs=("edge_index", "NeighborLoader"),
+        needs=("edge_index", "NeighborLoader", "negative_sampling", "RandomLinkSplit"),
     ),
 )

@@ -59,13 +59,19 @@ def _exchanged(reading: Training, groups: list[dict[str, Value]], call: Call) ->
         if decay is None or not test:
             continue
         numbers = evaluate.literals(reading, decay, call)
-        names = re.fullmatch(r"any\(GeneratorExp<(?P<list>[\w.]+),\((?P<item>\w+) in \w+\)>\)", test)
+        names = re.fullmatch(
+            r"any\(GeneratorExp<(?P<list>[\w.]+),\((?P<item>\w+) in \w+\)>\)", test
+        )
         listed = names is not None and EXEMPT.search(names["list"].casefold())
         others = re.fullmatch(r"\(not any\(\w+ in \w+ for \w+ in (?P<list>[\w.]+)\)\)", test)
         left = others is not None and EXEMPT.search(others["list"].casefold())
         positive = all(isinstance(n, int | float) and n > 0 for n in numbers)
         named = decay.kind == "name" and "weight_decay" in decay.name
-        if listed and ((positive and numbers) or named) and _zero_elsewhere(reading, groups, group, call):
+        if (
+            listed
+            and ((positive and numbers) or named)
+            and _zero_elsewhere(reading, groups, group, call)
+        ):
             message = "biases and norms get the weight decay, and the other weights none"
             yield Match(call.span, message, "warn")
             return
@@ -78,7 +84,7 @@ def _zero_elsewhere(
 ) -> bool:
     others = [g.get("weight_decay") for g in groups if g is not group]
     return any(
-        value is not None and evaluate.literals(reading, value, call) <= {0, 0.0} for value in others
+        value is not None and evaluate.literals(reading, value, call) <= {0} for value in others
     )
 
 
@@ -86,7 +92,11 @@ def _test(reading: Training, group: dict[str, Value], call: Call) -> str:
     value = group.get("params")
     text = render(reading, value) if value is not None else ""
     if value is not None and value.kind == "name":
-        held = [a.text for a in reading.cached(lines) if a.target == value.name and a.scope == call.scope]
+        held = [
+            a.text
+            for a in reading.cached(lines)
+            if a.target == value.name and a.scope == call.scope
+        ]
         text = held[-1] if len(held) == 1 else ""
     found = CHOSEN.fullmatch(text)
     return found["test"] if found else ""
@@ -108,7 +118,8 @@ def _overlap(reading: Training, groups: list[dict[str, Value]], call: Call) -> I
         if left_out and taken and only and plain and taken - left_out and left_out <= taken:
             word = sorted(taken - left_out)[0]
             yield Match(
-                call.span, f"parameters named {word} are in two groups: the optimizer raises an error"
+                call.span,
+                f"parameters named {word} are in two groups: the optimizer raises an error",
             )
             return
 

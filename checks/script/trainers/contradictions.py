@@ -11,6 +11,7 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainers.hooks import of_trainers
 from doctor.checks.script.trainers.steps_and_inputs import (
+    endless,
     inputs_removed,
     reference_trains,
     steps_agree,
@@ -35,6 +36,7 @@ def settings_contradict(reading: Training, machine: ScriptMachine) -> Iterator[M
         yield from _stopped(reading, call)
         yield from _metric_missing(reading, call)
         yield from _collated(reading, call)
+        yield from endless(reading, call)
         yield from steps_agree(reading, call)
         yield from inputs_removed(reading, call)
 

@@ -8,7 +8,7 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call
+from doctor.facts.script import Call, Value
 
 INPUTS = {
     "labels", "label", "label_ids", "input_ids", "attention_mask", "token_type_ids",
@@ -78,3 +78,21 @@ def reference_trains(reading: Training) -> Iterator[Match]:
         model, other = call.keywords.get("model"), call.keywords.get("ref_model")
         if model is not None and model == other and model.kind == "name":
             yield Match(call.span, f"{model.name} is its own reference: it moves with the policy")
+
+
+def endless(reading: Training, call: Call) -> Iterator[Match]:
+    """A dataset with streaming=True, and no max_steps: it has no length."""
+    if evaluate.argument(reading, call, "max_steps") is not None or call.unpacked:
+        return
+    if reading.parses_arguments or not call.method.endswith("TrainingArguments"):
+        return
+    for number in reading.trainers:
+        data = reading.calls[number].keywords.get("train_dataset")
+        for option in evaluate.options(reading, data, reading.calls[number]) if data else ():
+            while option.kind == "call" and reading.calls[option.call].receiver_call >= 0:
+                option = Value("call", call=reading.calls[option.call].receiver_call)
+            made = reading.calls[option.call] if option.kind == "call" else None
+            stream = made.keywords.get("streaming") if made is not None else None
+            if stream is not None and stream.literal is True:
+                yield Match(call.span, "a streamed dataset has no length: max_steps is missing")
+                return

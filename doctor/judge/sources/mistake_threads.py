@@ -10,7 +10,8 @@ READ = "2026-11-29"
 _thread = partial(thread, checked=READ)
 
 MISTAKE_THREADS = (
-    Source("python-faq-lists", "Python: Programming FAQ", "How do I create a multidimensional list?",
+    Source("python-faq-lists", "Python: Programming FAQ", "How do I create a multidimensional "
+                                                          "list?",
         "https://docs.python.org/3/faq/programming.html", checked=READ),
     _thread("pytorch/pytorch", 11929, "HDF5 files and several workers"),
     _thread("facebookresearch/SLIP", 31, "Features are gathered without gradients"),
@@ -29,5 +30,6 @@ MISTAKE_THREADS = (
     _thread("huggingface/diffusers", 8917, "Training of Stable Diffusion 3", "pull"),
     _thread("eriklindernoren/PyTorch-GAN", 5, "One number per sample in a gradient penalty"),
     _thread("pytorch/vision", 1952, "Labels of Faster R-CNN begin at 1"),
+    _thread("d2l-ai/d2l-en", 2707, "A masked loss is averaged over padding", "pull"),
     _thread("awslabs/slapo", 64, "torchrun passes no local_rank", "pull"),
 )  # fmt: skip

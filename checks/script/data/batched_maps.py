@@ -1,0 +1,188 @@
+"""Rules on what is mapped, sampled and numbered before a training: batches, rates, table sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import objects
+from doctor.checks.script.rendering import lines, render
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call
+from doctor.facts.script_machine import ScriptMachine
+
+TEXT = r"{row}\['\w+'\]"
+SPEECH = re.compile(r"wav2vec2|hubert|wavlm|whisper|unispeech", re.IGNORECASE)
+MIRRORED = {"MNIST", "SVHN", "EMNIST", "USPS", "QMNIST", "GTSRB"}
+WITH_VOID = {"VOCSegmentation": "VOC", "Cityscapes": "Cityscapes"}
+
+
+def prepared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _one_row(reading)
+    yield from _rate(reading)
+    yield from _mirrored(reading)
+    yield from _void(reading)
+    yield from _table(reading)
+
+
+def _one_row(reading: Training) -> Iterator[Match]:
+    """map(lambda row: row["a"] + " " + row["b"], batched=True): lists, not texts."""
+    for number in reading.methods("map"):
+        call = reading.calls[number]
+        batched = call.keywords.get("batched")
+        value = call.args[0] if call.args else call.keywords.get("function")
+        if batched is None or batched.literal is not True or value is None:
+            continue
+        for function in objects.functions_of(reading, value, call):
+            parameters = reading.function(function).parameters
+            if parameters and _of_a_text(reading, function, parameters[0].name):
+                message = "batched=True passes lists of rows, and the function takes one row"
+                yield Match(call.span, message)
+                return
+
+
+def _of_a_text(reading: Training, function: int, row: str) -> bool:
+    """Something that only a text can do is done with a column."""
+    column = TEXT.format(row=re.escape(row))
+    texts = [render(reading, v) for v, _, scope in reading.expressions if scope == function]
+    joined = re.compile(rf"\({column}\+'|'\+{column}|{column}\+'[^']*'\+")
+    methods = {"strip", "lower", "split", "replace", "upper", "splitlines", "startswith"}
+    called = any(
+        reading.calls[n].method in methods
+        and re.fullmatch(rf"{re.escape(row)}\[\w+\]", reading.calls[n].receiver)
+        for n in reading.scope_calls(function)
+    )
+    return called or any(joined.search(t) for t in texts)
+
+
+def _rate(reading: Training) -> Iterator[Match]:
+    """torchaudio.load() at the rate of the file, for a network of 16 kHz."""
+    if reading.mentions("resample", "sox", "orig_freq", "cast_column", "assert_rate"):
+        return
+    names = [str(v.literal) for v, _, _ in reading.expressions if isinstance(v.literal, str)]
+    named = any(SPEECH.search(t) for t in names) or any(
+        SPEECH.search(c.name) for c in reading.calls
+    )
+    if not named:
+        return
+    for number in reading.methods("load"):
+        call = reading.calls[number]
+        if call.name not in ("torchaudio.load", "soundfile.read"):
+            continue
+        rate = _second(reading, call)
+        used = rate not in ("", "_") and any(
+            rate in (v.name, *v.names) for v, _, scope in reading.expressions if scope == call.scope
+        )
+        tested = any(
+            rate and b.test is not None and re.search(rf"\b{re.escape(rate)}\b", b.test.text)
+            for b in reading.script.branches
+        )
+        if rate and not used and not tested:
+            message = (
+                f"{rate} is not read: the network takes 16 kHz, the file may have another rate"
+            )
+            yield Match(call.span, message, "warn")
+            return
+
+
+def _second(reading: Training, call: Call) -> str:
+    number = reading.numbers[id(call)]
+    made = [
+        a.target
+        for a in reading.script.assignments
+        if a.scope == call.scope and number in (a.value.call, *a.value.calls)
+        and a.value.kind == "item" and a.value.items[-1].literal == 1
+    ]  # fmt: skip
+    return made[0] if made else ""
+
+
+def _mirrored(reading: Training) -> Iterator[Match]:
+    """RandomHorizontalFlip() of digits and signs."""
+    named = [c for c in reading.calls if c.name.startswith("torchvision.datasets.")]
+    kinds = {c.method for c in named}
+    if not kinds or not kinds <= MIRRORED:
+        return
+    for number in reading.methods("RandomHorizontalFlip", "RandomVerticalFlip"):
+        call = reading.calls[number]
+        message = f"mirrored images of {sorted(kinds)[0]} are other signs, or none"
+        yield Match(call.span, message, "warn")
+        return
+
+
+def _void(reading: Training) -> Iterator[Match]:
+    """CrossEntropyLoss() of masks in which 255 is no class."""
+    sets = [c for c in reading.calls if c.method in WITH_VOID and c.name.startswith("torchvision.")]
+    if not sets or reading.mentions("ignore_index", "void", "ignore_label"):
+        return
+    texts = [render(reading, v) for v, _, _ in reading.expressions]
+    tests = [c for c in reading.script.comparisons if 255 in (c.left.literal, c.right.literal)]
+    if tests or any("255" in t for t in texts):
+        return
+    for number in reading.methods("CrossEntropyLoss", "cross_entropy"):
+        call = reading.calls[number]
+        if call.name.startswith("torch.nn"):
+            yield Match(
+                call.span, f"masks of {WITH_VOID[sets[0].method]} hold 255, which is no class"
+            )
+            return
+
+
+def _table(reading: Training) -> Iterator[Match]:
+    """Embedding(len(vocab)) of words that are numbered from 1."""
+    for line in reading.cached(lines):
+        found = re.fullmatch(r"DictComp<enumerate\([^<>]*\),\w+,\(\w+\+(?P<n>[12])\)>", line.text)
+        found = found or re.fullmatch(
+            r"DictComp<enumerate\([^<>]*,(?:start=)?(?P<n>[12])\),\w+,\w+>", line.text
+        )
+        if found is None:
+            continue
+        name = line.target.removeprefix("self.")
+        grown = any(
+            a.target.startswith(f"{line.target}[")
+            for a in (*reading.script.assignments, *reading.script.parts)
+        ) or any(
+            c.receiver == line.target and c.method in ("update", "setdefault")
+            for c in reading.calls
+        )
+        for number in reading.methods("Embedding") if not grown else ():
+            call = reading.calls[number]
+            size = render(reading, call.args[0]) if call.args else ""
+            if size in (f"len({line.target})", f"len({name})"):
+                message = (
+                    f"{name} begins at {found['n']}: its last number is beyond a table "
+                    f"of {size} rows"
+                )
+                yield Match(call.span, message)
+
+
+RULES = (
+    Rule(
+        code="SCR413",
+        slug="prepared-data",
+        title="Rows, rates and numbers are what the network takes",
+        severity="fail",
+        find=prepared,
+        why="A column of a batch is a list, masks of VOC hold 255 for pixels without a class, a "
+        "table of n rows has no row n, and a speech model hears 44.1 kHz as slow speech.",
+        fires=(
+            "map(function of one row, batched=True)",
+            "CrossEntropyLoss() without ignore_index for VOCSegmentation or Cityscapes",
+            "Embedding(len(vocab)) of a vocabulary that begins at 1",
+            "torchaudio.load() for a network of 16 kHz, whose rate nothing reads (a warning)",
+            "RandomHorizontalFlip() of MNIST, SVHN or GTSRB (a warning)",
+        ),
+        fix="Omit batched, or loop over the lists; ignore_index=255; Embedding(len(vocab) + 1); "
+        "torchaudio.functional.resample(wave, rate, 16000).",
+        sources=("datasets-image-process", "torchvision-masks"),
+        needs=(
+            "map",
+            "load",
+            "RandomHorizontalFlip",
+            "RandomVerticalFlip",
+            "VOCSegmentation",
+            "Cityscapes",
+            "Embedding",
+        ),
+    ),
+)

@@ -1,0 +1,71 @@
+"""A rule on means over places of which some are padding."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script.rendering import expanded, render
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+MASKED = re.compile(r"\(?[\w.\[\]()]*\*\(?(?:\w+\.)*\w*mask\w*(?:\.\w+\([\w-]*\)"
+                    r"|\[[:,None .]*\])*\)?|"
+                    r"\(?(?:\w+\.)*\w*mask\w*(?:\.\w+\([\w-]*\)"
+                    r"|\[[:,None .]*\])*\*[\w.\[\]()]*")  # fmt: skip
+STATES = re.compile(r".*\.last_hidden_state|.*\.hidden_states\[-1\]")
+
+
+def pooled(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("mean"):
+        call = reading.calls[number]
+        value = call.base
+        given = list(call.args)
+        if call.name.startswith("torch.") and call.args:
+            value, given = call.args[0], list(call.args[1:])
+        axis = (
+            call.keywords.get("dim") or call.keywords.get("axis") or (given[0] if given else None)
+        )
+        if axis is None or axis.literal != 1:
+            continue
+        text = render(reading, value) if value is not None else ""
+        if not text and call.receiver:
+            text = expanded(reading, Value("name", name=call.receiver), call, 1)
+        elif value is not None and value.kind == "name":
+            text = expanded(reading, value, call, 1)
+        if MASKED.fullmatch(text):
+            yield Match(call.span, "masked places are counted: divide the sum by mask.sum(1)")
+        elif STATES.fullmatch(text) and _gets_mask(reading, call):
+            message = "the mean counts padding: multiply by the mask and divide by mask.sum(1)"
+            yield Match(call.span, message, "warn")
+
+
+def _gets_mask(reading: Training, call: Call) -> bool:
+    """The function passes an attention mask to the network whose states it averages."""
+    if reading.function(call.scope).name not in ("forward", "encode", "embed"):
+        return False
+    return any(
+        "attention_mask" in reading.calls[n].keywords for n in reading.scope_calls(call.scope)
+    )
+
+
+RULES = (
+    Rule(
+        code="SCR414",
+        slug="padding-in-mean",
+        title="Means over places leave out padding",
+        severity="fail",
+        find=pooled,
+        why="mean(1) divides by the width of the padded batch: the same text gets another vector "
+        "in another batch, and short texts are pulled towards 0.",
+        fires=(
+            "(states * mask).mean(1)",
+            "last_hidden_state.mean(1) beside an attention_mask (a warning)",
+        ),
+        fix="(states * mask).sum(1) / mask.sum(1).clamp(min=1)",
+        sources=("d2l-en-2707",),
+        needs=("mean",),
+    ),
+)
