@@ -117,7 +117,7 @@ FIRES = [
     ),
     (
         "low-precision-weights",
-        "warn",
+        "note",
         hf("kwargs = dict(dtype=torch.bfloat16)", LOAD.format(", **kwargs"), ARGS.format("")),
     ),
     (
