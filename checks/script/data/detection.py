@@ -207,7 +207,7 @@ RULES = (
         ),
         fix="boxes[:, 2:] += boxes[:, :2]; num_classes=len(CLASSES) + 1, labels from 1; flip "
         "boxes, too.",
-        sources=("torchvision-models",),
+        sources=("torchvision-models", "vision-1952"),
         needs=(
             "detection",
             "boxes",

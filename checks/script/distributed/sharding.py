@@ -249,11 +249,12 @@ RULES = (
         "reports a duplicate GPU, and the other GPUs idle.",
         fires=(
             'init_process_group, DDP and cuda() or "cuda:0" in a file that never names a local GPU',
+            "an argument --local_rank, torchrun, and LOCAL_RANK is read nowhere",
             "RANK or get_rank() chooses the GPU (a warning: right on one node only)",
         ),
         fix='torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before the model is moved.',
         needs=("init_process_group",),
-        sources=("examples-1142", "torch-ddp-notes"),
+        sources=("examples-1142", "torch-ddp-notes", "slapo-64"),
     ),
     Rule(
         code="SCR294",

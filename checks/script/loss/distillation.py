@@ -107,7 +107,8 @@ RULES = (
             "a temperature that divides one side only",
         ),
         errors=("kl_div(log_softmax(t), softmax(t)), the same logits on both sides",),
-        fix="teacher.eval(); reduction='batchmean'.",
+        fix="teacher.eval(); reduction='batchmean'; kl_div(log_softmax(student / t), "
+        "softmax(teacher / t)).",
         sources=("torch-kl-div",),
         needs=("KLDivLoss", "kl_div", "teacher"),
     ),

@@ -231,7 +231,7 @@ RULES = (
         ),
         fix="loss(out[data.train_mask], data.y[data.train_mask]); encode within the training part; "
         "make the model in the loop.",
-        sources=("sklearn-pitfalls",),
+        sources=("sklearn-pitfalls", "lfmc-from-sar-5", "radimagenet-5"),
         needs=("test_mask", "val_mask", "train_mask", "train_idx", *ONE_GRAPH, "groupby",
                "fit_transform", "train_test_split",
                "KFold", "StratifiedKFold", "GroupKFold"),
