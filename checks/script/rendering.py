@@ -74,16 +74,24 @@ def _call(reading: Reading, call: Call, depth: int) -> str:
     return f"{name}({','.join(parts)})"
 
 
+def _assigned(reading: Reading) -> list[str]:
+    """The texts of what is assigned, to names and to parts, in their order: rendered once."""
+    given = (*reading.script.assignments, *reading.script.parts)
+    return [render(reading, each.value)[:LONGEST] for each in given]
+
+
 def formulas(reading: Reading) -> list[tuple[str, Span, int]]:
     """All that is assigned, passed or returned, as text with its place and scope."""
-    values = reading.expressions
-    return [(render(reading, value)[:LONGEST], span, scope) for value, span, scope in values]
+    known, values = reading.cached(_assigned), reading.expressions
+    texts = [*known, *(render(reading, value)[:LONGEST] for value, _, _ in values[len(known) :])]
+    return [(text, span, scope) for text, (_, span, scope) in zip(texts, values, strict=True)]
 
 
 def statements(reading: Reading) -> list[tuple[str, Span, int]]:
     """What is assigned or returned, without the arguments of calls on their own."""
     given = (*reading.script.assignments, *reading.script.parts)
-    found = [(render(reading, a.value)[:LONGEST], a.span, a.scope) for a in given]
+    texts = reading.cached(_assigned)
+    found = [(text, a.span, a.scope) for text, a in zip(texts, given, strict=True)]
     for scope, function in enumerate(reading.script.functions):
         spans = function.exit_spans or (function.span,) * len(function.returns)
         pairs = zip(function.returns, spans, strict=True)
@@ -108,13 +116,12 @@ class Line:
 
 def lines(reading: Reading) -> list[Line]:
     """All assignments, also to parts, in the order of the file: `reading.cached(lines)`."""
-    given = sorted(
-        (*reading.script.assignments, *reading.script.parts), key=lambda each: each.span.order
-    )
+    given = (*reading.script.assignments, *reading.script.parts)
+    pairs = zip(reading.cached(_assigned), given, strict=True)
     return [
         Line(
             each.target,
-            render(reading, each.value)[:LONGEST],
+            text,
             each.value,
             each.span,
             each.scope,
@@ -123,7 +130,7 @@ def lines(reading: Reading) -> list[Line]:
             each.position,
             each.augmented,
         )
-        for each in given
+        for text, each in sorted(pairs, key=lambda pair: pair[1].span.order)
     ]
 
 

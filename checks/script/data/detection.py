@@ -201,6 +201,7 @@ RULES = (
             "boxes of annotation['bbox'] that nothing converts, for a detector of torchvision",
             "num_classes=len(CLASSES), where no class is the background",
             "labels of enumerate(CLASSES), from 0, for an R-CNN or SSD",
+            "resize() of the image, and boxes that keep their numbers",
             "hflip() of the image under a condition, and boxes or a mask that stay",
             "boxes of annotation['bbox'] for MeanAveragePrecision() without box_format",
             "landmarks whose x is mirrored, and whose left and right stay (a warning)",

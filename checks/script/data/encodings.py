@@ -165,7 +165,7 @@ def _of_each_dataset(reading: Training) -> Iterator[Match]:
 def _hashed(reading: Training) -> Iterator[Match]:
     """hash(word) % n as an index: the numbers of another run are others."""
     lasting = reading.methods("save", "save_pretrained", "save_model", "load", "load_state_dict")
-    if not lasting or reading.mentions("pythonhashseed", "__hash__"):
+    if not lasting or "hash" not in reading.by_method or reading.mentions("pythonhashseed"):
         return
     for value, span, _ in reading.expressions:
         text = render(reading, value)

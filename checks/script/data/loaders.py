@@ -201,8 +201,8 @@ RULES = (
             "Normalize before ToTensor",
         ),
         fix="shuffle=True for training, drop_last=False for evaluation, one seed for all ranks; a "
-        "generator per worker, made in __getitem__ or in worker_init_fn; move batches to the GPU in "
-        "the loop.",
+        "generator per worker, made in __getitem__ or in worker_init_fn; move batches to "
+        "the GPU in the loop.",
         sources=("nni-4692", "longlive-71", "attention-is-all-you-need-pytorch-14", "torchsig-343"),
     ),
     Rule(

@@ -140,7 +140,9 @@ def _angles(reading: Training) -> Iterator[Match]:
 
 def _noise_at_end(reading: Training) -> Iterator[Match]:
     """Each step of a sampler adds noise, the last one, too."""
-    if not reading.mentions("beta", "alpha", "ddpm", "diffusion"):
+    if not {"randn_like", "randn"} & reading.by_method.keys() or not reading.mentions(
+        "beta", "alpha", "ddpm", "diffusion"
+    ):
         return
     for line in reading.cached(lines):
         if not line.loops or line.arms or not _is_noisy(line):

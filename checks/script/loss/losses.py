@@ -288,7 +288,8 @@ RULES = (
             "backward() on a tensor that was made with requires_grad=True just before, also in the "
             "function or module of this file that returns the loss",
         ),
-        fix="Compute the loss with tensor operations from the model's output to backward().",
+        fix="Compute the loss with tensor operations from the model's output to backward(): "
+        "torch.stack(losses).mean().",
         sources=("torch-losses",),
     ),
 )  # fmt: skip
