@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from doctor._util.units import gib
-from doctor.checks.rehearsal.parts import not_tried, unobserved
+from doctor.checks.rehearsal.parts import WITHOUT_GRAPHS, not_tried, unobserved
 from doctor.checks.rehearsal.running import cut_short, evaluating_rank, raised
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_runs import Evaluated
@@ -19,10 +19,6 @@ RISING = 0.7
 """Share of the calls after which more is in use than before. Our own number."""
 GROWTH_BYTES = 64 * 2**20
 """Growth below this in one evaluation is noise of the allocator. Our own number."""
-
-WITHOUT_GRAPHS = (
-    "Run the evaluation under torch.no_grad() or torch.inference_mode(), and add up .item() values."
-)
 
 
 def evaluates(rehearsal: Rehearsal) -> Verdict:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+
 from doctor._util.units import gib
-from doctor.checks.rehearsal.parts import unobserved
+from doctor.checks.rehearsal.parts import WITHOUT_GRAPHS, unobserved
 from doctor.facts.rehearsal import Rehearsal
-from doctor.facts.rehearsal_runs import HostMemory, RehearsedRank, RehearsedRun
+from doctor.facts.rehearsal_runs import HostMemory, KeptGraphs, RehearsedRank, RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, ok, unknown, warn
 
 NEARLY_ALL = 0.95
 """Share of a memory that leaves too little for longer batches. Our own number."""
 LEAST_SHM = 2**20
 """Bytes of /dev/shm that are worth naming: others use it too. Our own number."""
+GRAPHS, TIMES = 4, 2
+"""Tensors with graphs by which those in memory grow, and looks that see more than the one before.
+Our own numbers: what a training keeps on purpose does not grow."""
+GRAPHS_FIX = (
+    f"{WITHOUT_GRAPHS} Keep numbers in lists and logs: loss.item(), or output.detach().cpu()."
+)
 
 
 def exhausted(run: RehearsedRun) -> str:
@@ -27,6 +35,8 @@ def fits(rehearsal: Rehearsal) -> Verdict:
     if reason := unobserved(run):
         return reason
     assert run is not None
+    if verdict := _graphs(run):
+        return verdict
     shares = [*_gpu(run), *_on_host(run)]
     if not shares:
         return unknown("no GPU was used, and the host's free memory could not be read")
@@ -35,6 +45,28 @@ def fits(rehearsal: Rehearsal) -> Verdict:
     return (
         warn(f"{summary}; at most {NEARLY_ALL:.0%} required") if most > NEARLY_ALL else ok(summary)
     )
+
+
+def _graphs(run: RehearsedRun) -> Verdict | None:
+    """The warning where graphs stay in memory, more and more of them."""
+    for rank in run.ranks:
+        if _grows(rank.kept):
+            first, last = rank.kept[0], rank.kept[-1]
+            more = last.used - first.used
+            use = f"; the memory in use rose by {gib(more)}" if more >= LEAST_SHM else ""
+            return warn(
+                f"{first.graphs} tensors with a graph that no backward pass has freed are in "
+                f"memory after step {first.step}, {last.graphs} after step {last.step}: outputs or "
+                f"losses of an evaluation or a log are kept, each with its activations{use}",
+                fix=GRAPHS_FIX,
+            )
+    return None
+
+
+def _grows(looks: tuple[KeptGraphs, ...]) -> bool:
+    steps = [after.graphs - before.graphs for before, after in itertools.pairwise(looks)]
+    rising = sum(step > 0 for step in steps)
+    return rising >= TIMES and min(steps) >= 0 and sum(steps) >= GRAPHS
 
 
 def _gpu(run: RehearsedRun) -> list[tuple[float, str]]:
@@ -84,7 +116,10 @@ FITS = Check(
         "all processes hold for themselves, and what they put into /dev/shm, at most 95 % of what "
         "was free before",
     ),
-    warns=("one of them is more",),
+    warns=(
+        "one of them is more",
+        "tensors with graphs that no backward pass has freed stay in memory, more with each look",
+    ),
     fix="GPU: lower the batch size, shorten the longest samples, or use activation checkpointing. "
     "Host, while loading: build the model on the meta device or load it on one rank and broadcast; "
     "in the steps: fewer workers, a smaller prefetch_factor. /dev/shm: fewer workers, or a larger "

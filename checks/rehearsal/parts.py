@@ -9,6 +9,10 @@ from doctor.facts.rehearsal import Rehearsal, StageName
 from doctor.facts.rehearsal_runs import RehearsedRun
 from doctor.judge.check import Verdict, skip, unknown
 
+WITHOUT_GRAPHS = (
+    "Run the evaluation under torch.no_grad() or torch.inference_mode(), and add up .item() values."
+)
+
 
 def not_tried(rehearsal: Rehearsal, name: StageName) -> Verdict | None:
     """The verdict where a stage was not tried; None where it was."""

@@ -41,7 +41,7 @@ def _of(rehearsal: Rehearsal, kinds: Sequence[str], judge: Judge) -> Verdict:
 
 
 def weights(rehearsal: Rehearsal) -> Verdict:
-    kinds = ("weights", "buffers", "average", "dtype", "shape")
+    kinds = ("weights", "buffers", "average", "dtype", "shape", "attribute")
     return _of(rehearsal, kinds, _weights)
 
 
@@ -63,12 +63,17 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     if not lost:
         return ok(f"all {found.compared} weights and buffers are as after step {found.saved_step}")
     parts = [_tensors(each) for each in lost]
+    if all(each.kind == "attribute" for each in lost):
+        return warn(f"after step {found.saved_step}: {'; '.join(parts)}", fix=ATTRIBUTE_FIX)
     if not any(each.persistent for each in lost):
         return note(
             f"after step {found.saved_step}: {'; '.join(parts)}",
             fix="Nothing, if the module computes them anew; else register them with "
             "persistent=True, so that they are saved.",
         )
+    own = [e for e in lost if e.kind not in ("average", "attribute") and e.persistent]
+    if not own:
+        return fail(f"after step {found.saved_step}: {'; '.join(parts)}", fix=AVERAGE_FIX)
     keys = ""
     fix = None
     if found.prefix:
@@ -82,9 +87,28 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     return fail(f"after step {found.saved_step}: {'; '.join(parts)}{keys}", fix=fix)
 
 
+ATTRIBUTE_FIX = (
+    "Register them as buffers, self.register_buffer(name, torch.tensor(0.0)), and change them in "
+    "place, or save and load them with the step: plain attributes are in no state_dict() "
+    "(on_save_checkpoint and on_load_checkpoint in Lightning, state_dict() of an object of your "
+    "own with register_for_checkpointing in accelerate)."
+)
+AVERAGE_FIX = (
+    "Save the state of the average, or of the other module, with each checkpoint, and load it "
+    "before the first step: one that a callback or a wrapper keeps is in no checkpoint unless it "
+    "has on_save and a load of its own, and is made as a copy of the resumed weights. Load it "
+    "after it is made, so that the copy does not replace it."
+)
+
+
 def _tensors(lost: Lost) -> str:
     names = some(lost.names, lost.count, 1)
     kept = "" if lost.persistent else " with persistent=False"
+    if lost.kind == "attribute":
+        verb = "is" if lost.count == 1 else "are"
+        return (
+            f"{some(lost.names, lost.count, 3)}, which the steps change, {verb} as at a fresh start"
+        )
     what = f"{lost.count} of {lost.of} {'buffers' if kept else WORDS[lost.kind]}{kept}"
     if lost.kind in ("dtype", "shape"):
         return f"{what} are {lost.after} and were {lost.before} ({names})"
@@ -103,6 +127,7 @@ WEIGHTS = Check(
     "trip through another dtype rounds, and buffers that are not persistent are never saved.",
     passes=("every weight and buffer has the bits that it had at the save",),
     notes=("only buffers with persistent=False differ: no checkpoint holds them",),
+    warns=("statistics in attributes of modules or other objects are as at a fresh start",),
     fails=(
         "a weight or a persistent buffer differs, or has another dtype or shape",
         "the save holds other weights than the training went on with, such as an average",
@@ -111,8 +136,8 @@ WEIGHTS = Check(
     "state (averages, discriminators); register buffers with persistent=True.",
     owner=Owner.JOB,
     judge=weights,
-    limits="that tensors outside of nn.Module are restored, but for those of a class or variable "
-    "whose name says that they are an average.",
+    limits="that tensors and numbers outside of nn.Module are restored, but for those whose class, "
+    "variable or attribute has the name of an average or a statistic.",
     sources=("torch-load-module",),
 )
 

@@ -28,6 +28,11 @@ RANK_0 = (
     "Save on rank 0 alone (if rank == 0, or accelerator.is_main_process), then barrier(); what "
     "differs between ranks gets a file of each rank, or torch.distributed.checkpoint."
 )
+ROTATE_FIX = (
+    "Sort the checkpoints by the number of their step and delete the first ones, for old in "
+    "checkpoints[:-keep]: [keep:] of a list that begins with the oldest, or an order by name or in "
+    "reverse, takes the newest. Where the best ones are kept, keep the newest beside them."
+)
 IN_PLACE = (
     "Write into a temporary name in the same directory, flush and os.fsync() it, and os.replace() "
     "the old one, so that one whole checkpoint is always there."
@@ -44,7 +49,9 @@ def saves(rehearsal: Rehearsal) -> Verdict:
         return reason
     if run.code and not run.checkpoints:
         return unknown(f"the run ended with exit code {run.code} before a checkpoint was there")
-    return whole(run) or _shared(run) or _emptied(run) or _in_place(run) or _saved(run)
+    return (
+        whole(run) or _shared(run) or _emptied(run) or _newest(run) or _in_place(run) or _saved(run)
+    )
 
 
 def _saved(run: RehearsedRun) -> Verdict:
@@ -94,6 +101,19 @@ def _emptied(run: RehearsedRun) -> Verdict | None:
     )
 
 
+def _newest(run: RehearsedRun) -> Verdict | None:
+    """The warning where the newest checkpoints are removed, and older ones stay."""
+    if not run.newest_removed or not run.checkpoints:
+        return None
+    removed = some(run.newest_removed, len(run.newest_removed))
+    return warn(
+        f"{removed} {'was' if len(run.newest_removed) == 1 else 'were'} removed as the newest "
+        f"checkpoint, while older ones stay; at the end {shown(run.checkpoints[-1].path, 200)} is "
+        "the newest: a stop loses all steps since",
+        fix=ROTATE_FIX,
+    )
+
+
 def _in_place(run: RehearsedRun) -> Verdict | None:
     """The warning where each checkpoint was written over the one before it."""
     over = set(run.overwritten)
@@ -140,6 +160,7 @@ SAVES = Check(
         "the run has ended, and the newest save still has a temporary name",
         "the only checkpoint is written over in place",
         "the only checkpoint is removed before the next one is written",
+        "the newest checkpoint is removed, and older ones stay",
         "several ranks write one file",
     ),
     fails=("a checkpoint in {output} is damaged or lacks files",),

@@ -47,6 +47,8 @@ def stops(rehearsal: Rehearsal) -> Verdict:
 
 def _late(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
     """Of a run that the doctor killed at the end of the grace period."""
+    if verdict := _went_on(rehearsal, run):
+        return verdict
     if _was_leaving(run):
         return whole(run) or note(
             f"{run.signal} in the middle of step {_at(run)}: it saved and left its program, and "
@@ -55,6 +57,8 @@ def _late(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
             "what waits after the end, such as destroying a process group.",
         )
     inside = f": its handler is still in {shown(run.handler, 300)}" if run.handler else ""
+    if not inside and run.steps >= _at(run) + MORE:
+        inside = f": it took {run.steps - _at(run)} further steps"
     return fail(
         f"{run.signal} did not end it within --grace {rehearsal.grace:g} s{inside}; a "
         f"scheduler kills it then{_lost(run)}",
@@ -70,7 +74,8 @@ def _was_leaving(run: RehearsedRun) -> bool:
 def _went_on(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict | None:
     """The warning on a job that took all its steps; None for others."""
     first = rehearsal.run("run")
-    if first is None or run.code != 0 or run.steps < max(first.steps, _at(run) + MORE):
+    ended = run.code == 0 or _was_leaving(run)
+    if first is None or not ended or run.steps < max(first.steps, _at(run) + MORE):
         return None
     return warn(
         f"{run.signal} in the middle of step {_at(run)} did not stop it: it took all {run.steps} "

@@ -13,7 +13,7 @@ class Lost(Section, frozen=True, kw_only=True):
 
     kind: Literal[
         "weights", "buffers", "dtype", "shape", "optimizer", "group", "option", "schedule",
-        "scaler", "rate", "average",
+        "scaler", "rate", "average", "attribute",
     ]  # fmt: skip
     names: tuple[Text, ...] = ()
     """The first of them."""

@@ -42,6 +42,16 @@ class CountedStep(Section, frozen=True, kw_only=True):
     """Operators of other libraries, of which nothing is known."""
 
 
+class KeptGraphs(Section, frozen=True, kw_only=True):
+    """Tensors in memory whose graphs no backward pass has freed."""
+
+    step: int
+    """After this one."""
+    graphs: int
+    used: int = 0
+    """Bytes in use: on the GPU, or resident on a CPU."""
+
+
 class RehearsedRank(Section, frozen=True, kw_only=True):
     """One process that trained."""
 
@@ -80,6 +90,8 @@ class RehearsedRank(Section, frozen=True, kw_only=True):
     """Seconds spent in hashing, which the steps leave out."""
     broken: Text = ""
     """Why the process was no longer observed."""
+    kept: tuple[KeptGraphs, ...] = ()
+    """Looked at every few steps."""
     counted: CountedStep | None = None
     """The arithmetic of one step; None: it was not counted."""
 
@@ -183,6 +195,8 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     """The only checkpoint, removed before the next one was written; "": none was."""
     emptied_at: int = 0
     """After this step."""
+    newest_removed: tuple[Text, ...] = ()
+    """Checkpoints below {output} that were removed while they were the newest."""
     tail: tuple[Text, ...] = ()
     """The last lines that it printed, where it failed."""
     refusals: tuple[Text, ...] = ()

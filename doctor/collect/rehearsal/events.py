@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -17,10 +19,16 @@ from doctor.facts.rehearsal_runs import RunName
 
 EVENTS = "events.jsonl"
 MOST_ATTEMPTS = 200
+NOT_THE_NEXT = re.compile(
+    r"(?<![a-z])(?:te?mp|part(?:ial)?|incomplete|candidate|best|top|loss|acc(?:uracy)?|val|metric"
+    r"|score|ppl|bleu|wer|reward|return)(?![a-z])|\d\.\d",
+    re.IGNORECASE,
+)
+"""In names of what is not kept for its place in time: unfinished saves, and those of a result."""
 
 
 class _Event(msgspec.Struct):
-    kind: Literal["write", "upload", "connect", "read", "rewrite", "emptied"]
+    kind: Literal["write", "upload", "connect", "read", "rewrite", "emptied", "newest"]
     what: str
     path: str = ""
     exists: bool = False
@@ -44,7 +52,7 @@ def read_attempts(directory: Path, run: RunName, calls: str) -> list[Attempt]:
         Attempt(run=run, kind=event.kind, what=event.what[:100],
                 path=hide_secrets(event.path)[:LONGEST], exists=event.exists)
         for event in _events(directory)
-        if event.kind != "read" and event.kind != "rewrite" and event.kind != "emptied"
+        if event.kind not in ("read", "rewrite", "emptied", "newest")
     ]  # fmt: skip
     found += [
         Attempt(run=run, kind="cluster", what=hide_secrets(line.decode(errors="replace"))[:LONGEST])
@@ -83,3 +91,21 @@ def read_emptied(directory: Path, processes: Sequence[Observed], output: Path) -
         if event.kind == "emptied" and before and goes_on and max(saved, default=0) >= max(before):
             return max(before), os.path.relpath(event.path, output)[:LONGEST]
     return 0, ""
+
+
+def read_newest_removed(
+    directory: Path, processes: Sequence[Observed], output: Path
+) -> tuple[str, ...]:
+    """Checkpoints below {output} that were removed in the training as the newest one, with older
+    ones left, and are not there at the end either; without those of a temporary name or of a best
+    result. (): a later save stayed, and a single one was removed."""
+    steps = [1000 * step.moment for each in processes for step in each.steps]
+    found = {}
+    for event in _events(directory):
+        place = os.path.relpath(event.path, output)
+        in_training = event.kind == "newest" and event.moment >= min(steps, default=math.inf)
+        if in_training and not os.path.lexists(event.path) and not NOT_THE_NEXT.search(place):
+            found[place[:LONGEST]] = event.moment
+    saves = [1000 * save.moment for each in processes for save in each.of(Saved)]
+    later = any(moment > max(found.values(), default=0.0) for moment in saves)
+    return () if later and len(found) < 2 else tuple(found)[:MOST_ATTEMPTS]

@@ -14,12 +14,19 @@ import msgspec
 from doctor._util.regular_file import read_regular
 from doctor._util.secrets import hide_secrets
 from doctor.collect.rehearsal import records
-from doctor.facts.rehearsal_runs import CountedStep, Evaluated, RehearsedRank, SavedFile
+from doctor.facts.rehearsal_runs import (
+    CountedStep,
+    Evaluated,
+    KeptGraphs,
+    RehearsedRank,
+    SavedFile,
+)
 
 FILE = re.compile(r"observed(\d{1,7})-(\d{1,10})\.jsonl")
 MOST_BYTES = 512 * 2**20
 MOST_STEPS = 2000
 MOST_SAVED = 200
+MOST_LOOKS = 100
 LONGEST = 1000
 
 
@@ -72,6 +79,10 @@ class Observed:
             resident=last.resident, allocated=last.allocated, reserved=last.reserved,
             total=last.total, gpu=last.gpu[:100],
             hashing=sum(each.seconds for each in self.snapshots),
+            kept=tuple(
+                KeptGraphs(step=each.s, graphs=each.graphs, used=each.used)
+                for each in self.of(records.Kept)[:MOST_LOOKS]
+            ),
             counted=self._counted(),
             broken=next((each.text[:LONGEST] for each in self.of(records.Broken)), ""),
         )  # fmt: skip

@@ -55,6 +55,7 @@ def read(
         shared=written_by_several(processes, output),
         emptied=emptied,
         emptied_at=emptied_at,
+        newest_removed=events.read_newest_removed(directory, processes, output),
         tail=hanging.last_lines(directory / runs.LOG) if failed else (),
         refusals=hanging.refusals(directory / runs.LOG),
         handler=hanging.handler(directory, processes, signal) if ended.cut == "grace" else "",

@@ -34,11 +34,20 @@ class Memory(msgspec.Struct, tag="memory", tag_field="kind"):
     gpu: str = ""
 
 
+class Kept(msgspec.Struct, tag="kept", tag_field="kind"):
+    """Tensors with a graph that no backward pass has freed, and bytes in use, after step `s`."""
+
+    s: int
+    graphs: int
+    used: int
+
+
 class Saved(msgspec.Struct, tag="saved", tag_field="kind"):
     s: int
     what: str
     path: str
     t: float
+    moment: float = 0.0
 
 
 class Load(msgspec.Struct, tag="load", tag_field="kind"):
@@ -141,6 +150,9 @@ class Snapshot(msgspec.Struct, tag="snapshot", tag_field="kind"):
     optimizers: dict[str, OptimizerState]
     schedules: dict[str, Any]
     scalers: dict[str, Any]
+    attributes: dict[str, list[Any]] = {}
+    """Numbers, or means and root mean squares of tensors, that objects of the user's own classes
+    hold and no state_dict() has; [] for None."""
     replicated: bool = False
     """A DistributedDataParallel was in memory."""
     data_parallel: bool = False
@@ -184,6 +196,6 @@ class Joined(msgspec.Struct, tag="joined", tag_field="kind"):
 _Record = (
     Process | Step | Memory | Saved | Load | Evaluating | Evaluated | End | Broken
     | Paused | Batch | Snapshot | Loader | Taken | Epoch | Joined | Unprepared | Exchanged
-    | Gradients | Asks | Counted
+    | Gradients | Asks | Counted | Kept
 )  # fmt: skip
 decode = msgspec.json.Decoder(_Record).decode

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import time
-from typing import Callable, Dict, Iterator, List, Optional
+from typing import Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..foreign import Foreign
 from .settings import Settings
@@ -76,7 +76,7 @@ class Audit:
         self.events = events
         self.output = events.settings.output.rstrip("/")
         self.removed = ""
-        """The last checkpoint that left none; what is below it is removed with it."""
+        """The last one that was removed as the newest; what is below it is removed with it."""
         self.saving: Callable[[str], None] = lambda path: None
         """Called before Python code writes a file that looks like a checkpoint's into {output}."""
         self.allowed = tuple(path.rstrip("/") + "/" for path in events.settings.writable)
@@ -159,18 +159,21 @@ class Audit:
             self.events.report("rewrite", event, path)
 
     def removes(self, event: str, path: str) -> None:
-        """A file or directory of {output} is about to be removed: the only checkpoint?"""
+        """A file or directory of {output} is about to be removed: the only or newest checkpoint?"""
         inside = path + "/"
         if self.removed and inside.startswith(self.removed):
             return
-        goes = False
-        for number, each in enumerate(_checkpoint_files(self.output)):
-            goes = goes or (each + "/").startswith(inside)
-            if number >= MOST_LOOKED or not (each + "/").startswith(inside):
+        goes = stays = 0.0
+        for number, (each, changed) in enumerate(_checkpoint_files(self.output)):
+            if number >= MOST_LOOKED:
                 return
-        if goes:
+            if (each + "/").startswith(inside):
+                goes = max(goes, changed)
+            else:
+                stays = max(stays, changed)
+        if goes > stays:
             self.removed = inside
-            self.events.report("emptied", event, path)
+            self.events.report("newest" if stays else "emptied", event, path)
 
     def _in_output(self, path: str) -> bool:
         return path == self.output or path.startswith(self.output + "/")
@@ -195,13 +198,14 @@ def installed() -> Optional[Audit]:
 _installed: List[Audit] = []
 
 
-def _checkpoint_files(directory: str) -> Iterator[str]:
-    """Files below it whose names are those of a checkpoint's parts, and that have contents."""
+def _checkpoint_files(directory: str) -> Iterator[Tuple[str, float]]:
+    """Files below it whose names are those of a checkpoint's parts, and that have contents, and
+    when they were written."""
     for parent, _, names in os.walk(directory):
         for name in names:
             path = os.path.join(parent, name)
             if WEIGHTS.search(name) and os.path.getsize(path):
-                yield path
+                yield path, os.path.getmtime(path)
 
 
 def _at(args: Foreign, place: int) -> Foreign:

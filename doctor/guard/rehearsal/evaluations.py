@@ -144,7 +144,7 @@ class Evaluations:
         tensors = [t for t in (*args, *kwargs.values()) if isinstance(t, self.torch.Tensor)]
         current.samples += int(tensors[0].shape[0]) if tensors and tensors[0].dim() else 1
         if current.calls <= 1000:
-            current.memory.append(self._in_use())
+            current.memory.append(self.in_use())
 
     def fetched(self, iterator: Foreign) -> None:
         """A loader gave a batch without gradients."""
@@ -154,7 +154,7 @@ class Evaluations:
             except (AttributeError, TypeError, NotImplementedError):  # a stream has no length
                 return
 
-    def _in_use(self) -> int:
+    def in_use(self) -> int:
         """Bytes on the device, or resident on a CPU."""
         if self.torch.cuda.is_initialized():
             return int(self.torch.cuda.memory_allocated())

@@ -28,6 +28,7 @@ from .arithmetic import Arithmetic
 from .collectives import Collectives
 from .evaluations import Evaluations
 from .exchanged import Exchanged
+from .graphs import LOOKS, kept
 from .loaders import Loaders
 from .records import Records
 from .saves import Saves
@@ -171,6 +172,8 @@ class Observer:
             self.hash_state("step")
         if self.step in (1, 2, 5) or self.step % 10 == 0:
             self.write_memory()
+        if self.step in LOOKS:
+            self.count_graphs()
 
     def trains(self) -> bool:
         """Whether the training has begun: torch.distributed.checkpoint steps an optimizer before,
@@ -208,6 +211,13 @@ class Observer:
         seconds = time.monotonic() - began
         self.own_seconds += seconds
         self.records.write("snapshot", when=when, s=self.step, seconds=seconds, **held, **how)
+
+    def count_graphs(self) -> None:
+        """Record the tensors whose graphs are still in memory, and the bytes in use."""
+        began = time.monotonic()
+        graphs = kept(self.torch)
+        self.records.write("kept", s=self.step, graphs=graphs, used=self.evaluations.in_use())
+        self.own_seconds += time.monotonic() - began
 
     def write_memory(self) -> None:
         """Peaks so far, in bytes."""

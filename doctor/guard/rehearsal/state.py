@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from ..foreign import Foreign
 from ..parameters import local
+from .attributes import attributes, is_own
 from .shadows import holds_average, shadows
 
 if TYPE_CHECKING:
@@ -104,7 +105,10 @@ def snapshot(torch: ModuleType) -> Snapshot:
         for name, tensor in shadows(torch, found["holder"], optimizers):
             weights[name] = hashes.add(tensor)
         hashes.read()
+        own = [*found["own"], *(m for m in found["module"] if is_own(type(m)))]
+        held = attributes(torch, own)
     return {
+        "attributes": held,
         "weights": weights,
         "buffers": buffers,
         "optimizers": states,
@@ -163,14 +167,14 @@ def in_memory(torch: ModuleType) -> Dict[str, List[Foreign]]:
         "schedule": torch.optim.lr_scheduler.LRScheduler,
         "scaler": getattr(torch.amp, "GradScaler", ()),
     }
-    found: Dict[str, List[Foreign]] = {name: [] for name in (*kinds, "holder")}
+    found: Dict[str, List[Foreign]] = {name: [] for name in (*kinds, "holder", "own")}
     of_type: Dict[type, Foreign] = {}
     for each in gc.get_objects():
         kind = type(each)
         held: Foreign = of_type.get(kind)
         if held is None:
             names = [name for name, base in kinds.items() if issubclass(kind, base)]
-            names += ["holder"] * holds_average(kind)
+            names += ["holder"] * holds_average(kind) + ["own"] * is_own(kind)
             held = of_type[kind] = found[names[0]] if names else False
         if held is not False:
             held.append(each)

@@ -1,0 +1,77 @@
+"""Numbers and tensors that objects of the user's own classes hold, and no state_dict()."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import ModuleType
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from ..foreign import Foreign
+
+LIBRARIES = ("site-packages", "dist-packages", "/lib/python", "<frozen")
+"""In the paths of files that are not the user's."""
+MOST, LONGEST = 400, 200
+"""Values that are recorded, and characters of a name."""
+REGISTERED = ("_parameters", "_buffers", "_modules")
+"""What a module's state_dict() is made of."""
+LARGEST = 2**22
+"""Elements of a tensor."""
+
+
+def is_own(kind: type) -> bool:
+    """Whether a class is of the user's program, and its objects have attributes."""
+    if kind.__dictoffset__ == 0:
+        return False
+    module = sys.modules.get(kind.__module__)
+    path = getattr(module, "__file__", None) or ""
+    here = os.path.dirname(os.path.dirname(__file__))
+    main = kind.__module__ == "__main__"
+    return main or bool(path and not path.startswith(here) and not any(
+        part in path for part in LIBRARIES
+    ))  # fmt: skip
+
+
+def attributes(torch: ModuleType, objects: List[Foreign]) -> Dict[str, List[float]]:
+    """Name -> the number, or a tensor's mean and root mean square, [] for None, of all objects
+    whose class has no more than one of them: no order of several is the same in two runs."""
+    of_kind: Dict[type, List[Foreign]] = {}
+    for each in objects:
+        of_kind.setdefault(type(each), []).append(each)
+    found: Dict[str, List[float]] = {}
+    for kind, several in of_kind.items():
+        if len(several) == 1:
+            for name, value in _named(several[0].__dict__):
+                numbers = _numbers(torch, value)
+                if numbers is not None and len(found) < MOST:
+                    found[f"{kind.__name__}.{name}"[:LONGEST]] = numbers
+    return found
+
+
+def _named(held: Dict[str, Any]) -> Iterator[Tuple[str, Any]]:
+    """The attributes, and what those hold that are a dict."""
+    for name, value in list(held.items()):
+        if name in REGISTERED:
+            continue
+        if type(value) is dict and len(value) <= MOST:
+            yield from ((f"{name}.{key}", each) for key, each in list(value.items()))
+        else:
+            yield name, value
+
+
+def _numbers(torch: ModuleType, value: Foreign) -> Optional[List[float]]:
+    if value is None:
+        return []
+    if type(value) in (int, float):
+        return [float(value)]
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+        if value.dtype.kind not in "iuf" or not 0 < value.size <= LARGEST:
+            return None
+        value = torch.as_tensor(numpy.array(value, dtype="float64"))
+    if type(value) is not torch.Tensor or value.layout is not torch.strided or value.is_meta:
+        return None
+    if value.dtype is torch.bool or value.is_complex() or not 0 < value.numel() <= LARGEST:
+        return None
+    doubles = value.detach().to("cpu", torch.float64)
+    return [float(doubles.mean()), float(doubles.square().mean().sqrt())]
