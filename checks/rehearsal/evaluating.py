@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from doctor._util.units import gib
+from doctor._util.units import gib, shown
 from doctor.checks.rehearsal.parts import WITHOUT_GRAPHS, not_tried, unobserved
 from doctor.checks.rehearsal.running import cut_short, evaluating_rank, raised
 from doctor.facts.rehearsal import Rehearsal
@@ -56,6 +56,13 @@ def evaluates(rehearsal: Rehearsal) -> Verdict:
             f"calls, {each / 2**20:.1f} MiB per sample, {gib(int(whole * each))} for "
             f"{whole:,} samples of {all_of}"
         )
+    if left := next((each for each in done if each.left), None):
+        return warn(
+            f"the model is in evaluation mode at step {left.step + 1} still, since the evaluation "
+            f"after step {left.step}: {', '.join(map(shown, left.left))} do nothing, or keep their "
+            "statistics, in the rest of the training",
+            fix="Call model.train() after each evaluation, or at the beginning of each step.",
+        )
     if graphs := max(each.graphs for each in done):
         return note(
             f"an evaluation calls the model {graphs} times with gradients enabled: each call "
@@ -93,7 +100,10 @@ EVALUATES = Check(
     why="The first evaluation often comes hours after the start, with another batch size, longer "
     "sequences, and predictions that are kept on the GPU until its end.",
     passes=("the evaluation ended", "memory did not rise from call to call"),
-    warns=("memory rises with each sample: more than 64 MiB in one evaluation",),
+    warns=(
+        "memory rises with each sample: more than 64 MiB in one evaluation",
+        "dropout and batch norms are in evaluation mode still at the step that follows",
+    ),
     notes=("the model is called with gradients enabled, and no step follows",),
     fails=("an evaluation began, and the command ended with an error or did not go on",),
     fix=f"{WITHOUT_GRAPHS} Move predictions to the CPU as they come "

@@ -30,6 +30,8 @@ class Evaluated(Section, frozen=True, kw_only=True):
     """Calls of generate()."""
     graphs: int = 0
     """Calls with gradients enabled that no step followed before the model trained again."""
+    left: tuple[Text, ...] = ()
+    """Classes of dropout and batch norms, all of them in evaluation mode still at the next step."""
 
 
 class CountedStep(Section, frozen=True, kw_only=True):

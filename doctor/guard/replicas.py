@@ -74,7 +74,8 @@ class Replicas:
 
 
 def _replicated(torch: ModuleType) -> set[int]:
-    """The parameters of every DistributedDataParallel in memory, without those it ignores."""
+    """The parameters of every DistributedDataParallel in memory, without those it ignores, and
+    not under join(): a rank that has ended gets the others' weights at the end of the epoch."""
     nn = torch.nn.parallel
     kind = getattr(nn, "DistributedDataParallel", None)
     if kind is None:
@@ -82,7 +83,8 @@ def _replicated(torch: ModuleType) -> set[int]:
     replicated = set()
     for module in [o for o in gc.get_objects() if issubclass(type(o), kind)]:
         ignored = getattr(module, "parameters_to_ignore", ())
-        if module.__dict__.get("require_backward_grad_sync", True):
+        joins = getattr(module.__dict__.get("_join_config"), "enable", False)
+        if module.__dict__.get("require_backward_grad_sync", True) and not joins:
             names = module.module.named_parameters()
             replicated |= {id(p) for name, p in names if name not in ignored}
     return replicated

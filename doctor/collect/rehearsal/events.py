@@ -28,11 +28,12 @@ NOT_THE_NEXT = re.compile(
 
 
 class _Event(msgspec.Struct):
-    kind: Literal["write", "upload", "connect", "read", "rewrite", "emptied", "newest"]
+    kind: Literal["write", "upload", "connect", "read", "rewrite", "emptied", "newest", "renamed"]
     what: str
     path: str = ""
     exists: bool = False
     moment: int = 0
+    pid: int = 0
 
 
 _decode_event = msgspec.json.Decoder(_Event).decode
@@ -52,7 +53,7 @@ def read_attempts(directory: Path, run: RunName, calls: str) -> list[Attempt]:
         Attempt(run=run, kind=event.kind, what=event.what[:100],
                 path=hide_secrets(event.path)[:LONGEST], exists=event.exists)
         for event in _events(directory)
-        if event.kind not in ("read", "rewrite", "emptied", "newest")
+        if event.kind not in ("read", "rewrite", "emptied", "newest", "renamed")
     ]  # fmt: skip
     found += [
         Attempt(run=run, kind="cluster", what=hide_secrets(line.decode(errors="replace"))[:LONGEST])
@@ -75,6 +76,11 @@ def read_overwritten(directory: Path, output: Path) -> tuple[str, ...]:
     """Files with contents, below {output}, that were written over under their own name."""
     paths = (event.path for event in _events(directory) if event.kind == "rewrite")
     return tuple(dict.fromkeys(os.path.relpath(path, output)[:LONGEST] for path in paths))
+
+
+def read_renamed(directory: Path) -> list[tuple[int, str]]:
+    """Process and new name of each checkpoint's file in {output} that was written under another."""
+    return [(event.pid, event.path) for event in _events(directory) if event.kind == "renamed"]
 
 
 def read_emptied(directory: Path, processes: Sequence[Observed], output: Path) -> tuple[int, str]:

@@ -57,6 +57,7 @@ class Observed:
         begun = self.of(records.Evaluating)
         unfinished = begun[-1] if self._evaluates() else None
         end = ends[-1] if ends else None
+        kept_mode = {each.s: [k[:100] for k in each.kinds[:5]] for each in self.of(records.Left)}
         error = f"{end.error}: {end.message}" if end and end.error else ""
         return RehearsedRank(
             rank=self.process.rank,
@@ -73,7 +74,8 @@ class Observed:
             generating=unfinished is not None and unfinished.generates,
             evaluations=tuple(
                 Evaluated(step=e.s, seconds=e.t, calls=e.calls, samples=e.samples,
-                          memory=tuple(e.memory), generated=e.generated, graphs=e.graphs, of=e.of)
+                          memory=tuple(e.memory), generated=e.generated, graphs=e.graphs, of=e.of,
+                          left=tuple(kept_mode.get(e.s, ())))
                 for e in evaluated
             ),
             resident=last.resident, allocated=last.allocated, reserved=last.reserved,

@@ -52,7 +52,7 @@ def read(
         saved_after_signal=signalled is not None and on_disk.changed_since(output, signalled),
         checkpoints=on_disk.checkpoints(output),
         overwritten=events.read_overwritten(directory, output)[:MOST_NAMED],
-        shared=written_by_several(processes, output),
+        shared=written_by_several(processes, output, events.read_renamed(directory)),
         emptied=emptied,
         emptied_at=emptied_at,
         newest_removed=events.read_newest_removed(directory, processes, output),
@@ -65,13 +65,20 @@ def read(
     )
 
 
-def written_by_several(processes: Sequence[Observed], output: Path) -> tuple[str, ...]:
-    """Files below {output} that more than one rank wrote after the same step."""
+def written_by_several(
+    processes: Sequence[Observed], output: Path, renamed: Sequence[tuple[int, str]] = ()
+) -> tuple[str, ...]:
+    """Files below {output} that more than one rank wrote after the same step, or gave the name to
+    what it had written under another."""
     ranks = Counter(
         place
         for each in processes
         for place in {(s.step, s.path) for s in each.saved() if s.what in EACH_ALONE and s.path}
     )
-    paths = [os.path.relpath(path, output) for (_, path), count in ranks.items() if count > 1]
+    written = [path for (_, path), count in ranks.items() if count > 1]
+    trained = {each.process.pid for each in processes}
+    named = Counter(path for pid, path in dict.fromkeys(renamed) if pid in trained)
+    written += [path for path, count in named.items() if count > 1]
+    paths = [os.path.relpath(path, output) for path in written]
     inside = [path[:LONGEST] for path in paths if not path.startswith("..")]
     return tuple(dict.fromkeys(inside))[:MOST_NAMED]

@@ -83,6 +83,13 @@ class Evaluated(msgspec.Struct, tag="evaluated", tag_field="kind"):
     of: int | None = None
 
 
+class Left(msgspec.Struct, tag="left", tag_field="kind"):
+    """At the step after the evaluation after step `s`, these classes were in evaluation mode."""
+
+    s: int
+    kinds: list[str]
+
+
 class End(msgspec.Struct, tag="end", tag_field="kind"):
     s: int
     error: str = ""
@@ -196,6 +203,6 @@ class Joined(msgspec.Struct, tag="joined", tag_field="kind"):
 _Record = (
     Process | Step | Memory | Saved | Load | Evaluating | Evaluated | End | Broken
     | Paused | Batch | Snapshot | Loader | Taken | Epoch | Joined | Unprepared | Exchanged
-    | Gradients | Asks | Counted | Kept
+    | Gradients | Asks | Counted | Kept | Left
 )  # fmt: skip
 decode = msgspec.json.Decoder(_Record).decode

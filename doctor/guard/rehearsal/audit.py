@@ -18,7 +18,7 @@ from .settings import Settings
 FILE = "events.jsonl"
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGES = {
-    "os.remove": 1, "os.rmdir": 1, "os.mkdir": 2, "os.truncate": None, "os.symlink": None,
+    "os.remove": 1, "os.rmdir": 1, "os.mkdir": 2, "os.truncate": None,
     "os.chmod": 2, "os.chown": None, "shutil.rmtree": 1,
 }  # fmt: skip
 """Event -> where its arguments have the descriptor of a directory."""
@@ -84,6 +84,7 @@ class Audit:
             "open": self.opened,
             "os.rename": self.moved,
             "os.link": self.moved,
+            "os.symlink": self.linked,
             "socket.getaddrinfo": self.resolved,
             **dict.fromkeys(("os.listdir", "os.scandir", "glob.glob"), self.looked),
             **dict.fromkeys(CHANGES, self.changed),
@@ -125,6 +126,14 @@ class Audit:
         """A rename or link, which changes two places."""
         for path, place in ((args[0], 2), (args[1], 3)):
             self.wrote(event, _absolute(path, _at(args, place)))
+
+        path = _absolute(args[1], _at(args, 3))
+        if event == "os.rename" and WEIGHTS.search(path) and self._in_output(path):
+            self.events.report("renamed", event, path)
+
+    def linked(self, event: str, args: Foreign) -> None:
+        """A link is made: where it points to is not changed."""
+        self.wrote(event, _absolute(args[1], _at(args, 2)))
 
     def looked(self, event: str, args: Foreign) -> None:
         """Something is read or listed: of interest in {output}."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import resource
 import time
+import weakref
 from types import ModuleType
 from typing import Callable, List, Optional
 
 from ..foreign import Foreign
+from ..modes import mode_matters
 from ..patches import Patches
 from .imports import after_import
 
@@ -37,6 +39,8 @@ class Evaluation:
         """Samples of the dataset of the first batch that was fetched."""
         self.memory: List[int] = []
         """Bytes in use at each call."""
+        self.module: Optional[Foreign] = None
+        """A reference to the module that was switched, where it was in training mode before."""
 
 
 class Evaluations:
@@ -47,6 +51,8 @@ class Evaluations:
         self.observer = observer
         self.current: Optional[Evaluation] = None
         self.count = 0
+        self._last: Optional[Evaluation] = None
+        """One that ended, before the next step."""
         self._depth = self._generating = 0
         self._handles: List[Foreign] = []
 
@@ -98,23 +104,27 @@ class Evaluations:
         @functools.wraps(original)
         def train(module: Foreign, mode: bool = True) -> Foreign:
             self._depth += 1
+            trained = module.__dict__.get("training", False)
             try:
                 result = original(module, mode)
             finally:
                 self._depth -= 1
-            if self._depth == 0:
-                self.observer.safely(self.begin if not mode else self.end, module)
+            if self._depth == 0 and mode:
+                self.observer.safely(self.end, module)
+            elif self._depth == 0:
+                self.observer.safely(self.begin, module, trained)
             return result
 
         return train
 
-    def begin(self, module: Foreign) -> None:
+    def begin(self, module: Foreign, trained: bool = False) -> None:
         """module.eval() was called."""
         if self.current is not None or self.count >= MOST:
             return
         if not any(p.requires_grad for p in module.parameters()):
             return
         self.current = Evaluation(self.observer.step)
+        self.current.module = weakref.ref(module) if trained else None
         for each in (module, *module.children()):  # Lightning calls what the module contains
             handle = each.register_forward_pre_hook(self._called, with_kwargs=True)
             self._handles.append(handle)
@@ -176,9 +186,32 @@ class Evaluations:
                 return
             trace = trace.tb_next
 
-    def end(self, module: Foreign = None) -> None:
-        """The next step begins, or the module trains again."""
+    def _settle(self, current: Optional[Evaluation], module: Foreign, optimizer: Foreign) -> None:
+        """Whether the next step finds the module as the last evaluation left it; a save may lie
+        between them."""
+        last = self._last = current or self._last
+        if last is None or (module is None and optimizer is None):
+            return
+        self._last = None
+        if kinds := self._left(last, optimizer):
+            self.observer.records.write("left", s=last.step, kinds=kinds)
+
+    def _left(self, current: Evaluation, optimizer: Foreign) -> List[str]:
+        """What drops or gathers statistics and is still in evaluation mode at a step on it."""
+        root = current.module() if current.module is not None and current.begun else None
+        if root is None or optimizer is None or root.training:
+            return []
+        stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        if not any(id(parameter) in stepped for parameter in root.parameters()):
+            return []
+        kinds = [each for each in root.modules() if mode_matters(self.torch, each)]
+        still = [type(each).__name__ for each in kinds if not each.training]
+        return sorted(set(still)) if len(still) == len(kinds) else []
+
+    def end(self, module: Foreign = None, optimizer: Foreign = None) -> None:
+        """The next step begins, of this optimizer, or the module trains again."""
         current, self.current = self.current, None
+        self._settle(current, module, optimizer)
         while self._handles:
             self._handles.pop().remove()
         if current is None:

@@ -29,6 +29,7 @@ from .collectives import Collectives
 from .evaluations import Evaluations
 from .exchanged import Exchanged
 from .graphs import LOOKS, kept
+from .handlers import handlers
 from .loaders import Loaders
 from .records import Records
 from .saves import Saves
@@ -121,7 +122,7 @@ class Observer:
         if len(self.stepping) > 1 or not self.trains():
             return
         self.begin()
-        self.evaluations.end()
+        self.evaluations.end(optimizer=optimizer)
         self.hash_state("late", once=True)
         self.thread = threading.get_ident()
         self.exchanged.goes_on(self.step)
@@ -271,16 +272,6 @@ class Observer:
                 batch = hash_of(self.torch, (*args, *kwargs.values()))
                 self.records.write("batch", tensors=batch)
                 return
-
-
-def handlers() -> Dict[str, str]:
-    """Signal -> the function of Python that handles it."""
-    found = {}
-    for name in ("SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP"):
-        code = getattr(signal.getsignal(getattr(signal, name)), "__code__", None)
-        if code is not None:
-            found[name] = str(code.co_name)
-    return found
 
 
 def install(torch: ModuleType, settings: Settings) -> None:
