@@ -31,6 +31,13 @@ TOGETHER = (
     "a collective in it (all_reduce, gather, barrier, a forward pass of DistributedDataParallel) "
     "waits for all ranks."
 )
+AS_MANY = (
+    "Give each rank as many batches: DistributedSampler, drop_last, or the smallest number of all "
+    "ranks (all_reduce with ReduceOp.MIN before the epoch); files or samples that are split by "
+    "rank, or filtered on it, are seldom as many. Or train under model.join(), as "
+    "torch.distributed.algorithms.Join. Where the numbers are equal, take the call out of the "
+    "condition on the rank."
+)
 UNUSED = "finished reduction in the prior iteration"
 """In the error of DistributedDataParallel about parameters that a loss does not use."""
 MOST_RANKS = 4
@@ -78,6 +85,8 @@ def _failed(rehearsal: Rehearsal, run: RehearsedRun, observed: GuardError | None
         return fail(f"{ended}, killed{held}", fix=FITS.fix)
     if alone := _alone(run):
         return fail(f"{ended}: {alone}{raised(run)}", fix=TOGETHER)
+    if parted := _parted(run):
+        return fail(f"{ended}: {parted}", fix=AS_MANY)
     error = observed or _printed_error(run)
     return with_causes(f"{ended}{_unused(rehearsal, error) if error else _last_line(run)}", error)
 
@@ -146,6 +155,28 @@ def _alone(run: RehearsedRun) -> str:
     return (
         f"rank {inside[0].rank} is in an evaluation after step {step} that rank {outside[0].rank} "
         "does not take part in"
+    )
+
+
+def _parted(run: RehearsedRun) -> str:
+    """The rank that had left its steps while another exchanged the gradients of one, if the ranks
+    lost each other; "" otherwise."""
+    errors = [rank.error for rank in run.ranks] + list(run.tail)
+    if not any(LOST_EACH_OTHER.search(error) for error in errors):
+        return ""
+    failed = {rank.rank for rank in run.ranks if rank.error}
+    steps = {rank.rank: rank.steps for rank in run.ranks}
+    training = [w for w in run.waiting if w.exchanging and not w.inside]
+    left = [w for w in run.waiting if w.inside or (w.ended and w.rank not in failed)]
+    if not training or not left:
+        return ""
+    gone, goes_on = left[0], training[0]
+    place = f" at {shown(gone.place, 200)}"
+    does = f"is in {gone.collective}{place}" if gone.inside else "had ended"
+    return (
+        f"rank {gone.rank} {does} after {steps[gone.rank]} steps, rank {goes_on.rank} exchanges "
+        f"the gradients of its step {steps[goes_on.rank] + 1} at {shown(goes_on.place, 200)}: one "
+        "has fewer batches than the other, or calls alone what all must call"
     )
 
 
@@ -232,7 +263,7 @@ RUNS = Check(
     notes=("processes outlive the command",),
     warns=("it took steps, and --budget ended it",),
     fails=(
-        "the exit code is not 0",
+        "the exit code is not 0; named are ranks that took unequal numbers of steps",
         "a rank took no step",
         "no step came for long, and the ranks wait in different collectives; a long evaluation is "
         "unknown",

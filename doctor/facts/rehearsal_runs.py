@@ -124,7 +124,7 @@ class OnDisk(Section, frozen=True, kw_only=True):
 
 
 class Waiting(Section, frozen=True, kw_only=True):
-    """Where a rank was when its run was killed at its deadline."""
+    """Where a rank was when its run was killed at its deadline, or failed."""
 
     rank: int
     place: Text = ""
@@ -137,6 +137,8 @@ class Waiting(Section, frozen=True, kw_only=True):
     """It had not returned."""
     ended: bool = False
     """The process had ended by itself before."""
+    exchanging: bool = False
+    """An error ended it while gradients or weights of a step were exchanged."""
 
 
 class HostMemory(Section, frozen=True, kw_only=True):
@@ -206,7 +208,7 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     frames: tuple[Text, ...] = ()
     """Where its processes were when it was killed at its deadline."""
     waiting: tuple[Waiting, ...] = ()
-    """The same of its ranks."""
+    """The same of its ranks; also where it failed and there are several."""
     handler: Text = ""
     """The function that handles the signal, and where it was when it was killed; "": it was in
     none."""

@@ -53,7 +53,7 @@ def read_attempts(directory: Path, run: RunName, calls: str) -> list[Attempt]:
         Attempt(run=run, kind=event.kind, what=event.what[:100],
                 path=hide_secrets(event.path)[:LONGEST], exists=event.exists)
         for event in _events(directory)
-        if event.kind not in ("read", "rewrite", "emptied", "newest", "renamed")
+        if event.kind == "write" or event.kind == "upload" or event.kind == "connect"
     ]  # fmt: skip
     found += [
         Attempt(run=run, kind="cluster", what=hide_secrets(line.decode(errors="replace"))[:LONGEST])

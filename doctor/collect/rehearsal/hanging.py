@@ -64,7 +64,9 @@ def waiting(directory: Path, processes: Sequence[Observed]) -> tuple[Waiting, ..
         with contextlib.suppress(msgspec.DecodeError):
             last = _decode(_text(directory / f"collective-{pid}.json").encode())
         inside = last is not None and not last.returned
-        place = last.place if last and inside else _place(_text(directory / f"frames-{pid}.txt"))
+        end = each.end()
+        place = _place(_text(directory / f"frames-{pid}.txt")) or (end.place if end else "")
+        place = last.place if last and inside else place
         found.append(
             Waiting(
                 rank=each.process.rank,
@@ -72,7 +74,8 @@ def waiting(directory: Path, processes: Sequence[Observed]) -> tuple[Waiting, ..
                 collective=last.name[:100] if last else "",
                 number=last.number if last else 0,
                 inside=inside,
-                ended=each.rank().ended,
+                ended=end is not None,
+                exchanging=end is not None and end.exchanging,
             )
         )
     return tuple(found)

@@ -51,12 +51,12 @@ class Observed:
 
     def rank(self) -> RehearsedRank:
         """What the facts keep of it."""
-        steps, memory, ends = self.of(records.Step), self.of(records.Memory), self.of(records.End)
+        steps, memory = self.of(records.Step), self.of(records.Memory)
         evaluated = self.of(records.Evaluated)
         last = memory[-1] if memory else records.Memory(0)
         begun = self.of(records.Evaluating)
         unfinished = begun[-1] if self._evaluates() else None
-        end = ends[-1] if ends else None
+        end = self.end()
         kept_mode = {each.s: [k[:100] for k in each.kinds[:5]] for each in self.of(records.Left)}
         error = f"{end.error}: {end.message}" if end and end.error else ""
         return RehearsedRank(
@@ -88,6 +88,11 @@ class Observed:
             counted=self._counted(),
             broken=next((each.text[:LONGEST] for each in self.of(records.Broken)), ""),
         )  # fmt: skip
+
+    def end(self) -> records.End | None:
+        """How it ended by itself; None where it did not."""
+        ends = self.of(records.End)
+        return ends[-1] if ends else None
 
     def _evaluates(self) -> bool:
         """Whether an evaluation had begun at the last record of one, and did not end."""

@@ -32,6 +32,7 @@ def read(
     signalled = None if ended.signalled is None else ended.began + ended.signalled
     failed = bool(ended.cut) or bool(ended.code) or not processes
     late = ended.cut == "deadline"
+    several_failed = bool(ended.code) and len(processes) > 1
     emptied_at, emptied = events.read_emptied(directory, processes, output)
     return RehearsedRun(
         name=name,
@@ -60,7 +61,7 @@ def read(
         refusals=hanging.refusals(directory / runs.LOG),
         handler=hanging.handler(directory, processes, signal) if ended.cut == "grace" else "",
         frames=hanging.frames(directory) if late else (),
-        waiting=hanging.waiting(directory, processes) if late else (),
+        waiting=hanging.waiting(directory, processes) if late or several_failed else (),
         still=hanging.still(processes, ended.began + ended.seconds) if late else None,
     )
 

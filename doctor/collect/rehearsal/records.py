@@ -94,6 +94,10 @@ class End(msgspec.Struct, tag="end", tag_field="kind"):
     s: int
     error: str = ""
     message: str = ""
+    place: str = ""
+    """The user's nearest line, of an error."""
+    exchanging: bool = False
+    """It came while gradients or weights of a step were exchanged."""
 
 
 class Broken(msgspec.Struct, tag="broken", tag_field="kind"):

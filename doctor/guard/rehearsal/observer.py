@@ -26,6 +26,7 @@ from ..writer import say
 from . import asked
 from .arithmetic import Arithmetic
 from .collectives import Collectives
+from .ending import where_it_ended
 from .evaluations import Evaluations
 from .exchanged import Exchanged
 from .graphs import LOOKS, kept
@@ -109,7 +110,8 @@ class Observer:
             error = uncaught()
             self.safely(self.evaluations.end if error is None else self.evaluations.died, error)
             self.write_memory()
-            self.records.write("end", s=self.step, **last_error())
+            end = {**last_error(), **where_it_ended(self.torch)}
+            self.records.write("end", s=self.step, **end)
             self.records.close()
 
     # Steps
