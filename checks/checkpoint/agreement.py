@@ -23,7 +23,7 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
         return verdict
     if verdict := _token_ids(checkpoint):
         return verdict
-    if verdict := _head(checkpoint) or _other_settings(checkpoint.settings):
+    if verdict := _head(checkpoint) or _other_settings(checkpoint.settings) or _unmatched(model):
         return verdict
     if not sizes and (checkpoint.tokenizer is None or rows is None):
         return skip("no size of config.json or of a tokenizer can be compared with the tensors")
@@ -31,6 +31,19 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
     largest = checkpoint.tokenizer.largest if checkpoint.tokenizer else None
     tokens = "" if largest is None or rows is None else f"largest token {largest:,} of {rows:,}"
     return ok(", ".join(filter(None, (compared, tokens))) or "nothing that differs was found")
+
+
+def _unmatched(model: ModelConfig) -> Verdict | None:
+    """Sizes that a torch file names and no tensor has."""
+    if not model.unmatched:
+        return None
+    named = listed([f"{name} is {number:,}" for name, number in model.unmatched.items()], 3)
+    last, rows = model.last_matrix
+    return warn(
+        f"{named}, and no tensor has that size: the last matrix, {shown(last, 100)}, has {rows:,} "
+        "rows",
+        fix=SETTINGS_FIX,
+    )
 
 
 EXTENDED = ("rope_type", "rope_theta", "factor", "original_max_position_embeddings")
@@ -95,6 +108,10 @@ def _token_ids(checkpoint: Checkpoint) -> Verdict | None:
     absent = [f"{entry} is {number:,}" for entry, number in named.items() if 0 < limit <= number]
     if absent:
         return warn(f"{listed(absent, 3)}; the vocabulary has {limit:,} tokens", fix=IDS_FIX)
+    if tokenizer and tokenizer.absent_ends:
+        ends = listed([shown(each, 60) for each in tokenizer.absent_ends], 3)
+        text = f"the chat template ends turns with {ends}, of which the tokenizer has no token"
+        return warn(f"{text}: it is split into pieces, and ends no text", fix=TEMPLATE_FIX)
     if tokenizer and tokenizer.stops and tokenizer.eos_id not in (None, *tokenizer.stops):
         text = f"the tokenizer ends a text with {tokenizer.eos} ({tokenizer.eos_id:,})"
         stops = listed([f"{number:,}" for number in tokenizer.stops], 4)
@@ -179,6 +196,11 @@ def _beyond(tokenizer: Tokenizer | None, rows: int | None) -> str:
     return f"the tokenizer has {kind} of number {number:,}, the embedding has {rows:,} rows"
 
 
+SETTINGS_FIX = (
+    "Give the number of the tensors when loading, load_from_checkpoint(path, num_classes=...), and "
+    "save the settings after they were derived from the data: save_hyperparameters() keeps the "
+    "arguments of __init__. Where the setting makes no layer, nothing is wrong."
+)
 CONFIG_FIX = (
     "Save the configuration again with model.config.save_pretrained, or take config.json from the "
     "model that the run began with."
@@ -191,6 +213,11 @@ HEADER_FIX = (
     "Convert the model again, with the tokenizer and the configuration of these weights: after "
     "adding tokens, model.resize_token_embeddings(len(tokenizer)) first. llama.cpp refuses a file "
     "whose tensors have other sizes than its header."
+)
+TEMPLATE_FIX = (
+    "Add the template's tokens as special ones, tokenizer.add_special_tokens(...), then "
+    "model.resize_token_embeddings(len(tokenizer)), and train with them; or use the template that "
+    "the model was trained with, whose tokens exist."
 )
 IDS_FIX = (
     "Give the configuration the tokenizer's numbers: a text that generate() makes ends at "

@@ -29,6 +29,13 @@ NOTHING_CHANGED_FIX = (
     "GradScaler does not skip it, that its parameters are those of the saved model (create the "
     "optimizer after model.to() and get_peft_model), and that the learning rate is not 0."
 )
+FELL = 0.9
+"""Share of the first logged losses below which they fell. Our own number."""
+NOT_SAVED_FIX = (
+    "Save the object that was trained: the model that Trainer, get_peft_model or prepare() "
+    "returned, unwrapped, or merged (merge_and_unload), and not a copy, nor the base as it was "
+    "loaded. Look for the trained weights in an earlier checkpoint of the run."
+)
 NORMS_UNCHANGED_FIX = (
     "Keep the weights that the optimizer updates in fp32 and compute under torch.autocast: at 1.0 "
     "bf16 rounds back a decrease of up to 2^-9 and an increase of up to 2^-8. If they are in fp32, "
@@ -126,6 +133,12 @@ def _nothing_changed(
     if all(role.kind == "norm" for role in roles):
         return unknown(f"{summary}; only norms could be compared")
     if steps := _steps(checkpoint):
+        history = checkpoint.training.history
+        if history and history.losses and history.losses[2] < FELL * history.losses[0]:
+            first, _, now = history.losses
+            learned = f"the logged loss fell from {first:.3g} to {now:.3g}"
+            text = f"{summary} after {steps:,.0f} steps, although {learned}"
+            return fail(f"{text}: what was trained is not what was saved", fix=NOT_SAVED_FIX)
         return fail(
             f"{summary} after {steps:,.0f} steps; changes required", fix=NOTHING_CHANGED_FIX
         )

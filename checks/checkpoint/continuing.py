@@ -29,7 +29,7 @@ EXPECTED = {
 
 def complete(checkpoint: Checkpoint) -> Verdict:
     found = checkpoint.continuation
-    if not isinstance(found, Continuation):
+    if not isinstance(found, Continuation) or not found.requested:
         return without(found)
     if not found.framework:
         return unknown("no framework's checkpoint is recognized; nothing shows what it needs")
@@ -67,15 +67,16 @@ def _effect(found: Continuation) -> str:
     return ""
 
 
-def without(found: Unknown | None) -> Verdict:
-    if found is None:
+def without(found: Continuation | Unknown | None) -> Verdict:
+    """The verdict where no continuation was asked for, or nothing is known of it."""
+    if not isinstance(found, Unknown):
         return skip("no --continue")
     return unknown(f"the checkpoint could not be read: {found.reason}")
 
 
 def ranks(checkpoint: Checkpoint) -> Verdict:
     found = checkpoint.continuation
-    if not isinstance(found, Continuation):
+    if not isinstance(found, Continuation) or not found.requested:
         return without(found)
     gpus = found.plan.gpus
     if found.ranks is None:
@@ -107,7 +108,7 @@ def _with_ranks(found: Continuation, before: int, gpus: int, wrote: str) -> Verd
 
 def same_run(checkpoint: Checkpoint) -> Verdict:
     found = checkpoint.continuation
-    if not isinstance(found, Continuation):
+    if not isinstance(found, Continuation) or not found.requested:
         return without(found)
     plan = found.plan
     if plan == Plan():

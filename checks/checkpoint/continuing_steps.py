@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor._util.units import listed
 from doctor.checkpoint.records import Checkpoint, Continuation
 from doctor.checks.checkpoint.continuing import without
-from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, warn
+from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, unknown, warn
 
 WHOLE = {"Lightning": "checkpoint", "nanoGPT": "checkpoint", "DeepSpeed": "DeepSpeed"}
 """Where frameworks with one optimizer keep the number of its steps."""
@@ -15,6 +15,9 @@ def steps(checkpoint: Checkpoint) -> Verdict:
     found = checkpoint.continuation
     if not isinstance(found, Continuation):
         return without(found)
+    if not found.requested:
+        verdict = _disagreement(found)
+        return verdict if verdict and verdict.status is Status.FAIL else without(found)
     return _disagreement(found) or _end(found) or _agreement(found)
 
 
@@ -110,7 +113,9 @@ def _left(found: Continuation) -> Verdict | None:
         return None
     if done >= total:
         text = f"{done:,} of {total:,} steps are done: no step is left"
-        return warn(text if plan.max_steps else f"{text} without a longer plan", fix=DONE_FIX)
+        if not plan.max_steps:
+            return note(f"{text} without a longer plan", fix=DONE_FIX)
+        return warn(text, fix=DONE_FIX)
     if plan.max_steps and found.max_steps and plan.max_steps != found.max_steps:
         text = f"the run was planned for {found.max_steps:,} steps and continues to"
         return note(f"{text} {plan.max_steps:,}: the learning rate jumps to the new schedule")
@@ -190,14 +195,15 @@ STEPS = Check(
     notes=(
         "fewer optimizer steps than steps, as a scaler skips them",
         "the planned end is another than the saved one",
+        "no step is left of the run, and no plan is named",
     ),
     warns=(
         "the saved schedule ends before the planned end",
         "the scaler's scale is below 1",
-        "no step is left of the plan, or of the run where no plan is named",
+        "no step is left of the plan",
     ),
     fails=(
-        "the counts are of different saves",
+        "the counts are of different saves (of Trainer's files also without --continue)",
         "OneCycleLR is at its end, or ends before the plan",
     ),
     fix=STEPS_FIX,

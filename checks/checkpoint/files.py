@@ -10,14 +10,21 @@ from doctor.checkpoint.records import Checkpoint
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
 
 FAILS = (
-    "unfinished", "untagged", "weightless", "damaged", "disguised", "missing", "empty",
+    "unfinished", "mixed", "untagged", "weightless", "damaged", "disguised", "missing", "empty",
     "foreign-index", "twice", "over-limit", "unloadable",
 )  # fmt: skip
-WARNS = ("stale-index", "no-index", "stray", "unknown-dtype")
+WARNS = ("incomplete", "stale-index", "no-index", "stray", "unknown-dtype")
 
 FIXES = {
     "unfinished": "Resume from the checkpoint that is named as the last whole one, by its path: a "
     "trainer takes the latest by itself. If the latest is still being written, wait for its end.",
+    "mixed": "Resume from the last save that all ranks have whole, and delete or move the mixed "
+    "one: write each save into a directory of its own, and mark it as complete when all ranks have "
+    "written.",
+    "incomplete": "Resume from the checkpoint that is named as the last with all of it, by its "
+    "path, and remove the latest if its save was interrupted: a trainer takes the latest by "
+    "itself, and fails, or begins anew with an empty optimizer. If it is still being written, wait "
+    "for its end. If it was saved without a state on purpose, nothing is wrong.",
     "untagged": "Write the name of the engine's directory into the file latest, beside it, if that "
     "save is whole (printf global_step200 > latest), or load with tag=; else resume from an "
     "earlier checkpoint.",
@@ -112,6 +119,8 @@ COMPLETE = Check(
         "no tensor is in two shards",
     ),
     warns=(
+        "the latest checkpoint of a run lacks files of the optimizer or trainer that all before it "
+        "have",
         "the index is stale: it names fewer tensors than exist, or others in a shard",
         "there are shards and no index",
         "model.safetensors or shards of another save lie beside the shards",
@@ -125,6 +134,7 @@ COMPLETE = Check(
         "the latest checkpoint of a run holds no weights or is damaged",
         "DeepSpeed's latest is missing or names no directory, or the ranks' files are of several "
         "saves",
+        "files of ranks, rank0.pt and the like, are of different steps, or one is missing",
         "an optimizer's state lies beside a model's configuration, and no weights",
         "a tensor is in two shards",
         "a header exceeds the limit of the safetensors library",

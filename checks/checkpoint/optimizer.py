@@ -17,7 +17,7 @@ from doctor.checks.checkpoint.norm_causes import (
     keeps_no_state,
     recorded_steps,
 )
-from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
 
 NO_STATE = "no optimizer state in these files"
 
@@ -170,6 +170,8 @@ def _without_state(checkpoint: Checkpoint, optimizer: Optimizer) -> Verdict:
         return unknown(f"{state} in a readable form")
     if steps := recorded_steps(checkpoint):
         return fail(f"{state} after {steps:,} steps: the optimizer never stepped")
+    if checkpoint.training.steps == 0:
+        return note(f"{state} at step 0: the optimizer has not stepped yet")
     return warn(f"{state}: the optimizer has not stepped yet, or keeps no state")
 
 
@@ -248,6 +250,7 @@ STEPPED = Check(
     "groups without state never had one, and moments that are all zero mean gradients of zero. "
     "Neither trains, and the loss may fall nevertheless.",
     passes=("every parameter in the groups has state, with moments that are not all zero",),
+    notes=("no parameter has state, and the checkpoint is of step 0",),
     warns=(
         "the GradScaler's scale is below 1",
         "some parameters have no state, as frozen or unused modules do",

@@ -6,9 +6,10 @@ import re
 from statistics import median
 
 from doctor._util.records import Unknown
-from doctor._util.units import counted, shown
+from doctor._util.units import counted, listed, shown
 from doctor.checkpoint.records import Checkpoint, NonFinite, Values
-from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
+from doctor.checks.checkpoint.copied import LAYER_FIX, whole_layer
+from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
 
 MASK = re.compile(r".*(?:mask|attn_bias|attention_bias)")
 
@@ -32,6 +33,7 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
     values = checkpoint.values
     if values is None:
         return _vectors_finite(checkpoint)
+    idle = checkpoint.training.idle_averages
     if isinstance(values, Unknown):
         return unknown(f"the values could not be read: {values.reason}")
     if verdict := _failure(values):
@@ -43,7 +45,8 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
     if values.unchecked:
         dtypes = ", ".join(shown(dtype, 20) for dtype in list(values.unchecked)[:3])
         return unknown(f"stored in {dtypes}, whose values cannot be decoded")
-    return _finite(values)
+    verdict = _finite(values, begun=checkpoint.training.steps != 0)
+    return _idle(idle) if idle and verdict.status is not Status.WARN else verdict
 
 
 def _failure(values: Values) -> Verdict | None:
@@ -71,6 +74,11 @@ def _failure(values: Values) -> Verdict | None:
     return None
 
 
+def _idle(averages: tuple[str, ...]) -> Verdict:
+    text = f"{listed([shown(each, 60) for each in averages], 3)} is 0 although steps were taken"
+    return warn(f"{text}: the average of the weights was never updated", fix=AVERAGE_FIX)
+
+
 def _of_optimizer(tensor: NonFinite) -> bool:
     return tensor.name.startswith("optimizer ")
 
@@ -90,13 +98,16 @@ def _vectors_finite(checkpoint: Checkpoint) -> Verdict:
     """Without --deep: the norms and similar vectors, as far as they were read."""
     vectors = (*checkpoint.contents.norms, *checkpoint.contents.initialized_to_one)
     nonfinite = [vector for vector in vectors if vector.value == "nonfinite"]
+    if not nonfinite and checkpoint.training.idle_averages:
+        return _idle(checkpoint.training.idle_averages)
     if not nonfinite:
         return skip("not requested: --deep reads every value")
     more = f" and {len(nonfinite) - 1} more" if len(nonfinite) > 1 else ""
     return fail(f"{shown(nonfinite[0].name)}{more}: NaN or Inf; every value finite required")
 
 
-def _finite(values: Values) -> Verdict:
+def _finite(values: Values, begun: bool) -> Verdict:
+    """`begun`: the run has taken steps, as far as is known."""
     masks = len(values.nonfinite)
     parts = ((values.further, "of other state_dicts"), (values.moments, "of the optimizer"))
     of = ", ".join(f"{count:,} {name}" for count, name in parts if count)
@@ -115,7 +126,8 @@ def _finite(values: Values) -> Verdict:
     for text, fix in (
         (_layers_apart(values), APART_FIX),
         (_average(values), AVERAGE_FIX),
-        (_zeros(values), ZEROS_FIX),
+        (_zeros(values) if begun or values.zero_ranges else "", ZEROS_FIX),
+        (whole_layer(values), LAYER_FIX),
         (_second(values), SECOND_FIX),
     ):
         if text:
@@ -301,9 +313,11 @@ FINITE = Check(
         "a moment of the optimizer is beyond 1e20",
         "fp16 values are beyond 32752, half of fp16's largest",
         "the weights of one layer are 50 times as large as those of most",
-        "most matrices of an average of the weights have nothing in common with the model's",
+        "most matrices of an average of the weights have nothing in common with the model's, or "
+        "its count of updates is 0 after steps (also without --deep)",
         "a stretch of zeros begins or ends inside a matrix, apart from rows of embeddings",
         "a quarter of an embedding's rows or more are zeros",
+        "all matrices of a layer are copies of another layer's, in at most a third of the layers",
         "a matrix is all zeros that is not known to be initialized so (LoRA's B)",
         "pytorch_model.bin beside safetensors holds other values",
     ),

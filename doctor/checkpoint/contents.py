@@ -15,7 +15,7 @@ from doctor.checkpoint.collected import (
     counted_stages,
     unread,
 )
-from doctor.checkpoint.io.files import Directory
+from doctor.checkpoint.io.files import Directory, LocalDirectory
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.layouts.settings import changed_settings
@@ -93,7 +93,7 @@ def _examined(
             lambda _: read_equality(request.path, current, request.equals or "", stage, progress),
         ),
         "continuation": (
-            request.plan,
+            request.plan or _counts_steps(current.directory),
             lambda directory: _continuation(directory, request.plan, checkpoint, current, stage),
         ),
     }
@@ -118,7 +118,14 @@ def _continuation(
     with stage("read what a resumed run needs"):
         files = [shard.file for shard in current.shards]
         found = read_continuation(directory, files, checkpoint)
-    return msgspec.structs.replace(found, plan=plan)
+    return msgspec.structs.replace(found, plan=plan or Plan(), requested=plan is not None)
+
+
+def _counts_steps(directory: Directory | None) -> bool:
+    """Whether a trainer's files count the steps of a run, on this machine."""
+    if not isinstance(directory, LocalDirectory):
+        return False
+    return directory.exists("trainer_state.json") and directory.exists("scheduler.pt")
 
 
 def _notify_tensors(current: TensorCollector, notify: Notify) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
 
 from doctor._util.records import Unknown
-from doctor._util.units import shown
+from doctor._util.units import listed, shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.io.stages import Stage
@@ -18,6 +19,15 @@ from doctor.checkpoint.scan import OnTensors, scan
 
 BROKEN = ("damaged", "disguised", "missing", "empty", "unloadable")
 """Kinds of problems that keep a checkpoint from being loaded."""
+
+STATE = re.compile(
+    r"optim|scheduler|rng_state|random_states|trainer_state|scaler|sampler|global_step|dataloader"
+    r"|custom_checkpoint"
+)
+"""Beginnings of the names of what a run goes on with, beside the weights."""
+
+MOST_COMPARED = 4
+"""The latest checkpoints whose files are compared."""
 
 MOST = 50
 """Checkpoints that are read, the latest ones."""
@@ -55,8 +65,9 @@ def read_run(
         return latest
     text = f"is the latest of {len(names):,} checkpoints; name another one to examine it"
     note = Problem(kind="note", file=shown(names[-1]), text=text)
+    unfinished = _unfinished(rows) or _incomplete(path, names)
     return msgspec.structs.replace(
-        latest, siblings=tuple(rows), problems=(*_unfinished(rows), *latest.problems, note)
+        latest, siblings=tuple(rows), problems=(*unfinished, *latest.problems, note)
     )
 
 
@@ -75,6 +86,31 @@ def _unfinished(rows: list[Sibling]) -> list[Problem]:
     text = f"{whole} is the last whole one" if whole else "no other of the run is whole either"
     why = "holds no weights" if last.reason else "is damaged or lacks files"
     return [Problem(kind="unfinished", file=last.name, text=f"{why}; {text}")]
+
+
+def _incomplete(path: str, names: list[str]) -> list[Problem]:
+    """The latest checkpoint where it lacks files of the run's state that those before it have."""
+    held = {name: _state_files(Path(path, name)) for name in names[-MOST_COMPARED:]}
+    latest, before = names[-1], list(held)[:-1]
+    common = set.intersection(*(held[name] for name in before)) if before else set()
+    lacking = sorted(common - held[latest])
+    if not lacking:
+        return []
+    text = (
+        f"lacks {listed(lacking, 5)}, which the checkpoints before it have; {before[-1]} is the "
+        "last with all of it"
+    )
+    return [Problem(kind="incomplete", file=shown(latest), text=text)]
+
+
+def _state_files(place: Path) -> set[str]:
+    """Files and directories of the state of optimizer and trainer, their numbers as #."""
+    try:
+        names = LocalDirectory(place).names()
+    except CheckpointError:
+        return set()
+    states = (name for name in names if STATE.match(name))
+    return {shown(re.sub(r"\d+", "#", name.rstrip("/"))) for name in states}
 
 
 def _row(name: str, checkpoint: Checkpoint | Unknown) -> Sibling:

@@ -16,6 +16,7 @@ from doctor.checkpoint.analysis import optimizer
 from doctor.checkpoint.analysis.adapters import fit_lora
 from doctor.checkpoint.analysis.batch_statistics import read_statistics
 from doctor.checkpoint.analysis.fit import fit_optimizer
+from doctor.checkpoint.analysis.named_sizes import without_dimension
 from doctor.checkpoint.analysis.tensor_names import is_packed
 from doctor.checkpoint.analysis.totals import Totals, bytes_by_dtype, count, listed_roles, shares
 from doctor.checkpoint.errors import CheckpointError
@@ -26,6 +27,7 @@ from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.layouts import model_config, trainer_state
 from doctor.checkpoint.layouts.directory import find_layout
 from doctor.checkpoint.layouts.layout import Layout
+from doctor.checkpoint.layouts.rank_files import rank_problems
 from doctor.checkpoint.layouts.shard_index import disagreements, sizes_differ
 from doctor.checkpoint.layouts.tokenizer import read_tokenizer
 from doctor.checkpoint.loading import MOST_NAMES, describe_loading
@@ -94,6 +96,7 @@ def scan(
             adapter=_adapter(adapter),
             unreadable=unreadable,
             **({} if configured else _described_by(shards)),
+            **({} if configured else without_dimension(shards)),
             **compare_with_config(layout, configured or _header(shards), contents, tensors),
         ),
         lora=fit_lora(adapter, tensors, layout.directory) if adapter else None,
@@ -105,6 +108,7 @@ def scan(
             *(problem for shard in contents.all_shards for problem in shard.problems),
             *disagreements(layout.index, layout.weight_map, shards),
             *sizes_differ(layout.index, layout.total_size, layout.weight_map, shards),
+            *(rank_problems(layout.directory) if one_of_several(layout) else ()),
             *_without_values(layout, contents, tensors, bool(configured)),
             *notes,
         ),
@@ -195,6 +199,7 @@ def _training(
     return Training(
         steps=history.steps if history else next(steps, None),
         history=history,
+        idle_averages=tuple(n for shard in contents.shards for n in shard.idle_averages),
         scale=_scale(layout, contents, stage),
         optimizer=_optimizer(layout, contents, tensors, stage),
     )

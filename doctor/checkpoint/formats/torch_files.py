@@ -20,11 +20,12 @@ from doctor.checkpoint.formats.pickle_inventory import (
 )
 from doctor.checkpoint.formats.torch_legacy import legacy_tree
 from doctor.checkpoint.formats.torch_objects import Tree
+from doctor.checkpoint.formats.torch_settings import idle_averages, named_sizes
 from doctor.checkpoint.formats.torch_zip import zip_tree
 from doctor.checkpoint.formats.weights_only import refused
 from doctor.checkpoint.inventory import Inventory
 from doctor.checkpoint.io.files import Source
-from doctor.checkpoint.pickle.nodes import gc_paused
+from doctor.checkpoint.pickle.nodes import gc_paused, mapping
 from doctor.checkpoint.records import Problem
 from doctor.checkpoint.tensors import Shard, Tensor
 
@@ -77,6 +78,7 @@ def _shard(source: Source, file: str) -> Shard:
     weights, further = tree.weights_and_further()
     tensors = sorted(weights, key=lambda tensor: (tensor.begin, tensor.end))
     optimizer = read_state(tree, file, source)
+    top = mapping(tree.value)
     problems = (*tree.problems, *_further(file, further))
     return Shard(
         file,
@@ -95,6 +97,8 @@ def _shard(source: Source, file: str) -> Shard:
         step=tree.step(),
         scale=tree.scale(),
         writer=tree.writer(),
+        named_sizes=named_sizes(top),
+        idle_averages=idle_averages(top, tree.step()),
     )
 
 

@@ -11,6 +11,7 @@ import msgspec
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Directory, LocalDirectory, read_json
+from doctor.checkpoint.layouts.chat_template import is_token, turn_ends
 from doctor.checkpoint.layouts.model_config import generates, token_ids
 from doctor.checkpoint.records import Problem, Tokenizer
 
@@ -36,7 +37,8 @@ def read_tokenizer(directory: Directory) -> Tokenizer | None:
     """The padding token by the tokenizer's files; None where there are none."""
     problems: list[Problem] = []
     contents = {name: _json(directory, name, problems) for name in (*SMALL, *CONFIGURATIONS)}
-    head, largest = _head(directory, problems)
+    ends = turn_ends(directory, contents[SMALL[0]] or {})
+    head, largest, absent = _head(directory, problems, ends)
     files = [name for name in SMALL if contents[name] is not None]
     if head is not None:
         files.append("tokenizer.json")
@@ -63,6 +65,7 @@ def read_tokenizer(directory: Directory) -> Tokenizer | None:
             for key, numbers in token_ids(contents[name] or {}).items()
         },
         stops=_stops(contents) if generates(config) else (),
+        absent_ends=tuple(each for each in absent if each not in tokens.values()),
         unk=_shown(settings.get("unk_token")),
         configured={
             name: number
@@ -91,8 +94,11 @@ def _json(directory: Directory, name: str, problems: list[Problem]) -> dict[str,
         return None
 
 
-def _head(directory: Directory, problems: list[Problem]) -> tuple[str | None, int | None]:
-    """The start of tokenizer.json as text, and the largest number of its vocabulary.
+def _head(
+    directory: Directory, problems: list[Problem], texts: tuple[str, ...]
+) -> tuple[str | None, int | None, tuple[str, ...]]:
+    """The start of tokenizer.json as text, the largest number of its vocabulary, and which of
+    these texts are no tokens of it.
 
     None where there is no such file, or no number that could be read.
     """
@@ -104,13 +110,14 @@ def _head(directory: Directory, problems: list[Problem]) -> tuple[str | None, in
     except CheckpointError as error:
         if error.kind != "missing":
             problems.append(Problem(kind="note", file=name, text=error.text))
-        return None, None
+        return None, None, ()
     try:
         number = _last_number(data) if local else None
     except msgspec.DecodeError:
         number = None
         problems.append(Problem(kind="note", file=name, text="is not valid JSON"))
-    return data[:HEAD].decode("utf-8", "ignore"), number
+    absent = tuple(each for each in texts if not is_token(each, data)) if local else ()
+    return data[:HEAD].decode("utf-8", "ignore"), number, absent
 
 
 class _Model(msgspec.Struct):

@@ -69,6 +69,8 @@ class Tokenizer(Section, frozen=True, kw_only=True):
     stops: tuple[int, ...] = ()
     """The numbers of eos_token_id in generation_config.json and config.json of a model that
     generates; () where neither names one."""
+    absent_ends: tuple[str, ...] = ()
+    """Texts that the chat template ends turns with and that are no tokens."""
     unk: str | None = None
     configured: dict[str, int] = {}
     """File -> pad_token_id in it: config.json and generation_config.json."""

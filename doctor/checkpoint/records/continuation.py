@@ -56,3 +56,5 @@ class Continuation(Section, frozen=True, kw_only=True):
     numpy_core: bool = False
     """A pickle names numpy._core, which numpy has since 1.26."""
     plan: Plan = Plan()
+    requested: bool = True
+    """By --continue; otherwise its counts of steps were read alone to be compared."""

@@ -79,6 +79,11 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     """Tensors without any element, beside a config.json."""
     source: str = "config.json"
     """What describes the model: config.json, or the header of a GGUF file."""
+    unmatched: dict[str, int] = {}
+    """Setting in a torch file, "hyper_parameters.num_classes" -> its number, of which no tensor has
+    a dimension."""
+    last_matrix: tuple[str, int] = ("", 0)
+    """The last matrix of such a file, and its rows."""
     token_ids: dict[str, int] = {}
     """Token in the header of a GGUF file -> its number: eos_token_id."""
     embedding_rows: int | None = None

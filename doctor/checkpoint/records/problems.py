@@ -18,6 +18,8 @@ ProblemKind = Literal[
     "unknown-dtype",
     "twice",
     "unfinished",
+    "mixed",
+    "incomplete",
     "untagged",
     "weightless",
     "over-limit",

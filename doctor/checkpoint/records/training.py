@@ -124,6 +124,8 @@ class Training(Section, frozen=True, kw_only=True):
     steps: int | None = None
     """Steps that the run had taken, by trainer_state.json or the checkpoint's own counter."""
     history: History | None = None
+    idle_averages: tuple[str, ...] = ()
+    """Counters of updates of averages of the weights that are 0."""
     scale: float | None = None
     """The GradScaler's; None: the files hold no state of one."""
     optimizer: Optimizer | Unknown | None = None
