@@ -16,9 +16,17 @@ def steps(checkpoint: Checkpoint) -> Verdict:
     if not isinstance(found, Continuation):
         return without(found)
     if not found.requested:
-        verdict = _disagreement(found)
-        return verdict if verdict and verdict.status is Status.FAIL else without(found)
+        return _too_many(found) or without(found)
     return _disagreement(found) or _end(found) or _agreement(found)
+
+
+def _too_many(found: Continuation) -> Verdict | None:
+    """The failure of Trainer's files where scheduler or optimizer counted more steps than were
+    taken, which no skipped step and no fresh optimizer explains."""
+    whole = found.counts.get("trainer_state.json")
+    more = [found.counts.get(name, 0) for name in ("scheduler", "optimizer")]
+    verdict = _disagreement(found) if whole is not None and max(more) > whole else None
+    return verdict if verdict and verdict.status is Status.FAIL else None
 
 
 def _disagreement(found: Continuation) -> Verdict | None:

@@ -9,6 +9,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import counted, listed, shown
 from doctor.checkpoint.records import Checkpoint, NonFinite, Values
 from doctor.checks.checkpoint.copied import LAYER_FIX, whole_layer
+from doctor.checks.checkpoint.norm_causes import MIN_STEPS
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
 
 MASK = re.compile(r".*(?:mask|attn_bias|attention_bias)")
@@ -45,7 +46,7 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
     if values.unchecked:
         dtypes = ", ".join(shown(dtype, 20) for dtype in list(values.unchecked)[:3])
         return unknown(f"stored in {dtypes}, whose values cannot be decoded")
-    verdict = _finite(values, begun=checkpoint.training.steps != 0)
+    verdict = _finite(values, checkpoint.training.steps)
     return _idle(idle) if idle and verdict.status is not Status.WARN else verdict
 
 
@@ -106,8 +107,8 @@ def _vectors_finite(checkpoint: Checkpoint) -> Verdict:
     return fail(f"{shown(nonfinite[0].name)}{more}: NaN or Inf; every value finite required")
 
 
-def _finite(values: Values, begun: bool) -> Verdict:
-    """`begun`: the run has taken steps, as far as is known."""
+def _finite(values: Values, steps: int | None) -> Verdict:
+    """`steps` of the run; None: not known."""
     masks = len(values.nonfinite)
     parts = ((values.further, "of other state_dicts"), (values.moments, "of the optimizer"))
     of = ", ".join(f"{count:,} {name}" for count, name in parts if count)
@@ -126,7 +127,8 @@ def _finite(values: Values, begun: bool) -> Verdict:
     for text, fix in (
         (_layers_apart(values), APART_FIX),
         (_average(values), AVERAGE_FIX),
-        (_zeros(values) if begun or values.zero_ranges else "", ZEROS_FIX),
+        (_same_as_model(values, steps or 0), SAME_FIX),
+        (_zeros(values) if steps != 0 or values.zero_ranges else "", ZEROS_FIX),
         (whole_layer(values), LAYER_FIX),
         (_second(values), SECOND_FIX),
     ):
@@ -184,6 +186,15 @@ def _average(values: Values) -> str:
             text = f"{each.unrelated:,} of {each.matrices:,} matrices of {shown(each.state, 60)}"
             return f"{text} have nothing in common with the model's: it was not updated"
     return ""
+
+
+def _same_as_model(values: Values, steps: int) -> str:
+    """An average that is the model itself after many steps, "" where none is."""
+    same = [each for each in values.averages if each.equal == each.matrices]
+    if not same or steps < MIN_STEPS:
+        return ""
+    name = shown(same[0].state, 60)
+    return f"all matrices of {name} are those of the model after {steps:,} steps: it averages none"
 
 
 def _outlier(values: Values) -> str:
@@ -267,6 +278,11 @@ APART_FIX = (
     "by a conversion. If it was made so on purpose, nothing is wrong."
 )
 
+SAME_FIX = (
+    "Copy each tensor when the average begins, .detach().clone(): a state_dict() holds the model's "
+    "own. Check that its decay is not 0, and that the average was not in the model while this was "
+    "saved: then the trained weights are lost."
+)
 AVERAGE_FIX = (
     "Update the average after each optimizer.step(), from the model that is trained, and begin it "
     "as a copy of that model; do not evaluate this one."
@@ -317,6 +333,7 @@ FINITE = Check(
         "its count of updates is 0 after steps (also without --deep)",
         "a stretch of zeros begins or ends inside a matrix, apart from rows of embeddings",
         "a quarter of an embedding's rows or more are zeros",
+        "an average of the weights has the model's own values after 10 steps or more",
         "all matrices of a layer are copies of another layer's, in at most a third of the layers",
         "a matrix is all zeros that is not known to be initialized so (LoRA's B)",
         "pytorch_model.bin beside safetensors holds other values",

@@ -67,6 +67,16 @@ def _goes_on(found: Resumed) -> Verdict:
             "with leading zeros (step-00010).",
         )
     behind = found.newest_step - found.saved_step
+    anew = found.order is not None and (found.order.anew or not found.order.same)
+    if repeated and abs(repeated) == 1 and not behind and not anew:
+        once = "taken twice" if repeated > 0 else "left out"
+        return warn(
+            f"goes on after step {found.saved_step}, and takes {found.steps} steps where "
+            f"{found.expected_steps} were left: one step is {once}",
+            fix="Save the number of the step that comes next, with the state after the last one, "
+            "and begin the loop there: start = step + 1 where the number is that of the step that "
+            "was done. A handler that saves in the middle of a step saves between the two.",
+        )
     if behind > 0:
         return note(
             f"resumes from step {found.saved_step}, although step {found.newest_step} was saved"
@@ -143,6 +153,7 @@ RESUMES = Check(
         "its first evaluation writes the best model, where the whole run does not",
     ),
     warns=(
+        "one step is taken twice, or left out",
         "it begins anew, and the checkpoints hold weights alone although the optimizer has a state",
     ),
     fails=(

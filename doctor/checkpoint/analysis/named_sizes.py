@@ -29,12 +29,12 @@ def without_dimension(shards: Sequence[Shard]) -> dict[str, Any]:
     last = max(matrices, key=lambda tensor: tensor.begin)
     dimensions = {size for tensor in tensors for size in tensor.shape}
     heads = [tensor for tensor in matrices if tensor is last or HEAD.search(tensor.name)]
-    wide = [size for tensor in heads for size in tensor.shape]
+    rows = [tensor.shape[0] for tensor in heads]
     unmatched = {
         shown(name, 100): value
         for name, value in shards[0].named_sizes.items()
         if value >= FEWEST and not {value - 1, value, value + 1} & dimensions
-        and not any(size % value == 0 for size in (wide if OUTPUTS.search(name) else dimensions))
+        and not any(size % value == 0 for size in (rows if OUTPUTS.search(name) else dimensions))
         and not ("vocab" in name and any(value <= size <= 2 * value for size in dimensions))
     }  # fmt: skip
     if not unmatched:
