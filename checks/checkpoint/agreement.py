@@ -139,9 +139,17 @@ def _sizes_fix(wrong: list[Size]) -> str:
     """The entries that would fit the tensors, where one entry decides each size."""
     fitting = [f'"{size.entry}": {size.fitting}' for size in wrong if size.fitting is not None]
     entries = ", ".join(dict.fromkeys(fitting))
+    if not entries and (layers := next((s for s in wrong if _fewer_layers(s)), None)):
+        text = f"Where layers were removed on purpose, write their number, {layers.stored}, there."
+        return f"{SIZES_FIX} {text}"
     if not entries:
         return SIZES_FIX
     return f"Write {entries} into config.json, as these tensors have it. Or: {SIZES_FIX}"
+
+
+def _fewer_layers(size: Size) -> bool:
+    """Whether layers are missing, as after pruning."""
+    return size.quantity == "layers" and size.stored < max(size.configured)
 
 
 def _unread(checkpoint: Checkpoint) -> str:

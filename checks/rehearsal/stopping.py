@@ -77,6 +77,14 @@ def _went_on(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict | None:
     ended = run.code == 0 or _was_leaving(run)
     if first is None or not ended or run.steps < max(first.steps, _at(run) + MORE):
         return None
+    saves = {each.step for each in first.saved if each.step}
+    if len(saves) > 1 and not any(_at(run) <= step < first.steps for step in saves):
+        return note(
+            f"{run.signal} in the middle of step {_at(run)}: it took its last "
+            f"{run.steps - _at(run)} steps, and no save lay between them: whether it would have "
+            "ended at one is not known",
+            fix="Give the command more steps, so that a save follows the signal.",
+        )
     return warn(
         f"{run.signal} in the middle of step {_at(run)} did not stop it: it took all {run.steps} "
         "steps; a longer training is killed at the end of the grace period"

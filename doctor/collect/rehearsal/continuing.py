@@ -34,12 +34,14 @@ def stop_step(first: RehearsedRun) -> int:
     """The step in whose middle the second run is stopped: after the first save, with a whole step
     between them if there is one; in the middle where only the end is saved. 0: too few steps.
 
-    A later save whose number has more digits comes first: names sorted as texts show then.
+    A later save whose number has more digits comes first where the name has it: names sorted as
+    texts show then.
     """
     steps = first.steps
     saves = [step for step in save_steps(first) if step < steps]
     if saves:
-        longer = [each for each in saves if len(str(each)) > len(str(saves[0]))]
+        named = {e.step for e in first.saved if not e.path or str(e.step) in e.path}
+        longer = [e for e in saves if len(str(e)) > len(str(saves[0])) and e in named]
         after = next((each for each in longer if each + 2 < steps), saves[0])
         return min(after + 2, steps)
     return steps // 2 + 1 if steps > 1 else 0
