@@ -98,7 +98,7 @@ def test_processes(fields: dict[str, Any], gpus: int | None, expected: Status) -
         (ONE | {"counts": {}}, Status.UNKNOWN),
         ({"scale": 0.25}, Status.WARN),
         ({"scheduler_end": 20, "one_cycle": True}, Status.FAIL),
-        ({"max_steps": 20}, Status.WARN),
+        ({"max_steps": 20}, Status.NOTE),
         ({"max_steps": 20, "plan": Plan(max_steps=20)}, Status.WARN),
         ({"max_steps": 30, "plan": Plan(max_steps=40)}, Status.NOTE),
         (
@@ -110,6 +110,21 @@ def test_processes(fields: dict[str, Any], gpus: int | None, expected: Status) -
 )
 def test_step_counts(fields: dict[str, Any], expected: Status) -> None:
     assert status(STEPS, **fields) is expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        (TRAINER, Status.SKIP),
+        (TRAINER | {"scheduler": 80}, Status.FAIL),
+        (TRAINER | {"scheduler": 18}, Status.SKIP),  # skipped steps, as a scaler makes them
+        (TRAINER | {"optimizer": 5}, Status.SKIP),  # an optimizer that was begun anew
+    ],
+)
+def test_without_continue_only_steps_too_many_are_named(counts: Any, expected: Status) -> None:
+    assert status(STEPS, counts=counts, requested=False) is expected
+    for check in (COMPLETE, RANKS, SAME):
+        assert status(check, counts=counts, requested=False) is Status.SKIP
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from doctor.facts.rehearsal_runs import (
     CountedStep,
     Evaluated,
     HostMemory,
+    KeptGraphs,
     OnDisk,
     RehearsedRank,
     RehearsedRun,
@@ -105,6 +106,16 @@ def test_a_healthy_rehearsal_has_no_warning_and_no_unknown() -> None:
     assert statuses.pop("RHS016") is Status.SKIP  # no factory
     assert statuses.pop("RHS017") is Status.SKIP  # no --access
     assert set(statuses.values()) == {Status.PASS}
+
+
+def test_the_remedy_of_an_average_is_not_that_of_keys() -> None:
+    """A tied head is missed by every load of a Trainer."""
+    tied = {"missed_keys": ("lm_head.weight",)}
+    average = findings(resumed(lost("average"), **tied))["RHS010"].verdict
+    assert "Save the state of the average" in (average.fix or "")
+    assert "lm_head" not in average.summary
+    weights = findings(resumed(lost("average"), lost("weights"), **tied))["RHS010"].verdict
+    assert "strict=True" in (weights.fix or "")
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.code)
@@ -191,6 +202,37 @@ def weights_alone(optimizer: bool = False, **fields: Any) -> Rehearsal:
     return msgspec.structs.replace(found, runs=(RUN, stopped, CONTINUED))
 
 
+def keeping(*graphs: int) -> Rehearsal:
+    """Tensors with graphs that are in memory after each fifth step."""
+    looks = enumerate(graphs, 1)
+    return with_rank(kept=tuple(KeptGraphs(step=5 * n, graphs=count) for n, count in looks))
+
+
+def left_evaluating(*kinds: str) -> Rehearsal:
+    found = Evaluated(step=4, seconds=0.1, calls=2, samples=8, left=kinds)
+    return with_rank(evaluations=(found,))
+
+
+def in_last_interval(*saves: int) -> Rehearsal:
+    """A signal after the save at step 6, which the command does not heed."""
+    saved = tuple(SavedFile(step=step, what="torch.save") for step in saves)
+    stopped = msgspec.structs.replace(STOPPED, code=0, stopped_at=7)
+    return changed(runs=(msgspec.structs.replace(RUN, saved=saved), stopped, CONTINUED))
+
+
+def parted(error: str, *, gone: bool = False, exchanging: bool = True) -> Rehearsal:
+    """Rank 0 fails in backward(), rank 1 is in a collective or has ended."""
+    ranks = (
+        msgspec.structs.replace(RANK, world=2, error=error),
+        msgspec.structs.replace(RANK, rank=1, world=2, ended=gone),
+    )
+    waiting = (
+        Waiting(rank=0, place="a.py:37", ended=True, exchanging=exchanging),
+        Waiting(rank=1, place="a.py:43", collective="all_reduce", inside=not gone, ended=gone),
+    )
+    return with_run(code=1, ranks=ranks, waiting=waiting)
+
+
 SEVENTH = msgspec.structs.replace(RANK, steps=7)
 GROWS = Evaluated(
     step=1, seconds=1, calls=12, samples=48, memory=tuple(2**27 * n for n in range(12)), of=300_000
@@ -236,6 +278,27 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS006", with_run(checkpoints=(named("templates_12/m.pt"),)), Status.PASS, "whole"),
     ("RHS008", in_grace(ended=False, handler="stop, at a.py:4"), Status.FAIL, "a.py:4"),
     ("RHS008", in_grace(ended=True), Status.NOTE, "left its program"),
+    ("RHS008", in_grace(ended=True, stopped_at=6), Status.WARN, "took all 12 steps"),
+    ("RHS008", in_grace(ended=False, stopped_at=5), Status.FAIL, "it took 7 further steps"),
+    ("RHS008", in_last_interval(3, 6, 12), Status.NOTE, "no save lay between them"),
+    ("RHS008", in_last_interval(3, 6, 9, 12), Status.WARN, "took all 12 steps"),
+    ("RHS003", parted("RuntimeError: gloo: Connection reset"), Status.FAIL, "fewer batches"),
+    ("RHS003", parted("RuntimeError: gloo: Connection reset", gone=True), Status.FAIL, "had ended"),
+    ("RHS003", parted("ValueError: a file"), Status.FAIL, "exit code 1 after 12 steps"),
+    ("RHS003", parted("gloo: reset", exchanging=False), Status.FAIL, "exit code 1 after 12 steps"),
+    ("RHS004", keeping(0, 5, 10, 15), Status.WARN, "15 after step 20"),
+    ("RHS004", keeping(0, 0, 5, 5, 10), Status.WARN, "10 after step 25"),
+    ("RHS004", keeping(3, 3, 3, 3), Status.PASS, "host"),
+    ("RHS004", keeping(0, 9, 0, 9), Status.PASS, "host"),  # until the next backward pass
+    ("RHS004", keeping(0, 0, 0, 9), Status.PASS, "host"),
+    ("RHS004", keeping(0, 1, 2, 3), Status.PASS, "host"),
+    ("RHS005", left_evaluating("Dropout"), Status.WARN, "at step 5 still"),
+    ("RHS006", with_run(newest_removed=("c-9", "c-12")), Status.WARN, "c-9, c-12 were removed"),
+    ("RHS009", resumed(steps=9), Status.WARN, "one step is taken twice"),
+    ("RHS009", resumed(steps=7), Status.WARN, "one step is left out"),
+    ("RHS009", resumed(steps=9, order=SampleOrder(anew=True)), Status.PASS, "after step 4"),
+    ("RHS010", resumed(lost("attribute", names=("Norm.mean",))), Status.WARN, "Norm.mean"),
+    ("RHS010", resumed(lost("attribute"), lost("weights")), Status.FAIL, "as at a fresh start"),
     ("RHS008", in_grace(ended=True, saved_after_signal=False), Status.FAIL, "--grace 30"),
     ("RHS009", resumed(from_start=True, unprepared=True), Status.FAIL, "before a model"),
     ("RHS009", resumed(from_start=True, opened="a.tmp/m.pt"), Status.FAIL, "unfinished save"),

@@ -246,3 +246,36 @@ def test_an_average_in_the_model_while_it_is_saved(
     assert [each["s"] for each in recorded(tmp_path) if each["kind"] == "exchanged"] == [
         4
     ] * restored
+
+
+@pytest.mark.parametrize(
+    ("way", "left"),
+    [("stays", True), ("saves first", True), ("trains again", False), ("plain", False),
+     ("another", False), ("with gradients", False)],
+)  # fmt: skip
+def test_a_model_that_nothing_switches_back(
+    watched: Any, tmp_path: Path, way: str, left: bool
+) -> None:
+    from doctor.guard.patches import Patches
+
+    patches = Patches()
+    watched.evaluations.install(patches)
+    middle = torch.nn.Identity() if way == "plain" else torch.nn.Dropout(0.5)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), middle)
+    other = torch.nn.Linear(3, 1)
+    trained = other if way == "another" else model
+    optimizer = torch.optim.SGD(trained.parameters(), lr=0.1)
+    try:
+        watched.begin()
+        model.eval()
+        with torch.set_grad_enabled(way == "with gradients"):
+            model(torch.ones(2, 3))
+        if way == "saves first":
+            watched.evaluations.end()
+        if way == "trains again":
+            model.train()
+        watched.evaluations.end(optimizer=optimizer)
+    finally:
+        patches.remove()
+    found = [each["kinds"] for each in recorded(tmp_path) if each["kind"] == "left"]
+    assert found == [["Dropout"]] * left

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +91,65 @@ def test_a_directory_and_what_is_in_it_is_removed_once(tmp_path: Path) -> None:
     listener("os.remove", (str(output / "c-1" / "model.safetensors"), None))
     found = [json.loads(line) for line in (tmp_path / audit.FILE).read_text().splitlines()]
     assert [each["what"] for each in found if each["kind"] == "emptied"] == ["shutil.rmtree"]
+
+
+def test_graphs_that_no_backward_pass_has_freed() -> None:
+    from doctor.guard.rehearsal.graphs import kept
+
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    before = kept(torch)
+    lost = [model(torch.ones(2, 3)).sum() for _ in range(3)]
+    assert kept(torch) >= before + 3
+    for each in lost:
+        each.backward()
+    freed = model(torch.ones(2, 3)).detach()
+    assert kept(torch) == before
+    with torch.no_grad():
+        plain = model(torch.ones(2, 3))
+    assert kept(torch) == before
+    del freed, plain
+
+
+class Normalizer:
+    def __init__(self) -> None:
+        self.mean, self.var, self.names = torch.ones(3), 2.0, ["a"]
+        self.state = {"count": 7}
+
+
+def test_attributes_of_own_classes() -> None:
+    from doctor.guard.rehearsal import attributes, state
+
+    one = Normalizer()
+    names = state.snapshot(torch)["attributes"]
+    assert names["Normalizer.mean"] == [1.0, 1.0]
+    assert names["Normalizer.var"] == [2.0]
+    assert names["Normalizer.state.count"] == [7.0]
+    two = Normalizer()  # no order of several is the same in two runs
+    assert not attributes.attributes(torch, [one, two])
+    assert not attributes.is_own(torch.nn.Linear)
+    del one, two
+
+
+@pytest.mark.parametrize(("age", "found"), [(-5.0, []), (5.0, ["c-2.pt"])])
+def test_the_newest_checkpoint_is_removed(age: float, found: list[str], tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    output.mkdir()
+    for name, changed in (("c-1.pt", 1000.0), ("c-2.pt", 1000.0 + age)):
+        (output / name).write_bytes(b"x")
+        os.utime(output / name, (changed, changed))
+    listener = audit.Audit(audit.Events(Settings(str(tmp_path), str(output), (str(output),))))
+    listener("os.remove", (str(output / "c-2.pt"), None))
+    events = tmp_path / audit.FILE
+    lines = events.read_text().splitlines() if events.exists() else []
+    kinds = [(e["kind"], Path(e["path"]).name) for e in map(json.loads, lines)]
+    assert kinds == [("newest", name) for name in found]
+
+
+def test_a_link_changes_its_own_place_alone(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    output.mkdir()
+    listener = audit.Audit(audit.Events(Settings(str(tmp_path), str(output), (str(output),))))
+    listener("os.symlink", ("00000010", str(output / "latest"), -1))
+    assert not (tmp_path / audit.FILE).exists()
+    listener("os.symlink", (str(output), str(tmp_path / "outside"), -1))
+    assert "outside" in (tmp_path / audit.FILE).read_text()

@@ -404,3 +404,82 @@ def test_a_rank_that_saves_nothing_is_compared_at_the_save_of_rank_0(now: int, l
     )
     assert found is not None
     assert not found.lost
+
+
+@pytest.mark.parametrize(
+    ("pids", "shared"),
+    [((7, 7), ()), ((0, 1), ("last.pt",)), ((0, 99), ())],  # 99 trains nothing
+)
+def test_ranks_that_rename_to_one_file(pids: Any, shared: Any, tmp_path: Path) -> None:
+    found = [
+        {"kind": "renamed", "what": "os.rename", "path": "/o/last.pt", "pid": pid, "moment": n}
+        for n, pid in enumerate(pids)
+    ]
+    text = "\n".join(map(json.dumps, found))
+    (tmp_path / events.EVENTS).write_text(text, encoding="utf-8")
+    ranks = [
+        observation.Observed([records.Process(rank=rank, world=2, pid=rank, moment=1.0)])
+        for rank in (0, 1)
+    ]
+    renamed = events.read_renamed(tmp_path)
+    assert observed_run.written_by_several(ranks, Path("/o"), renamed) == shared
+
+
+@pytest.mark.parametrize(
+    ("gone", "last_save", "found"),
+    [
+        (("c-3", "c-4"), 9.0, ("c-3", "c-4")),
+        (("c-4",), 3.0, ("c-4",)),
+        (("c-4",), 9.0, ()),  # a later save stayed
+        (("best_4.pt", "m-val_loss=0.31.ckpt"), 3.0, ()),  # kept by a result
+        (("c-4.tmp", ".tmp-5"), 3.0, ()),
+        (("there",), 3.0, ()),  # written again
+        ((), 3.0, ()),
+    ],
+)
+def test_a_rotation_of_the_newest(gone: Any, last_save: float, found: Any, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    (output / "there").mkdir(parents=True)
+    removed = [
+        {"kind": "newest", "what": "os.remove", "path": str(output / name), "moment": 4000 + n}
+        for n, name in enumerate(gone)
+    ]
+    (tmp_path / events.EVENTS).write_text("\n".join(map(json.dumps, removed)), encoding="utf-8")
+    saved = records.Saved(3, "torch.save", "/o/c.pt", 0.1, moment=last_save)
+    process = observed(*steps(*[0.1] * 9), saved)
+    assert events.read_newest_removed(tmp_path, [process], output) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "fresh", "lost"),
+    [
+        ("Norm.mean", [300.0], [0.0], [0.0], True),
+        ("Norm.mean", [300.0], [9.0], [0.0], True),  # updated before the first forward pass
+        ("Norm.mean", [300.0], [300.0], [0.0], False),
+        ("Norm.mean", [300.0], [290.0], [0.0], False),
+        ("Norm.mean", [0.0], [0.0], [0.0], False),
+        ("Norm.mean", [1.0, 2.0], [], [], True),  # None at first
+        ("Meter.avg", [300.0], [0.0], [0.0], False),
+        ("Loop.ema_loss", [300.0], [0.0], [0.0], False),
+        ("Loop.position", [300.0], [0.0], [0.0], False),
+        ("RunningMeanStd.m", [300.0], [0.0], [0.0], True),
+        ("Policy.temperature", [0.5], [1.0], [1.0], True),
+    ],
+)
+def test_statistics_in_attributes(
+    name: str, before: Any, after: Any, fresh: Any, lost: bool
+) -> None:
+    def held(when: str, value: Any) -> records.Snapshot:
+        return msgspec.structs.replace(snapshot(when), attributes={name: value})
+
+    found = differences.differences(held("save", before), held("start", after),
+                                    held("start", fresh), 0)  # fmt: skip
+    assert [each.names for each in found] == [(name,)] * lost
+
+
+def test_a_model_that_stays_in_evaluation_mode() -> None:
+    process = observed(
+        *steps(0.1, 0.1), records.Evaluated(s=1, t=0.1, calls=1, samples=2, memory=[]),
+        records.Left(s=1, kinds=["Dropout"]),
+    )  # fmt: skip
+    assert process.rank().evaluations[0].left == ("Dropout",)
