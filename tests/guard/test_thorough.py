@@ -234,6 +234,10 @@ for name, rate in (("same", 1e-3), ("other", 2e-3 if rank else 1e-3)):
     with guarded(Path(sys.argv[2]) / name, all=True):
         module = torch.nn.parallel.DistributedDataParallel(model())
         train(module, adamw(module, rate), 12)
+with guarded(Path(sys.argv[2]) / "joined", all=True):
+    module = torch.nn.parallel.DistributedDataParallel(model())
+    with module.join():  # rank 1 ends first, and gets the weights of rank 0 then
+        train(module, adamw(module, 1e-3), 12 - 5 * rank)
 dist.destroy_process_group()
 """
 
@@ -259,6 +263,9 @@ def test_replicas_that_differ(tmp_path: Path) -> None:
         observed = read_records(tmp_path / "out" / name)
         assert isinstance(observed, Guarded)
         verdicts[name] = RANKS.judge(observed)
+    joined = read_records(tmp_path / "out" / "joined")
+    assert isinstance(joined, Guarded)
+    assert RANKS.judge(joined).status == "skip"
     assert verdicts["same"].status == "pass"
     assert "to step 10" in verdicts["same"].summary
     assert verdicts["other"].status == "fail"
