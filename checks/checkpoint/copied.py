@@ -23,13 +23,7 @@ LAYER_FIX = (
 
 def whole_layer(values: Values) -> str:
     """A layer of which every matrix is a copy of another layer's, where other layers differ."""
-    pairs = Counter(
-        (here[1], there[1])
-        for copy in values.copies
-        if (here := LAYER.search(copy.name)) and (there := LAYER.search(copy.of))
-        if here[1] != there[1]
-        and LAYER.sub("#", copy.name, count=1) == LAYER.sub("#", copy.of, count=1)
-    )
+    pairs = Counter(filter(None, (_layers(copy.name, copy.of) for copy in values.copies)))
     copied = {here for here, _ in pairs}
     layers = {row.layer for row in values.layers if row.layer}
     for (here, there), count in pairs.items():
@@ -39,3 +33,12 @@ def whole_layer(values: Values) -> str:
         if count >= max(MOST_OF_LAYER * matrices, 2) and len(copied) <= MOST_COPIED * len(layers):
             return f"layer {here} is a copy of layer {there}: {count:,} matrices are equal in bits"
     return ""
+
+
+def _layers(name: str, of: str) -> tuple[str, str] | None:
+    """The numbers of two layers, of which the tensors of these names are the same part."""
+    here, there = LAYER.search(name), LAYER.search(of)
+    if here is None or there is None or here[1] == there[1]:
+        return None
+    same = LAYER.sub("#", name, count=1) == LAYER.sub("#", of, count=1)
+    return (here[1], there[1]) if same else None

@@ -124,6 +124,10 @@ def test_attributes_of_own_classes() -> None:
     assert names["Normalizer.mean"] == [1.0, 1.0]
     assert names["Normalizer.var"] == [2.0]
     assert names["Normalizer.state.count"] == [7.0]
+    assert names["len(Normalizer.names)"] == [1.0]
+    baseline = 0.5
+    names = state.snapshot(torch)["attributes"]
+    assert names["(test_attributes_of_own_classes) baseline"] == [baseline]
     two = Normalizer()  # no order of several is the same in two runs
     assert not attributes.attributes(torch, [one, two])
     assert not attributes.is_own(torch.nn.Linear)

@@ -453,27 +453,36 @@ def test_a_rotation_of_the_newest(gone: Any, last_save: float, found: Any, tmp_p
 @pytest.mark.parametrize(
     ("name", "before", "after", "fresh", "lost"),
     [
-        ("Norm.mean", [300.0], [0.0], [0.0], True),
-        ("Norm.mean", [300.0], [9.0], [0.0], True),  # updated before the first forward pass
-        ("Norm.mean", [300.0], [300.0], [0.0], False),
-        ("Norm.mean", [300.0], [290.0], [0.0], False),
-        ("Norm.mean", [0.0], [0.0], [0.0], False),
-        ("Norm.mean", [1.0, 2.0], [], [], True),  # None at first
+        ("Value.mean", [300.0], [0.0], [0.0], True),
+        ("Value.mean", [300.0], [9.0], [1.0], True),  # updated before the first forward pass
+        ("Value.mean", [300.0], [301.0], [299.0], True),  # the same, beside a counter
+        ("Other.mean", [300.0], [301.0], [299.0], False),
+        ("Value.mean", [300.0], [300.0], [0.0], False),
+        ("Value.mean", [0.0], [0.0], [0.0], False),
+        ("Value.mean", [1.0, 2.0], [], [], True),  # None at first
+        ("Value.mean", [1.0, 2.0], None, None, False),  # made later
+        ("Value.last_mean", [300.0], [0.0], [0.0], False),
         ("Meter.avg", [300.0], [0.0], [0.0], False),
         ("Loop.ema_loss", [300.0], [0.0], [0.0], False),
         ("Loop.position", [300.0], [0.0], [0.0], False),
         ("RunningMeanStd.m", [300.0], [0.0], [0.0], True),
         ("Policy.temperature", [0.5], [1.0], [1.0], True),
+        ("len(Agent.replay)", [320.0], [0.0], [0.0], True),
+        ("len(Agent.replay)", [5.0], [0.0], [0.0], False),
+        ("len(Agent.rewards)", [320.0], [0.0], [0.0], False),
+        ("(train) baseline", [0.7], [0.0], [0.0], True),
+        ("(train) std", [1.02], [0.99], [0.98], False),  # of a batch
     ],
 )
 def test_statistics_in_attributes(
     name: str, before: Any, after: Any, fresh: Any, lost: bool
 ) -> None:
-    def held(when: str, value: Any) -> records.Snapshot:
-        return msgspec.structs.replace(snapshot(when), attributes={name: value})
+    def held(when: str, value: Any, count: float) -> records.Snapshot:
+        values = {"Value.n": [count]} | ({} if value is None else {name: value})
+        return msgspec.structs.replace(snapshot(when), attributes=values)
 
-    found = differences.differences(held("save", before), held("start", after),
-                                    held("start", fresh), 0)  # fmt: skip
+    found = differences.differences(held("save", before, 320), held("start", after, 32),
+                                    held("start", fresh, 32), 0)  # fmt: skip
     assert [each.names for each in found] == [(name,)] * lost
 
 

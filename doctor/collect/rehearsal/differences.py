@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
+from doctor.collect.rehearsal.begun_anew import begun_anew
 from doctor.collect.rehearsal.records import OptimizerState, Snapshot, Tensor
 from doctor.facts.rehearsal_resume import Lost
 
 NAMED = 5
 VOLATILE = {"lr", "initial_lr"}
 """Settings of a group that have checks of their own."""
-STATISTIC = re.compile(
-    r"(?<![a-z])(?:means?|vars?|variances?|std|sigma|running|moving|ema|avg|averages?|momentum"
-    r"|norm|scales?|temperature|temp|tau|beta|alpha|baseline|kl|anneal\w*|epsilon|eps|center|prior"
-    r"|centroids?|prototypes?|codebook|usage|curriculum|difficulty|log_?alpha|cov|covariance"
-    r"|quantiles?|min_?val|max_?val)(?![a-z])|normali[sz]er|running_?(?:mean|stat)|rewardscal",
-    re.IGNORECASE,
-)
-"""In names of attributes that the training computes with, and changes."""
-OF_A_LOG = re.compile(
-    r"loss|acc(?![a-z])|accuracy|metric|score|meter|logg|logs?(?![a-z])|timer?(?![a-z])|seconds"
-    r"|speed|progress|throughput|profil|track|smoothed|print|best|grad|dataset|loader|args|config",
-    re.IGNORECASE,
-)
-"""In names of attributes and classes that report."""
-NEAR = 0.25
-"""Share of its change by which a value may be off its first one. Our own number."""
 Kind = Literal["weights", "buffers", "average"]
 
 
@@ -57,39 +40,9 @@ def differences(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: in
         found += _numbers("schedule", saved.schedules, now.schedules, rank)
     if saved.scalers.keys() == now.scalers.keys():
         found += _numbers("scaler", saved.scalers, now.scalers, rank)
-    return found + _begun_anew(saved, now, begun, rank)
-
-
-def _begun_anew(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: int) -> list[Lost]:
-    """Statistics in attributes of objects that are as at the start of a training again.
-
-    Where they are updated before the first forward pass, they are near that, not equal.
-    """
-    names = []
-    for name, before in saved.attributes.items():
-        if begun is None or not STATISTIC.search(name) or OF_A_LOG.search(name):
-            continue
-        fresh, after = begun.attributes.get(name, []), now.attributes.get(name, [])
-        changed = _apart(before, fresh)
-        if changed and _apart(before, after) and _apart(after, fresh) <= NEAR * changed:
-            names.append(name)
-    if not names:
-        return []
-    shown = tuple(str(each.get(names[0], [])) for each in (saved.attributes, now.attributes))
-    return [_entry("attribute", names, len(names), rank, texts=(shown[0], shown[1]))]
-
-
-def _apart(left: Sequence[Any], right: Sequence[Any]) -> float:
-    """The largest difference of two values; infinite where one is not there or not finite."""
-    if len(left) != len(right):
-        return math.inf
-    numbers = zip(map(_number, left), map(_number, right), strict=True)
-    return max((abs(a - b) for a, b in numbers if a != b), default=0.0)
-
-
-def _number(value: Any) -> float:
-    finite = isinstance(value, int | float) and math.isfinite(value)
-    return float(value) if finite else math.inf
+    if names := begun_anew(saved, now, begun):
+        found.append(_entry("attribute", names, len(names), rank))
+    return found
 
 
 def other_names(saved: Snapshot, now: Snapshot, rank: int) -> list[Lost]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import deque
 from types import ModuleType
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
@@ -17,6 +18,8 @@ REGISTERED = ("_parameters", "_buffers", "_modules")
 """What a module's state_dict() is made of."""
 LARGEST = 2**22
 """Elements of a tensor."""
+DEPTH = 60
+"""Frames that are looked at."""
 
 
 def is_own(kind: type) -> bool:
@@ -45,6 +48,28 @@ def attributes(torch: ModuleType, objects: List[Foreign]) -> Dict[str, List[floa
                 numbers = _numbers(torch, value)
                 if numbers is not None and len(found) < MOST:
                     found[f"{kind.__name__}.{name}"[:LONGEST]] = numbers
+                elif type(value) in (list, deque) and len(found) < MOST:
+                    found[f"len({kind.__name__}.{name})"[:LONGEST]] = [float(len(value))]
+    return found
+
+
+def variables(torch: ModuleType) -> Dict[str, List[float]]:
+    """The same of the variables of the user's functions that are running, and of the script:
+    numbers that are no counts, and tensors without a graph."""
+    found: Dict[str, List[float]] = {}
+    frame = sys._getframe(1)
+    for _ in range(DEPTH):
+        path = frame.f_code.co_filename
+        if not any(part in path for part in (*LIBRARIES, "/doctor/guard/")):
+            for name, value in list(frame.f_locals.items()):
+                if type(value) is not float and type(value) is not torch.Tensor:
+                    continue
+                numbers = None if getattr(value, "requires_grad", False) else _numbers(torch, value)
+                if numbers is not None and len(found) < MOST:
+                    found[f"({frame.f_code.co_name}) {name}"[:LONGEST]] = numbers
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
     return found
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from ..foreign import Foreign
 from ..parameters import local
-from .attributes import attributes, is_own
+from .attributes import attributes, is_own, variables
 from .shadows import holds_average, shadows
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def snapshot(torch: ModuleType) -> Snapshot:
             weights[name] = hashes.add(tensor)
         hashes.read()
         own = [*found["own"], *(m for m in found["module"] if is_own(type(m)))]
-        held = attributes(torch, own)
+        held = {**variables(torch), **attributes(torch, own)}
     return {
         "attributes": held,
         "weights": weights,

@@ -1,0 +1,85 @@
+"""Statistics in attributes of objects, and in variables, that a resume begins anew."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from doctor.collect.rehearsal.records import Snapshot
+
+STATISTIC = re.compile(
+    r"(?<![a-z])(?:means?|vars?|variances?|std|sigma|running|moving|ema|avg|averages?|momentum"
+    r"|norm|scales?|temperature|temp|tau|beta|alpha|baseline|kl|anneal\w*|epsilon|eps|center|prior"
+    r"|centroids?|prototypes?|codebook|usage|curriculum|difficulty|log_?alpha|cov|covariance"
+    r"|quantiles?|min_?val|max_?val)(?![a-z])|normali[sz]er|running_?(?:mean|stat)|rewardscal"
+    r"|(?<![a-z])(?:patience_\w+|num_bad\w*|bad_epochs|no_improve\w*|wait_count)(?![a-z])"
+    r"|^len\(.*(?:replay|buffer|memory|queue|bank|pool)",
+    re.IGNORECASE,
+)
+"""In names of attributes that the training computes with, and changes."""
+OF_A_LOG = re.compile(
+    r"loss|acc(?![a-z])|accuracy|metric|score|meter|logg|logs?(?![a-z])|timer?(?![a-z])|seconds"
+    r"|speed|progress|throughput|profil|track|smoothed|print|best|grad|dataset|loader|args|config"
+    r"|(?<![a-z])(?:last|prev|previous|cur|current|batch|start|max|min)(?![a-z])",
+    re.IGNORECASE,
+)
+"""In names of attributes and classes that report."""
+NEAR = 0.25
+"""Share of its change by which a value may be off its first one. Our own number."""
+LEAST = 16
+"""Things in a container that are worth naming. Our own number."""
+
+
+def begun_anew(saved: Snapshot, now: Snapshot, begun: Snapshot | None) -> list[str]:
+    """Names of those that the steps changed, and that are as at the start of a training again.
+
+    What is updated before the first forward pass is near its first value, or beside a counter of
+    the same object that is equal to its own.
+    """
+    names = []
+    restarted = {_owner(name) for name in saved.attributes if _counts_anew(name, saved, now, begun)}
+    for name, before in saved.attributes.items():
+        fresh, after = _value(begun, name), _value(now, name)
+        if fresh is None or after is None or OF_A_LOG.search(name) or not STATISTIC.search(name):
+            continue
+        changed, off = _apart(before, fresh), _apart(after, fresh)
+        small = name.startswith("len(") and max(map(_number, before), default=0) < LEAST
+        if not changed or not _apart(before, after) or small:
+            continue
+        grown = changed > max(map(abs, map(_number, fresh)), default=0.0)
+        own = not name.startswith("(")
+        if not off or (own and ((grown and off <= NEAR * changed) or _owner(name) in restarted)):
+            names.append(name)
+    return names
+
+
+def _counts_anew(name: str, saved: Snapshot, now: Snapshot, begun: Snapshot | None) -> bool:
+    """Whether a number of an object was changed by the steps and is its first one again."""
+    before, after, fresh = _value(saved, name), _value(now, name), _value(begun, name)
+    if before is None or after is None or fresh is None or len(before) != 1:
+        return False
+    return after == fresh != before
+
+
+def _owner(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _value(snapshot: Snapshot | None, name: str) -> Sequence[Any] | None:
+    """None where it was not there."""
+    return snapshot.attributes.get(name) if snapshot is not None else None
+
+
+def _apart(left: Sequence[Any], right: Sequence[Any]) -> float:
+    """The largest difference of two values; infinite where one is None or not finite."""
+    if len(left) != len(right):
+        return math.inf
+    numbers = zip(map(_number, left), map(_number, right), strict=True)
+    return max((abs(a - b) for a, b in numbers if a != b), default=0.0)
+
+
+def _number(value: Any) -> float:
+    finite = isinstance(value, int | float) and math.isfinite(value)
+    return float(value) if finite else math.inf
