@@ -237,6 +237,10 @@ SCHEDULE = Check(
 )
 
 
+OF_EACH_RANK = (
+    "Save the state of samplers and random generators of each rank, in a file of its own or "
+    "gathered in a list, and load each rank's own: what one rank saved is loaded by all."
+)
 POSITION = (
     "Save the position in the epoch and the state of the sampler's generator, and go on from there "
     "(StatefulDataLoader, accelerator.skip_first_batches, set_epoch)."
@@ -249,6 +253,12 @@ def data(rehearsal: Rehearsal) -> Verdict:
 
 def _data(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     order = found.order
+    if found.same_batches:
+        return warn(
+            f"{found.same_batches} ranks, whose first batches differ at the start, do not all "
+            "begin with different ones after the resume: they train on the same samples",
+            fix=OF_EACH_RANK,
+        )
     if order is None:
         return skip("no loader with a dataset that is read by index was observed")
     if order.untold:
@@ -283,6 +293,7 @@ DATA = Check(
         "samples are seen more or less often than without the stop, which are counted",
         "the resume begins with the samples of the first steps again, as many libraries do",
     ),
+    warns=("ranks that begin with different batches begin with the same one after the resume",),
     fix="Nothing, if that is acceptable: a correct resume may take another order.",
     owner=Owner.JOB,
     judge=data,

@@ -95,5 +95,7 @@ class Resumed(Section, frozen=True, kw_only=True):
     """After this step of all."""
     prefix: Text = ""
     """What the keys in the file have before the names of the model, or lack."""
+    same_batches: int = 0
+    """Ranks that begin with the same batch after the resume, and with different ones before."""
     order: SampleOrder | None = None
     """None: no loader with a dataset that is read by index was observed."""

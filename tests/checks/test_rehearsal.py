@@ -297,6 +297,7 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS009", resumed(steps=9), Status.WARN, "one step is taken twice"),
     ("RHS009", resumed(steps=7), Status.WARN, "one step is left out"),
     ("RHS009", resumed(steps=9, order=SampleOrder(anew=True)), Status.PASS, "after step 4"),
+    ("RHS019", resumed(same_batches=2), Status.WARN, "the same samples"),
     ("RHS010", resumed(lost("attribute", names=("Norm.mean",))), Status.WARN, "Norm.mean"),
     ("RHS010", resumed(lost("attribute"), lost("weights")), Status.FAIL, "as at a fresh start"),
     ("RHS008", in_grace(ended=True, saved_after_signal=False), Status.FAIL, "--grace 30"),

@@ -492,3 +492,17 @@ def test_a_model_that_stays_in_evaluation_mode() -> None:
         records.Left(s=1, kinds=["Dropout"]),
     )  # fmt: skip
     assert process.rank().evaluations[0].left == ("Dropout",)
+
+
+@pytest.mark.parametrize(
+    ("first", "continued", "same"),
+    [((1, 2), (3, 3), 2), ((1, 2), (3, 4), 0), ((1, 1), (3, 3), 0), ((1,), (3,), 0)],
+)
+def test_ranks_with_one_batch_after_the_resume(first: Any, continued: Any, same: int) -> None:
+    def ranks(batches: Any) -> list[observation.Observed]:
+        return [
+            on_rank(number, records.Batch([["float32", [1], value]]))
+            for number, value in enumerate(batches)
+        ]
+
+    assert resume._same_batches(ranks(first), ranks(continued)) == same

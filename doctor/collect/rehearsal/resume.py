@@ -84,11 +84,21 @@ def compare(
         steps=max((each.rank().steps for each in continued), default=0),
         expected_steps=total - saved.s if ends_well and total else None,
         compared=len(saved.weights) + len(saved.buffers),
+        same_batches=_same_batches(first, continued),
         lost=(*_first_ranks(lost), *([rates] if rates else [])),
         missed_keys=tuple(worst.missing) if worst else (),
         extra_keys=tuple(worst.unexpected) if worst else (),
         prefix=_prefix(worst.missing, worst.unexpected) if worst else "",
     )
+
+
+def _same_batches(first: Sequence[Observed], continued: Sequence[Observed]) -> int:
+    """Ranks whose first batches differ in the first run, and not all in the continued one."""
+    before, after = (
+        [repr(batch) for each in ranks if (batch := each.batch())] for ranks in (first, continued)
+    )
+    differed = len(before) == len(set(before)) == len(after) > 1
+    return len(after) if differed and len(set(after)) < len(after) else 0
 
 
 def _saves(observed: Observed) -> list[Snapshot]:
