@@ -6,6 +6,7 @@ from doctor._util.units import listed, shown
 from doctor.checkpoint.records import ChangedSetting, Checkpoint, ModelConfig, Size, Tokenizer
 from doctor.checks.checkpoint.model_names import other_tensors, unloadable
 from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
+from doctor.checks.checkpoint.tokens import token_ids
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 
@@ -21,7 +22,7 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
     beyond = _beyond(checkpoint.tokenizer, rows)
     if verdict := _wrong(sizes, model, beyond) or other_tensors(checkpoint):
         return verdict
-    if verdict := _token_ids(checkpoint):
+    if verdict := token_ids(checkpoint):
         return verdict
     if verdict := _head(checkpoint) or _other_settings(checkpoint.settings) or _unmatched(model):
         return verdict
@@ -93,30 +94,6 @@ def _head(checkpoint: Checkpoint) -> Verdict | None:
     if steps and steps >= MIN_STEPS:
         return fail(f"{text}; it was trained for {steps:,} steps", fix=TASK_FIX)
     return warn(text, fix=TASK_FIX)
-
-
-def _token_ids(checkpoint: Checkpoint) -> Verdict | None:
-    """Numbers of tokens that no token has, or that end no text; None where there is none."""
-    model, tokenizer = checkpoint.model, checkpoint.tokenizer
-    named = tokenizer.named if tokenizer else model.token_ids
-    counts = [
-        size for each in model.sizes if each.quantity == "vocabulary" for size in each.configured
-    ]
-    if tokenizer and tokenizer.largest is not None:
-        counts.append(tokenizer.largest + 1)
-    limit = max(model.embedding_rows or 0, *counts, 0)
-    absent = [f"{entry} is {number:,}" for entry, number in named.items() if 0 < limit <= number]
-    if absent:
-        return warn(f"{listed(absent, 3)}; the vocabulary has {limit:,} tokens", fix=IDS_FIX)
-    if tokenizer and tokenizer.absent_ends:
-        ends = listed([shown(each, 60) for each in tokenizer.absent_ends], 3)
-        text = f"the chat template ends turns with {ends}, of which the tokenizer has no token"
-        return warn(f"{text}: it is split into pieces, and ends no text", fix=TEMPLATE_FIX)
-    if tokenizer and tokenizer.stops and tokenizer.eos_id not in (None, *tokenizer.stops):
-        text = f"the tokenizer ends a text with {tokenizer.eos} ({tokenizer.eos_id:,})"
-        stops = listed([f"{number:,}" for number in tokenizer.stops], 4)
-        return warn(f"{text}, eos_token_id of the configuration is {stops}", fix=IDS_FIX)
-    return None
 
 
 def _wrong(sizes: list[Size], model: ModelConfig, beyond: str) -> Verdict | None:
@@ -222,16 +199,6 @@ HEADER_FIX = (
     "adding tokens, model.resize_token_embeddings(len(tokenizer)) first. llama.cpp refuses a file "
     "whose tensors have other sizes than its header."
 )
-TEMPLATE_FIX = (
-    "Add the template's tokens as special ones, tokenizer.add_special_tokens(...), then "
-    "model.resize_token_embeddings(len(tokenizer)), and train with them; or use the template that "
-    "the model was trained with, whose tokens exist."
-)
-IDS_FIX = (
-    "Give the configuration the tokenizer's numbers: a text that generate() makes ends at "
-    "eos_token_id alone.\n"
-    "model.generation_config.eos_token_id = model.config.eos_token_id = tokenizer.eos_token_id"
-)
 EXTENDED_FIX = (
     "Nothing, if the model was trained with it, or a longer context is all that is wanted. Else "
     "take config.json from the model that the run began with."
@@ -280,6 +247,10 @@ CONFIG = Check(
         "vocabulary",
         "the tokenizer's end of a text is none that the configuration of a model that generates "
         "names",
+        "the chat template ends turns with a text that is no token, or, after 10 or more steps, "
+        "with one that is not in eos_token_id",
+        "num_classes, vocab_size and the like in the settings of a torch file are the size of no "
+        "tensor",
     ),
     fails=(
         "another size differs, or the files hold fewer layers or rows; with GGUF also more",
@@ -295,7 +266,11 @@ CONFIG = Check(
         "config.json cannot be read",
     ),
     fix=SIZES_FIX,
-    notes=("RoPE was extended since --baseline or --merged-from, as for a longer context",),
+    notes=(
+        "RoPE was extended since --baseline or --merged-from, as for a longer context",
+        "the chat template of a model of unknown steps ends turns with a token that is not in "
+        "eos_token_id",
+    ),
     limits="that settings without a size, such as rope_theta, are those of the training, where no "
     "--baseline and no --merged-from names the model that the weights come from.",
     owner=Owner.JOB,

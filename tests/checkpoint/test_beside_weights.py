@@ -16,7 +16,14 @@ from doctor.checkpoint.io.files import LocalDirectory
 from doctor.checkpoint.io.stages import no_stage
 from doctor.checkpoint.layouts.rank_files import rank_problems
 from doctor.checkpoint.layouts.tokenizer import read_tokenizer
-from doctor.checkpoint.records import Checkpoint
+from doctor.checkpoint.records import (
+    Checkpoint,
+    Contents,
+    Files,
+    ModelConfig,
+    Tokenizer,
+    Training,
+)
 from doctor.judge.check import Status, Verdict
 
 torch = pytest.importorskip("torch")
@@ -139,6 +146,31 @@ def test_a_template_ends_turns_with_tokens(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("stops", "eos", "steps", "status"),
+    [
+        ((2,), 2, 100, Status.WARN),
+        ((2,), 2, None, Status.NOTE),  # a base model
+        ((2, 7), 2, 100, Status.PASS),
+        ((7,), 7, 100, Status.PASS),
+        ((), 2, 100, Status.PASS),
+    ],
+)
+def test_the_end_of_a_turn_ends_a_generation(
+    stops: Any, eos: int, steps: int | None, status: Status
+) -> None:
+    tokenizer = Tokenizer(
+        files=("tokenizer.json",), eos="</s>", eos_id=eos, stops=stops, ends={"<|im_end|>": 7},
+        largest=7,
+    )  # fmt: skip
+    held = Checkpoint(
+        path="/c", layout="x", files=Files(count=1, bytes=9, largest=9),
+        contents=Contents(tensors=9), model=ModelConfig(embedding_rows=8), tokenizer=tokenizer,
+        training=Training(steps=steps),
+    )  # fmt: skip
+    assert judge("CKP012")(checkpoint=held).status is status
+
+
+@pytest.mark.parametrize(
     ("rows", "settings", "status"),
     [
         (7, {"num_classes": 10}, Status.WARN),
@@ -177,6 +209,9 @@ def shadow(**more: Any) -> dict[str, Any]:
         (shadow(num_updates=500), 500, Status.PASS),
         (shadow(num_updates=0, update_after_step=1000), 500, Status.PASS),
         (shadow(optimization_step=0), 500, Status.WARN),
+        (shadow(n_averaged=torch.tensor(0)), 500, Status.WARN),  # as AveragedModel saves it
+        (shadow(n_averaged=torch.tensor(0)), 0, Status.PASS),
+        (shadow(n_averaged=torch.tensor(9)), 500, Status.PASS),
         ("copy", 500, Status.PASS),
         ("reference", 500, Status.WARN),
         ("reference", 0, Status.PASS),

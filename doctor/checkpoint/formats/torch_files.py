@@ -98,8 +98,18 @@ def _shard(source: Source, file: str) -> Shard:
         scale=tree.scale(),
         writer=tree.writer(),
         named_sizes=named_sizes(top),
-        idle_averages=idle_averages(top, tree.step()),
+        idle_averages=(*idle_averages(top, tree.step()), *_idle_modules(tree, further, source)),
     )
+
+
+def _idle_modules(tree: Tree, further: Sequence[Tensor], source: Source) -> Iterator[str]:
+    """Counters of torch's AveragedModel that are 0 although steps were taken."""
+    for tensor in further:
+        counter = tensor.name.endswith(".n_averaged") and tensor.dtype == "I64"
+        if counter and not tensor.shape and tree.step():
+            data = source.read(tensor.end - tensor.begin, tensor.begin)
+            if not any(data):
+                yield shown(tensor.name, 60)
 
 
 def _idle(tree: Tree, source: Source, file: str) -> tuple[Inventory, ...]:

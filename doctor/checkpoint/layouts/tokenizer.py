@@ -66,6 +66,7 @@ def read_tokenizer(directory: Directory) -> Tokenizer | None:
         },
         stops=_stops(contents) if generates(config) else (),
         absent_ends=tuple(each for each in absent if each not in tokens.values()),
+        ends={text: number for number, text in tokens.items() if text in ends},
         unk=_shown(settings.get("unk_token")),
         configured={
             name: number

@@ -71,6 +71,8 @@ class Tokenizer(Section, frozen=True, kw_only=True):
     generates; () where neither names one."""
     absent_ends: tuple[str, ...] = ()
     """Texts that the chat template ends turns with and that are no tokens."""
+    ends: dict[str, int] = {}
+    """Texts that the chat template ends turns with -> the numbers of these tokens."""
     unk: str | None = None
     configured: dict[str, int] = {}
     """File -> pad_token_id in it: config.json and generation_config.json."""

@@ -1,0 +1,62 @@
+"""Whether the numbers of tokens that configurations name are those of the tokenizer."""
+
+from __future__ import annotations
+
+from doctor._util.units import listed, shown
+from doctor.checkpoint.records import Checkpoint, Tokenizer
+from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
+from doctor.judge.check import Verdict, note, warn
+
+TEMPLATE_FIX = (
+    "Add the template's tokens as special ones, tokenizer.add_special_tokens(...), then "
+    "model.resize_token_embeddings(len(tokenizer)), and train with them; or use the template that "
+    "the model was trained with, whose tokens exist."
+)
+STOPS_FIX = (
+    "Add the number to eos_token_id in generation_config.json, as a list with the others, where "
+    "the model was trained on the template. Of a base model, nothing is wrong."
+)
+IDS_FIX = (
+    "Give the configuration the tokenizer's numbers: a text that generate() makes ends at "
+    "eos_token_id alone.\n"
+    "model.generation_config.eos_token_id = model.config.eos_token_id = tokenizer.eos_token_id"
+)
+
+
+def token_ids(checkpoint: Checkpoint) -> Verdict | None:
+    """Numbers of tokens that no token has, or that end no text; None where there is none."""
+    model, tokenizer = checkpoint.model, checkpoint.tokenizer
+    named = tokenizer.named if tokenizer else model.token_ids
+    counts = [
+        size for each in model.sizes if each.quantity == "vocabulary" for size in each.configured
+    ]
+    if tokenizer and tokenizer.largest is not None:
+        counts.append(tokenizer.largest + 1)
+    limit = max(model.embedding_rows or 0, *counts, 0)
+    absent = [f"{entry} is {number:,}" for entry, number in named.items() if 0 < limit <= number]
+    if absent:
+        return warn(f"{listed(absent, 3)}; the vocabulary has {limit:,} tokens", fix=IDS_FIX)
+    if tokenizer and (verdict := _turn_ends(checkpoint, tokenizer)):
+        return verdict
+    if tokenizer and tokenizer.stops and tokenizer.eos_id not in (None, *tokenizer.stops):
+        text = f"the tokenizer ends a text with {tokenizer.eos} ({tokenizer.eos_id:,})"
+        stops = listed([f"{number:,}" for number in tokenizer.stops], 4)
+        return warn(f"{text}, eos_token_id of the configuration is {stops}", fix=IDS_FIX)
+    return None
+
+
+def _turn_ends(checkpoint: Checkpoint, tokenizer: Tokenizer) -> Verdict | None:
+    """What the chat template ends turns with, where that is no token or ends no generation."""
+    if tokenizer.absent_ends:
+        ends = listed([shown(each, 60) for each in tokenizer.absent_ends], 3)
+        text = f"the chat template ends turns with {ends}, of which the tokenizer has no token"
+        return warn(f"{text}: it is split into pieces, and ends no text", fix=TEMPLATE_FIX)
+    numbers = {*tokenizer.ends.values()}
+    other = tokenizer.eos_id in tokenizer.stops and not numbers & {*tokenizer.stops}
+    if not numbers or not other:
+        return None
+    ends = listed([f"{shown(each, 60)} ({n:,})" for each, n in tokenizer.ends.items()], 3)
+    stops = listed([f"{number:,}" for number in tokenizer.stops], 4)
+    text = f"the chat template ends turns with {ends}, and eos_token_id is {stops}: generate()"
+    verdict = warn if length_of_run(checkpoint) >= MIN_STEPS else note  # base models are so
+    return verdict(f"{text} goes on behind the answer", fix=STOPS_FIX)
