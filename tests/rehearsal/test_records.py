@@ -329,6 +329,17 @@ def test_the_stop_is_after_a_save_with_more_digits(saves: Any, steps: int, stop:
     assert continuing.stop_step(run) == stop
 
 
+@pytest.mark.parametrize(
+    ("path", "stop"),
+    [("/o14/run/epoch.pt", 9), ("/o/run/c-{}.pt", 16), ("/o/c-{}/model.safetensors", 16)],
+)
+def test_only_a_number_in_the_name_is_sorted(path: str, stop: int) -> None:
+    ranks = (RehearsedRank(rank=0, world=1, steps=21),)
+    saved = tuple(SavedFile(step=s, what="torch.save", path=path.format(s)) for s in (7, 14, 21))
+    run = RehearsedRun(name="run", seconds=1.0, ranks=ranks, saved=saved)
+    assert continuing.stop_step(run) == stop
+
+
 def saves(*found: tuple[int, str]) -> list[observation.Observed]:
     """One rank: step and path of each save, and an evaluation at the step of each."""
     process = records.Process(rank=0, world=1, pid=7, moment=1.0)

@@ -40,7 +40,7 @@ def stop_step(first: RehearsedRun) -> int:
     steps = first.steps
     saves = [step for step in save_steps(first) if step < steps]
     if saves:
-        named = {e.step for e in first.saved if not e.path or str(e.step) in e.path}
+        named = {e.step for e in first.saved if not e.path or e.step in _numbers(_name(e.path))}
         longer = [e for e in saves if len(str(e)) > len(str(saves[0])) and e in named]
         after = next((each for each in longer if each + 2 < steps), saves[0])
         return min(after + 2, steps)
@@ -93,6 +93,11 @@ def sorted_as_text(checkpoints: Sequence[OnDisk], found: Resumed) -> tuple[str, 
         if last != newest and (opened if found.opened else same_steps):
             return last, newest
     return "", ""
+
+
+def _name(path: str) -> str:
+    """Of a checkpoint: its file's and that of the directory that it lies in."""
+    return "/".join(path.split("/")[-2:])
 
 
 def _numbers(path: str) -> list[int]:
