@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from doctor._util.units import shown
-from doctor.checks.data.agreement_meanings import FINITE, INSIDE, MEANINGS, TABLE
+from doctor.checks.data.agreement_meanings import FINITE, MEANINGS, TABLE
+from doctor.checks.data.image_meanings import INSIDE
 from doctor.checks.data.relations import verdicts
 from doctor.checks.data.seen import FEW, each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Split

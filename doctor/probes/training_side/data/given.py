@@ -35,6 +35,9 @@ class Given:
         self._targets: List[torch.Tensor] = []
         self._fields: Dict[str, List[torch.Tensor]] = {}
         self._rows = 0
+        self._one: Optional[torch.Tensor] = None
+        """The vector that all targets are."""
+        self._alike = 0
 
     def add(self, batch: Foreign, tokens: bool, first_row: int) -> None:
         named = {name: host(each) for name, each in containers.tensors(batch).items()}
@@ -42,6 +45,8 @@ class Given:
         self._add_noise(named, first_row)
         self._add_decoder(named, first_row)
         name = label_name(batch, named)
+        if name is not None:
+            self._add_alike(named[name])
         if name is None or tokens or self._rows >= MOST_ROWS:
             return
         target = named[name]
@@ -79,8 +84,18 @@ class Given:
         for number, each in enumerate(same.tolist()):
             self._relations.count("decoder sees target", each, first_row + number)
 
+    def _add_alike(self, target: torch.Tensor) -> None:
+        """Vectors of several classes, or of several numbers."""
+        if self._alike < 0 or target.dim() != 2 or not 1 < target.shape[1] <= MOST_COLUMNS:
+            return
+        self._one = target[0] if self._one is None else self._one
+        equal = self._one.shape == target[0].shape and bool((target == self._one).all())
+        self._alike = self._alike + len(target) if equal and bool(self._one.any()) else -1
+
     def records(self) -> List[Dict[str, Any]]:
         found = self._relations.records()
+        if self._alike > 1:
+            found.append(relation("targets all equal", self._alike, self._alike))
         if not self._targets or len({each.shape[1:] for each in self._targets}) > 1:
             return found
         target = torch.cat(self._targets)
