@@ -229,6 +229,17 @@ MEANINGS: Meanings = {
         "Sort both lists, or build one from the names of the other.",
         least=0.0,
     ),
+    "window of two series": Meaning(
+        "rows are windows that begin in one of the series in {fields} and end in another",
+        "Cut windows within each series: keep the starts whose last step, target included, is of "
+        "the same series.",
+        least=0.01,
+    ),
+    "targets no shares": Meaning(
+        "targets of a cross entropy are shares of classes that add up to something else than 1, "
+        "from {0} to {1}",
+        "Divide by their sum. Several classes that hold at once need BCEWithLogitsLoss.",
+    ),
     "column removed": Meaning(
         "the Trainer removes {fields} from the rows, which the model's code reads: forward() does "
         "not name it",

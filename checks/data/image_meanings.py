@@ -27,6 +27,18 @@ OF_IMAGES: Meanings = {
         "Exchange left and right points of a mirrored image: keypoints[[0, 2, 1, 4, 3, ...]].",
         single=True,
     ),
+    "direction kept": Meaning(
+        "{0} draws of samples mirror the image and keep the direction of {fields}: the target "
+        "still leads to the other side",
+        "Turn the target with the image: steering = -steering; of a flow that is flipped, "
+        "flow[0] = -flow[0].",
+        single=True,
+    ),
+    "points of other sides": Meaning(
+        "points leave their image, and all fit into it once width and height are exchanged",
+        "Give points as x, y and divide x by the width and y by the height; shapes of arrays are "
+        "height, width.",
+    ),
     "boxes in padding": Meaning(
         "boxes lie in the bars of one color at the ends of their image: the image was moved by its "
         "padding, and the boxes were not",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checks.data.agreement_meanings import MEANINGS
-from doctor.checks.data.relations import verdicts
+from doctor.checks.data.relations import Meanings, verdicts
 from doctor.checks.data.seen import NOTHING, observed, passed, rows, share
 from doctor.facts.data import Data, Split
 from doctor.facts.data_batches import Mixing
+from doctor.facts.data_rows import RelationKind
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
 
 MANY = 16
@@ -40,15 +41,13 @@ def mixed(data: Data) -> Verdict:
     return found
 
 
-EXPLAINING = {
-    kind: MEANINGS[kind]
-    for kind in (
-        "weights short", "weights of other rows", "rows counted by batches", "batch overwritten",
-        "files in text order", "dates in text order", "lines of other files", "time runs back",
-        "end not marked", "end marked late", "next state of another episode", "targets all equal",
-        "positive of another", "negative is positive",
-    )
-}  # fmt: skip
+OF_ORDER: tuple[RelationKind, ...] = (
+    "weights short", "weights of other rows", "rows counted by batches", "batch overwritten",
+    "files in text order", "dates in text order", "lines of other files", "time runs back",
+    "end not marked", "end marked late", "next state of another episode", "targets all equal",
+    "positive of another", "negative is positive",
+)  # fmt: skip
+EXPLAINING: Meanings = {kind: MEANINGS[kind] for kind in OF_ORDER}
 """Relations that say which samples are drawn, or that their order is meant."""
 
 

@@ -66,7 +66,8 @@ OF_TOKENS: Meanings = {
     ),
     "tags cross words": Meaning(
         "words have the tag of an entity on one of their pieces and that of none on another: "
-        "each piece got the tag of a word, and behind the first word of several pieces all are displaced",
+        "each piece got the tag of a word, and behind the first word of several pieces all are "
+        "displaced",
         "Align by word_ids(): the tag of a word to its first piece, and -100 or the same tag to "
         "the others.",
         least=0.1,

@@ -1,4 +1,4 @@
-"""Images with boxes, points or mixed targets that do not fit to them, and sound neighbors of each."""
+"""Images with boxes, points or mixed targets that do not fit to them, with sound neighbors."""
 
 from __future__ import annotations
 

@@ -117,7 +117,10 @@ class Questions(data.Dataset):  # type: ignore[misc]
                 {"answer": answer, "answer_start": start} if flat else {**row, "answers": held}
             )
             ids = torch.tensor([ord(each) for each in text.ljust(48)])
-            span = {"start_positions": start + moved, "end_positions": start + len(answer) - 1 + moved}
+            span = {
+                "start_positions": start + moved,
+                "end_positions": start + len(answer) - 1 + moved,
+            }
             self.features.append({"input_ids": ids, "attention_mask": (ids != 32).long(), **span})
             self.features[-1]["attention_mask"][: len(text)] = 1
 

@@ -123,7 +123,8 @@ def target_of(
     if len(two) != 2 or share is None or raw.classes.dim() != 1:
         return None
     one, other = (vectors(e, highest) for e in two)
-    return share * one + (1 - share) * other
+    target: torch.Tensor = share * one + (1 - share) * other
+    return target
 
 
 def share_in(batch: Foreign) -> Foreign:
@@ -152,7 +153,7 @@ def shares_of(made: torch.Tensor, raw: torch.Tensor) -> Optional[torch.Tensor]:
     that they have in common; None where they are made otherwise."""
     step = -(-raw.shape[1] // MOST_VALUES)
     raw, made = raw[:, ::step], made[:, ::step]
-    weights = torch.linalg.lstsq(raw.T, made.T).solution
+    weights: torch.Tensor = torch.linalg.lstsq(raw.T, made.T).solution
     error = float((raw.T @ weights - made.T).abs().max())
     if error <= EXACT * float(raw.abs().max()) and int(torch.linalg.matrix_rank(raw)) == len(raw):
         return weights.T

@@ -7,13 +7,16 @@ from typing import Any, Callable, Dict, List
 from ..foreign import Foreign
 from . import (
     boxes,
+    crossing,
     dates,
+    directed,
     episodes,
     held_answers,
     interactions,
     mixed_targets,
     paired_files,
     passes,
+    points,
     row_seeds,
 )
 from .targets import Source
@@ -33,6 +36,8 @@ def of_source(
         lambda: boxes.backgrounds(source, module),
         lambda: boxes.in_a_corner(source),
         lambda: boxes.in_padding(source),
+        lambda: points.of_source(source),
+        lambda: crossing.of_source(source),
         lambda: episodes.of_source(source),
         lambda: episodes.jumps(source),
         lambda: held_answers.of_source(source, vocabulary),
@@ -41,6 +46,7 @@ def of_source(
         looks += [
             lambda: row_seeds.of_source(source),
             lambda: dates.of_source(source),
+            lambda: directed.of_source(source),
             lambda: mixed_targets.of_source(source),
         ]
     return looks

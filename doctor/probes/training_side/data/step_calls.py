@@ -27,6 +27,8 @@ PARAMETERS = {
 }
 """Functions that are watched, and their first parameters."""
 IGNORED = -100
+SUMS = 0.01
+"""Error of a sum of shares. Our own number."""
 MOST_VALUES = 4_000_000
 """Outputs whose gradient is read."""
 MOST_BATCHES, MOST_WORK, FIRST_WORK = 8, 2e10, 1e12
@@ -67,6 +69,8 @@ class StepCalls:
         """By the identity of their weights."""
         self.lookups: Dict[int, Beyond] = {}
         self.classes: Optional[Beyond] = None
+        self.shares: Optional[Beyond] = None
+        """Sums of the shares of classes, as a cross entropy gets them, that are not 1."""
         self.probabilities: Optional[Beyond] = None
         """Targets of a binary cross entropy that are not from 0 to 1."""
         self.ctc: List[Dict[str, Any]] = []
@@ -118,11 +122,12 @@ class StepCalls:
 
     def records(self) -> List[Dict[str, Any]]:
         """Relations on the targets of the losses."""
-        found = self.probabilities
-        if found is None or not found.wrong:
-            return []
-        ends = (found.low, found.high)
-        return [relation("targets no probabilities", found.wrong, found.whole, (), (), ends)]
+        each = {"targets no probabilities": self.probabilities, "targets no shares": self.shares}
+        return [
+            relation(kind, found.wrong, found.whole, (), (), (found.low, found.high))
+            for kind, found in each.items()
+            if found is not None and found.wrong
+        ]
 
     def _step(self, watch: "_Watch", batch: Foreign) -> torch.Tensor:
         with torch.random.fork_rng(devices=[]), torch.enable_grad(), watch:
@@ -149,6 +154,8 @@ class StepCalls:
         for target in watch.probabilities:
             wrong = (target < 0) | (target > 1)
             self.probabilities = merged(self.probabilities, beyond(target, wrong, 1))
+        for sums in watch.shares:
+            self.shares = merged(self.shares, beyond(sums, (sums - 1).abs() > SUMS, 1))
         self.ctc += watch.ctc
 
 
@@ -161,6 +168,7 @@ class _Watch(TorchFunctionMode):
         self.classed: List[Tuple[torch.Tensor, torch.Tensor, int]] = []
         """Outputs, classes, and the class that is ignored."""
         self.probabilities: List[torch.Tensor] = []
+        self.shares: List[torch.Tensor] = []
         self.ctc: List[Dict[str, Any]] = []
 
     def __torch_function__(
@@ -194,6 +202,7 @@ class _Watch(TorchFunctionMode):
             self.probabilities += [host(target).float()] if plain else []
             return None
         if target.is_floating_point():
+            self.shares += [host(target).float().sum(min(1, target.dim() - 1))]
             return None
         output, ignored = bound["input"], int(bound.get("ignore_index", IGNORED))
         self.classed.append((output, host(target), ignored))
