@@ -27,8 +27,9 @@ def _meant(split: Split) -> Verdict:
     labels = split.labels
     if labels is None or labels.objective != "next token":
         return skip("no label is a token of its row")
-    if displaced(split):
-        return worst(*verdicts(split.relations, MEANINGS))
+    between = verdicts(split.relations, MEANINGS)
+    if between and displaced(split):
+        return worst(*between)
     if labels.inverted >= 0.5 * labels.documents:
         text = share(
             labels.inverted, labels.documents, "documents train their beginning and not their end"
@@ -37,7 +38,6 @@ def _meant(split: Split) -> Verdict:
     if labels.prompts and labels.twice >= 0.5 * labels.prompts:
         text = share(labels.twice, labels.prompts, "answers begin with their whole prompt")
         return observed(f"{text}: it stands twice, and is trained", labels.prompts, fix=TWICE)
-    between = verdicts(split.relations, MEANINGS)
     if between:
         return worst(*between)
     markers = split.markers
@@ -89,6 +89,8 @@ MEANT = Check(
         "half of 32 or more documents train their beginning and not their end",
         "90 % of 32 or more answers do not train the token behind the template's prompt",
         "half of 32 or more answers begin with their whole prompt",
+        "in packed rows, half of the documents behind the first one do not train their end, and "
+        "first ones do",
         "90 % of 32 or more answers follow a stop, or a second token for the beginning",
     ),
     fix="Mask the prompt and train the answer: labels[:prompt] = -100, not labels[prompt:].",

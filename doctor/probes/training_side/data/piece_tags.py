@@ -57,8 +57,9 @@ def continuing(names: List[str]) -> List[bool]:
     found = []
     for number, name in enumerate(names):
         before = names[number - 1] if number else ""
-        joined = spaced and name[:1].isalnum() and before[-1:].isalnum()
-        found.append((name.startswith("##") and name[2:3].isalnum()) or bool(joined))
+        begins = not spaced or name.startswith(SPACES)
+        joined = not begins and name[:1].isalnum() and before[-1:].isalnum()
+        found.append((name.startswith("##") and name[2:3].isalnum()) or joined)
     return found
 
 
