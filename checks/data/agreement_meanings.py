@@ -235,6 +235,12 @@ MEANINGS: Meanings = {
         "the same series.",
         least=0.01,
     ),
+    "targets in another order": Meaning(
+        "rows have the target of another one: the collating function brings inputs to another "
+        "order, as by their length, and leaves the targets in the one before",
+        "Bring both to one order: targets = targets[order].",
+        least=0.0,
+    ),
     "targets no shares": Meaning(
         "targets of a cross entropy are shares of classes that add up to something else than 1, "
         "from {0} to {1}",

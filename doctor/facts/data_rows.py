@@ -69,7 +69,7 @@ RelationKind = Literal[
     "batch overwritten", "tags cross words", "boxes in padding", "next state of another episode",
     "dates in text order", "lines of other files", "answer of other tokens", "targets all equal",
     "text without end", "padding pooled", "direction kept", "window of two series",
-    "points of other sides", "targets no shares",
+    "points of other sides", "targets no shares", "targets in another order",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 

@@ -136,3 +136,15 @@ def test_spans_against_the_answers_that_are_held(moved: int, flat: bool, monkeyp
     loader = data.DataLoader(Questions(moved, flat), batch_size=8)
     found = verdicts((loader, Tokenizer()), monkeypatch)["DAT022"]
     assert (found.status in LOUD) is bool(moved), found.summary
+
+
+@pytest.mark.parametrize(("form", "found"), [("%d/%m/%Y", True), ("%Y-%m-%d", False)])
+def test_tables_that_are_sorted_by_dates(form: str, found: bool, monkeypatch: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    monkeypatch.setattr(pandas.DataFrame, "sort_values", pandas.DataFrame.sort_values)
+    table = pandas.DataFrame({"day": [day.strftime(form) for day in DAYS], "units": range(500)})
+    look = dates.Sorted()
+    table.sort_values("units")
+    assert not look.records()
+    assert list(table.sort_values(["day"], ascending=False).columns) == ["day", "units"]
+    assert bool(look.records()) is found

@@ -353,3 +353,63 @@ def test_shares_of_classes(kind: str, loud: bool, monkeypatch: Any) -> None:
     parts = (torch.nn.Linear(4, 6), loader, torch.nn.CrossEntropyLoss())
     found = verdicts(parts, monkeypatch)["DAT022"]
     assert (found.status in LOUD) is loud, found.summary
+
+
+class ByLength:
+    """Sequences in the order of their length, as packing needs them."""
+
+    def __init__(self, way: str) -> None:
+        self.way = way
+
+    def __call__(self, rows: list[Any]) -> Any:
+        order = sorted(range(len(rows)), key=lambda n: -len(rows[n][0]))
+        first = rows if self.way == "as they come" else [rows[n] for n in order]
+        second = first if self.way == "right" else rows
+        inputs = torch.nn.utils.rnn.pad_sequence([row[0] for row in first], batch_first=True)
+        return inputs, torch.tensor([row[1] for row in second])
+
+
+@pytest.mark.parametrize(
+    ("way", "loud"), [("inputs alone", True), ("right", False), ("as they come", False)]
+)
+def test_targets_of_inputs_in_another_order(way: str, loud: bool, monkeypatch: Any) -> None:
+    counts = torch.randint(4, 20, (96,), generator=seeded()).tolist()
+    rows = [(torch.randn(n, 3, generator=seeded(at)), at % 4) for at, n in enumerate(counts)]
+    loader = data.DataLoader(Rows(rows), batch_size=16, shuffle=True, collate_fn=ByLength(way))
+    found = verdicts(loader, monkeypatch)["DAT022"]
+    assert (found.status in LOUD) is loud, found.summary
+
+
+class Classes(data.Dataset):  # type: ignore[misc]
+    """Images of classes, which are left out for guidance."""
+
+    def __init__(self, left_out: float, null: int = 6) -> None:
+        self.targets = [number % 6 for number in range(192)]
+        self.left_out, self.null = left_out, null
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def __getitem__(self, number: int) -> Any:
+        out = bool(torch.rand(()) < self.left_out)
+        image = torch.rand(3, 8, 8, generator=seeded(number))
+        return image, self.null if out else self.targets[number]
+
+
+@pytest.mark.parametrize(("left_out", "loud"), [(0.9, True), (0.1, False)])
+def test_classes_that_are_left_out(left_out: float, loud: bool, monkeypatch: Any) -> None:
+    loader = data.DataLoader(Classes(left_out), batch_size=16, shuffle=True)
+    found = verdicts(loader, monkeypatch)["DAT022"]
+    assert (found.status in LOUD) is loud, found.summary
+
+
+@pytest.mark.parametrize(
+    ("names", "loud"), [(("tgt_in", "tgt_out"), True), (("src", "tgt"), False)]
+)
+def test_what_a_decoder_gets(names: tuple[str, str], loud: bool, monkeypatch: Any) -> None:
+    ids = torch.randint(3, 60, (96, 12), generator=seeded())
+    rows = [dict(zip(names, (row, row), strict=True)) for row in ids]
+    rows = [{"src_ids": torch.randint(3, 60, (9,), generator=seeded(n)), **row}
+            for n, row in enumerate(rows)]  # fmt: skip
+    found = verdicts(data.DataLoader(Rows(rows), batch_size=16), monkeypatch)["DAT024"]
+    assert (found.status in LOUD) is loud, found.summary

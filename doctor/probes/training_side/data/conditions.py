@@ -4,13 +4,17 @@ without a classifier leaves out a tenth of them."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any, Dict, List
 
 import torch
 
 from ..foreign import Foreign, containers
 from .documents import host
-from .relations import Relations
+from .given import label_name
+from .relations import Relations, relation
+from .targets import Source
+from .two_splits import stated_classes
 
 NAMES = re.compile(
     r"(.*[_.])?(prompt|caption|text|cond|condition|conditioning|context|instruction)s?"
@@ -44,6 +48,23 @@ class Conditions:
     def records(self) -> List[Dict[str, Any]]:
         found = self._relations.records()
         return [e for e in found if len(self._others.get(e["fields"][0], ())) >= LEAST_OTHERS]
+
+
+def of_classes(source: Source, batches: List[Foreign]) -> List[Dict[str, Any]]:
+    """A record of a class that the loader gives most rows, and the dataset itself none: the one for
+    no condition."""
+    held = stated_classes(source)
+    found: Counter[str] = Counter()
+    for batch in batches:
+        named = containers.tensors(batch)
+        name = label_name(batch, named)
+        if name is None or named[name].dim() != 1 or named[name].is_floating_point():
+            return []
+        found.update(map(str, named[name].tolist()))
+    kind, count = found.most_common(1)[0] if found else ("", 0)
+    if len(held) < 2 or kind in held or len(set(found) & set(held)) < 2:
+        return []
+    return [relation("condition empty", count, sum(found.values()), ("class %s" % kind,))]
 
 
 def is_empty(row: torch.Tensor) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import sys
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ..foreign import Foreign, observing
@@ -16,6 +18,35 @@ LEAST, MOST = 32, 200_000
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 DATE = re.compile(r"(\w+)[./\- ,]+(\w+)[./\- ,]+(\w+)(?:[T ].*)?")
 Day = Tuple[int, int, int]
+
+
+class Sorted:
+    """Tables that pandas sorts from now on by a column of dates that are texts."""
+
+    def __init__(self) -> None:
+        self.found: List[Tuple[str, str, str]] = []
+        pandas = sys.modules["pandas"]
+        original = pandas.DataFrame.sort_values
+
+        @functools.wraps(original)
+        def sort_values(
+            frame: Foreign, by: Foreign, *arguments: Foreign, **options: Foreign
+        ) -> Foreign:
+            result = original(frame, by, *arguments, **options)
+            table = frame if options.get("inplace") else result
+            observing.attempt(lambda: self._note(table, by), None)
+            return result
+
+        pandas.DataFrame.sort_values = sort_values
+
+    def _note(self, table: Foreign, by: Foreign) -> None:
+        name = by[-1] if isinstance(by, list) else by
+        texts = texts_of(table[name])
+        if (isinstance(by, str) or len(by) == 1) and sorted_as_text(texts):
+            self.found.append((texts[0], texts[-1], str(name)))
+
+    def records(self) -> List[Dict[str, Any]]:
+        return [relation("dates in text order", 1, 1, each) for each in self.found[:1]]
 
 
 def of_source(source: Source) -> List[Dict[str, Any]]:

@@ -22,6 +22,12 @@ numbers."""
 VIEWS = re.compile(r"(anchor|pos(itive)?|neg(ative)?|(view|img|image|x|aug|crop)_?[12abijqk]|query|"
                    r"key|q|k|noisy|clean|lr|hr)")  # fmt: skip
 NOISE = re.compile(r"(noise|noises|eps|epsilon|z|latent_noise)")
+DECODED = re.compile(
+    r"decoder_(input_ids|inputs?|ids)|(dec|tgt|trg|target|y|caption)_(in|input|inputs)"
+)
+TAUGHT = re.compile(r"labels|decoder_(targets?|labels|outputs?)|(dec|tgt|trg|target|y|caption)_"
+                    r"(out|output|outputs|labels)")  # fmt: skip
+"""Names of what a decoder gets, and of what it is to give."""
 LARGE, SMALL = 1e4, 100.0
 """Mean sizes of the largest column of features and of a usual one. Our own numbers."""
 IGNORED = -100
@@ -77,7 +83,9 @@ class Given:
                     self._relations.count("noise equal", equal, first_row + number, name)
 
     def _add_decoder(self, named: Dict[str, torch.Tensor], first_row: int) -> None:
-        ids, labels = named.get("decoder_input_ids"), named.get("labels")
+        roles = {name.split(".")[-1].lower(): each for name, each in named.items()}
+        ids = next((each for name, each in roles.items() if DECODED.fullmatch(name)), None)
+        labels = next((each for name, each in roles.items() if TAUGHT.fullmatch(name)), None)
         if ids is None or labels is None or ids.shape != labels.shape or ids.dim() != 2:
             return
         same = ((ids == labels) | (labels == IGNORED)).all(1) & (labels != IGNORED).any(1)

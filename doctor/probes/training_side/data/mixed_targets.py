@@ -32,7 +32,7 @@ class Raw(NamedTuple):
 
 def of_source(source: Source) -> List[Dict[str, Any]]:
     collate = observing.attribute(source.items, "collate_fn")
-    dataset, numbers = rows.spread(source, SAMPLES)
+    dataset, numbers = rows.scattered(source, SAMPLES)
     if source.kind != "loader" or not callable(collate) or len(numbers) < SAMPLES // 2:
         return []
     if type(collate).__module__.startswith("torch") or is_default(collate):

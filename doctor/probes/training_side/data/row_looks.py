@@ -7,6 +7,8 @@ from typing import Any, Callable, Dict, List
 from ..foreign import Foreign
 from . import (
     boxes,
+    collated,
+    conditions,
     crossing,
     dates,
     directed,
@@ -45,6 +47,8 @@ def of_source(
     if source.name == "train":
         looks += [
             lambda: row_seeds.of_source(source),
+            lambda: collated.of_source(source),
+            lambda: conditions.of_classes(source, batches),
             lambda: dates.of_source(source),
             lambda: directed.of_source(source),
             lambda: mixed_targets.of_source(source),
