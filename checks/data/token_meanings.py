@@ -72,6 +72,12 @@ OF_TOKENS: Meanings = {
         "the others.",
         least=0.1,
     ),
+    "attention on padding": Meaning(
+        "rows have a mask that leaves out their text and lets attention see their padding alone",
+        "Turn the mask around: key_padding_mask is true where there is padding; a boolean "
+        "attn_mask of scaled_dot_product_attention is true where attention looks.",
+        least=0.5,
+    ),
     "padding pooled": Meaning(
         "rows are padded with token {0}, and the model's config.pad_token_id is {1}: it takes the "
         "padding for text, and reads the score behind it",

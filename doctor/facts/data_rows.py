@@ -70,6 +70,7 @@ RelationKind = Literal[
     "dates in text order", "lines of other files", "answer of other tokens", "targets all equal",
     "text without end", "padding pooled", "direction kept", "window of two series",
     "points of other sides", "targets no shares", "targets in another order",
+    "attention on padding",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 

@@ -413,3 +413,35 @@ def test_what_a_decoder_gets(names: tuple[str, str], loud: bool, monkeypatch: An
             for n, row in enumerate(rows)]  # fmt: skip
     found = verdicts(data.DataLoader(Rows(rows), batch_size=16), monkeypatch)["DAT024"]
     assert (found.status in LOUD) is loud, found.summary
+
+
+class Attention(torch.nn.Module):
+    """Of torch's layer, or of the function itself; `way` is what the mask marks."""
+
+    def __init__(self, layer: bool, marks_text: bool) -> None:
+        super().__init__()
+        self.layer, self.marks_text = layer, marks_text
+        self.table, self.out = torch.nn.Embedding(90, 8), torch.nn.Linear(8, 3)
+        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, ids: Any, y: Any) -> Any:
+        made, mask = self.table(ids), (ids != 0) if self.marks_text else (ids == 0)
+        if self.layer:
+            made = self.attention(made, made, made, key_padding_mask=mask)[0]
+        else:
+            parts = made[:, None]
+            attend = functional.scaled_dot_product_attention
+            made = attend(parts, parts, parts, attn_mask=mask[:, None, None])[:, 0]
+        return functional.cross_entropy(self.out(made.mean(1)), y)
+
+
+@pytest.mark.parametrize("layer", [True, False])
+@pytest.mark.parametrize("marks_text", [True, False])
+def test_masks_of_attention(layer: bool, marks_text: bool, monkeypatch: Any) -> None:
+    ids = torch.randint(3, 90, (96, 14), generator=seeded())
+    counts = torch.randint(4, 15, (96, 1), generator=seeded(1))
+    ids = ids * (torch.arange(14) < counts)
+    rows = [{"ids": row, "y": n % 3} for n, row in enumerate(ids)]
+    loader = data.DataLoader(Rows(rows), batch_size=16, shuffle=True)
+    found = verdicts((Attention(layer, marks_text), loader), monkeypatch)["DAT022"]
+    assert (found.status in LOUD) is (layer is marks_text), found.summary

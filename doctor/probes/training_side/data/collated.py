@@ -14,7 +14,7 @@ from .mixed_targets import is_default, is_number
 from .relations import relation
 from .targets import Source
 
-SAMPLES, LEAST_MOVED = 24, 4
+SAMPLES, LEAST_MOVED = 40, 4
 Sample = Tuple[torch.Tensor, float]
 
 

@@ -13,6 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing
+from . import attended
 from .documents import host
 from .relations import relation
 
@@ -73,6 +74,7 @@ class StepCalls:
         """Sums of the shares of classes, as a cross entropy gets them, that are not 1."""
         self.probabilities: Optional[Beyond] = None
         """Targets of a binary cross entropy that are not from 0 to 1."""
+        self._attended = attended.Attended()
         self.ctc: List[Dict[str, Any]] = []
         """Arguments of CTC losses, with targets in one form: a list of rows."""
         self.left_out: Set[int] = set()
@@ -123,7 +125,7 @@ class StepCalls:
     def records(self) -> List[Dict[str, Any]]:
         """Relations on the targets of the losses."""
         each = {"targets no probabilities": self.probabilities, "targets no shares": self.shares}
-        return [
+        return self._attended.records() + [
             relation(kind, found.wrong, found.whole, (), (), (found.low, found.high))
             for kind, found in each.items()
             if found is not None and found.wrong
@@ -154,6 +156,7 @@ class StepCalls:
         for target in watch.probabilities:
             wrong = (target < 0) | (target > 1)
             self.probabilities = merged(self.probabilities, beyond(target, wrong, 1))
+        self._attended.add(named, watch.masks)
         for sums in watch.shares:
             self.shares = merged(self.shares, beyond(sums, (sums - 1).abs() > SUMS, 1))
         self.ctc += watch.ctc
@@ -169,13 +172,19 @@ class _Watch(TorchFunctionMode):
         """Outputs, classes, and the class that is ignored."""
         self.probabilities: List[torch.Tensor] = []
         self.shares: List[torch.Tensor] = []
+        self.masks: List[torch.Tensor] = []
+        """Keys that attention leaves out."""
         self.ctc: List[Dict[str, Any]] = []
 
     def __torch_function__(
         self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
     ) -> Foreign:
         options = dict(kwargs or {})
-        names = PARAMETERS.get(observing.function_name(func), ())
+        name = observing.function_name(func)
+        if name in attended.MASKS:
+            left_out = observing.attempt(lambda: attended.left_out_by(name, args, options), None)
+            self.masks += [] if left_out is None else [left_out]
+        names = PARAMETERS.get(name, ())
         if names:
             bound = {**dict(zip(names, args)), **options}
             change = observing.attempt(lambda: self._noted(names, bound), None)
