@@ -44,7 +44,7 @@ def mixed(data: Data) -> Verdict:
 OF_ORDER: tuple[RelationKind, ...] = (
     "weights short", "weights of other rows", "rows counted by batches", "batch overwritten",
     "files in text order", "dates in text order", "lines of other files", "time runs back",
-    "end not marked", "end marked late", "next state of another episode", "targets all equal",
+    "end not marked", "end marked late", "next state of another episode",
     "positive of another", "negative is positive",
 )  # fmt: skip
 EXPLAINING: Meanings = {kind: MEANINGS[kind] for kind in OF_ORDER}

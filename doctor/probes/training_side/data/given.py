@@ -51,7 +51,7 @@ class Given:
         self._add_noise(named, first_row)
         self._add_decoder(named, first_row)
         name = label_name(batch, named)
-        if name is not None:
+        if name is not None and not (tokens and not named[name].is_floating_point()):
             self._add_alike(named[name])
         if name is None or tokens or self._rows >= MOST_ROWS:
             return
@@ -96,6 +96,8 @@ class Given:
         """Vectors of several classes, or of several numbers."""
         if self._alike < 0 or target.dim() != 2 or not 1 < target.shape[1] <= MOST_COLUMNS:
             return
+        if bool((target < 0).all()):
+            return  # nothing is trained, see DAT001
         self._one = target[0] if self._one is None else self._one
         equal = self._one.shape == target[0].shape and bool((target == self._one).all())
         self._alike = self._alike + len(target) if equal and bool(self._one.any()) else -1

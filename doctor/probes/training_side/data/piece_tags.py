@@ -11,7 +11,8 @@ from .documents import Tokens
 from .relations import Relations
 from .vocabulary import Vocabulary
 
-FEW_TAGS = 64
+FEW_TAGS, MOST_PIECES = 64, 0.7
+"""Tags, and the share of the tokens of a row that go on with a word. Our own numbers."""
 SPACES = ("\u0120", "\u2581")
 """What begins a word in vocabularies of bytes, and in those of SentencePiece."""
 Piece = Tuple[bool, int]
@@ -34,7 +35,10 @@ class PieceTags:
             return  # tokens of a small vocabulary
         for number, (ids, tags) in enumerate(zip(tokens.ids.tolist(), labels.tolist())):
             names: Foreign = self._tokenizer.convert_ids_to_tokens(ids)
-            self._rows.append((first_row + number, list(zip(continuing(names), tags))))
+            goes_on = continuing(names)
+            if sum(goes_on) > MOST_PIECES * len(names):
+                continue  # a vocabulary that does not mark where words begin
+            self._rows.append((first_row + number, list(zip(goes_on, tags))))
             self._tags.update(tag for tag in tags if tag >= 0)
 
     def records(self) -> List[Dict[str, Any]]:
