@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from doctor._util.units import shown
-from doctor.checks.data.agreement_meanings import FINITE, INSIDE, MEANINGS, TABLE
+from doctor.checks.data.agreement_meanings import FINITE, MEANINGS, TABLE
+from doctor.checks.data.image_meanings import INSIDE
 from doctor.checks.data.relations import verdicts
 from doctor.checks.data.seen import FEW, each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Split
@@ -246,6 +247,19 @@ AGREED = Check(
         "pandas joins tables whose keys repeat on both sides or have no partner, or numbered files "
         "of a sequence are read in the order of text",
         "two languages are exchanged in 2 % of the rows, or one text stands on both sides in 5 %",
+        "10 % of the boxes lie in the bars around their image, points fit once width and height "
+        "are exchanged, or a mirrored image keeps left and right of its points or its direction",
+        "20 % of mixed inputs (mixup, CutMix) have other shares than their targets",
+        "5 % of the spans are not the answers that the dataset holds, or 10 % of the words of "
+        "entities have tags of two kinds",
+        "half of the conditions of a generating model are empty, or no text ends with the token "
+        "that the file names for it",
+        "a classifier's configuration names another padding token than the rows have",
+        "a Trainer removes a column that the model reads, a loader writes batches to one memory, "
+        "or all targets are one vector",
+        "rows are sorted by dates as text, numbered files in the order of text are paired with "
+        "lines, or windows cross from one series to another",
+        "the next state at a limit of time is that of another episode",
     ),
     fails=(
         "token ids, classes or other numbers go beyond the model's embeddings or its classes, in a "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from doctor.checks.data.image_meanings import OF_IMAGES
 from doctor.checks.data.relations import Meaning, Meanings
+from doctor.checks.data.token_meanings import OF_TOKENS
 
 MOVED = (
     "Add to the edges of each graph the number of nodes before it, where graphs are joined to a "
@@ -15,43 +17,10 @@ TABLE = (
     "number "
     "plus one entries: nn.Embedding(highest + 1, ...)."
 )
-INSIDE = "Scale the boxes with the image, by the size of the image that they were drawn in."
 FINITE = "Fill or drop what is missing before the batch is made, or give the model a mask of it."
 MEANINGS: Meanings = {
-    "start twice": Meaning(
-        "rows of labels begin with the decoder's start token {0}, which the model puts before them "
-        "once more",
-        "Cut the first label where it is decoder_start_token_id, and not where it is bos_token_id.",
-        least=0.9,
-    ),
-    "target padding": Meaning(
-        "rows of labels are padded with the padding token, which is trained",
-        "Replace the padding of labels by -100.",
-    ),
-    "target without stop": Meaning(
-        "rows of labels hold no eos_token: the decoder is not taught to stop",
-        "End the labels with eos_token_id.",
-        least=0.9,
-    ),
-    "span reversed": Meaning(
-        "answers end before they begin", "Look at how end_positions are counted.", least=0.01
-    ),
-    "span beyond": Meaning(
-        "answers lie beyond the tokens of their row",
-        "Give positions in tokens, by the offset mapping, and not in characters or words.",
-        least=0.01,
-    ),
-    "span lost": Meaning(
-        "answers are at position 0 and 0",
-        "Look at how characters are mapped to tokens: all answers lie outside their row.",
-        least=0.95,
-    ),
-    "tag on special": Meaning(
-        "rows have a rare tag on the token with which all rows begin or end: tags are moved "
-        "against their tokens",
-        "Align tags by word_ids(), and give special tokens -100.",
-        least=0.1,
-    ),
+    **OF_IMAGES,
+    **OF_TOKENS,
     "length beyond": Meaning(
         "values of {fields} are longer than any field of their batch",
         "Count lengths in the steps that the batch has: frames after the features, not samples.",
@@ -67,10 +36,6 @@ MEANINGS: Meanings = {
         "Give the sampler a weight for each row: class_weights[labels].",
         least=0.0,
     ),
-    "background class": Meaning(
-        "images have objects of class 0, which is the background of this detector",
-        "Number the classes of objects from 1, and give the model one class more.",
-    ),
     "target broadcast": Meaning(
         "outputs and targets differ in their shapes, rows x 1 and rows: the loss compares each of "
         "{0} outputs with all targets",
@@ -83,30 +48,6 @@ MEANINGS: Meanings = {
         "Scale the columns by the mean and the spread that they have in train.",
         noted=True,
         single=True,
-    ),
-    "borders wrong": Meaning(
-        "batches have {fields} that do not run from 0 to the number of tokens",
-        "Begin with 0 and add up the lengths: torch.cumsum(lengths, 0), with 0 before it.",
-        least=0.0,
-    ),
-    "label ignored otherwise": Meaning(
-        "rows have labels below 0 other than -100, which the model's loss does not ignore",
-        "Ignore labels by -100, or give the loss ignore_index.",
-        least=0.0,
-    ),
-    "special predicted": Meaning(
-        "rows predict special tokens, as those of the beginning and the end",
-        "Leave tokenizer.get_special_tokens_mask() out of the tokens that are masked.",
-        least=0.2,
-    ),
-    "map turned": Meaning(
-        "label maps have height and width in another order than their images",
-        "Read both as height x width: PIL's size is width x height, numpy's shape is not.",
-        least=0.5,
-    ),
-    "mask against padding": Meaning(
-        "attention masks exclude text and include padding",
-        "Set the mask to 1 at tokens and 0 at padding, on the side on which rows are padded.",
     ),
     "code for missing": Meaning(
         "rows have a code such as -999 in {fields}, far below all other values",
@@ -141,18 +82,6 @@ MEANINGS: Meanings = {
     "negative is positive": Meaning(
         "negatives are items that the same user has as positives",
         "Draw a negative again while it is in the items of the user.",
-    ),
-    "boxes in a corner": Meaning(
-        "none of {0} boxes reaches beyond {1} of the width and {2} of the height of its image: "
-        "they fit a smaller image",
-        INSIDE,
-        single=True,
-    ),
-    "points not swapped": Meaning(
-        "{0} draws of samples mirror the image and its 17 points, and keep each of these in its "
-        "own place: left is right there",
-        "Exchange left and right points of a mirrored image: keypoints[[0, 2, 1, 4, 3, ...]].",
-        single=True,
     ),
     "parts share nodes": Meaning(
         "nodes of the second of {fields} are in the first, too",
@@ -298,6 +227,63 @@ MEANINGS: Meanings = {
     "files unpaired": Meaning(
         "files of {fields} stand beside a file of another name, whose partner is elsewhere",
         "Sort both lists, or build one from the names of the other.",
+        least=0.0,
+    ),
+    "window of two series": Meaning(
+        "rows are windows that begin in one of the series in {fields} and end in another",
+        "Cut windows within each series: keep the starts whose last step, target included, is of "
+        "the same series.",
+        least=0.01,
+    ),
+    "targets in another order": Meaning(
+        "rows have the target of another one: the collating function brings inputs to another "
+        "order, as by their length, and leaves the targets in the one before",
+        "Bring both to one order: targets = targets[order].",
+        least=0.0,
+    ),
+    "targets no shares": Meaning(
+        "targets of a cross entropy are shares of classes that add up to something else than 1, "
+        "from {0} to {1}",
+        "Divide by their sum. Several classes that hold at once need BCEWithLogitsLoss.",
+    ),
+    "column removed": Meaning(
+        "the Trainer removes {fields} from the rows, which the model's code reads: forward() does "
+        "not name it",
+        "Name it in the signature of forward(), or set remove_unused_columns=False in "
+        "TrainingArguments.",
+        single=True,
+    ),
+    "batch overwritten": Meaning(
+        "the values of {fields} in a batch change when the next one is read: the loader writes all "
+        "batches to one memory",
+        "Return a tensor of its own for each batch, or a copy: buffer[:n].clone(). A prefetcher, "
+        "or a copy to the GPU that does not block, otherwise gets the last batch several times.",
+        single=True,
+    ),
+    "next state of another episode": Meaning(
+        "episodes end by a limit of time with the first state of the next episode as their next "
+        "state, and no mark: the next row's state is taken for it",
+        "Store the last observation itself as the next state (final_observation of a vectorized "
+        "environment), or leave such transitions out.",
+        least=0.5,
+    ),
+    "dates in text order": Meaning(
+        "rows are sorted by their dates as text, which is no order in time: {first} stands before "
+        "{second}",
+        "Turn the texts to dates before they are sorted: pandas.to_datetime(column, format=...), "
+        "or datetime.strptime.",
+        single=True,
+    ),
+    "lines of other files": Meaning(
+        "numbered files are sorted as text ({fields}), where 10 comes before 2, and paired by "
+        "place with what another file lists in its own order",
+        "Sort the files by their number, or look up each one's line by its name.",
+        least=0.5,
+    ),
+    "targets all equal": Meaning(
+        "rows have one and the same vector as their target",
+        "Make a list for each row: [[0.0] * n for _ in rows], as [[0.0] * n] * rows is one list "
+        "many times; and look at how targets are assigned.",
         least=0.0,
     ),
 }

@@ -31,6 +31,8 @@ def _trained(split: Split) -> Verdict:
             f"{labels.ignored}{_cause(labels)}{_marker(split)}; read: {read_of(split)}",
             fix=_fix(labels) or (MARKER if _marker(split) else None),
         )
+    if displaced(split):
+        return skip("the labels of packed rows are displaced, see DAT013")
     own = labels.objective == "next token"
     if own and labels.unlabelled >= UNLABELLED * labels.documents:
         text = share(labels.unlabelled, labels.documents, "documents have no trained label")
@@ -43,6 +45,11 @@ def _trained(split: Split) -> Verdict:
         return skip("the labels are not the row's own tokens, so rows may have none by chance")
     some = share(labels.unlabelled, labels.documents, "documents without a trained label")
     return passed(some, split)
+
+
+def displaced(split: Split) -> bool:
+    """Whether labels of packed rows lie at the places of other tokens."""
+    return any(each.kind == "answers displaced" for each in split.relations)
 
 
 def fills_the_length(labels: Labels) -> bool:

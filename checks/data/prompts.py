@@ -5,6 +5,7 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checks.data.answers import NO_ANSWERS
+from doctor.checks.data.labels import displaced
 from doctor.checks.data.relations import Meaning, Meanings, verdicts
 from doctor.checks.data.seen import each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Labels, Split
@@ -26,6 +27,9 @@ def _meant(split: Split) -> Verdict:
     labels = split.labels
     if labels is None or labels.objective != "next token":
         return skip("no label is a token of its row")
+    between = verdicts(split.relations, MEANINGS)
+    if between and displaced(split):
+        return worst(*between)
     if labels.inverted >= 0.5 * labels.documents:
         text = share(
             labels.inverted, labels.documents, "documents train their beginning and not their end"
@@ -34,7 +38,6 @@ def _meant(split: Split) -> Verdict:
     if labels.prompts and labels.twice >= 0.5 * labels.prompts:
         text = share(labels.twice, labels.prompts, "answers begin with their whole prompt")
         return observed(f"{text}: it stands twice, and is trained", labels.prompts, fix=TWICE)
-    between = verdicts(split.relations, MEANINGS)
     if between:
         return worst(*between)
     markers = split.markers
@@ -52,6 +55,13 @@ def _share(labels: Labels) -> str:
 
 
 MEANINGS: Meanings = {
+    "answers displaced": Meaning(
+        "documents behind the first one of their row do not train their end, and first ones do: "
+        "the labels of packed rows are displaced",
+        "Move each document's labels by the tokens of all documents before it, prompts included: "
+        "offset += len(ids).",
+        least=0.5,
+    ),
     "stop before answer": Meaning(
         "answers follow a token at which generation stops, which ends their prompt",
         "Tokenize the prompt without eos_token, which stands behind the answer alone.",
@@ -79,6 +89,8 @@ MEANT = Check(
         "half of 32 or more documents train their beginning and not their end",
         "90 % of 32 or more answers do not train the token behind the template's prompt",
         "half of 32 or more answers begin with their whole prompt",
+        "in packed rows, half of the documents behind the first one do not train their end, and "
+        "first ones do",
         "90 % of 32 or more answers follow a stop, or a second token for the beginning",
     ),
     fix="Mask the prompt and train the answer: labels[:prompt] = -100, not labels[prompt:].",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
+from doctor.checks.data.agreement_meanings import MEANINGS
+from doctor.checks.data.relations import Meanings, verdicts
 from doctor.checks.data.seen import NOTHING, observed, passed, rows, share
 from doctor.facts.data import Data, Split
 from doctor.facts.data_batches import Mixing
-from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
+from doctor.facts.data_rows import RelationKind
+from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
 
 MANY = 16
 """Samples of a class on average, below which a number is one of the sample. Our own number."""
@@ -27,12 +30,25 @@ def mixed(data: Data) -> Verdict:
         return skip("the training loader gives neither tokens nor tensors, or too long rows")
     if split.labels is not None and split.labels.unlabelled == split.labels.documents:
         return skip("no row has a trained label, see DAT001")
-    return (
+    found = (
         _impossible(mixing, split)
         or _shares(mixing, split)
         or _one_class(mixing, split)
         or _order(mixing, split)
     )
+    if found.status is not Status.PASS and verdicts(split.relations, EXPLAINING):
+        return skip("which samples come, or their order, has a cause of its own, see DAT022")
+    return found
+
+
+OF_ORDER: tuple[RelationKind, ...] = (
+    "weights short", "weights of other rows", "rows counted by batches", "batch overwritten",
+    "files in text order", "dates in text order", "lines of other files", "time runs back",
+    "end not marked", "end marked late", "next state of another episode",
+    "positive of another", "negative is positive",
+)  # fmt: skip
+EXPLAINING: Meanings = {kind: MEANINGS[kind] for kind in OF_ORDER}
+"""Relations that say which samples are drawn, or that their order is meant."""
 
 
 def _seen(mixing: Mixing, split: Split) -> int:

@@ -65,6 +65,12 @@ RelationKind = Literal[
     "edges not moved", "edges between graphs", 
     "target is input", "end not marked", "end marked late",
     "targets no probabilities", "row beyond table",
+    "answers displaced", "targets mixed otherwise", "condition empty", "column removed",
+    "batch overwritten", "tags cross words", "boxes in padding", "next state of another episode",
+    "dates in text order", "lines of other files", "answer of other tokens", "targets all equal",
+    "text without end", "padding pooled", "direction kept", "window of two series",
+    "points of other sides", "targets no shares", "targets in another order",
+    "attention on padding",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 

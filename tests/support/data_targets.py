@@ -17,8 +17,8 @@ LEFT_OUT = ("DAT012", "DAT026")
 """They need a measured step, and the file of the target."""
 
 
-def examined(value: Any, monkeypatch: Any) -> Data:
-    """The facts of what a factory returned, or of a path."""
+def examined(value: Any, monkeypatch: Any, file: str = "") -> Data:
+    """The facts of what a factory of this file returned, or of a path."""
     notes = Notes()
 
     def send(note: Any = None, **_others: Any) -> None:
@@ -26,7 +26,7 @@ def examined(value: Any, monkeypatch: Any) -> Data:
 
     monkeypatch.setattr(wire, "send", send)
     request = {"kind": "factory", "tokenizer": "", "splits": ["train", "eval"], "samples": 256,
-               "seconds": 20.0, "show": 0}  # fmt: skip
+               "seconds": 20.0, "show": 0, "file": file}  # fmt: skip
     looked = look.Look(request)
     opened = targets.Opened(files.open_path(value)) if isinstance(value, str) else None
     looked._open = lambda: opened or returned.read(value)  # type: ignore[method-assign]
@@ -36,8 +36,8 @@ def examined(value: Any, monkeypatch: Any) -> Data:
     return data
 
 
-def verdicts(value: Any, monkeypatch: Any) -> dict[str, Verdict]:
+def verdicts(value: Any, monkeypatch: Any, file: str = "") -> dict[str, Verdict]:
     """The verdict of each check, by its code."""
-    data = examined(value, monkeypatch)
+    data = examined(value, monkeypatch, file)
     checks = [each for each in of_families("DAT") if each.code not in LEFT_OUT]
     return {each.code: each.judge(data=data) for each in checks}

@@ -22,6 +22,9 @@ numbers."""
 LEAST_SIDE, RELATIVE = 32, 8.0
 """Pixels of an image, of which no box has values below 1 alone, and the largest value of a box that
 is a share of it, and wrong."""
+INSIDE, BAR = 0.5, 0.08
+"""Share of a box that lies in the image, and of the image that a bar of one color takes. Our own
+numbers."""
 SLACK = 0.02
 """Of the image's size, by which a box may leave it. Our own number."""
 
@@ -155,3 +158,43 @@ def leaves(boxes: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
         for low, high in readings
     ]
     return torch.stack(each).all(0)
+
+
+def in_padding(source: Source) -> List[Dict[str, Any]]:
+    """Boxes that lie in the bars of one color around an image: it was moved, and they were not."""
+    dataset, numbers = rows.spread(source, SAMPLES)
+    relations = Relations()
+    for index in numbers:
+        sample = dataset[index]
+        found = sample_of(sample)
+        if found is None or bool((found[0][:, 2:] <= found[0][:, :2]).any()):
+            return []  # no corners
+        image = next(e for e in containers.tensors(as_batch(sample)).values() if e.dim() == 4)
+        inner = inside_bars(host(image)[0])
+        if inner is None:
+            continue
+        height, width = image.shape[2:]
+        boxes = found[0] / found[1].repeat(2) * torch.tensor([width, height] * 2)
+        low = torch.maximum(boxes[:, :2], inner[:2])
+        shown = (torch.minimum(boxes[:, 2:], inner[2:]) - low).clamp(min=0).prod(1)
+        outside = shown < INSIDE * (boxes[:, 2:] - boxes[:, :2]).prod(1)
+        for each in outside.tolist():
+            relations.count("boxes in padding", each, index)
+    return relations.records()
+
+
+def inside_bars(image: torch.Tensor) -> Optional[torch.Tensor]:
+    """x1, y1, x2, y2 of an image of channels x height x width without the bars at its ends, that
+    have one color; None where it has none."""
+    corner = image[:, :1, :1], image[:, -1:, -1:]
+    differs = [(image != each).any(0) for each in corner]
+    ends = []
+    for axis in (1, 0):
+        first, last = (torch.nonzero(each.any(axis))[:, 0] for each in differs)
+        ends.append((int(first[0]), int(last[-1]) + 1) if len(first) and len(last) else (0, 0))
+    (top, bottom), (left, right) = ends
+    height, width = image.shape[1:]
+    bars = max(top, height - bottom) / height, max(left, width - right) / width
+    if bottom <= top or right <= left or max(bars) < BAR:
+        return None
+    return torch.tensor([left, top, right, bottom], dtype=torch.float32)

@@ -22,6 +22,12 @@ numbers."""
 VIEWS = re.compile(r"(anchor|pos(itive)?|neg(ative)?|(view|img|image|x|aug|crop)_?[12abijqk]|query|"
                    r"key|q|k|noisy|clean|lr|hr)")  # fmt: skip
 NOISE = re.compile(r"(noise|noises|eps|epsilon|z|latent_noise)")
+DECODED = re.compile(
+    r"decoder_(input_ids|inputs?|ids)|(dec|tgt|trg|target|y|caption)_(in|input|inputs)"
+)
+TAUGHT = re.compile(r"labels|decoder_(targets?|labels|outputs?)|(dec|tgt|trg|target|y|caption)_"
+                    r"(out|output|outputs|labels)")  # fmt: skip
+"""Names of what a decoder gets, and of what it is to give."""
 LARGE, SMALL = 1e4, 100.0
 """Mean sizes of the largest column of features and of a usual one. Our own numbers."""
 IGNORED = -100
@@ -35,6 +41,9 @@ class Given:
         self._targets: List[torch.Tensor] = []
         self._fields: Dict[str, List[torch.Tensor]] = {}
         self._rows = 0
+        self._one: Optional[torch.Tensor] = None
+        """The vector that all targets are."""
+        self._alike = 0
 
     def add(self, batch: Foreign, tokens: bool, first_row: int) -> None:
         named = {name: host(each) for name, each in containers.tensors(batch).items()}
@@ -42,6 +51,8 @@ class Given:
         self._add_noise(named, first_row)
         self._add_decoder(named, first_row)
         name = label_name(batch, named)
+        if name is not None and not (tokens and not named[name].is_floating_point()):
+            self._add_alike(named[name])
         if name is None or tokens or self._rows >= MOST_ROWS:
             return
         target = named[name]
@@ -72,15 +83,29 @@ class Given:
                     self._relations.count("noise equal", equal, first_row + number, name)
 
     def _add_decoder(self, named: Dict[str, torch.Tensor], first_row: int) -> None:
-        ids, labels = named.get("decoder_input_ids"), named.get("labels")
+        roles = {name.split(".")[-1].lower(): each for name, each in named.items()}
+        ids = next((each for name, each in roles.items() if DECODED.fullmatch(name)), None)
+        labels = next((each for name, each in roles.items() if TAUGHT.fullmatch(name)), None)
         if ids is None or labels is None or ids.shape != labels.shape or ids.dim() != 2:
             return
         same = ((ids == labels) | (labels == IGNORED)).all(1) & (labels != IGNORED).any(1)
         for number, each in enumerate(same.tolist()):
             self._relations.count("decoder sees target", each, first_row + number)
 
+    def _add_alike(self, target: torch.Tensor) -> None:
+        """Vectors of several classes, or of several numbers."""
+        if self._alike < 0 or target.dim() != 2 or not 1 < target.shape[1] <= MOST_COLUMNS:
+            return
+        if bool((target < 0).all()):
+            return  # nothing is trained, see DAT001
+        self._one = target[0] if self._one is None else self._one
+        equal = self._one.shape == target[0].shape and bool((target == self._one).all())
+        self._alike = self._alike + len(target) if equal and bool(self._one.any()) else -1
+
     def records(self) -> List[Dict[str, Any]]:
         found = self._relations.records()
+        if self._alike > 1:
+            found.append(relation("targets all equal", self._alike, self._alike))
         if not self._targets or len({each.shape[1:] for each in self._targets}) > 1:
             return found
         target = torch.cat(self._targets)

@@ -181,7 +181,7 @@ def trains_prompt_again(document: Document) -> bool:
     """Whether the trained part begins with the prompt, but for its first and its last token."""
     trained = torch.nonzero(document.trained)
     begins = int(trained[0]) if len(trained) else 0
-    prompt = document.ids[1 : begins - 1]
+    prompt = document.ids[1 : max(1, begins - 1)]
     if len(prompt) < LEAST_PROMPT:
         return False
     after = [document.ids[begins + skipped :][: len(prompt)] for skipped in (0, 1)]

@@ -22,12 +22,14 @@ from . import (
     held_tokenizer,
     joined,
     keeper,
+    lines_and_files,
     merges,
     numbering,
     offsets,
     output_classes,
     pace,
     reading,
+    removed_columns,
     returned,
     row_values,
     rows,
@@ -37,6 +39,7 @@ from . import (
     stated,
     step_calls,
     targets,
+    turns,
     two_splits,
     vocabulary,
     weighing,
@@ -203,7 +206,7 @@ class Look:
                 look.add(batch)
         measured = source.name == "train" and self.opened.module is not None
         if source.name == "train" and look.reading.ended != "error":
-            look.more += self._of_train(source)
+            look.more += self._of_train(source, look.batches)
         if measured and look.batches:
             assert self.opened.module is not None
             assert self.opened.loss is not None
@@ -230,14 +233,19 @@ class Look:
         if measured:
             self._measure(look)
 
-    def _of_train(self, source: targets.Source) -> List[Dict[str, Any]]:
+    def _of_train(self, source: targets.Source, batches: List[Foreign]) -> List[Dict[str, Any]]:
         """What the target holds beside its batches: weights, and files of sound."""
         found = observing.attempt(lambda: weighing.of_target(self.opened, source), [])
         code = code_of(self.request)
         found += observing.attempt(lambda: sounds.of_source(source, self.sounds, code), [])
         if (numbered := self.numbered) is not None:
             found += observing.attempt(lambda: file_order.of_source(source, numbered), [])
-        return found
+        looks = (
+            lambda: lines_and_files.of_source(source, code),
+            lambda: turns.points(source, code),
+            lambda: removed_columns.of_source(self.opened, source, batches),
+        )
+        return found + [one for look in looks for one in observing.attempt(look, [])]
 
     def _measure(self, look: split_look.SplitLook) -> None:
         """Where the loss reads its labels."""

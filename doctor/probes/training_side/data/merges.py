@@ -1,5 +1,6 @@
 """Tables that pandas joins while the target makes its data: keys that meet several rows on both
-sides, keys that meet none, and tables that are laid side by side by numbers that differ."""
+sides, keys that meet none, tables that are laid side by side by numbers that differ; and dates that
+it sorts as texts."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..foreign import Foreign, observing, places
+from . import dates
 from .relations import relation
 from .targets import Source
 
@@ -34,11 +36,13 @@ class Merges:
     def __init__(self) -> None:
         self._found: List[Merge] = []
         self._looking = False
+        self._sorted: Optional[dates.Sorted] = None
         inner = sys.modules.get("pandas.core.reshape.merge")
         outer = sys.modules.get("pandas")
         if inner is not None and outer is not None:
             joined = self._watched(inner.merge, self._note_merge)
             inner.merge = outer.merge = joined  # type: ignore[attr-defined]
+            self._sorted = dates.Sorted()
             outer.concat = self._watched(outer.concat, self._note_concat)  # type: ignore[attr-defined]
 
     def _watched(self, function: Callable[..., Any], note: Callable[..., None]) -> Any:
@@ -92,7 +96,8 @@ class Merges:
         """Those that reach the data: rows are multiplied where the splits have more than the table
         before."""
         delivered = sum(each.total or 0 for each in sources)
-        return [
+        dated = self._sorted.records() if self._sorted is not None else []
+        return dated + [
             relation(each.kind, 1, 1, (each.place, *each.keys[:2]), (),
                      (each.left, each.right, each.result))
             for each in dict.fromkeys(self._found)

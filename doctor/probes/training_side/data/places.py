@@ -19,6 +19,9 @@ from .vocabulary import Vocabulary
 
 LENGTHS = ("lengths", "length", "seq_lengths", "seq_lens", "input_lengths", "src_lengths", "lens",
            "x_lengths", "x_len", "feature_lengths", "audio_lengths", "num_frames")  # fmt: skip
+FILLED = 0.25
+"""Share of the rows that end in one number, where it is what they are padded with. Our own
+number."""
 SEVERAL = 3
 """Different lengths of the rows without padding, which show that they are padded."""
 CODES = (-99.0, -999.0, -9999.0, -99999.0, -32768.0)
@@ -131,8 +134,9 @@ class Places:
         """The tags of the first and the last token of each text, where labels are few classes."""
         labels = tokens.labels
         assert labels is not None
-        if int(labels.max()) >= FEW_TAGS:
-            return
+        own = labels[labels >= 0] == tokens.ids[labels >= 0]
+        if int(labels.max()) >= FEW_TAGS or bool(own.all()):
+            return  # tokens of a small vocabulary are no tags
         self._all_tags.update(labels[labels >= 0].tolist())
         for number, ids in enumerate(tokens.ids):
             used = tokens.mask[number] if tokens.mask is not None else torch.ones_like(ids)
@@ -209,13 +213,21 @@ def used_of(
     if tokens is not None and tokens.mask is not None:
         return None
     for each in fields.values():
-        if each.shape[1] < 4 or each.dim() > 3:
+        if each.shape[1] < 4 or each.dim() > 3 or each.dtype == torch.bool:
             continue
-        filled = (each != 0).reshape(len(each), each.shape[1], -1).any(2)
+        filled = (each != filler_of(each)).reshape(len(each), each.shape[1], -1).any(2)
         lengths = [int(torch.nonzero(row)[-1]) + 1 if bool(row.any()) else 0 for row in filled]
         if len(set(lengths)) >= min(SEVERAL, len(lengths)) and max(lengths) == each.shape[1]:
             return each.shape[1], lengths
     return None
+
+
+def filler_of(field: torch.Tensor) -> float:
+    """The number in which several rows end, as the logarithm of silence; 0 where there is none."""
+    ends = [row.unique() for row in field[:, -1]]
+    counted = Counter(float(each[0]) for each in ends if len(each) == 1)
+    filler, count = counted.most_common(1)[0] if counted else (0.0, 0)
+    return filler if count >= max(SEVERAL, FILLED * len(field)) else 0.0
 
 
 def trailing(values: torch.Tensor, token: int) -> int:

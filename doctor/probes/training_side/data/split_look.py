@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Set
+from typing import Any, Dict, List, Optional, Set
 
 from ..foreign import Foreign, containers, observing
 from . import (
     agreement,
+    batch_looks,
     boxes,
     chats,
-    codes,
-    copies,
     documents,
-    episodes,
     given,
     graphs,
     inputs,
-    interactions,
     label_maps,
     labels,
     markers_held,
     mixing,
     padding,
-    paired_files,
     pairs,
-    passes,
     places,
     reading,
     relations,
     rereading,
     row_ends,
-    row_seeds,
+    row_looks,
     row_texts,
     rows,
     samples_shown,
@@ -39,7 +34,6 @@ from . import (
     step_calls,
     targets,
     templates,
-    token_places,
     turns,
     views,
     vocabulary,
@@ -87,11 +81,8 @@ class SplitLook:
         self.maps = label_maps.LabelMaps()
         self.texts = row_texts.RowTexts()
         self.given = given.Given()
-        self.codes = codes.Codes()
-        self.copies = copies.Copies(module)
-        self.in_batch = interactions.InBatch()
         self.places = places.Places(vocabulary, module)
-        self.token_places = token_places.TokenPlaces(vocabulary.pad)
+        self.looks = batch_looks.BatchLooks(vocabulary, module, losses)
         self.relations = relations.Relations()
         self.classes: Optional[Dict[str, Any]] = None
         """Those beyond the model's output."""
@@ -113,9 +104,7 @@ class SplitLook:
         observing.attempt(lambda: self.agreement.add(batch, tokens, row), None)
         observing.attempt(lambda: self.given.add(batch, tokens is not None, row), None)
         observing.attempt(lambda: self.places.add(batch, tokens, row), None)
-        observing.attempt(lambda: self.codes.add(batch), None)
-        observing.attempt(lambda: self.copies.add(batch, tokens, row), None)
-        observing.attempt(lambda: self.in_batch.add(batch, row), None)
+        self.looks.add(raw, batch, tokens, row)
         if self.source.by_row:
             self.texts.add(raw, row)
         if tokens is None or tokens.foreign_labels:
@@ -127,7 +116,6 @@ class SplitLook:
             self.documents += self.chats.documents(raw, row)
             return
         self.padding.add(tokens, row)
-        self.token_places.add(tokens, row)
         self.relations.count("border nowhere", documents.lacks_borders(tokens), row)
         self.documents += documents.documents(tokens, row, self.vocabulary.pad)
 
@@ -184,14 +172,14 @@ class SplitLook:
 
     def _relations(self, record: Dict[str, Any]) -> List[Dict[str, Any]]:
         found = self.relations.records() + self.more
-        looks = [self.given.records, self.places.records, self.codes.records]
-        looks += [self.copies.records]
+        looks = [self.given.records, self.places.records]
         looks += [self.steps.records] if self.steps is not None else []
-        looks += [self.in_batch.records]
-        looks += [lambda: self.token_places.records(self.documents, self.vocabulary)]
+        looks += [lambda: self.looks.records(self.documents)]
         evaluated = self.source.name == "eval"
         looks += [lambda: graphs.of_batches(self.batches, evaluated=evaluated)]
-        looks += self._rows_again() if self.reading.ended not in ("error", "hang") else []
+        if self.reading.ended not in ("error", "hang"):  # what raised or hung is not read again
+            again = (self.source, self.batches, self.module, self.vocabulary)
+            looks += row_looks.of_source(*again)
         counted = record["labels"] or {}
         if self.documents and counted.get("unlabelled") == counted.get("documents"):
             each = self.documents
@@ -199,20 +187,6 @@ class SplitLook:
         for look in looks:
             found += observing.attempt(look, [])
         return found
-
-    def _rows_again(self) -> List[Callable[[], List[Dict[str, Any]]]]:
-        """What reads rows here once more: not those that raised, hung or ended a worker."""
-        looks: List[Callable[[], List[Dict[str, Any]]]] = [
-            lambda: interactions.negatives(self.source, self.batches[0]),
-            lambda: passes.of_source(self.source),
-            lambda: paired_files.of_source(self.source),
-            lambda: boxes.backgrounds(self.source, self.module),
-            lambda: boxes.in_a_corner(self.source),
-            lambda: episodes.of_source(self.source),
-        ]
-        if self.source.name == "train":
-            looks += [lambda: row_seeds.of_source(self.source), lambda: turns.points(self.source)]
-        return looks
 
     def _agreement(self) -> Optional[Dict[str, Any]]:
         """What was counted, and whether the targets follow images that are turned."""

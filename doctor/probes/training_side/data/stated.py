@@ -5,7 +5,12 @@ CTC loss reserves for no letter."""
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any, Dict, Iterator, NamedTuple, Optional, Set
+
+ENDS = re.compile(
+    r"(EOS|EOT|EOD|END_OF_TEXT|ENDOFTEXT|END_OF_DOC|DOC_SEP)(_ID|_TOKEN|_TOKEN_ID|_IDX)?"
+)
 
 
 class Stated(NamedTuple):
@@ -17,6 +22,8 @@ class Stated(NamedTuple):
     """It names something that is no number here, such as tokenizer.pad_token_id."""
     blank: Optional[int] = None
     """None: there is no CTC loss, or its blank is no number here."""
+    ends: Dict[str, int] = {}  # noqa: RUF012
+    """Names of the token that ends a text, with their number."""
 
 
 def of_code(code: str) -> Stated:
@@ -38,7 +45,9 @@ def of_code(code: str) -> Stated:
                 padding_ignored = padding_ignored or value is None
         if name_of(node.func) in ("CTCLoss", "ctc_loss"):
             blanks.add(blank_of(node, numbers))
-    return Stated(ignored, padding_ignored, blanks.pop() if len(blanks) == 1 else None)
+    blank = blanks.pop() if len(blanks) == 1 else None
+    ends = {name: value for name, value in numbers.items() if ENDS.fullmatch(name)}
+    return Stated(ignored, padding_ignored, blank, ends)
 
 
 def blank_of(node: ast.Call, numbers: Dict[str, int]) -> Optional[int]:

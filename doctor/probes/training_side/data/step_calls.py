@@ -13,6 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing
+from . import attended
 from .documents import host
 from .relations import relation
 
@@ -27,6 +28,8 @@ PARAMETERS = {
 }
 """Functions that are watched, and their first parameters."""
 IGNORED = -100
+SUMS = 0.01
+"""Error of a sum of shares. Our own number."""
 MOST_VALUES = 4_000_000
 """Outputs whose gradient is read."""
 MOST_BATCHES, MOST_WORK, FIRST_WORK = 8, 2e10, 1e12
@@ -67,8 +70,11 @@ class StepCalls:
         """By the identity of their weights."""
         self.lookups: Dict[int, Beyond] = {}
         self.classes: Optional[Beyond] = None
+        self.shares: Optional[Beyond] = None
+        """Sums of the shares of classes, as a cross entropy gets them, that are not 1."""
         self.probabilities: Optional[Beyond] = None
         """Targets of a binary cross entropy that are not from 0 to 1."""
+        self._attended = attended.Attended()
         self.ctc: List[Dict[str, Any]] = []
         """Arguments of CTC losses, with targets in one form: a list of rows."""
         self.left_out: Set[int] = set()
@@ -118,11 +124,12 @@ class StepCalls:
 
     def records(self) -> List[Dict[str, Any]]:
         """Relations on the targets of the losses."""
-        found = self.probabilities
-        if found is None or not found.wrong:
-            return []
-        ends = (found.low, found.high)
-        return [relation("targets no probabilities", found.wrong, found.whole, (), (), ends)]
+        each = {"targets no probabilities": self.probabilities, "targets no shares": self.shares}
+        return self._attended.records() + [
+            relation(kind, found.wrong, found.whole, (), (), (found.low, found.high))
+            for kind, found in each.items()
+            if found is not None and found.wrong
+        ]
 
     def _step(self, watch: "_Watch", batch: Foreign) -> torch.Tensor:
         with torch.random.fork_rng(devices=[]), torch.enable_grad(), watch:
@@ -149,6 +156,9 @@ class StepCalls:
         for target in watch.probabilities:
             wrong = (target < 0) | (target > 1)
             self.probabilities = merged(self.probabilities, beyond(target, wrong, 1))
+        self._attended.add(named, watch.masks)
+        for sums in watch.shares:
+            self.shares = merged(self.shares, beyond(sums, (sums - 1).abs() > SUMS, 1))
         self.ctc += watch.ctc
 
 
@@ -161,13 +171,20 @@ class _Watch(TorchFunctionMode):
         self.classed: List[Tuple[torch.Tensor, torch.Tensor, int]] = []
         """Outputs, classes, and the class that is ignored."""
         self.probabilities: List[torch.Tensor] = []
+        self.shares: List[torch.Tensor] = []
+        self.masks: List[torch.Tensor] = []
+        """Keys that attention leaves out."""
         self.ctc: List[Dict[str, Any]] = []
 
     def __torch_function__(
         self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
     ) -> Foreign:
         options = dict(kwargs or {})
-        names = PARAMETERS.get(observing.function_name(func), ())
+        name = observing.function_name(func)
+        if name in attended.MASKS:
+            left_out = observing.attempt(lambda: attended.left_out_by(name, args, options), None)
+            self.masks += [] if left_out is None else [left_out]
+        names = PARAMETERS.get(name, ())
         if names:
             bound = {**dict(zip(names, args)), **options}
             change = observing.attempt(lambda: self._noted(names, bound), None)
@@ -194,6 +211,7 @@ class _Watch(TorchFunctionMode):
             self.probabilities += [host(target).float()] if plain else []
             return None
         if target.is_floating_point():
+            self.shares += [host(target).float().sum(min(1, target.dim() - 1))]
             return None
         output, ignored = bound["input"], int(bound.get("ignore_index", IGNORED))
         self.classed.append((output, host(target), ignored))

@@ -3,6 +3,7 @@ drawn several times, and the draws of each compared."""
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
@@ -22,6 +23,13 @@ numbers."""
 POINTS = ("keypoints", "kpts", "joints", "landmarks")
 COCO = (0, 2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 12, 11, 14, 13, 16, 15)
 """The place of the other side of each of COCO's points of a body."""
+SIDES = re.compile(
+    r"(?<![a-z])(left|right|l|r)[ _-]?(?:front|back|hind|inner|outer)?[ _-]?(?:eye|ear|shoulder|"
+    r"elbow|wrist|hand|hip|knee|ankle|foot|heel|toe|mouth|brow|paw|leg|arm)",
+    re.IGNORECASE,
+)
+"""Parts of a body by their side."""
+LEAST_POINTS = 5
 CLOSE, LEAST_TURNED = 1e-3, 5
 LEAST_SIDE, LEAST_STEPS = 16, 3
 """Pixels of an image, and by which it is moved. Our own numbers."""
@@ -53,24 +61,31 @@ def of_samples(source: Source) -> Dict[str, Any]:
     return {"turned": turned, "followed": followed}
 
 
-def points(source: Source) -> List[Dict[str, Any]]:
-    """Draws whose image is mirrored, and whose 17 points of a body are, too, each in its own place:
-    the left hand is then at the right one's."""
+def points(source: Source, code: str = "") -> List[Dict[str, Any]]:
+    """Draws whose image is mirrored, and whose points of a body are, too, each in its own place:
+    the left hand is then at the right one's. They are COCO's 17, or the source names both sides."""
     dataset, numbers = rows.spread(source, SAMPLES)
-    turned = kept = 0
+    sided = {word.lower()[0] for word in SIDES.findall(code)} == {"l", "r"}
+    turned = kept = count = 0
     for index in numbers:
         draws = [drawn_points(dataset[index]) for _ in range(DRAWS)]
         for one, other in ((draws[n], draws[n + 1]) for n in range(DRAWS - 1)):
             if one is None or other is None:
                 return []
             if flip_between(one[0], other[0]) == (-1,) and not torch.equal(one[1], other[1]):
+                count = len(one[1])
                 sums = one[1] + other[1]
-                swapped = one[1] + other[1][list(COCO)]
-                alike = [float(each.max() - each.min()) < CLOSE for each in (sums, swapped)]
+                known = count == len(COCO)
+                swapped = one[1] + other[1][list(COCO) if known else ...]
                 turned += 1
-                kept += alike[0] and not alike[1]
+                kept += (known or sided) and is_one(sums) and not (known and is_one(swapped))
     told = turned >= LEAST_TURNED and kept == turned
-    return [relation("points not swapped", 1, 1, (), (), (turned,))] if told else []
+    return [relation("points not swapped", 1, 1, (), (), (turned, count))] if told else []
+
+
+def is_one(values: torch.Tensor) -> bool:
+    """Whether all are one number: the width of a mirrored image."""
+    return float(values.max() - values.min()) < CLOSE
 
 
 def drawn_points(sample: Foreign) -> Optional[Drawn]:
@@ -78,9 +93,9 @@ def drawn_points(sample: Foreign) -> Optional[Drawn]:
     named = containers.tensors(views.of(as_batch(sample)))
     image = image_of(views.of(as_batch(sample)))
     value = next((e for n, e in named.items() if n.split(".")[-1] in POINTS), None)
-    if image is None or value is None or value.shape[-2:-1] != (len(COCO),):
+    if image is None or value is None or value.dim() < 2 or value.shape[-2] < LEAST_POINTS:
         return None
-    across = host(value).float().reshape(-1, len(COCO), value.shape[-1])[0, :, 0]
+    across = host(value).float().reshape(-1, *value.shape[-2:])[0, :, 0]
     return brightness(image[1]), across
 
 
