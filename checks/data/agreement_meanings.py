@@ -258,6 +258,7 @@ MEANINGS: Meanings = {
         "batches to one memory",
         "Return a tensor of its own for each batch, or a copy: buffer[:n].clone(). A prefetcher, "
         "or a copy to the GPU that does not block, otherwise gets the last batch several times.",
+        noted=True,
         single=True,
     ),
     "next state of another episode": Meaning(

@@ -238,7 +238,8 @@ def test_batches_in_one_memory(copies: bool, monkeypatch: Any) -> None:
     rows = [(torch.rand(5, generator=seeded(n)), n % 3) for n in range(96)]
     loader = data.DataLoader(rows, batch_size=16, shuffle=True, collate_fn=Buffered(copies))
     found = verdicts(loader, monkeypatch)["DAT022"]
-    assert (found.status in LOUD) is not copies, found.summary
+    assert found.status not in LOUD  # loaders of images reuse their memory on purpose
+    assert ("to one memory" in found.summary) is not copies
 
 
 @pytest.mark.parametrize(
