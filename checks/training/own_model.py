@@ -70,7 +70,14 @@ def completes(own: OwnModel, smoke: SmallModel, options: RunOptions = ALL) -> Ve
         failed = failed_step(own, verdict, last, proven, sound=trains(smoke))
         both = _is_selected(LOSS_FINITE, options)
         return _ended(own, own.smoke, smoke, failed, proven, both=both)
-    return about(own, smoke, with_files(own, verdict))
+    return about(own, smoke, with_files(own, _without_autocast(own, verdict)))
+
+
+def _without_autocast(own: OwnModel, verdict: Verdict) -> Verdict:
+    """The verdict of steps that completed, with the pass that has no autocast of the doctor."""
+    if own.without_autocast is None or not own.without_autocast.ok:
+        return verdict
+    return replace(verdict, summary=f"{verdict.summary}; one pass without autocast, too")
 
 
 def _in_fp32_only(half: OwnModel, smoke: SmallModel, options: RunOptions) -> Verdict:
@@ -132,6 +139,8 @@ STEP_COMPLETES = Check(
         "allocate, forward, loss, backward and optimizer complete in every step",
         "if building and three steps take at most 10 s, the same holds for a second seed of torch, "
         "random and numpy",
+        "where nobody asked for half precision, one forward and backward pass without autocast "
+        "completes, too",
     ),
     fails=(
         "the factory or the directory does not provide a model",

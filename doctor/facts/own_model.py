@@ -243,6 +243,14 @@ class OwnModel(Section, frozen=True, kw_only=True):
     in_half: OwnModel | None = None
     """The same steps in the half precision that nobody asked for, which raised an error of dtypes;
     the record has those in fp32, which complete."""
+    half_asked: str = ""
+    """Where the user's code asks for half precision: "train.py", "the arguments of the Trainer"."""
+    without_autocast: Ended | None = None
+    """How one more forward and backward pass ended, without the autocast of a half precision that
+    nobody asked for; None: not tried."""
+    hidden_in: str = ""
+    """That half precision, "bf16", in which the same steps complete; those of the record, which
+    fail, are in fp32."""
     busy: bool | None = None
     """Whether it computed when its time was over, rather than waiting; None: it ended in time."""
     versions: dict[str, Product] = {}

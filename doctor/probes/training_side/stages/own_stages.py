@@ -38,6 +38,7 @@ from ..subject.training_step import Subject
 from ..trials import forked
 from . import memory_points as memory
 from . import more_steps as more
+from . import plain_pass
 
 DISTRIBUTIONS = ("transformers", "peft", "accelerate", "lightning", "pytorch_lightning")
 
@@ -96,6 +97,10 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     if request.get("trials"):
         with wire.stage("try changed batches in a copy of the process"):
             observe(trials=lambda: forked.run(subject, device))
+    if request.get("assumed"):
+        if asked := plain_pass.half_asked(request["subject"]):
+            note(half_asked=asked)
+        observe(without_autocast=lambda: plain_pass.ended(subject))
     note(points=memory.measure_points(request["subject"], subject, device, precision, recipe))
     note(**memory.saved(subject, request["subject"]))
     # The last one: it draws other weights.

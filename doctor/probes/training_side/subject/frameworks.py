@@ -139,6 +139,8 @@ def of_trainer(trainer: Foreign) -> Dict[str, Any]:
     loss.doctor_source = "compute_loss"  # type: ignore[attr-defined]
     loader = trainer.get_train_dataloader()
     wire.send(note={"own": {"removed_columns": _removed_columns(trainer)}})
+    if any(observing.attribute(trainer.args, name, False) for name in ("bf16", "fp16")):
+        wire.send(note={"own": {"half_asked": "the arguments of the Trainer"}})
 
     return {
         "model": trainer.model,
