@@ -216,10 +216,13 @@ LOSS_FINITE = replace(
         "in a copy of the process: a softmax over the samples, a layer that takes samples for "
         "time, or attention without a mask lets samples, or later tokens, change others; the "
         "output of a Linear is broadcast against a target; an own autograd Function returns the "
-        "gradient of another input",
+        "gradient of another input; predictions of the last values of a series change with the "
+        "last one; numbers of flattened rows leave out the last sample; the gradient of a matrix "
+        "consists of rounding errors",
         "an elementwise loss broadcasts input and target to a larger shape than either",
         "a tenth of the targets of a loss, or more, is padding",
-        "a batch norm in training has a momentum from 0.9 on, below 1",
+        "a batch norm in training has a momentum from 0.9 on, below 1, or a dropout a share above "
+        "0.9, below 1",
         "targets of binary_cross_entropy_with_logits are outside of [0, 1], or the loss is the "
         "negative of cross_entropy or of an elementwise loss",
         "the loss of a prediction rises, or is exactly the same, in each of 20 steps",

@@ -99,6 +99,7 @@ def trend(
         "created": created.shapes,
         "moved": moved,
         "large_weights": initial_weights.large(subject.module),
+        "heavy_dropouts": initial_weights.heavy_dropouts(subject.module),
         "hasty_norms": observing.attempt(lambda: initial_weights.hasty_norms(subject.module), []),
         "fresh_heads": observing.attempt(lambda: initial_weights.fresh_heads(subject.module), []),
         **of_calls(calls),

@@ -31,6 +31,7 @@ from ..subject import (
     timed,
     training_step,
     transformers_model,
+    tying,
     unregistered,
 )
 from ..subject.timed import Timed
@@ -73,6 +74,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     observe(batch=lambda: batch_facts(subject.batch))
     observe(computed_once=lambda: unregistered.with_graph(subject.module))
     observe(ineffective=lambda: ineffective.ineffective(subject.module))
+    observe(untied=lambda: tying.untied(subject.module))
     if precision == "fp16":
         note(scalers=scalers(request["subject"], subject, device))
     stage = timed.Timed(device)
