@@ -58,6 +58,8 @@ NO_KERNEL = (
     "or of a GPU"
 )
 IN_FP32 = "; run in fp32: oneDNN on this CPU has no kernel for a layer in the job's precision"
+HIDDEN = "; under autocast in {}, which nobody asked for, the steps complete"
+AS_TRAINED = "If you train under autocast, name the precision:\ndoctor run ... --precision {}"
 LATER_BATCH = (
     "; with batch {} of the loader: loss and gradients of those before it are 0, as of images "
     "without an object"
@@ -262,6 +264,8 @@ def about(own: OwnModel, smoke: SmallModel, verdict: Verdict, proven: Proven = (
     `proven`: the causes of an error; its verdict names those that have the message after them.
     """
     notes = IN_FP32 if own.without_kernel else ""
+    if own.hidden_in:
+        notes += HIDDEN.format(own.hidden_in)
     if own.batch_number:
         notes += LATER_BATCH.format(own.batch_number + 1)
     verdict = replace(verdict, summary=f"{own.description}: {verdict.summary}{notes}")
@@ -274,6 +278,9 @@ def about(own: OwnModel, smoke: SmallModel, verdict: Verdict, proven: Proven = (
     if trains(smoke) and verdict.owner is not Owner.MACHINE:
         sound = "the doctor's small model trains here, so the environment is sound"
         verdict = replace(verdict, summary=f"{verdict.summary}; {sound}")
+    if own.hidden_in:
+        as_trained = AS_TRAINED.format(own.hidden_in)
+        verdict = replace(verdict, fix=f"{verdict.fix or STEP_FIX}\n{as_trained}")
     if lines := evidence(own):
         verdict = replace(verdict, fix="\n".join([verdict.fix or STEP_FIX, *lines]))
     return verdict

@@ -105,6 +105,8 @@ GRADIENTS_REACH_ALL = replace(
         "input, from each quarter of the depth to the next",
         "a tensor that is held in a plain list, dict or attribute gets a gradient and is no "
         "parameter of the model",
+        "an embedding and an output layer of one shape, which are two parameters in one memory, or "
+        "two although a setting or a method says that they are tied",
         "a flag such as module.requires_grad = False that its parameters do not follow",
         "each forward pass creates parameters anew",
         "the rows of a matrix are all the same, before the first step and after the last one",

@@ -70,7 +70,14 @@ def completes(own: OwnModel, smoke: SmallModel, options: RunOptions = ALL) -> Ve
         failed = failed_step(own, verdict, last, proven, sound=trains(smoke))
         both = _is_selected(LOSS_FINITE, options)
         return _ended(own, own.smoke, smoke, failed, proven, both=both)
-    return about(own, smoke, with_files(own, verdict))
+    return about(own, smoke, with_files(own, _without_autocast(own, verdict)))
+
+
+def _without_autocast(own: OwnModel, verdict: Verdict) -> Verdict:
+    """The verdict of steps that completed, with the pass that has no autocast of the doctor."""
+    if own.without_autocast is None or not own.without_autocast.ok:
+        return verdict
+    return replace(verdict, summary=f"{verdict.summary}; one pass without autocast, too")
 
 
 def _in_fp32_only(half: OwnModel, smoke: SmallModel, options: RunOptions) -> Verdict:
@@ -132,6 +139,8 @@ STEP_COMPLETES = Check(
         "allocate, forward, loss, backward and optimizer complete in every step",
         "if building and three steps take at most 10 s, the same holds for a second seed of torch, "
         "random and numpy",
+        "where nobody asked for half precision, one forward and backward pass without autocast "
+        "completes, too",
     ),
     fails=(
         "the factory or the directory does not provide a model",
@@ -207,10 +216,13 @@ LOSS_FINITE = replace(
         "in a copy of the process: a softmax over the samples, a layer that takes samples for "
         "time, or attention without a mask lets samples, or later tokens, change others; the "
         "output of a Linear is broadcast against a target; an own autograd Function returns the "
-        "gradient of another input",
+        "gradient of another input; predictions of the last values of a series change with the "
+        "last one; numbers of flattened rows leave out the last sample; the gradient of a matrix "
+        "consists of rounding errors",
         "an elementwise loss broadcasts input and target to a larger shape than either",
         "a tenth of the targets of a loss, or more, is padding",
-        "a batch norm in training has a momentum from 0.9 on, below 1",
+        "a batch norm in training has a momentum from 0.9 on, below 1, or a dropout a share above "
+        "0.9, below 1",
         "targets of binary_cross_entropy_with_logits are outside of [0, 1], or the loss is the "
         "negative of cross_entropy or of an elementwise loss",
         "the loss of a prediction rises, or is exactly the same, in each of 20 steps",

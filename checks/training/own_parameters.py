@@ -165,7 +165,7 @@ def reached_unevenly(
     reach tensors that are no parameters. `own_batch`: the user's code makes the batch."""
     if found := _outside(own):
         return warn(f"{verdict.summary}; {found[0]}", fix=found[1])
-    if few := _without_effect(own) or _over_too_few(own, own_batch):
+    if few := _without_effect(own) or _untied(own) or _over_too_few(own, own_batch):
         return warn(f"{verdict.summary}; {few[0]}", fix=few[1])
     if alike := [each.name for each in required if each.rows_alike]:
         return warn(
@@ -212,6 +212,12 @@ def _without_effect(own: OwnModel) -> tuple[str, str] | None:
     return f"without effect on the parameters: {', '.join(own.ineffective)}", INEFFECTIVE_FIX
 
 
+def _untied(own: OwnModel) -> tuple[str, str] | None:
+    if not own.untied:
+        return None
+    return f"weights that are not shared: {'; '.join(own.untied)}", UNTIED_FIX
+
+
 def token_note(own: OwnModel) -> str:
     """A remark on attention of single tokens, which is no fault by itself."""
     if not own.trend or not own.trend.single_tokens:
@@ -236,6 +242,11 @@ INEFFECTIVE_FIX = (
     "Call the method instead: module.requires_grad_(False) freezes its parameters, and "
     "module.requires_grad_(True) trains them. requires_grad is an attribute of parameters; an "
     "assignment to a module, or to a name that is spelled otherwise, is kept and changes nothing."
+)
+UNTIED_FIX = (
+    "Assign the parameter itself, in the last line of __init__ and after from_pretrained or a new "
+    "embedding: self.head.weight = self.embedding.weight. A clone, nn.Parameter(weight) and "
+    "weight.data make a second parameter, which trains on its own."
 )
 OF_LOSS_FIX = (
     "Give the optimizer these parameters, too: Adam([*model.parameters(), "

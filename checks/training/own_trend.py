@@ -62,6 +62,7 @@ def cause_in_losses(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[st
         _is_masked,
         _is_fresh,
         _forgets,
+        _starves,
         _is_constant,
         _is_of_itself,
         _stands_still,
@@ -203,6 +204,14 @@ def _forgets(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str]
     return f"{text}; required: a momentum of torch, such as 0.1", MOMENTUM_FIX
 
 
+def _starves(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
+    if not trend.heavy_dropouts:
+        return None
+    layers = listed([shown(each) for each in trend.heavy_dropouts], 3)
+    text = f"a dropout leaves less than a tenth of the values while training: {layers}"
+    return f"{text}; required: p, the share that is dropped, at most 0.9", DROPOUT_FIX
+
+
 RISING_STEPS, RISE = 10, 1.05
 """Steps in which a loss must rise without exception, and the factor of the rise."""
 
@@ -270,6 +279,10 @@ MASK_FIX = (
     "Invert the mask: key_padding_mask and src_key_padding_mask of torch.nn are True at padding "
     "(ids == pad), attn_mask of scaled_dot_product_attention and attention_mask of transformers "
     "are True or 1 at tokens (ids != pad)."
+)
+DROPOUT_FIX = (
+    "Pass the share that is dropped: nn.Dropout(p=0.05) for a keep_prob of 0.95. Where a number "
+    "says how much stays, write nn.Dropout(1 - keep_prob)."
 )
 MOMENTUM_FIX = (
     "Pass momentum=0.1, or 0.01: in torch it is the share of the new batch. Keras and TensorFlow "

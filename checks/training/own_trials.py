@@ -31,6 +31,13 @@ FOUND = {
         "view(), and give recurrent layers and attention batch_first=True where the samples come "
         "first.",
     ),
+    "offset": (
+        "the output of a sample changes with another one of the batch, and the last sample is "
+        "left out: {operation}",
+        "Where the samples are flattened to [samples * nodes, width], the rows of sample i begin "
+        "at i * nodes: index = node + sample * nodes, with the number of nodes per sample, not "
+        "that of samples or neighbors.",
+    ),
     "tokens": (
         "the prediction of a token changes with a later one: {operation}",
         "Mask the later tokens: is_causal=True, or attn_mask="
@@ -38,8 +45,8 @@ FOUND = {
         "the model copies its labels.",
     ),
     "positions": (
-        "the prediction of a token changes with a later one, from {operation} on, although each "
-        "attention has a mask",
+        "the prediction of a token changes with a later one, from {operation} on, and no attention "
+        "without a mask is the reason",
         "Look there for a mask in the wrong direction (a boolean attn_mask of "
         "nn.MultiheadAttention and nn.TransformerEncoder is True where attention is forbidden: "
         "triu(..., 1), that of scaled_dot_product_attention where it is allowed: tril), for heads "
@@ -63,6 +70,20 @@ FOUND = {
     "queries": (
         "the weights of attention do not sum to 1 over what they are multiplied with: {operation}",
         "Normalize over the keys, the last dimension of the scores: scores.softmax(dim=-1).",
+    ),
+    "future": (
+        "the predictions change with the last of the values that they are compared with: "
+        "{operation}",
+        "Compute the inputs, and statistics that normalize them, from the values before the ones "
+        "to be predicted: series[:, :history].mean(1). The loss is too low otherwise, and no "
+        "forecast has these values.",
+    ),
+    "rounding": (
+        "the gradient consists of rounding errors, which float64 does not have: {operation}",
+        "Look for what makes the loss independent of it: a weight that is divided by its own sum "
+        "(with one expert, keep its probability: normalize for k > 1 only, or add a loss that "
+        "balances the experts), a softmax or a norm over one value, a value that is subtracted "
+        "again. An optimizer such as Adam enlarges rounding errors to full steps.",
     ),
     "functions": (
         "for a gradient of zeros, {operation} returns one that is not zero: it does not use what "

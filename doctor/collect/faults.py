@@ -50,6 +50,19 @@ def has_dtype_error(own: OwnModel) -> bool:
     return last is not None and last.how == "error" and bool(DTYPES.search(last.detail))
 
 
+HIDDEN: tuple[Fault, ...] = ("raised", "crashed", "hung", "non-finite loss", "non-finite gradient")
+"""Faults of steps in fp32 that count where the same steps complete under the doctor's autocast."""
+
+
+def fails_without_autocast(own: OwnModel) -> bool:
+    """Whether the steps are well, and a pass without autocast, as the user's code asks for none,
+    is not; that fp32 takes more memory is no fault."""
+    alone = own.without_autocast
+    if alone is None or alone.ok or own.half_asked or "out of memory" in alone.detail.lower():
+        return False
+    return own.smoke is not None and fault_of(own.smoke, ["*"]) is None
+
+
 def fault_of_step(step: Step) -> Fault | None:
     """The fault in the numbers of one step; None if there is none."""
     if not math.isfinite(float(step.loss)):

@@ -13,7 +13,13 @@ from doctor.collect.child_output import in_torch, python_stack
 from doctor.collect.children import Children, unless_cut_off
 from doctor.collect.deeper import next_depth
 from doctor.collect.diagnosis import diagnose, locate_small_gradients
-from doctor.collect.faults import fault_of, has_dtype_error, missing_cpu_kernel
+from doctor.collect.faults import (
+    HIDDEN,
+    fails_without_autocast,
+    fault_of,
+    has_dtype_error,
+    missing_cpu_kernel,
+)
 from doctor.collect.other_seed import (
     SEEDS,
     in_other_batches,
@@ -142,6 +148,11 @@ class _Run(NamedTuple):
     batch_number: int = 0
     """Batches of the loader that are left out before the one that is trained on."""
 
+    @property
+    def is_assumed(self) -> bool:
+        """Whether nobody asked for the precision, so that the user may train in fp32."""
+        return self.job.precision == "auto" and self.job.recipe is None
+
 
 Steps = tuple[OwnModel | Unknown, Answer, dict[str, Any]]
 """The first steps, the answer that they were read from, and its request."""
@@ -164,15 +175,18 @@ def _run_steps(run: _Run) -> Steps:
 
 def _run_in_precision(run: _Run) -> Steps:
     """In the job's precision; in fp32 if a layer has no kernel on this CPU for that, or if dtypes
-    do not fit in a half precision that nobody asked for."""
+    do not fit, or an error is hidden, in a half precision that nobody asked for."""
     steps = _run_once(run)
     half = steps[0]
     if not isinstance(half, OwnModel) or run.chosen.precision == "fp32":
         return steps
     refused = missing_cpu_kernel(half)
-    assumed = run.job.precision == "auto" and run.job.recipe is None
-    if not refused and not (assumed and has_dtype_error(half)):
+    unfit = run.is_assumed and has_dtype_error(half)
+    hidden = run.is_assumed and fails_without_autocast(half)
+    if not (refused or unfit or hidden):
         return steps
+    if hidden:
+        run.child.end()  # the first call of the factory is no cause of what the second one raises
     own, answer, request = _run_once(
         run._replace(
             chosen=msgspec.structs.replace(run.chosen, precision="fp32"),
@@ -180,9 +194,13 @@ def _run_in_precision(run: _Run) -> Steps:
         )
     )
     if not isinstance(own, OwnModel):
-        return own, answer, request
+        return steps if hidden else (own, answer, request)
     if refused:
         return msgspec.structs.replace(own, without_kernel=refused), answer, request
+    if hidden:
+        failed = own.smoke is not None and fault_of(own.smoke) in HIDDEN
+        hides = msgspec.structs.replace(own, hidden_in=run.chosen.precision)
+        return (hides, answer, request) if failed else steps
     if own.smoke is None or not own.smoke.completed:
         return steps
     return msgspec.structs.replace(own, in_half=half), answer, request
@@ -205,6 +223,7 @@ def _run_once(run: _Run) -> Steps:
         stage="own",
         limit=STACKS_SHARE * OWN_SECONDS,
         trials=job.probes,
+        assumed=job.model is not None and run.is_assumed and run.chosen.precision != "fp32",
         **request,
     )
     own = read_own(answer, name, request)

@@ -84,6 +84,8 @@ class Trend(Section, frozen=True, kw_only=True):
     attention in train.py, line 12 shows token 0 alone"."""
     large_weights: tuple[str, ...] = ()
     """Layers whose weights enlarge what they get, and how far: "net.0, 11 times"."""
+    heavy_dropouts: tuple[str, ...] = ()
+    """Dropouts that leave less than a tenth of the values: "drop, p 0.95"."""
     hasty_norms: tuple[str, ...] = ()
     """Batch norms whose statistics are nearly those of the last batch: "bn1, momentum 0.99"."""
     fresh_heads: tuple[str, ...] = ()
@@ -106,20 +108,22 @@ class Trial(Section, frozen=True, kw_only=True):
     """One trial of the model after the judged steps, in a copy of the process."""
 
     name: Literal[
-        "broadcasts", "samples", "tokens", "axes", "functions", "evaluation", "parts"
+        "broadcasts", "samples", "tokens", "axes", "functions", "evaluation", "parts",
+        "rounding",
     ]  # fmt: skip
     """broadcasts: arithmetic of the output of a Linear with a target, and of a value for each
     sample with another dimension. samples: a changed sample, and the outputs of others. tokens: a
     changed last token, and the predictions before it. axes: views and softmaxes on another axis
     than the one they are meant for. functions: the backward pass of each own autograd.Function for
     a gradient of zeros. evaluation: dropout and buffers in eval(). parts: a part of the batch
-    that is changed, and the loss."""
+    that is changed, and the loss. rounding: gradients in float32 and in float64."""
     applies: bool
     reason: str = ""
     """Why it does not apply."""
     found: Literal[
         "", "broadcast", "crossed", "rows", "samples", "tokens", "positions", "unshifted",
         "axes", "queries", "functions", "dropout", "buffers", "unused",
+        "rounding", "future", "offset",
     ] = ""  # fmt: skip
     """positions: of tokens, from one module on, although each attention has a mask. unshifted:
     predictions of a token that the model gets at the same position."""
@@ -243,6 +247,14 @@ class OwnModel(Section, frozen=True, kw_only=True):
     in_half: OwnModel | None = None
     """The same steps in the half precision that nobody asked for, which raised an error of dtypes;
     the record has those in fp32, which complete."""
+    half_asked: str = ""
+    """Where the user's code asks for half precision: "train.py", "the arguments of the Trainer"."""
+    without_autocast: Ended | None = None
+    """How one more forward and backward pass ended, without the autocast of a half precision that
+    nobody asked for; None: not tried."""
+    hidden_in: str = ""
+    """That half precision, "bf16", in which the same steps complete; those of the record, which
+    fail, are in fp32."""
     busy: bool | None = None
     """Whether it computed when its time was over, rather than waiting; None: it ended in time."""
     versions: dict[str, Product] = {}
@@ -269,6 +281,9 @@ class OwnModel(Section, frozen=True, kw_only=True):
     ineffective: tuple[str, ...] = ()
     """Flags without effect: "classifier.requires_grad = True" of a module, whose parameters do not
     follow; "require_grad = False of 0.weight", which is not the name of torch."""
+    untied: tuple[str, ...] = ()
+    """Weights that are meant to be one and are two: "head.weight starts as a copy of wte.weight, in
+    spite of tie_weights()"."""
     changed_batch: tuple[str, ...] = ()
     """Tensors of a batch that is no loader's, which a step changed in place."""
     partial_loads: tuple[PartialLoad, ...] = ()

@@ -157,9 +157,10 @@ PARTS = (
         (
             "A `LightningModule` is trained without its Lightning `Trainer`: `training_step` is "
             "called with the first batch and `self.log` does nothing. A schedule with `interval: "
-            "step` is stepped; one of epochs is not. Several optimizers are replaced by AdamW, and "
-            "manual optimization is unknown, not a failure: return `(module, batch, loss)` with a "
-            "loss for one of its steps.",
+            "step` is stepped; one of epochs is not. With `automatic_optimization = False`, "
+            "`training_step` calls `backward()` and its optimizers itself, up to 16 times in each "
+            "of the three steps until all of them have stepped. Several optimizers without that "
+            "are a failure, as in Lightning 2.",
         ),
     ),
     Part(

@@ -37,13 +37,18 @@ SAMPLES_FIRST = (
     "Put the samples first: pad_sequence(sequences, batch_first=True), or x.transpose(0, 1) before "
     "the model, and batch_first=True in recurrent layers and in nn.MultiheadAttention."
 )
+MASK_FIX = (
+    "A padding mask has its samples first whatever the input has. Where the input is (length, "
+    "samples, width), transpose the mask: (ids == PAD).T; where it is (samples, length, width), "
+    "pass batch_first=True to the layer."
+)
 
 
 # Lengths
 
 
 def mask_of_samples_first(raised: Raised) -> Explanation | None:
-    """A mask of padding with the samples first, beside a query with the samples second."""
+    """A mask of padding in the order of the query, which the layer takes with the length first."""
     layout, query = raised.first(Layout), raised.operand("query")
     masks = [sizes for name, sizes in layout.inputs.items() if "padding_mask" in name] \
         if layout else []  # fmt: skip
@@ -54,8 +59,8 @@ def mask_of_samples_first(raised: Raised) -> Explanation | None:
         return None
     return Explanation(
         f"the attention takes its input {text(sizes_of(query))} for {samples} samples of length "
-        f"{length}, and the mask {text(masks[0])} has its samples first",
-        SAMPLES_FIRST,
+        f"{length}, and takes a mask ({samples}, {length}); this one is {text(masks[0])}",
+        MASK_FIX,
     )
 
 

@@ -224,6 +224,23 @@ ROWS = (
         sources=("transformers-trainer",),
     ),
     Cause(
+        id="several-optimizers-step-manually",
+        errors=("RuntimeError",),
+        messages=(r"multiple optimizers is only supported with manual optimization",),
+        examples=(
+            "RuntimeError: Training with multiple optimizers is only supported with manual "
+            "optimization. Set `self.automatic_optimization = False`, then access your optimizers "
+            "in `training_step` with `opt1, opt2, ... = self.optimizers()`.",
+        ),
+        why="Since Lightning 2 the Trainer steps one optimizer; several are stepped by "
+        "training_step itself.",
+        fix="Set self.automatic_optimization = False in __init__, and step in training_step, "
+        "without optimizer_idx: opt_g, opt_d = self.optimizers(); for each of them zero_grad(), "
+        "self.manual_backward(loss), step(). Where one loss trains all parameters, return one "
+        "optimizer with a group for each part.",
+        sources=("lightning-optimizers",),
+    ),
+    Cause(
         id="layer-class-to-wrap-unknown",
         errors=("ValueError", "Exception"),
         messages=(r"Could not find the transformer layer class",),

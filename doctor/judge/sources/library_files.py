@@ -118,6 +118,8 @@ LIBRARY_FILES = (
     _file("deepspeed-batch", "DeepSpeed: batch sizes", f"{DEEPSPEED}/deepspeed/runtime/config.py"),
     _file("lightning-module-file", "Lightning: LightningModule",
         f"{LIGHTNING}/src/lightning/pytorch/core/module.py"),
+    _file("lightning-optimizers", "Lightning: the optimizers of a module",
+        f"{LIGHTNING}/src/lightning/pytorch/core/optimizer.py"),
     _file("hub-download", "huggingface_hub: hf_hub_download",
         f"{HUB}/src/huggingface_hub/file_download.py"),
     _file("safetensors-torch", "safetensors: save_model",

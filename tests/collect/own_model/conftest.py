@@ -31,9 +31,9 @@ def warm() -> Iterator[TorchChild]:
 def own(warm: TorchChild, tmp_path: Path) -> Own:
     """Trains what the source's `make` returns."""
 
-    def train(source: str, precision: str = "fp32", **fields: Any) -> OwnModel:
+    def train(source: str, precision: str = "fp32", asked: str = "auto", **fields: Any) -> OwnModel:
         directory = Path(tempfile.mkdtemp(dir=tmp_path))  # the process caches modules by path
-        job = job_of(directory / "train.py", source, **fields)
+        job = job_of(directory / "train.py", source, precision=asked, **fields)
         chosen = Chosen(precision, "here")  # type: ignore[arg-type]
         record = collect_in(warm, job, "cpu", chosen, lambda stage: None)
         assert isinstance(record, OwnModel), record

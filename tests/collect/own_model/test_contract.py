@@ -58,6 +58,7 @@ def test_the_example_of_the_contract_trains(own: Own) -> None:
         "{'model': Net(), 'loader': [batch(), batch(), batch()]}",
         "Net(), [tuple(batch().values()), tuple(batch().values()), tuple(batch().values())]",
         "nn.Linear(8, 3), [tuple(batch().values()), tuple(batch().values())], support_and_query",
+        "nn.ModuleDict({'actor': Net()}), tuple(batch().values()), of_actor",
         "{'module': Net(), 'data': batch(), 'loss_fn': None}",
         "with_optimizer(Net(), batch(), None)",
         "with_optimizer(Net(), batch())",
@@ -97,6 +98,10 @@ def test_a_factory_returns_what_the_contract_says(returned: str, own: Own) -> No
         def support_and_query(module, task):
             (x, labels), (more, others) = task
             return sum(passed_on(module(a), b) for a, b in ((x, labels), (more, others)))
+
+        def of_actor(policy, batch):
+            x, y = batch
+            return policy["actor"](x, y)["loss"]
 
         def with_optimizer(*parts):
             optimizer = torch.optim.AdamW(parts[0].parameters())

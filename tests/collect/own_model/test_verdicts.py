@@ -103,6 +103,63 @@ def test_dtypes_that_fit_in_fp32_only_are_a_note(own: Own) -> None:
     assert judged(checks.LOSS_FINITE, record).status is Status.PASS
 
 
+HIDDEN = """
+    class Hidden(Net):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.LayerNorm(8)
+        def forward(self, x, labels):
+            x = self.norm(x)
+            {}
+            return super().forward(x, labels)
+    def make():
+        return Hidden(), batch()
+"""
+
+
+def test_an_error_that_autocast_hides_fails_where_nobody_asked_for_it(own: Own) -> None:
+    """The matrix product keeps a copy in bf16, which an addition in place does not change."""
+    source = HIDDEN.format("x += self.a(x)")
+    record = own(source, precision="bf16")
+    verdict = completes(record)
+    assert verdict.status is Status.FAIL
+    assert "under autocast in bf16, which nobody asked for, the steps complete" in verdict.summary
+    assert "--precision bf16" in (verdict.fix or "")
+    assert record.raised is not None
+    asked = own(source, precision="bf16", asked="bf16")
+    assert completes(asked).status is Status.PASS
+    assert asked.without_autocast is None
+
+
+@pytest.mark.parametrize("line", ["x = x + self.a(x)", "x = x + self.a(x); x += 1"])
+def test_code_that_completes_in_fp32_too_says_so(own: Own, line: str) -> None:
+    verdict = completes(own(HIDDEN.format(line), precision="bf16"))
+    assert verdict.status is Status.PASS
+    assert "one pass without autocast, too" in verdict.summary
+
+
+def test_code_that_trains_under_autocast_elsewhere_is_not_judged_without(own: Own) -> None:
+    source = HIDDEN.format("x += self.a(x)")
+    training = """
+    def train(model, data):
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            return model(**data)["loss"]
+    """
+    record = own(source + training, precision="bf16")
+    assert completes(record).status is Status.PASS
+    assert record.half_asked == "train.py"
+
+
+def test_half_weights_that_meet_full_inputs_fail_without_autocast(own: Own) -> None:
+    source = """
+        def make():
+            return Net().to(torch.bfloat16), batch()
+        """
+    verdict = completes(own(source, precision="bf16"))
+    assert verdict.status is Status.FAIL
+    assert "dtype" in verdict.summary
+
+
 def test_a_preference_loss_of_the_model_with_itself(own: Own) -> None:
     record = own("""
         def make():

@@ -533,7 +533,7 @@ def healthy_shift_of_relative_positions():
 def _weighted(dim, keys=9):
     def run(m, x):
         scores = m.a(x) @ x[:, :keys].transpose(1, 2)
-        return m.h((scores.softmax(dim) @ x[:, :keys]).mean(1))
+        return m.h((scores.softmax(dim) @ x[:, :keys]).relu().mean(1))
 
     batch = torch.randn(4, 9, 8), torch.randint(3, (4,))
     return _trained(run, batch, a=nn.Linear(8, 8), h=nn.Linear(8, 3))
@@ -601,3 +601,118 @@ def forecast_that_sees_what_follows():
 
 def healthy_forecast():
     return _forecast(False)
+
+
+def _window(statistics):
+    """Series of 24 values, of which the last 8 are predicted from the others."""
+    series = torch.randn(5, 24).cumsum(1)
+
+    def forward(m, x):
+        mean, deviation = statistics(x)
+        return m.a(((x - mean) / deviation)[:, :16]) * deviation + mean
+
+    loss = lambda m, b: F.l1_loss(m(b), b[:, 16:])
+    return _trained(forward, series, loss, a=nn.Linear(16, 8))
+
+
+def _of(part):
+    return part.mean(1, keepdim=True), part.std(1, keepdim=True) + 1e-5
+
+
+def forecast_normalized_by_its_future():
+    return _window(_of)
+
+
+def healthy_forecast_normalized_by_its_past():
+    return _window(lambda x: _of(x[:, :16]))
+
+
+def _with_label_length(hidden):
+    """The last 6 of 10 values of y are predicted, of the last feature; the decoder gets the first
+    4 of them."""
+
+    def forward(m, x, y):
+        known = torch.cat([y[:, :4], torch.zeros_like(y[:, 4:])], 1) if hidden else y
+        return (m.a(x).mean(1, keepdim=True) + m.b(known))[:, -6:]
+
+    batch = torch.randn(4, 12, 3), torch.randn(4, 10, 3)
+    loss = lambda m, b: F.mse_loss(m(*b), b[1][:, -6:, -1:])
+    return _trained(forward, batch, loss, a=nn.Linear(3, 1), b=nn.Linear(3, 1))
+
+
+def decoder_that_gets_its_labels():
+    return _with_label_length(False)
+
+
+def healthy_decoder_that_starts_with_known_values():
+    return _with_label_length(True)
+
+
+def _neighbors(offset):
+    """Points [4, 9, 3], each with its 3 nearest ones, in rows of [36, 3]."""
+
+    def forward(m, x):
+        near = torch.cdist(x, x).topk(3, largest=False).indices
+        near = near + torch.arange(len(x))[:, None, None] * offset
+        rows = x.reshape(-1, 3)[near.flatten()].view(*near.shape, 3)
+        return m.a(rows.flatten(2)).amax(1)
+
+    batch = torch.randn(4, 9, 3), torch.randint(5, (4,))
+    return _trained(forward, batch, a=nn.Linear(9, 5))
+
+
+def neighbors_with_the_offset_of_samples():
+    return _neighbors(3)
+
+
+def nodes_without_an_offset():
+    return _neighbors(0)
+
+
+def healthy_neighbors():
+    return _neighbors(9)
+
+
+def _routed(best, scaled):
+    def forward(m, x):
+        chosen, index = m.router(x).softmax(-1).topk(best, -1)
+        chosen = chosen / (chosen.sum(-1, keepdim=True) + 1e-9) if scaled else chosen
+        parts = torch.stack([m.one(x), m.two(x), m.three(x)], 1)
+        picked = parts.gather(1, index[..., None].expand(-1, -1, 8))
+        return m.head((picked * chosen[..., None]).sum(1))
+
+    layers = {name: nn.Linear(8, 8) for name in ("one", "two", "three")}
+    router, head = nn.Linear(8, 3, bias=False), nn.Linear(8, 3)
+    return _trained(forward, _classes(count=24), router=router, head=head, **layers)
+
+
+def router_of_one_expert():
+    return _routed(1, True)
+
+
+def healthy_router_of_two_experts():
+    return _routed(2, True)
+
+
+def healthy_router_that_keeps_its_probability():
+    return _routed(1, False)
+
+
+def weights_divided_by_their_sum():
+    """The weight of a feature over the features, which is summed over the features again."""
+    forward = lambda m, x: m.b(x) * m.a(x).softmax(-1).sum(-1, keepdim=True)
+    return _trained(forward, _classes(), a=nn.Linear(8, 4), b=nn.Linear(8, 3))
+
+
+def healthy_branch_that_starts_small():
+    """LayerScale of 1e-6, a bias before a norm, and keys with a bias."""
+
+    def forward(m, x):
+        queries, keys = m.q(x), m.k(x)
+        mixed = (queries @ keys.transpose(-2, -1)).softmax(-1) @ m.norm(x + m.bias)
+        return m.head((x + 1e-6 * m.branch(mixed)).mean(1))
+
+    batch = torch.randn(6, 5, 8), torch.randint(3, (6,))
+    parts = {name: nn.Linear(8, 8) for name in ("q", "k", "branch")}
+    parts["bias"] = nn.Parameter(torch.zeros(1))
+    return _trained(forward, batch, norm=nn.LayerNorm(8), head=nn.Linear(8, 3), **parts)

@@ -13,6 +13,7 @@ from ... import wire
 from ..calls import loss_calls, weight_writes
 from ..foreign import observing
 from ..subject import build, fingerprints, initial_weights, training_step, unregistered
+from ..subject.manual_steps import Stepped
 from ..subject.training_step import Subject, Training
 
 STEPS = 20
@@ -43,6 +44,8 @@ def trend(
     steps, judged = list(smoke["steps"]), len(smoke["steps"])
     if any(isinstance(step["loss"], str) or step["skipped"] for step in steps):
         return None
+    if subject.update is not None and isinstance(subject.update.optimizer, Stepped):
+        return None  # losses of several optimizers, such as a generator's, need not fall
     fingerprint = fingerprints.fingerprint
     unmoved = {each["name"] for each in smoke["parameters"] if not each["moved"]}
     still = {name: fingerprint(w) for name, w in subject.weights.items() if name in unmoved}
@@ -96,6 +99,7 @@ def trend(
         "created": created.shapes,
         "moved": moved,
         "large_weights": initial_weights.large(subject.module),
+        "heavy_dropouts": initial_weights.heavy_dropouts(subject.module),
         "hasty_norms": observing.attempt(lambda: initial_weights.hasty_norms(subject.module), []),
         "fresh_heads": observing.attempt(lambda: initial_weights.fresh_heads(subject.module), []),
         **of_calls(calls),

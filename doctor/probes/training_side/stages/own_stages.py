@@ -31,6 +31,7 @@ from ..subject import (
     timed,
     training_step,
     transformers_model,
+    tying,
     unregistered,
 )
 from ..subject.timed import Timed
@@ -38,6 +39,7 @@ from ..subject.training_step import Subject
 from ..trials import forked
 from . import memory_points as memory
 from . import more_steps as more
+from . import plain_pass
 
 DISTRIBUTIONS = ("transformers", "peft", "accelerate", "lightning", "pytorch_lightning")
 
@@ -72,6 +74,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     observe(batch=lambda: batch_facts(subject.batch))
     observe(computed_once=lambda: unregistered.with_graph(subject.module))
     observe(ineffective=lambda: ineffective.ineffective(subject.module))
+    observe(untied=lambda: tying.untied(subject.module))
     if precision == "fp16":
         note(scalers=scalers(request["subject"], subject, device))
     stage = timed.Timed(device)
@@ -96,6 +99,10 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     if request.get("trials"):
         with wire.stage("try changed batches in a copy of the process"):
             observe(trials=lambda: forked.run(subject, device))
+    if request.get("assumed"):
+        if asked := plain_pass.half_asked(request["subject"]):
+            note(half_asked=asked)
+        observe(without_autocast=lambda: plain_pass.ended(subject))
     note(points=memory.measure_points(request["subject"], subject, device, precision, recipe))
     note(**memory.saved(subject, request["subject"]))
     # The last one: it draws other weights.

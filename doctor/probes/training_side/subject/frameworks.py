@@ -6,14 +6,15 @@ The objects are recognized by their methods, so that neither library is imported
 from __future__ import annotations
 
 import inspect
+import sys
 import traceback
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 import torch
 
 from ... import wire
 from ..foreign import Foreign, observing
-from . import subjects
+from . import manual_steps, subjects
 
 # Lightning
 
@@ -31,14 +32,12 @@ def logs_nothing(module: Foreign) -> None:
 def of_lightning(fields: Dict[str, Any]) -> Dict[str, Any]:
     """A LightningModule: its training_step, its loader and the optimizer it configures."""
     module = fields["model"]
-    if not observing.attribute(module, "automatic_optimization", True):
-        raise subjects.Unsupported(
-            "the LightningModule optimizes manually, which its own training_step does: return "
-            "(module, batch, loss) with a loss for one of its steps"
-        )
+    manual = not observing.attribute(module, "automatic_optimization", True)
     logs_nothing(module)
     complete = dict(fields)
-    if fields.get("loss") is None:
+    if manual and fields.get("loss") is None:
+        complete.update(manual_optimizers(module))
+    elif fields.get("loss") is None:
         complete["loss"] = lightning_loss
     if "batch" not in fields:
         try:
@@ -48,9 +47,36 @@ def of_lightning(fields: Dict[str, Any]) -> Dict[str, Any]:
                 "the LightningModule gives no batch (train_dataloader: %s); return (module, batch)"
                 % wire.describe(error)
             ) from error
-    if "optimizer" not in fields:
+    if "optimizer" not in complete:
         complete.update(lightning_optimizer(module))
     return complete
+
+
+def manual_optimizers(module: Foreign) -> Dict[str, Any]:
+    """The optimizers that training_step steps itself, as one, and it as a loss."""
+    parts, schedules = configured_of(module.configure_optimizers())
+    if not parts:
+        raise subjects.NotAFactory(
+            "configure_optimizers returned no optimizer, and automatic_optimization is False"
+        )
+    optimizer = manual_steps.named(parts, schedules)
+    manual_steps.attach(module, optimizer)
+    return {"optimizer": optimizer, "loss": manual_steps.loss_of(optimizer)}
+
+
+def configured_of(value: Foreign) -> Tuple[List[Any], List[Any]]:
+    """Optimizers and schedules in what configure_optimizers returned, in any of its forms."""
+    schedules: List[Any] = []
+    is_pair = isinstance(value, (tuple, list)) and len(value) == 2
+    if is_pair and all(isinstance(each, (list, tuple)) for each in value):
+        value, schedules = value[0], list(value[1])
+    optimizers: List[Any] = []
+    for each in value if isinstance(value, (list, tuple)) else [value]:
+        if isinstance(each, dict):
+            schedules += [each["lr_scheduler"]] if "lr_scheduler" in each else []
+            each = each.get("optimizer")
+        optimizers += [each] if isinstance(each, torch.optim.Optimizer) else []
+    return optimizers, [each["scheduler"] if isinstance(each, dict) else each for each in schedules]
 
 
 def lightning_loss(module: Foreign, batch: Foreign) -> Foreign:
@@ -91,8 +117,30 @@ def lightning_optimizer(module: Foreign) -> Dict[str, Any]:
         return {"notes": ("configure_optimizers returned None, so AdamW was used: Lightning trains "
                           "nothing then",)}  # fmt: skip
     if not isinstance(configured, torch.optim.Optimizer):
+        require_one(module, configured)
         return {"notes": ("configure_optimizers returned several optimizers, so AdamW was used",)}
     return {"optimizer": configured, "scheduler": _per_step(schedulers)}
+
+
+def require_one(module: Foreign, configured: Foreign) -> None:
+    """Raise NotAFactory for several optimizers that Lightning is to step."""
+    count = len(configured_of(configured)[0])
+    if count > 1 and is_of_lightning_2(module):
+        raise subjects.NotAFactory(
+            "configure_optimizers returned %d optimizers, and automatic_optimization is True; "
+            "Lightning raises: Training with multiple optimizers is only supported with manual "
+            "optimization" % count
+        )
+
+
+def is_of_lightning_2(module: Foreign) -> bool:
+    """Whether the module is one of Lightning 2, which steps one optimizer."""
+    for base in type(module).__mro__:
+        root = sys.modules.get(base.__module__.split(".")[0])
+        if base.__name__ == "LightningModule" and root is not None:
+            version = str(observing.attribute(root, "__version__", ""))
+            return version.partition(".")[0].isdigit() and int(version.partition(".")[0]) >= 2
+    return False
 
 
 def needs_trainer(module: Foreign, error: Exception) -> bool:
@@ -139,6 +187,8 @@ def of_trainer(trainer: Foreign) -> Dict[str, Any]:
     loss.doctor_source = "compute_loss"  # type: ignore[attr-defined]
     loader = trainer.get_train_dataloader()
     wire.send(note={"own": {"removed_columns": _removed_columns(trainer)}})
+    if any(observing.attribute(trainer.args, name, False) for name in ("bf16", "fp16")):
+        wire.send(note={"own": {"half_asked": "the arguments of the Trainer"}})
 
     return {
         "model": trainer.model,

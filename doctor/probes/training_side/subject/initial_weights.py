@@ -54,6 +54,22 @@ def hasty_norms(module: torch.nn.Module) -> List[str]:
     ][:LISTED]
 
 
+HEAVY = 0.9, 1.0
+"""A share above which a dropout leaves hardly anything: elsewhere the number is the share that
+stays, 0.95. Dropping everything is meant so."""
+
+
+def heavy_dropouts(module: torch.nn.Module) -> List[str]:
+    """Dropouts in training that leave less than a tenth of the values: "drop, p 0.95"."""
+    return [
+        "%s, p %g" % (name, layer.p)
+        for name, layer in module.named_modules()
+        if isinstance(layer, torch.nn.modules.dropout._DropoutNd)
+        and layer.training
+        and HEAVY[0] < layer.p < HEAVY[1]
+    ][:LISTED]
+
+
 def fresh_heads(module: Foreign) -> List[str]:
     """Heads of a task that peft has frozen as they were initialized: "score (Linear)"."""
     if not observing.has(module, "peft_config"):

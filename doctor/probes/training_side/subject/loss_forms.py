@@ -85,7 +85,7 @@ def _used_first(function: Function, place: int, calls: int) -> str:
 
 def _in_call(call: ast.Call, name: str, function: Function, calls: int) -> str:
     """What one call says of a parameter."""
-    if _is(call.func, name):
+    if _is(call.func, name) or _is_part(call.func, name):
         return MODULE
     if isinstance(call.func, ast.Attribute) and _is(call.func.value, name):
         return OUTPUT if call.func.attr in OF_TENSORS else MODULE
@@ -137,6 +137,11 @@ def syntax(function: Function, parameter: str) -> Optional[ast.AST]:
     if not fitting or (isinstance(fitting[0], ast.Lambda) and len(fitting) > 1):
         return None  # which of the lambdas in a line it is, the line does not say
     return fitting[0]
+
+
+def _is_part(node: ast.AST, name: str) -> bool:
+    """networks["actor"] of a ModuleDict."""
+    return isinstance(node, ast.Subscript) and _is(node.value, name)
 
 
 def _is(node: Optional[ast.AST], name: str) -> bool:

@@ -30,6 +30,7 @@ from ..foreign.observing import plain
 from . import fingerprints, optimizers, taken_gradients, undone
 from .fingerprints import fingerprint, rows_alike
 from .kept_batch import KeptBatch
+from .manual_steps import Stepped
 from .optimizers import Update, dense, optimizer_of
 from .timed import Timed
 
@@ -87,7 +88,10 @@ class Training:
         self.update = subject.update
         own = None if self.update is None else self.update.optimizer
         self.optimizer: Foreign = own or optimizer_of(list(self.weights.values()), lr)
-        self.scaler = scaler_of(device) if precision == "fp16" else None
+        self.manual = own if isinstance(own, Stepped) else None
+        """The optimizers that the loss steps itself."""
+        scales = precision == "fp16" and self.manual is None
+        self.scaler = scaler_of(device) if scales else None
         self.computed = dict.fromkeys(self.weights, False)
         self.reached = dict.fromkeys(self.weights, False)
         self.finite = dict.fromkeys(self.weights, True)
@@ -101,6 +105,8 @@ class Training:
         self.taken = taken_gradients.Taken(self.weights)
         self.undone = undone.Undone(self.weights, self.before)
         self.kept = KeptBatch(subject.batch)
+        if self.manual is not None:
+            self.undone.stop()  # it compares weights before and after the loss
 
     def autocast(self) -> ContextManager[None]:
         if not self.cast:
@@ -125,6 +131,8 @@ class Training:
             if self.scaler:
                 self.scaler.unscale_(self.optimizer)
             norms = self.taken.filled(self._norms())
+            if self.manual is not None:
+                norms = self.manual.of(self.weights)
         with stage("optimizer"):
             skipped, scale = self._update()
         if not skipped:

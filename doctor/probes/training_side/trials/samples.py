@@ -14,6 +14,9 @@ from .outputs import Operation
 
 SOFTMAX = ("softmax", "log_softmax")
 VIEWS = ("view", "reshape")
+INDEXING = {"__getitem__": 1, "index_select": 2, "gather": 2, "index_add": 2, "index_add_": 2,
+            "scatter_add": 2, "scatter_add_": 2, "scatter": 2, "scatter_": 2}  # fmt: skip
+"""Functions that take rows by number -> the place of the numbers in their arguments."""
 
 
 def trial(subject: Subject) -> Dict[str, Any]:
@@ -31,12 +34,15 @@ def trial(subject: Subject) -> Dict[str, Any]:
         subject.batch, lambda each: each[: count - 1] if each.dim() else each
     )
     over: List[Operation] = []
+    offsets: List[Operation] = []
 
     def note(name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
         if name in SOFTMAX and _over_samples(args, options, count):
             over.append(Operation("%s over the samples (dim 0)" % name, outputs.place()))
         elif name in VIEWS and _takes_for_another_axis(args[0], result, count):
             over.append(Operation("%s() that exchanges axes" % name, outputs.place()))
+        elif name in INDEXING and (text := _leaves_out(name, args, options, count)):
+            offsets.append(Operation(text, outputs.place()))
 
     layers = _time_first(subject.module, count)
     with layers:
@@ -62,8 +68,9 @@ def trial(subject: Subject) -> Dict[str, Any]:
         return {"applies": True, "found": ""}
     labelled = any(each.dim() == 1 for each in containers.tensors(subject.batch).values())
     named = (over + layers.found) if labelled else []
-    operation, place = named[0] if named else Operation("", "")
-    return {"applies": True, "found": "samples", "operation": operation, "place": place}
+    kind = "offset" if labelled and offsets and not named else "samples"
+    operation, place = ([*named, *offsets * labelled] or [Operation("", "")])[0]
+    return {"applies": True, "found": kind, "operation": operation, "place": place}
 
 
 def _over_samples(args: Any, options: Dict[str, Any], count: int) -> bool:
@@ -74,6 +81,22 @@ def _over_samples(args: Any, options: Dict[str, Any], count: int) -> bool:
     if not isinstance(dim, int) or value.dim() < 2 or value.shape[0] != count:
         return False
     return bool(dim % value.dim() == 0 and value[0].numel() > 1 and value.shape[1] != count)
+
+
+def _leaves_out(name: str, args: Any, options: Dict[str, Any], count: int) -> str:
+    """What a wrong offset shows: rows of [samples * nodes, ...] are taken by numbers that reach no
+    row of the last sample; "" of others, and of a table that is no value of the batch."""
+    if isinstance(args[0], torch.nn.Parameter):
+        return ""
+    rows = args[0].shape[0] if args[0].dim() > 1 else 0
+    index = options.get("index", args[INDEXING[name]] if len(args) > INDEXING[name] else None)
+    if not isinstance(index, torch.Tensor) or index.dtype != torch.int64 or index.dim() > 2:
+        return ""
+    nodes = rows // count
+    if rows % count or nodes < 2 or index.numel() < 2 * count or int(index.max()) >= rows - nodes:
+        return ""
+    reached = int(index.max()) // nodes + 1
+    return "numbers of rows that reach %d of the %d samples" % (reached, count)
 
 
 def _takes_for_another_axis(value: torch.Tensor, result: torch.Tensor, count: int) -> bool:

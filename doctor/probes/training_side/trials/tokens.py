@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -17,7 +17,7 @@ LEAST = 4
 CLASSES = ("cross_entropy", "nll_loss")
 IGNORED = -100
 MOST_CALLS = 32
-NEXT, SAME = "next", "same"
+NEXT, SAME, LAST = "next", "same", "last"
 
 
 class Compared(NamedTuple):
@@ -47,6 +47,15 @@ def trial(subject: Subject) -> Dict[str, Any]:
     sequence, relation, number = whole.labelled(subject.batch)
     if sequence is None or (relation == SAME and _may_be_made_here(subject)):
         return {"applies": False, "reason": "no sequence whose labels are its next values"}
+    if relation == LAST:
+        return _future(subject, sequence, whole.losses[number], number)
+    return _ordered(subject, whole, sequence, relation, number)
+
+
+def _ordered(
+    subject: Subject, whole: Calls, sequence: torch.Tensor, relation: str, number: int
+) -> Dict[str, Any]:
+    """The same of labels that are the next values, or the tokens themselves."""
     predictions = whole.losses[number].predictions
     for place in (sequence.shape[1] - 1, sequence.shape[1] - 2):
         batch = changed_at(subject.batch, sequence, place)
@@ -68,6 +77,17 @@ def trial(subject: Subject) -> Dict[str, Any]:
     if not early or relation == SAME:
         return {"applies": True, "found": ""}
     return _found("positions" if module else "tokens", Operation(module, ""))
+
+
+def _future(
+    subject: Subject, sequence: torch.Tensor, compared: Compared, number: int
+) -> Dict[str, Any]:
+    """Whether predictions of the last values of a sequence change with the very last one, which no
+    decoder gets, whatever it gets of those before."""
+    batch = changed_at(subject.batch, sequence, sequence.shape[1] - 1)
+    other = Calls(subject._replace(batch=batch)).losses[number]
+    moved = outputs.differing(compared.predictions, other.predictions, 1)
+    return _found("future", compared.operation) if moved else {"applies": True, "found": ""}
 
 
 def _may_be_made_here(subject: Subject) -> bool:
@@ -103,7 +123,7 @@ class Calls:
 
     def labelled(self, batch: Foreign) -> Tuple[Optional[torch.Tensor], str, int]:
         """A sequence of the batch that is compared with its own values, how, and in which loss."""
-        for relation in (NEXT, SAME):
+        for relation in (NEXT, SAME, LAST):
             for number, each in enumerate(self.losses):
                 for sequence in filter(_is_sequence, containers.tensors(batch).values()):
                     if _relation(sequence, each.labels) == relation:
@@ -165,14 +185,30 @@ def _is_sequence(tensor: torch.Tensor) -> bool:
 
 
 def _relation(sequence: torch.Tensor, labels: torch.Tensor) -> str:
-    """NEXT: the labels are the sequence from its second position on; SAME: they are its tokens."""
+    """NEXT: the labels are the sequence from its second position on; SAME: they are its tokens;
+    LAST: they are its last values, or those of some of its features."""
     length, compared = sequence.shape[1], labels.shape[1]
     later = labels if compared == length - 1 else labels[:, :-1]
     if _equal(later, sequence[:, 1:]):
         return NEXT
     if not sequence.is_floating_point() and compared in (length, length - 1):
         return SAME if _equal(labels, sequence[:, :compared]) else ""
-    return ""
+    is_part = sequence.is_floating_point() and compared < length - 1
+    return LAST if is_part and any(map(_equal_to(labels), _last(sequence, labels))) else ""
+
+
+def _last(sequence: torch.Tensor, labels: torch.Tensor) -> List[torch.Tensor]:
+    """The last values of a sequence, as many as there are labels: all features, or the first or
+    last ones."""
+    values = sequence[:, sequence.shape[1] - labels.shape[1] :]
+    if values.dim() == labels.dim():
+        count = labels.shape[-1]
+        return [values] if values.dim() == 2 else [values[..., :count], values[..., -count:]]
+    return [values[..., 0], values[..., -1]] if values.dim() > labels.dim() else []
+
+
+def _equal_to(labels: torch.Tensor) -> Callable[[torch.Tensor], bool]:
+    return lambda values: _equal(labels, values)
 
 
 def _equal(labels: torch.Tensor, values: torch.Tensor) -> bool:
