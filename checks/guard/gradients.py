@@ -50,6 +50,8 @@ PRESENT = Check(
         "optimizer and do not change",
         "in 5 of the first 20 steps, two optimizers apply the same gradients to a parameter that "
         "both hold",
+        "of two optimizers, 5 times in a row, a term of the loss before the steps of one reaches only "
+        "parameters of the other, whose gradients are cleared without a step",
     ),
     fails=("none of the parameters has a gradient, 3 steps in a row from the start",),
     fix="Create the optimizer from the parameters of the model that is trained, after FSDP, DDP, "
@@ -71,8 +73,18 @@ PRESENT = Check(
             "unregistered": "Keep submodules in nn.ModuleList or nn.ModuleDict, not in a list or a "
             "dict: then model.parameters(), state_dict(), to() and train() include them. Give the "
             "parameters of other modules to the optimizer, or set requires_grad_(False).",
-            "left-out": "Give these parameters to the optimizer. If they shall not be trained, "
-            "requires_grad_(False) saves their part of the backward pass.",
+            "left-out": "Give these parameters to the optimizer, those that are unfrozen later with "
+            "add_param_group(). model.parameters() leaves out tensors and lists that are plain "
+            "attributes of a module: use nn.Parameter and nn.ParameterList. If they shall not be "
+            "trained, requires_grad_(False) saves their part of the backward pass.",
+            "term": "Remove .detach(), .data or no_grad() between the network that steps and this "
+            "term: a generator's adversarial loss needs D(fake) with the graph of fake; only the "
+            "discriminator's own step detaches it.",
+            "frozen": "Call requires_grad_(True) on this network before its own pass: what freezes "
+            "it for the other network's step must be undone after it.",
+            "copy": "The gradients are those of a copy (copy.deepcopy, clone). Give them to the "
+            "parameters of this optimizer before its step, p.grad = q.grad, or compute with "
+            "torch.func.functional_call() so that the graph leads back to them.",
         },
     ),
     limits="that every parameter has one: see GRD016.",
@@ -142,6 +154,8 @@ CLEARED = Check(
         "in 5 of the first 20 steps in a row, each of at least 4 backward passes came after the "
         "gradients of the one before had been cleared",
         "8 of 20 steps come without a backward pass and use the gradients of the step before again",
+        "of two networks that train against each other, one applies the gradients of the other's "
+        "passes together with its own, 5 times in a row",
     ),
     fix="Call optimizer.zero_grad() after optimizer.step(). To accumulate on purpose, step once "
     "per accumulation instead of at every micro-batch.",
@@ -152,6 +166,10 @@ CLEARED = Check(
         {
             "repeated": "Call optimizer.step() once per backward pass: look for a second call in "
             "the loop, in a callback, or inside a scheduler or a wrapper of the optimizer.",
+            "other-pass": "Call zero_grad() of this optimizer directly before its own backward "
+            "pass: a clearing after its step comes before the other network's pass, which fills "
+            "its gradients again. Where the other pass needs no graph through this network, "
+            "detach() its input.",
             "between": "Call optimizer.zero_grad() once per step, before the first or after the "
             "last backward pass of an accumulation, not before each of them.",
         },
@@ -167,7 +185,10 @@ REACHED = Check(
     why="A parameter that is trained and never gets a gradient is an unused branch, a head that "
     "the loss does not see, or a layer that a kernel or checkpointing cut off.",
     passes=("every trainable parameter of the optimizer got a gradient within 100 steps",),
-    warns=("one did not; experts of a mixture do not count",),
+    warns=(
+        "one did not; experts of a mixture do not count",
+        "at the end, one had gradients of exactly 0 at all comparisons from step 20 on, at least 3",
+    ),
     fix="Print param.grad of one of them after backward(). If the module is unused on purpose, set "
     "requires_grad_(False), or list it in expect_no_grad of doctor.toml.",
     owner=Owner.JOB,
@@ -179,6 +200,11 @@ REACHED = Check(
             "every parameter got a gradient within 100 of {n} steps",
             "steps that should change weights",
         ),
+        {
+            "zeros": "Give the optimizer what shall be trained and nothing else: student.parameters(), "
+            "not those of its teacher or average, too, which weight decay shrinks in every step. "
+            "Where they should train, look for a detach(), a factor of 0 or dead units.",
+        },
     ),
     sources=("fnr-gradients", "fnr-optimizer", "unsloth-4533"),
 )

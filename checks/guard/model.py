@@ -165,4 +165,49 @@ EVALUATIONS = Check(
     sources=("torch-batchnorm", "vsepp-4"),
 )
 
-CHECKS = (BUFFERS, MODE, KEPT, EVALUATIONS)
+
+
+def _followers(guard: Guarded) -> Verdict:
+    if reason := cut_off(guard):
+        return unknown(reason)
+    if any(process.counts.followers is None for process in guard.processes):
+        return unknown("not recorded")
+    followers = total(guard, "followers")
+    if not followers:
+        return skip("no module of the shape of the trained one is beside it")
+    return ok(f"{followers:,} modules beside the trained one, as far as they follow it")
+
+
+FOLLOWERS = Check(
+    code="GRD032",
+    slug="average-follows",
+    title="An average of the weights averages, with its statistics",
+    why="An average of weights is evaluated and saved in place of the model. Without the statistics "
+    "of its batch norms it computes something else; with the decay the wrong way round it is the "
+    "model itself, one step late, and a target network moves with every step.",
+    passes=("modules that follow the trained one do so slowly, and with their statistics",),
+    warns=(
+        "at the end, the weights of one have followed, and the running means of its batch norms are "
+        "those of the start, while the trained ones have changed",
+        "at 3 comparisons in a row one is, before a step, within 8 % of that step of the trained "
+        "weights, but not equal to them",
+    ),
+    fix="Copy or average the buffers with the parameters, as torch.optim.swa_utils.AveragedModel does: "
+    "loop over buffers(), too, or over state_dict(). Or call update_bn() before the average is "
+    "evaluated or saved.",
+    owner=Owner.JOB,
+    judge=observed(
+        "GRD032",
+        _followers,
+        {
+            "decay": "The old average keeps the large part: average.mul_(decay).add_(weight, "
+            "alpha=1 - decay) or average.lerp_(weight, 1 - decay), with a decay of 0.99 to 0.9999; "
+            "a tau of 0.005 is the part of the new weights.",
+        },
+    ),
+    limits="that averages that are no modules, such as dicts of tensors, follow; nor that one that "
+    "never changes should.",
+    sources=("torch-averaged-model",),
+)
+
+CHECKS = (BUFFERS, MODE, KEPT, EVALUATIONS, FOLLOWERS)

@@ -79,6 +79,8 @@ class GuardCounts(Section, frozen=True, kw_only=True):
     """Evaluations over a loader whose modules were looked at."""
     schedules: int = 0
     """Schedules of torch.optim.lr_scheduler."""
+    followers: int | None = None
+    """Modules of the shape of a trained one that no optimizer has, such as averages."""
     effective: int = 0
     """Most steps of one optimizer that should have changed its weights."""
     skipped: int = 0

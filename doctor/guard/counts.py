@@ -66,6 +66,7 @@ def counts(
         "evaluations": tally.evaluations,
         "schedules": tally.schedules,
         "buffers": models.buffers,
+        "followers": models.followers.count,
         "model_looks": models.looks,
         "mode_looks": models.modes,
         "effective": max((w.effective for w in watches), default=0),

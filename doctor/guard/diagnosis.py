@@ -45,6 +45,7 @@ class Diagnosis:
         """What made the first loss that is not finite: a cause, and a text; "" where its graph
         does not show it."""
         self._growth: str | None = None
+        self._sums = False
 
     def write(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> str:
         """Record what is known; return what to add to the alarm's line."""
@@ -72,16 +73,20 @@ class Diagnosis:
         if self._reason is None:
             node = getattr(loss, "grad_fn", None)
             self._reason = ("", "") if node is None else loss_graphs.not_finite(node)
+            self._sums = node is not None and loss_graphs.is_sum(node)
 
     def with_cause(self, alarm: Alarm) -> Alarm:
         """The alarm, with what made the loss, or with the steps before it where they grew."""
         cause, _ = self._reason or ("", "")
         if self._growth is None:
-            self._growth = "" if cause else _growth(self.recent())
-        if cause and not alarm.cause:
-            alarm.cause = cause
-        elif self._growth:
+            self._growth = "" if cause not in ("", "constant") else _growth(self.recent())
+        if self._growth:
             alarm.cause, alarm.text = "diverged", f"{alarm.text}; {self._growth}"
+            if self._sums:
+                alarm.cause = "summed"
+                alarm.text += ". The loss is a sum over the samples: its gradients grow with them"
+        elif cause and not alarm.cause:
+            alarm.cause = cause
         return alarm
 
     def with_weights(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> Alarm:

@@ -15,6 +15,9 @@ from .batches import Batches
 from .counts import Tally
 from .foreign import Foreign
 from .jumps import Jumps
+from .loss_graphs import SCORES
+from .output_ranges import OutputRanges
+from .ratios import Ratios
 from .records import WARN, Alarm
 from .steady import Steady
 from .step_pattern import StepPattern
@@ -38,14 +41,35 @@ def place(torch: ModuleType) -> str:
 class Kept:
     """Lives as long as a node of a graph does."""
 
-    __slots__ = ("_graphs",)
+    __slots__ = ("_count",)
 
-    def __init__(self, graphs: Early) -> None:
-        self._graphs = graphs
-        graphs.alive += 1
+    def __init__(self, count: Alive) -> None:
+        self._count = count
+        count.now += 1
 
     def __del__(self) -> None:
-        self._graphs.alive -= 1
+        self._count.now -= 1
+
+
+class Alive:
+    """How many nodes of a kind are in memory."""
+
+    def __init__(self, what: str, holds: str) -> None:
+        self.now, self.told = 0, False
+        self._what, self._holds = what, holds
+
+    def mark(self, node: Foreign) -> str:
+        """A node of the next graph; a sentence where too many are alive."""
+        if hasattr(node, "variable") or not hasattr(node, "metadata"):
+            return ""
+        node.metadata[KEY] = Kept(self)
+        if self.told or self.now != limit.GRAPHS_KEPT:
+            return ""
+        self.told = True
+        return (
+            f"the graphs of {self.now} {self._what} are still in memory after their backward "
+            f"passes: {self._holds} holds them"
+        )
 
 
 class _Loader:
@@ -60,7 +84,7 @@ class _Loader:
 class Early:
     """Follows the first backward passes; `open` until nothing more is to be seen.
 
-    `alive` counts the graphs of losses that are in memory. `only` gives the optimizer, where there
+    `only` gives the optimizer, where there
     is one alone.
     """
 
@@ -73,18 +97,22 @@ class Early:
         add: Callable[[Alarm, Foreign], None],
         tally: Tally,
         only: Callable[[], Foreign],
+        submit: Foreign,
     ) -> None:
         self._torch, self._batches, self._add, self._tally = torch, batches, add, tally
         self._only, self._pattern = only, StepPattern(torch)
-        self.searched: Callable[[Foreign], None] = lambda node: None
-        """Gets the node of each loss."""
+        self.searched: list[Callable[[Foreign], None]] = []
+        """Get the node of each loss."""
+        self._ranges = OutputRanges(torch, submit, add)
+        self._ratios = Ratios(torch, submit, add)
         self._steady, self._jumps = steady, jumps
         self._misfits: dict[str, int] = {}
         self.classes = -1
         """Of all losses, where each is a mean cross entropy; 0 otherwise, -1 before the first."""
         self.open = True
-        self.alive = self._passes = 0
-        self._graphs_told = False
+        self._passes = 0
+        self._losses = Alive("losses", "a sum or a list of losses")
+        self._outputs = Alive("outputs of the model", "a list of outputs that were not detached")
         self._loaders: dict[int, _Loader | None] = {}
         self._last: _Loader | None = None
         self._abandoned = False
@@ -99,20 +127,17 @@ class Early:
             return
         self._look_at_graph(node)
         self._follow_steps(root)
-        if self._graphs_told:
-            return
+        if not (self._losses.told or self._outputs.told):
+            self._count_graphs(node)
+
+    def _count_graphs(self, node: Foreign) -> None:
+        """Mark the nodes of the loss and of the output that is nearest to it."""
+        output = next((e for e in loss_graphs.nearest(node) if type(e).__name__ in SCORES), None)
         parent = node.next_functions[0][0] if node.next_functions else None
         if type(node).__name__ in ("MulBackward0", "DivBackward0") and parent is not None:
             node = parent  # the loss before it was scaled or divided
-        if hasattr(node, "variable") or not hasattr(node, "metadata"):
-            return
-        node.metadata[KEY] = Kept(self)
-        if self.alive == limit.GRAPHS_KEPT:
-            self._graphs_told = True
-            text = (
-                f"the graphs of {self.alive} losses are still in memory after their backward "
-                "passes: a sum or a list of losses holds them"
-            )
+        of_output = "" if output is None or output is node else self._outputs.mark(output)
+        if text := self._losses.mark(node) or of_output:
             self._add(Alarm(codes.MEMORY_HOLDS, WARN, self._passes, text, "graphs"), None)
 
     def _follow_steps(self, root: Foreign) -> None:
@@ -133,9 +158,13 @@ class Early:
         """What the loss was computed from; an error of a version of torch ends this look."""
         try:
             self._jumps.passes(node, self._steady.backwards + 1)
-            self.searched(node)
+            for search in self.searched:
+                search(node)
             if self._passes <= limit.GRAPHS_READ:
                 self._look_for_misfit(node)
+                self._ranges.passes(node, self._passes, place(self._torch))
+            if self._ratios.open:
+                self._ratios.passes(node, self._passes, lambda: place(self._torch))
         except (AttributeError, RuntimeError, TypeError):
             self._passes = max(self._passes, limit.GRAPHS_READ)
 

@@ -96,6 +96,8 @@ class Judging:
         for alarm in alarms:
             if alarm.code == codes.OPTIMIZER_HAS_GRADIENTS and alarm.cause != "cleared":
                 self._name_another_model(alarm)
+                if alarm.cause == "lost" and watch is not None:
+                    self._name_why_lost(alarm, watch)
             if step.unread:
                 alarm.text += f"; the {step.unread} steps before it were not read"
             self.add(alarm, watch)
@@ -119,6 +121,20 @@ class Judging:
                 f"; the loss reaches {found[1]} parameters of {found[0]}, which no optimizer holds"
             )
 
+    def _name_why_lost(self, alarm: Alarm, watch: OptimizerWatch) -> None:
+        """The parameters may be frozen, or copies of them may be trained."""
+        flat = watch.flat
+        shapes = [p.shape for p in flat]
+        if flat and not any(p.requires_grad for p in flat):
+            alarm.cause = "frozen"
+            alarm.text += ": all of them have requires_grad=False"
+        for other in self.watches.values():
+            if other is not watch and [p.shape for p in other.flat] == shapes:
+                if not {id(p) for p in flat} & {id(p) for p in other.flat}:
+                    alarm.cause = "copy"
+                    alarm.text += f"; {other.name} steps other parameters of the same shapes, a copy"
+                    return
+
     def judge_look(self, watch: OptimizerWatch, alarms: list[Alarm]) -> None:
         """The values of a look have arrived."""
         self.tally.looks += 1
@@ -132,9 +148,29 @@ class Judging:
     def look_at_model(self, watch: OptimizerWatch, effective: int) -> None:
         """The parameters of this optimizer are being compared."""
         stepping = list(self.watches.values())
-        leads = next((each for each in stepping if each.optimizer() is not None), watch) is watch
-        if leads and (effective in limit.MODEL_FROM or effective > limit.MODEL_FROM[-1]):
+        if self._leads(watch) and (effective in limit.MODEL_FROM or effective > limit.MODEL_FROM[-1]):
             self.model_looks.look(watch, stepping)
+
+    def before_look(self, watch: OptimizerWatch) -> None:
+        """A step begins after which the parameters are compared."""
+        if self._leads(watch):
+            with self.readings.torch.no_grad():
+                self.model_looks.followers.before()
+
+    def look_again(self) -> None:
+        """The training has ended by itself: the last look at its model."""
+        self.model_looks.followers.close()
+        watch = next((w for w in self.watches.values() if w.optimizer() is not None), None)
+        if watch is not None and watch.effective > limit.MODEL_FROM[-1]:
+            self.model_looks.look_again(watch, list(self.watches.values()))
+        for each in self.watches.values():
+            for alarm in each.unmoved_by_gradients():
+                self.add(alarm, each)
+
+    def _leads(self, watch: OptimizerWatch) -> bool:
+        """Whether it is that of the first optimizer that is still there."""
+        every = self.watches.values()
+        return next((each for each in every if each.optimizer() is not None), watch) is watch
 
     def examine(self, watch: OptimizerWatch, step: Step) -> None:
         """The gradients of this step were not finite, and it was applied: read the weights."""

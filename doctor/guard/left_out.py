@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING, Callable, Iterator
 
 from . import codes
 from . import thresholds as limit
@@ -13,6 +13,10 @@ from .records import WARN, Alarm
 
 if TYPE_CHECKING:
     from .optimizer_watch import OptimizerWatch
+
+
+MOST_HELD = 64
+"""Items of a list or a dict of a module that are looked at."""
 
 
 class LeftOut:
@@ -36,7 +40,8 @@ class LeftOut:
         distances: list[Foreign] = []
         for root in [model, *(each for each in roots if each is not model and each.training)]:
             prefix = "" if root is model else type(root).__name__
-            for name, p in root.named_parameters(prefix):
+            named = [*root.named_parameters(prefix), *_unregistered(self.torch, root, prefix)]
+            for name, p in named:
                 if not p.requires_grad or p.grad is None or not p.numel() or id(p) in held:
                     continue
                 gradient = id(p.grad), p.grad._version
@@ -65,3 +70,19 @@ class LeftOut:
                 self._add(Alarm(code, WARN, watch.steps, text, cause, watch.index), watch)
 
         return deliver
+
+
+def _unregistered(torch: Foreign, root: Foreign, prefix: str) -> Iterator[tuple[str, Foreign]]:
+    """Leaves of a graph that modules hold as plain attributes: a single number, or a parameter in a
+    list or a dict. Other tensors may be inputs whose gradients a loss needs."""
+    seen = {id(p) for p in root.parameters()}
+    for path, module in root.named_modules(prefix=prefix):
+        for key, value in list(vars(module).items()):
+            held = value.values() if isinstance(value, dict) else value
+            several = isinstance(value, (list, tuple, dict)) and not key.startswith("_")
+            for each in list(held)[:MOST_HELD] if several else [value]:
+                kind = type(each)
+                single = kind is torch.Tensor and not several and each.numel() == 1
+                if (single or kind is torch.nn.Parameter) and each.is_leaf and id(each) not in seen:
+                    seen.add(id(each))
+                    yield f"{path}.{key}" if path else key, each

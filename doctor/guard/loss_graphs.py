@@ -202,8 +202,30 @@ def not_finite(root: Foreign) -> tuple[str, str]:
     return found
 
 
+def is_sum(root: Foreign) -> bool:
+    """Whether a loss is a sum over samples that nothing divides."""
+    if kind(root) == "SumBackward0":
+        return True
+    return getattr(root, "_saved_reduction", 1) == 2
+
+
+def _constant(node: Foreign, name: str) -> bool:
+    """Whether what has no gradient, a target or a factor, is not finite."""
+    if name == "MulBackward0":
+        kept = ("_saved_other", "_saved_self")
+        parents = [parent for parent, _ in node.next_functions]
+        values = [getattr(node, k) for k, p in zip(kept, reversed(parents)) if p is None]
+    else:
+        computed = len(node.next_functions) > 1 and node.next_functions[1][0] is not None
+        values = [] if computed else [getattr(node, "_saved_target", None)]
+    found = [v for v in values if hasattr(v, "isfinite") and v.is_floating_point()]
+    return any(not bool(value.isfinite().all()) for value in found)
+
+
 def _undefined(node: Foreign) -> tuple[str, str]:
     name = kind(node)
+    if (name == "MulBackward0" or name in DISTANCES) and _constant(node, name):
+        return "constant", "a target or a factor without a gradient that is not finite"
     mean = name.startswith("NllLoss") and node._saved_reduction == 1
     if mean and bool(node._saved_total_weight == 0):
         return "empty", "the mean over no label: every target of the batch is the ignored one"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Callable, List
 
 from . import codes
 from . import thresholds as limit
+from .followers import Followers
 from .foreign import Foreign
 from .layer_looks import LayerLooks
 from .left_out import LeftOut
@@ -49,6 +50,7 @@ class ModelLooks:
         self._idle: dict[int, Foreign] = {}
         self._finite: set[str] = set()
         self._left_out = LeftOut(torch, submit, add)
+        self.followers = Followers(torch, submit, add)
         self.looks = self.evaluating = 0
         self.buffers = 0
         """Of floating point, at the last look."""
@@ -61,6 +63,7 @@ class ModelLooks:
             self._leads, self.evaluating = watch.index, 0
             self._find(watch)
         self.looks += 1
+        self.followers.look(list(filter(None, [each() for each in self._roots])), watch)
         model = self._model() if self._model is not None else None
         if model is not None:
             self._look_at_buffers(model, watch)
@@ -73,6 +76,12 @@ class ModelLooks:
                     self._look_at_left_out(model, watch, stepping)
             if watch.effective >= limit.IDLE_FROM:
                 self._look_at_others(watch, stepping)
+
+    def look_again(self, watch: OptimizerWatch, stepping: list[OptimizerWatch]) -> None:
+        """The training has ended by itself, and its objects are still there."""
+        model = self._model() if self._model is not None else None
+        if model is not None and watch.effective >= limit.LEFT_OUT_FROM:
+            self._look_at_left_out(model, watch, stepping)
 
     def _find(self, watch: OptimizerWatch) -> None:
         found = objects_of(self.torch, watch.flat)

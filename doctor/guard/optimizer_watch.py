@@ -21,7 +21,8 @@ from .records import Alarm, Look, Step
 from .rules import StepRules
 from .settings import Settings
 from .steady import Armed
-from .step_alarms import rate_alarm
+from .step_alarms import groups_alarm, rate_alarm
+from .zero_gradients import ZeroGradients
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -105,11 +106,13 @@ class OptimizerWatch:
         groups = [list(group["params"]) for group in optimizer.param_groups]
         flat = [p for group in groups for p in group]
         self.armed.unapplied, self.fused_skips = self.armed.steps, 0
-        self.rates = Rates(len(groups))
+        made = self.steady.groups_made.get(optimizer, []) if not self.armed.steps else []
+        self.rates = Rates(len(groups), made)
         self.next_look = 1
         self.tiny_since = self.between = 0
         self.stays = False
         self._names: dict[int, str] | None = None
+        self.zero_gradients = ZeroGradients(self.torch)
         self.unreached = {index for index, p in enumerate(flat) if p.requires_grad}
         self.norms = GradientNorms(self.torch, groups)
         self.parameters = Parameters(self.torch, groups)
@@ -307,8 +310,12 @@ class OptimizerWatch:
     def change_rates(self, rates: list[float | None], applied: int, step: int) -> None:
         """The learning rates of the step that may become the applied one of this number."""
         before, fell = max(self.rates.highest, default=0.0), self.rates.fell
+        at, apart = (self.index, step), self.rates.apart
         if self.rates.change(rates, applied):
-            for alarm in rate_alarm(rates, before, fell, (self.index, step)):
+            alarms = rate_alarm(rates, before, fell, at)
+            if apart and self.rates.known <= 2:
+                alarms += groups_alarm(rates, apart, at)
+            for alarm in alarms:
                 self.judge.add(alarm, self)
 
     def look_at_suspect(self) -> None:
@@ -369,6 +376,18 @@ class OptimizerWatch:
             self.judge.judge_look(self, look_rules.judge(look))
 
         self.parameters.look(flat, self.readings.values.submit, done)
+        if effective >= limit.MODES_FROM:
+            self.zero_gradients.look(flat, self.parameters.tracked, self.readings.values.submit)
+            if self.zero_gradients.found:
+                self.names  # noqa: B018 - at the end the model may be gone
+
+    def unmoved_by_gradients(self) -> list[Alarm]:
+        """At the end: the alarm for parameters whose gradients were always 0."""
+        tracked = self.parameters.tracked
+        if all(each.gradient for each in tracked):
+            return []
+        alarm = self.zero_gradients.alarm(tracked, self.names, self)
+        return [] if alarm is None else [alarm]
 
     def compensated(self, optimizer: Optimizer) -> bool:
         """Whether 16-bit weights keep what rounding takes away."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Callable, Iterable
 
-from . import codes, schedule_rules
+from . import codes, resumed, schedule_rules
 from . import thresholds as limit
 from .counts import Tally
 from .evaluations import Epochs
@@ -14,6 +14,7 @@ from .look_rules import next_look
 from .patches import Patches
 from .rates import number
 from .records import WARN, Alarm
+from .resumed import Resumed
 from .schedule_rules import Found, Use
 from .steady import Steady
 from .switch import Switch
@@ -66,9 +67,15 @@ class Schedules:
     ) -> None:
         self._steady, self._epochs, self._add = steady, epochs, add
         self._watches, self._tally = watches, tally
+        self.resumed = Resumed()
         self.depth = 0
         self._all: dict[int, Schedule] = {}
         self._told: set[str] = set()
+
+    def optimizer_steps(self, optimizer: Foreign) -> None:
+        """An optimizer begins a step."""
+        if self.resumed.waits:
+            self._report(self.resumed.steps(optimizer))
 
     def optimizer_began(self) -> None:
         """An optimizer is about to step for the first time."""
@@ -81,6 +88,8 @@ class Schedules:
         first = (
             getattr(scheduler, "_is_initial", False) or scheduler.__dict__.get("_step_count") == 1
         )
+        if self.resumed.waits:
+            self.resumed.scheduler_stepped(scheduler, bool(first), bool(args or kwargs))
         if schedule is None or (first and not schedule.plateau):
             return
         schedule.calls += 1
@@ -178,6 +187,7 @@ def _horizon(scheduler: Foreign) -> int:
 
 def install(switch: Switch, patches: Patches, schedules: Schedules) -> None:
     """Wrap step() of the classes that have their own."""
+    resumed.install(switch, patches, schedules.resumed)
     module = switch.torch.optim.lr_scheduler
     base = getattr(module, "LRScheduler", None) or module._LRScheduler
     for owner in {id(each): each for each in vars(module).values()}.values():
@@ -191,6 +201,8 @@ def _step(switch: Switch, schedules: Schedules, original: Callable[..., Foreign]
         if schedules.depth:
             return original(self, *args, **kwargs)
         schedules.depth = 1
+        if schedules.resumed.waits:
+            switch.safely(schedules.resumed.scheduler_begins, self)
         try:
             result = original(self, *args, **kwargs)
         finally:

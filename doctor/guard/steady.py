@@ -78,17 +78,21 @@ class Steady(Generic[Watch]):
     is the only optimizer, if its next step is not read; one step of `every` is. `stepped` is called
     after each step, unless it is None. `unread` steps were not read, `unread_from` was the first;
     `most_every` is the largest `every` so far, chosen because a step took `step_seconds`.
+    `groups_made` are the learning rates with which the groups of optimizers were made.
     """
 
     __slots__ = (
         "armed", "backwards", "bad_losses", "clock", "closure", "depth", "every", "full",
-        "last_losses", "log", "losses", "losses_read", "most_every", "norm", "norm_count",
+        "groups_made", "last_losses", "log", "losses", "losses_read", "most_every", "norm", "norm_count",
         "running", "scaled", "skips", "step_seconds", "stepped", "stepped_at", "stepping",
         "uncleared", "unread", "unread_from",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.armed: dict[int, Armed[Watch]] = {}
+        self.groups_made: weakref.WeakKeyDictionary[Foreign, List[Optional[float]]] = (
+            weakref.WeakKeyDictionary()
+        )
         self.depth = self.running = 0
         self.closure = self.scaled = False
         self.stepping: Foreign = None

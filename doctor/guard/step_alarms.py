@@ -44,6 +44,21 @@ def rate_alarm(
     return []
 
 
+def groups_alarm(
+    rates: List[Optional[float]], before: List[float], at: Tuple[int, int]
+) -> List[Alarm]:
+    """The alarm where groups that were made with other rates, `before`, have the same now."""
+    optimizer, step = at
+    if len(rates) != len(before) or len(set(rates)) > 1 or not rates[0]:
+        return []
+    made = ", ".join(f"{rate:.3g}" for rate in sorted(set(before))[:4])
+    text = (
+        f"{len(before)} groups of parameters had learning rates of {made}, and all have "
+        f"{rates[0]:.3g} now: what sets the rate sets the same one for every group"
+    )
+    return [Alarm(codes.SCHEDULE_FITS, WARN, step, text, "groups", optimizer)]
+
+
 def spoiled(step: Step, weights: List[int], state: List[int], optimizer: int) -> Alarm:
     """The alarm for what is not finite after a step whose gradients were not.
 

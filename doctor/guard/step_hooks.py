@@ -10,6 +10,7 @@ from . import dynamo, gradient_norms
 from .foreign import Foreign
 from .patches import Patches
 from .protection import Protection
+from .rates import number
 from .steady import LOGGED_SECONDS, MOST_LOGGED
 from .switch import Switch, raise_of_a_signal
 from .watch import Watch
@@ -22,6 +23,7 @@ def install(switch: Switch, patches: Patches, watch: Watch, protection: Protecti
     """The hooks that torch.optim calls for all optimizers."""
     from torch.optim import optimizer as module
 
+    patches.replace(module.Optimizer, "add_param_group", lambda own: _grouped(switch, watch, own))
     pre = getattr(module, "register_optimizer_step_pre_hook", None)
     post = getattr(module, "register_optimizer_step_post_hook", None)
     if pre is None or post is None:
@@ -31,6 +33,22 @@ def install(switch: Switch, patches: Patches, watch: Watch, protection: Protecti
         post(_after_steady(switch, watch, protection)),
     ]
     patches.undo.extend(handle.remove for handle in handles)
+
+
+def _grouped(switch: Switch, watch: Watch, original: Callable[..., Foreign]) -> Foreign:
+    """Notes the learning rate of each group that an optimizer gets."""
+    made = watch.steady.groups_made
+
+    def note(optimizer: Optimizer) -> None:
+        rates = made.setdefault(optimizer, [])
+        rates.append(number(optimizer.param_groups[-1].get("lr")))
+
+    def add_param_group(self: Foreign, *args: Foreign, **kwargs: Foreign) -> Foreign:
+        result = original(self, *args, **kwargs)
+        switch.safely(note, self)
+        return result
+
+    return add_param_group
 
 
 def _untraced(switch: Switch, function: Callable[..., Foreign]) -> Foreign:

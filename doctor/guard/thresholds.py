@@ -91,6 +91,24 @@ EARLY_PASSES, GRAPHS_KEPT, SAME_BATCHES = 300, 50, 20
 own numbers."""
 MISFITS, GRAPHS_READ = 3, 16
 """Backward passes that show the same misfit of a loss and what it gets, of the first so many."""
+RANGE_SHARE, RANGE_MARGIN = 0.1, 0.01
+"""Share of the targets of a pass that are outside what the output can be, and by how much they must
+be, of that range. Our own numbers."""
+RATIOS, RATIO_NEAR = 30, 1e-6
+"""Updates on data that were used before, and how near to 1 their ratios are. Our own numbers."""
+CROSSED, CROSSED_PASSES = 5, 60
+"""Steps in a row, and first passes of two optimizers whose graphs are searched. Our own numbers."""
+FOLLOWED_UNTIL, NEAR_LOOKS, NEAR_SHARE = 200, 3, 0.08
+"""Effective steps until which followers are searched, comparisons in a row that find one nearly at
+the trained weights, and what that is, of a step. An average with the weight 0.9 for the old ones
+is nine steps behind. Our own numbers."""
+REPLAYED, RATE_RESUMED = 2, 1.5
+"""Calls of a scheduler before the first step after a resume, and how far a rate is off. Our own
+numbers."""
+GROUPS_APART = 3.0
+"""How far the learning rates of groups are apart that are meant to differ. Our own number."""
+UNBOUNDED, UNBOUNDED_FROM = 100.0, 100
+"""How far below 0 a loss has fallen, in sizes of the first ones, and losses. Our own numbers."""
 SIZE_RECENT = 100
 """Backward passes for which batches of a size that never was explain a jump of the loss. Our own
 number."""

@@ -14,6 +14,7 @@ from .accumulation import Accumulation
 from .adversaries import Adversaries
 from .batches import Batches
 from .clips import Clips
+from .crossed import Crossed
 from .counts import rank_and_world
 from .early import Early
 from .epoch_orders import EpochOrders
@@ -75,9 +76,13 @@ class Watch:
         """The series of losses by the ids of the parameters that they train."""
         add, watches, tally = self.judging.add, self.watches.values, self.judging.tally
         self.jumps = Jumps(self.alarms.add)
-        self.early = Early(torch, self.steady, self.batches, self.jumps, add, tally, self._only)
+        submit = self.values.submit
+        self.early = Early(
+            torch, self.steady, self.batches, self.jumps, add, tally, self._only, submit
+        )
         self.adversaries = Adversaries(watches, add)
-        self.early.searched = self.adversaries.passes
+        self.crossed = Crossed(watches, add)
+        self.early.searched = [self.adversaries.passes, self.crossed.passes]
         self.judging.sides = self.adversaries
         self.hook_growth = HookGrowth(torch, self.steady, add)
         self.waits = Waits(lambda: self.steady.backwards, add, notes=not settings.all)
@@ -87,6 +92,7 @@ class Watch:
         self.epochs = Epochs(self.steady)
         self.evaluations = Evaluations(torch, self.epochs, add, watches, tally)
         self.schedules = Schedules(self.steady, self.epochs, add, watches, tally)
+        self.resumed = self.schedules.resumed
         self.kept_states = KeptStates(torch, add, watches, tally)
         self.remade = Remade(self.kept_states)
         self.scaling = Scaling()
@@ -162,6 +168,7 @@ class Watch:
         if watch is None or watch.optimizer() is not optimizer:
             self.start()
             watch = self._watch_of(optimizer)
+        self.schedules.optimizer_steps(optimizer)
         if self.clips.scaler is not None:
             self.clips.steps_undivided(watch is not None and watch is self._only())
         if watch is not None and not closure:
@@ -174,6 +181,8 @@ class Watch:
                 alarm = self.twice_applied.step(watch, self.steady.backwards)
                 if alarm is not None:
                     self.judging.add(alarm, watch)
+            if watch.effective + 1 >= watch.next_look:
+                self.judging.before_look(watch)
             watch.measure(optimizer)
 
     def step_ends(self, optimizer: Optimizer, closure: bool) -> None:
@@ -288,6 +297,9 @@ class Watch:
         self.kept_states.close()
         if how == "exit" and not last_error():
             self.schedules.close()
+            with self.torch.no_grad():
+                self.judging.look_again()
+            self.values.finish()
             self._judge_end()
         self.first_batches.report()
         self.judging.write_state()
@@ -306,6 +318,9 @@ class Watch:
             cause, text = level.judge(self.early.classes, watch.adaptive, watch.steps)
             if text:
                 self.judging.add(Alarm(codes.LOSS_FALLS, WARN, watch.steps, text, cause, 0), watch)
+            elif text := level.unbounded():
+                alarm = Alarm(codes.LOSS_STABLE, WARN, watch.steps, text, "unbounded", 0)
+                self.alarms.add(alarm, watch)
 
     def _judge_last_losses(self) -> None:
         """The losses after the last step: the program may have ended because of them."""
