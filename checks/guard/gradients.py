@@ -50,8 +50,8 @@ PRESENT = Check(
         "optimizer and do not change",
         "in 5 of the first 20 steps, two optimizers apply the same gradients to a parameter that "
         "both hold",
-        "of two optimizers, 5 times in a row, a term of the loss before the steps of one reaches only "
-        "parameters of the other, whose gradients are cleared without a step",
+        "of two optimizers, 5 times in a row, a term of the loss before the steps of one reaches "
+        "only parameters of the other, whose gradients are cleared without a step",
     ),
     fails=("none of the parameters has a gradient, 3 steps in a row from the start",),
     fix="Create the optimizer from the parameters of the model that is trained, after FSDP, DDP, "
@@ -73,10 +73,10 @@ PRESENT = Check(
             "unregistered": "Keep submodules in nn.ModuleList or nn.ModuleDict, not in a list or a "
             "dict: then model.parameters(), state_dict(), to() and train() include them. Give the "
             "parameters of other modules to the optimizer, or set requires_grad_(False).",
-            "left-out": "Give these parameters to the optimizer, those that are unfrozen later with "
-            "add_param_group(). model.parameters() leaves out tensors and lists that are plain "
-            "attributes of a module: use nn.Parameter and nn.ParameterList. If they shall not be "
-            "trained, requires_grad_(False) saves their part of the backward pass.",
+            "left-out": "Give these parameters to the optimizer, those that are unfrozen later "
+            "with add_param_group(). model.parameters() leaves out tensors and lists that are "
+            "plain attributes of a module: use nn.Parameter and nn.ParameterList. If they shall "
+            "not be trained, requires_grad_(False) saves their part of the backward pass.",
             "term": "Remove .detach(), .data or no_grad() between the network that steps and this "
             "term: a generator's adversarial loss needs D(fake) with the graph of fake; only the "
             "discriminator's own step detaches it.",
@@ -201,9 +201,10 @@ REACHED = Check(
             "steps that should change weights",
         ),
         {
-            "zeros": "Give the optimizer what shall be trained and nothing else: student.parameters(), "
-            "not those of its teacher or average, too, which weight decay shrinks in every step. "
-            "Where they should train, look for a detach(), a factor of 0 or dead units.",
+            "zeros": "Give the optimizer what shall be trained and nothing else: "
+            "student.parameters(), not those of its teacher or average, too, which weight decay "
+            "shrinks in every step. Where they should train, look for a detach(), a factor of 0 "
+            "or dead units.",
         },
     ),
     sources=("fnr-gradients", "fnr-optimizer", "unsloth-4533"),

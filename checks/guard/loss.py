@@ -32,14 +32,15 @@ UNDEFINED = (
     "checkpoint before this step."
 )
 SUMMED = (
-    "Use the mean over the batch, reduction='mean', or divide the sum by the number of samples: the "
-    "gradients of a sum grow with the batch, and with them each step. Else lower the learning rate "
-    "by that factor. Start anew: the weights are not usable."
+    "Use the mean over the batch, reduction='mean', or divide the sum by the number of samples: "
+    "the gradients of a sum grow with the batch, and with them each step. Else lower the learning "
+    "rate by that factor. Start anew: the weights are not usable."
 )
 CONSTANT = (
-    "Check the targets, weights and masks of the batch before the loss: torch.isfinite(target).all(), "
-    "and divide by sums with clamp(min=1). A check of the loss must come before backward() and "
-    "step(); after the step the weights are spoiled. Start anew, or from a checkpoint before it."
+    "Check the targets, weights and masks of the batch before the loss: "
+    "torch.isfinite(target).all(), and divide by sums with clamp(min=1). A check of the loss must "
+    "come before backward() and step(); after the step the weights are spoiled. Start anew, or "
+    "from a checkpoint before it."
 )
 NON_FINITE_FIXES = {
     "constant": CONSTANT,
@@ -137,8 +138,8 @@ STABLE = Check(
         "gradient norms",
         "the median of 20 losses exceeds the medians of at least 15 such blocks before in the same "
         "sense",
-        "at the end of at least 100 losses of one optimizer, it is below 0 by 100 times the size of "
-        "the first losses, or 100, and still falls",
+        "at the end of at least 100 losses of one optimizer, it is below 0 by 30 times the size of "
+        "the first losses, or 30, and still falls",
     ),
     fix="Lower the learning rate or lengthen the warm-up, clip gradients at 1.0, and look at the "
     "batches of the steps before the spike, which the records name.",
@@ -230,10 +231,11 @@ FITS = Check(
         "nll_loss() or ctc_loss() gets scores or probabilities, not their logarithms",
         "log_softmax() normalizes over the batch, or there is one class",
         "a distance of [N, 1] and [N] is a mean over [N, N]",
-        "at 3 passes more than 10 % of the targets are outside 0 to 1 in a binary cross entropy, or "
-        "outside what the activation that computed the output can return",
-        "30 ratios of new and old probabilities, which are clipped, are exactly 1 on data that were "
-        "used before",
+        "at 3 passes more than 10 % of the targets are outside 0 to 1 in "
+        "binary_cross_entropy_with_logits(), or outside what the activation that computed the "
+        "output can return",
+        "30 ratios of new and old probabilities, which are clipped, are exactly 1 on data that "
+        "were used before",
     ),
     fix=LOGITS,
     owner=Owner.JOB,
@@ -251,8 +253,8 @@ FITS = Check(
             "targets": "Scale the targets to 0 and 1: divide masks of 0 and 255 by 255, map labels "
             "of -1 and 1 by (y + 1) / 2, use one_hot() for several classes. Leave out missing "
             "labels by reduction='none' and a mask.",
-            "ratio": "Compute the old log-probabilities once, when the data are collected, and keep "
-            "them with the data for all epochs of updates. An old policy must be a copy.",
+            "ratio": "Compute the old log-probabilities once, when the data are collected, and "
+            "keep them with the data for all epochs of updates. An old policy must be a copy.",
             "broadcast": "Give both the same shape: prediction.squeeze(-1), or "
             "target.unsqueeze(-1) where the prediction is [N, 1].",
         },

@@ -166,7 +166,6 @@ EVALUATIONS = Check(
 )
 
 
-
 def _followers(guard: Guarded) -> Verdict:
     if reason := cut_off(guard):
         return unknown(reason)
@@ -182,19 +181,19 @@ FOLLOWERS = Check(
     code="GRD032",
     slug="average-follows",
     title="An average of the weights averages, with its statistics",
-    why="An average of weights is evaluated and saved in place of the model. Without the statistics "
-    "of its batch norms it computes something else; with the decay the wrong way round it is the "
-    "model itself, one step late, and a target network moves with every step.",
+    why="An average of weights is evaluated and saved in place of the model. Without the "
+    "statistics of its batch norms it computes something else; with the decay the wrong way round "
+    "it is the model itself, one step late, and a target network moves with every step.",
     passes=("modules that follow the trained one do so slowly, and with their statistics",),
     warns=(
-        "at the end, the weights of one have followed, and the running means of its batch norms are "
-        "those of the start, while the trained ones have changed",
+        "at the end, the weights of one have followed, and the running means of its batch norms "
+        "are those of the start, while the trained ones have changed",
         "at 3 comparisons in a row one is, before a step, within 8 % of that step of the trained "
         "weights, but not equal to them",
     ),
-    fix="Copy or average the buffers with the parameters, as torch.optim.swa_utils.AveragedModel does: "
-    "loop over buffers(), too, or over state_dict(). Or call update_bn() before the average is "
-    "evaluated or saved.",
+    fix="Copy or average the buffers with the parameters, as torch.optim.swa_utils.AveragedModel "
+    "does: loop over buffers(), too, or over state_dict(). Or call update_bn() before the average "
+    "is evaluated or saved.",
     owner=Owner.JOB,
     judge=observed(
         "GRD032",

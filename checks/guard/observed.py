@@ -77,9 +77,9 @@ def unless_unlabelled(judge: Callable[[Guarded], Verdict]) -> GuardJudge:
 Count = Literal[
     "steps", "losses", "bad_losses", "norms", "rates", "effective", "skipped", "tracked",
     "gradients", "moved", "zeros", "zeros_moved", "vectors", "vectors_moved", "half", "buffers",
-    "clips", "evaluations", "fetched", "followers", "graphs", "schedules", "model_looks", "mode_looks",
-    "states", "updates", "updates_lost", "vocabulary", "flat_steps", "timed", "batches",
-    "memory_windows",
+    "clips", "evaluations", "fetched", "followers", "graphs", "schedules", "model_looks",
+    "mode_looks", "states", "updates", "updates_lost", "vocabulary", "flat_steps", "timed",
+    "batches", "memory_windows",
 ]  # fmt: skip
 
 

@@ -256,9 +256,9 @@ SCHEDULES = Check(
         "one whose length is the number of steps is stepped once per epoch",
         "one is never stepped, or changes the rates of an optimizer that another has replaced",
         "the metric of ReduceLROnPlateau only gets worse by its mode, or is always the same",
-        "after a resume the first step has 1.5 times the learning rate that was loaded, or less than "
-        "that part of it, because a scheduler is replayed on it or begins anew, or because its "
-        "optimizer's state was not loaded",
+        "after a resume the first step has 1.5 times the learning rate that was loaded, or less "
+        "than that part of it, because a scheduler is replayed on it or begins anew, or because "
+        "its optimizer's state was not loaded",
         "groups that were made with rates at least 3 times apart have the same one after the first "
         "change",
     ),
@@ -281,8 +281,8 @@ SCHEDULES = Check(
             "the first epoch: lower the rate, regularize, stop earlier.",
             "replayed": "Load the scheduler's state, scheduler.load_state_dict(), in place of the "
             "calls of step(): they decay a rate that the optimizer's state has decayed already.",
-            "restarted": "Save scheduler.state_dict() with the optimizer's and load both. For a new "
-            "phase with a schedule of its own, set the learning rate before it is made.",
+            "restarted": "Save scheduler.state_dict() with the optimizer's and load both. For a "
+            "new phase with a schedule of its own, set the learning rate before it is made.",
             "not-restored": "Load the optimizer's state_dict() as well: it holds the learning rate "
             "that the schedule goes on from, and the moments.",
             "groups": "Give the schedule a rate for each group: max_lr=[...] of OneCycleLR, or "

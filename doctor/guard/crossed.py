@@ -97,9 +97,9 @@ class Crossed:
         mixed = own.index in now.leftover and (against or len(now.reached) > 1)
         if self._row("other-pass", own, mixed):
             text = (
-                f"{own.name} applies gradients of the passes after which the other optimizer steps, "
-                f"together with those of its own, {limit.CROSSED} times in a row: nothing clears "
-                "them in between"
+                f"{own.name} applies gradients of the passes after which the other optimizer "
+                f"steps, together with those of its own, {limit.CROSSED} times in a row: nothing "
+                "clears them in between"
             )
             self._report(codes.GRADIENTS_CLEARED, "other-pass", text, own)
 

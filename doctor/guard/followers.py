@@ -57,7 +57,9 @@ class _Pair:
         """Whether the follower's parameters have changed; this may wait for a device."""
         now = [] if self.follows else self.weights()
         pairs = zip(now, self._followed)
-        self.follows |= any(b.device == c.device and not bool((b == c).all()) for (_, b), c in pairs)
+        self.follows |= any(
+            b.device == c.device and not bool((b == c).all()) for (_, b), c in pairs
+        )
 
     def is_stale(self) -> bool:
         """Whether statistics of the trained one have changed, and none of the follower's."""
@@ -157,7 +159,7 @@ class Followers:
             self._report(text, "decay", watch)
 
     def _report(self, text: str, cause: str, watch: OptimizerWatch) -> None:
-        alarm = Alarm(codes.FOLLOWER_FOLLOWS, WARN, watch.steps, text, cause, watch.index)
+        alarm = Alarm(codes.AVERAGE_FOLLOWS, WARN, watch.steps, text, cause, watch.index)
         self._add(alarm, watch)
 
 
@@ -171,8 +173,9 @@ def _same(tensor: Foreign, saved: Foreign) -> bool:
 
 def _modules(roots: list[Foreign]) -> Iterator[Foreign]:
     """The roots and what is near below them, the outer ones first."""
-    level, seen = roots, set()
+    level, seen = roots, set[int]()
     for _ in range(DEPTH + 1):
-        level = [each for each in level if not (id(each) in seen or seen.add(id(each)))]
+        level = list({id(each): each for each in level if id(each) not in seen}.values())
+        seen |= {id(each) for each in level}
         yield from level
         level = [child for each in level for child in each.children()]

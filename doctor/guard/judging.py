@@ -95,9 +95,7 @@ class Judging:
             self.steady.read_all()
         for alarm in alarms:
             if alarm.code == codes.OPTIMIZER_HAS_GRADIENTS and alarm.cause != "cleared":
-                self._name_another_model(alarm)
-                if alarm.cause == "lost" and watch is not None:
-                    self._name_why_lost(alarm, watch)
+                self._name_another_model(alarm, watch)
             if step.unread:
                 alarm.text += f"; the {step.unread} steps before it were not read"
             self.add(alarm, watch)
@@ -112,28 +110,18 @@ class Judging:
         if self.several and self.sides is not None:
             self.sides.judged(optimizer, loss, norm)
 
-    def _name_another_model(self, alarm: Alarm) -> None:
-        """The loss may reach the parameters of a model that replaced the optimizer's."""
+    def _name_another_model(self, alarm: Alarm, watch: OptimizerWatch | None) -> None:
+        """The loss may reach the parameters of a model that replaced the optimizer's, or a copy."""
+        if alarm.cause == "lost" and watch is not None:
+            suspects.name_why_lost(alarm, watch, self.watches.values())
+            if alarm.cause != "lost":
+                return
         found = reached_elsewhere(self.readings.torch)
         if found is not None:
             alarm.cause = "other-model"
             alarm.text += (
                 f"; the loss reaches {found[1]} parameters of {found[0]}, which no optimizer holds"
             )
-
-    def _name_why_lost(self, alarm: Alarm, watch: OptimizerWatch) -> None:
-        """The parameters may be frozen, or copies of them may be trained."""
-        flat = watch.flat
-        shapes = [p.shape for p in flat]
-        if flat and not any(p.requires_grad for p in flat):
-            alarm.cause = "frozen"
-            alarm.text += ": all of them have requires_grad=False"
-        for other in self.watches.values():
-            if other is not watch and [p.shape for p in other.flat] == shapes:
-                if not {id(p) for p in flat} & {id(p) for p in other.flat}:
-                    alarm.cause = "copy"
-                    alarm.text += f"; {other.name} steps other parameters of the same shapes, a copy"
-                    return
 
     def judge_look(self, watch: OptimizerWatch, alarms: list[Alarm]) -> None:
         """The values of a look have arrived."""
@@ -148,7 +136,9 @@ class Judging:
     def look_at_model(self, watch: OptimizerWatch, effective: int) -> None:
         """The parameters of this optimizer are being compared."""
         stepping = list(self.watches.values())
-        if self._leads(watch) and (effective in limit.MODEL_FROM or effective > limit.MODEL_FROM[-1]):
+        if self._leads(watch) and (
+            effective in limit.MODEL_FROM or effective > limit.MODEL_FROM[-1]
+        ):
             self.model_looks.look(watch, stepping)
 
     def before_look(self, watch: OptimizerWatch) -> None:

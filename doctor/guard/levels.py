@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Deque, List, Optional, Tuple
+from typing import Deque, Optional, Tuple
 
 from . import thresholds as limit
 
@@ -17,7 +17,8 @@ class Level:
         self.start = self.first = 0.0
         """The first loss, and the mean of the first few."""
         self._last: Deque[float] = deque(maxlen=limit.FLAT_WINDOW)
-        self._first_sizes: List[float] = []
+        self._size = 1.0
+        """Of the first few losses, the largest, at least 1."""
         self._rates = self._paths = 0.0
 
     def add(self, loss: float, rate: Optional[float], norm: Optional[float]) -> None:
@@ -28,8 +29,7 @@ class Level:
         self.count += 1
         if self.count <= limit.FLAT_FIRST:
             self.first += loss / limit.FLAT_FIRST
-        if self.count <= limit.LEVEL_STEPS:
-            self._first_sizes.append(abs(loss))
+            self._size = max(self._size, abs(loss))
         self._last.append(loss)
         self._rates += rate or 0.0
         self._paths += (rate or 0.0) * (norm or 0.0)
@@ -38,15 +38,14 @@ class Level:
         """A sentence on a loss that runs below every bound, "" for none."""
         if self.count < limit.UNBOUNDED_FROM:
             return ""
-        size = max(1.0, sorted(self._first_sizes)[limit.LEVEL_STEPS // 2])
         last = list(self._last)
         half = len(last) // 2
         before, after = sorted(last[:half])[half // 2], sorted(last[half:])[half // 2]
-        if after > -limit.UNBOUNDED * size or after >= before:
+        if after > -limit.UNBOUNDED * self._size or after >= before:
             return ""
         return (
-            f"the loss is {after:.4g} at the end, was {self.start:.3g} at the first step, and still "
-            "falls: nothing bounds it from below"
+            f"the loss is {after:.4g} at the end, was {self.start:.3g} at the first step, and "
+            "still falls: nothing bounds it from below"
         )
 
     def judge(self, classes: int, adaptive: bool, steps: int) -> Tuple[str, str]:

@@ -11,11 +11,8 @@ from .foreign import Foreign
 from .loss_graphs import kind
 from .records import WARN, Alarm
 
-PROBABILITIES = {
-    "BinaryCrossEntropyWithLogitsBackward0": "binary_cross_entropy_with_logits()",
-    "BinaryCrossEntropyBackward0": "binary_cross_entropy()",
-}
-"""Losses of targets from 0 to 1."""
+OF_LOGITS = "BinaryCrossEntropyWithLogitsBackward0"
+"""Of targets from 0 to 1; binary_cross_entropy() checks its own."""
 RANGES = {
     "SigmoidBackward0": ("sigmoid()", 0.0, 1.0),
     "SoftmaxBackward0": ("softmax()", 0.0, 1.0),
@@ -92,9 +89,10 @@ class OutputRanges:
 def _target(node: Foreign) -> Optional[Target]:
     """Of one node of a graph; None where it keeps none, or single elements may yet be masked."""
     name = kind(node)
-    if name in PROBABILITIES:
+    if name == OF_LOGITS:
         plain = node._saved_reduction != 0 and node._saved_weight is None
-        return _of_probabilities(name, node._saved_target) if plain else None
+        loss, target = "binary_cross_entropy_with_logits()", node._saved_target
+        return Target("targets", loss, "", target, 0.0, 1.0) if plain else None
     if name in DISTANCES and node._saved_reduction != 0:
         return _of_distance(node, DISTANCES[name])
     if name in ("MeanBackward0", "SumBackward0"):
@@ -102,10 +100,6 @@ def _target(node: Foreign) -> Optional[Target]:
         if kind(below) in OF_DIFFERENCES and getattr(below, "_saved_exponent", 2) == 2:
             return _of_difference(below, OF_DIFFERENCES[kind(below)])
     return None
-
-
-def _of_probabilities(name: str, target: Foreign) -> Target:
-    return Target("targets", PROBABILITIES[name], "", target, 0.0, 1.0)
 
 
 def _of_distance(node: Foreign, loss: str) -> Optional[Target]:

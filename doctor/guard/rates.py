@@ -14,7 +14,8 @@ class Rates:
     `highest` are the largest ones so far. `largest` is that of the groups at the last step,
     `previous` the same at the last step where it was not 0. `risen_at` is the number of the applied
     step that used a higher one than the step before; `fell`: one was lower than that before it.
-    `changes` counts new rates, `known` those that are not all 0, `turns` how often they rose after they had fallen.
+    `changes` counts new rates, `known` those that are not all 0, `turns` how often they rose after
+    they had fallen.
     """
 
     def __init__(self, groups: int, made: Optional[List[Optional[float]]] = None) -> None:

@@ -1,4 +1,4 @@
-"""The learning rate after a resume: what the optimizer loaded, and what its scheduler made of it."""
+"""The learning rate after a resume: what the optimizer loaded, what its scheduler made of it."""
 
 from __future__ import annotations
 

@@ -83,9 +83,9 @@ class Steady(Generic[Watch]):
 
     __slots__ = (
         "armed", "backwards", "bad_losses", "clock", "closure", "depth", "every", "full",
-        "groups_made", "last_losses", "log", "losses", "losses_read", "most_every", "norm", "norm_count",
-        "running", "scaled", "skips", "step_seconds", "stepped", "stepped_at", "stepping",
-        "uncleared", "unread", "unread_from",
+        "groups_made", "last_losses", "log", "losses", "losses_read", "most_every", "norm",
+        "norm_count", "running", "scaled", "skips", "step_seconds", "stepped", "stepped_at",
+        "stepping", "uncleared", "unread", "unread_from",
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Callable, Iterator, Tuple
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Tuple
 
 from .foreign import Foreign
 from .parameters import local
@@ -81,3 +81,19 @@ def _tensors(watch: OptimizerWatch) -> Iterator[_Tensor]:
             tensor = local(value._values() if value.is_sparse else value)
             if (tensor.is_floating_point() or tensor.is_complex()) and tensor.numel():
                 yield index, place == 0, tensor
+
+
+def name_why_lost(alarm: Alarm, watch: OptimizerWatch, every: Iterable[OptimizerWatch]) -> None:
+    """Gradients do not reach these parameters: they are frozen, or copies of them are trained."""
+    flat = watch.flat
+    if flat and not any(p.requires_grad for p in flat):
+        alarm.cause = "frozen"
+        alarm.text += ": all of them have requires_grad=False"
+        return
+    shapes, own = [p.shape for p in flat], {id(p) for p in flat}
+    for other in every:
+        parameters = other.flat
+        if [p.shape for p in parameters] == shapes and own.isdisjoint(map(id, parameters)):
+            alarm.cause = "copy"
+            alarm.text += f"; {other.name} steps other parameters of the same shapes, a copy"
+            return

@@ -107,7 +107,7 @@ REPLAYED, RATE_RESUMED = 2, 1.5
 numbers."""
 GROUPS_APART = 3.0
 """How far the learning rates of groups are apart that are meant to differ. Our own number."""
-UNBOUNDED, UNBOUNDED_FROM = 100.0, 100
+UNBOUNDED, UNBOUNDED_FROM = 30.0, 100
 """How far below 0 a loss has fallen, in sizes of the first ones, and losses. Our own numbers."""
 SIZE_RECENT = 100
 """Backward passes for which batches of a size that never was explain a jump of the loss. Our own

@@ -14,8 +14,8 @@ from .accumulation import Accumulation
 from .adversaries import Adversaries
 from .batches import Batches
 from .clips import Clips
-from .crossed import Crossed
 from .counts import rank_and_world
+from .crossed import Crossed
 from .early import Early
 from .epoch_orders import EpochOrders
 from .evaluations import Epochs, Evaluations

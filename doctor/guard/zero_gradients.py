@@ -61,7 +61,9 @@ class ZeroGradients:
             "every comparison: the loss does not depend on them"
         )
         if moved:
-            text += f", and {moved} of them change all the same, by weight decay or outside of step()"
+            text += (
+                f", and {moved} of them change all the same, by weight decay or outside of step()"
+            )
         indices = [t.index for t in zero]
         code = codes.PARAMETERS_REACHED
         return Alarm(code, WARN, watch.steps, text, "zeros", watch.index, indices)

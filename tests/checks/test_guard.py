@@ -35,6 +35,7 @@ HEALTHY: dict[str, Any] = {
     "vocabulary": 32000, "flat_steps": 300, "timed": 200, "batches": 300, "memory_windows": 12,
     "seconds": 600.0, "buffers": 4, "model_looks": 8, "mode_looks": 4,
     "clips": 5, "states": 2, "fetched": 300, "graphs": 16, "schedules": 1, "evaluations": 3,
+    "followers": 1,
 }  # fmt: skip
 
 
@@ -222,6 +223,7 @@ def test_a_guard_that_switched_itself_off_leaves_everything_unknown(code: str) -
         ("GRD025", {"mode_looks": 1}),
         ("GRD026", {"clips": 4}),
         ("GRD030", {"effective": 19}),
+        ("GRD032", {"followers": None}),
         ("GRD028", {"fetched": 19}),
         ("GRD017", {"batches": 69, "all": True}),
         ("GRD018", {"timed": 49, "all": True}),
@@ -250,6 +252,7 @@ def test_too_little_was_observed(code: str, fields: dict[str, Any]) -> None:
         ("GRD029", {"graphs": 0}),
         ("GRD030", {"schedules": 0}),
         ("GRD031", {"evaluations": 0}),
+        ("GRD032", {"followers": 0}),
         ("GRD017", {}),
         ("GRD017", {"batches": 0, "all": True}),
         ("GRD018", {}),
@@ -381,6 +384,18 @@ def test_the_first_failure_of_any_rank_is_reported() -> None:
         ("GRD029", "broadcast", "squeeze"),
         ("GRD030", "mode", "max"),
         ("GRD031", "frozen", "eval()"),
+        ("GRD003", "term", "detach"),
+        ("GRD003", "copy", "functional_call"),
+        ("GRD012", "other-pass", "zero_grad()"),
+        ("GRD014", "unbounded", "sign"),
+        ("GRD016", "zeros", "teacher"),
+        ("GRD001", "summed", "mean"),
+        ("GRD002", "constant", "isfinite"),
+        ("GRD029", "targets", "255"),
+        ("GRD029", "ratio", "once"),
+        ("GRD030", "replayed", "load_state_dict"),
+        ("GRD030", "groups", "max_lr"),
+        ("GRD032", "decay", "tau"),
     ],
 )
 def test_the_cause_selects_the_fix(code: str, cause: str, word: str) -> None:

@@ -85,7 +85,9 @@ def synchronized(every: int) -> None:
     """A copy for rollouts gets the weights as they are."""
     model = network(norm=False)
     actor, count = copy.deepcopy(model), iter(range(1000))
-    train(model, lambda: actor.load_state_dict(model.state_dict()) if next(count) % every == 0 else 0)
+    train(
+        model, lambda: actor.load_state_dict(model.state_dict()) if next(count) % every == 0 else 0
+    )
 
 
 def torch_average(use_buffers: bool, update: bool) -> None:

@@ -1,0 +1,231 @@
+"""Parameters that nothing trains, seen at comparisons and at the end; outputs that are kept."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402, TID253
+from trainings import adamw, guarded, records  # noqa: E402
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
+
+
+def causes(out: Path) -> set[tuple[str, str]]:
+    return {(each["code"], each["cause"]) for each in records(out, "alarm")}
+
+
+def train(
+    forward: Callable[[Any], Any],
+    optimizer: Any,
+    steps: int = 120,
+    each: Callable[[int], None] = lambda step: None,
+    to_none: bool = True,
+) -> None:
+    for step in range(steps):
+        each(step)
+        x = torch.randn(16, 4)
+        (forward(x) - x.sum(1, keepdim=True)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=to_none)
+
+
+def layers() -> Any:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+
+
+def teacher_inside() -> None:
+    """The teacher is in the optimizer, and its gradients are zeros."""
+    student = layers()
+    teacher = copy.deepcopy(student)
+    every = [*student.parameters(), *teacher.parameters()]
+    for p in every:
+        p.grad = torch.zeros_like(p)
+    train(student, torch.optim.AdamW(every, weight_decay=0.5), to_none=False)
+
+
+def times_zero(branch: bool = True) -> None:
+    """A branch that takes part with a factor of 0, as DDP wants it."""
+    body, other = layers(), layers()
+    optimizer = torch.optim.AdamW([*body.parameters(), *other.parameters()])
+    train(lambda x: body(x) + (0.0 if branch else 0.5) * other(x), optimizer)
+
+
+def later() -> None:
+    """A branch whose factor begins at 0."""
+    body, other, now = layers(), layers(), [0.0]
+
+    def begin(step: int) -> None:
+        now[0] = float(step > 40)
+
+    optimizer = torch.optim.AdamW([*body.parameters(), *other.parameters()])
+    train(lambda x: body(x) + now[0] * other(x), optimizer, each=begin)
+
+
+def critic() -> None:
+    """The bias of the last layer cancels."""
+    module = layers()
+    optimizer = adamw(module)
+    for _ in range(120):
+        (module(torch.randn(16, 4)).mean() - module(torch.randn(16, 4)).mean()).backward()
+        nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+class Scaled(nn.Module):
+    """A factor that is a tensor, a parameter, or one of a list of parameters; or an input."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.body = layers()
+        if kind == "tensor":
+            self.factor = torch.ones(1, requires_grad=True)
+        elif kind == "list":
+            self.factors = [nn.Parameter(torch.ones(1))]
+        elif kind == "parameter":
+            self.factor = nn.Parameter(torch.ones(1))
+        elif kind == "points":
+            self.points = torch.randn(16, 4, requires_grad=True)
+        self.kind = kind
+
+    def forward(self, x: Any) -> Any:
+        if self.kind == "points":
+            return self.body(x + 0.1 * self.points)
+        return self.body(x) * (self.factors[0] if self.kind == "list" else self.factor)
+
+
+def scaled(kind: str) -> None:
+    module = Scaled(kind)
+    train(module, adamw(module))
+
+
+def thawed(added: bool) -> None:
+    """The body is trained from step 60 on."""
+    body, head = nn.Linear(4, 4), nn.Linear(4, 1)
+    model = nn.Sequential(body, head)
+    body.requires_grad_(False)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad])
+
+    def thaw(step: int) -> None:
+        if step == 60:
+            body.requires_grad_(True)
+            if added:
+                optimizer.add_param_group({"params": list(body.parameters())})
+
+    for step in range(120):
+        thaw(step)
+        x = torch.randn(16, 4)
+        optimizer.zero_grad()
+        (model(x) - x.sum(1, keepdim=True)).square().mean().backward()
+        optimizer.step()
+    KEPT.append((model, optimizer))
+
+
+KEPT: list[Any] = []
+"""What is still there when the guard is closed, as in a script without functions."""
+
+
+@pytest.mark.parametrize(
+    ("run", "found"),
+    [
+        (teacher_inside, ("GRD016", "zeros")),
+        (times_zero, ("GRD016", "zeros")),
+        (lambda: scaled("tensor"), ("GRD003", "left-out")),
+        (lambda: scaled("list"), ("GRD003", "left-out")),
+        (lambda: thawed(added=False), ("GRD003", "left-out")),
+        (lambda: times_zero(branch=False), None),
+        (later, None),
+        (critic, None),
+        (lambda: scaled("parameter"), None),
+        (lambda: scaled("points"), None),
+        (lambda: thawed(added=True), None),
+    ],
+)
+def test_every_part_is_trained(
+    run: Callable[[], None], found: tuple[str, str] | None, tmp_path: Path
+) -> None:
+    with guarded(tmp_path):
+        run()
+    KEPT.clear()
+    assert causes(tmp_path) == ({found} if found else set())
+
+
+def adversaries(thaw: bool) -> None:
+    made, judge = layers(), nn.Linear(1, 1)
+    both = adamw(made), adamw(judge)
+    for _ in range(60):
+        x = torch.randn(16, 4, requires_grad=True)
+        if thaw:
+            judge.requires_grad_(True)
+        both[1].zero_grad()
+        judge(x.sum(1, keepdim=True)).square().mean().backward()
+        both[1].step()
+        judge.requires_grad_(False)
+        both[0].zero_grad()
+        judge(made(x)).square().mean().backward()
+        both[0].step()
+
+
+def meta(copied_back: bool) -> None:
+    """Gradients after the inner steps are those of a copy."""
+    module = layers()
+    outer = adamw(module)
+    for _ in range(60):
+        fast = copy.deepcopy(module)
+        inner = torch.optim.SGD(fast.parameters(), lr=0.01)
+        outer.zero_grad()
+        for _ in range(2):
+            inner.zero_grad()
+            fast(torch.randn(8, 4)).square().mean().backward()
+            inner.step()
+        if copied_back:
+            for p, q in zip(module.parameters(), fast.parameters(), strict=True):
+                p.grad = q.grad.clone()
+        outer.step()
+
+
+@pytest.mark.parametrize(
+    ("run", "cause"),
+    [
+        (lambda: adversaries(thaw=False), "frozen"),
+        (lambda: adversaries(thaw=True), ""),
+        (lambda: meta(copied_back=False), "copy"),
+        (lambda: meta(copied_back=True), ""),
+    ],
+)
+def test_why_gradients_are_lost(run: Callable[[], None], cause: str, tmp_path: Path) -> None:
+    with guarded(tmp_path):
+        run()
+    assert {c for code, c in causes(tmp_path) if code == "GRD003"} == ({cause} if cause else set())
+
+
+def keeping(what: str) -> None:
+    module, kept = layers(), []
+    optimizer = adamw(module)
+    for _ in range(80):
+        x = torch.randn(16, 4)
+        out = module(x)
+        loss = (out - x.sum(1, keepdim=True)).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        kept += {"outputs": [out], "losses": [loss], "values": [out.detach(), loss.item()]}[what]
+
+
+@pytest.mark.parametrize(
+    ("what", "word"), [("outputs", "80"), ("losses", "losses"), ("values", "")]
+)
+def test_graphs_that_are_kept(what: str, word: str, tmp_path: Path) -> None:
+    with guarded(tmp_path):
+        keeping(what)
+    text = " ".join(a["text"] for a in records(tmp_path, "alarm") if a["code"] == "GRD019")
+    assert bool(text) is bool(word)
+    assert (what in text) is bool(word)
