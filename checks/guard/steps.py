@@ -259,6 +259,8 @@ SCHEDULES = Check(
         "after a resume the first step has 1.5 times the learning rate that was loaded, or less "
         "than that part of it, because a scheduler is replayed on it or begins anew, or because "
         "its optimizer's state was not loaded",
+        "two schedulers are called after each of 10 steps, and one of them computes the rate from "
+        "the first one, as LambdaLR and OneCycleLR do",
         "groups that were made with rates at least 3 times apart have the same one after the first "
         "change",
     ),
@@ -285,6 +287,8 @@ SCHEDULES = Check(
             "new phase with a schedule of its own, set the learning rate before it is made.",
             "not-restored": "Load the optimizer's state_dict() as well: it holds the learning rate "
             "that the schedule goes on from, and the moments.",
+            "overridden": "Put them into one: SequentialLR([warmup, decay], milestones=[...]), or "
+            "LinearLR as the warm-up, whose factor a second scheduler of factors keeps.",
             "groups": "Give the schedule a rate for each group: max_lr=[...] of OneCycleLR, or "
             "multiply group['initial_lr'] by a factor in place of setting group['lr'].",
             "constant": "Print what scheduler.step() gets: a metric of another model or an old "

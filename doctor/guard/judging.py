@@ -154,7 +154,7 @@ class Judging:
         if watch is not None and watch.effective > limit.MODEL_FROM[-1]:
             self.model_looks.look_again(watch, list(self.watches.values()))
         for each in self.watches.values():
-            for alarm in each.unmoved_by_gradients():
+            for alarm in each.at_the_end():
                 self.add(alarm, each)
 
     def _leads(self, watch: OptimizerWatch) -> bool:

@@ -74,14 +74,14 @@ class ModelLooks:
                 self._look_at_frozen(watch)
                 if watch.effective >= limit.LEFT_OUT_FROM:
                     self._look_at_left_out(model, watch, stepping)
-            if watch.effective >= limit.IDLE_FROM:
-                self._look_at_others(watch, stepping)
+            self._look_at_others(watch, stepping, watch.effective >= limit.IDLE_FROM)
 
     def look_again(self, watch: OptimizerWatch, stepping: list[OptimizerWatch]) -> None:
         """The training has ended by itself, and its objects are still there."""
         model = self._model() if self._model is not None else None
         if model is not None and watch.effective >= limit.LEFT_OUT_FROM:
             self._look_at_left_out(model, watch, stepping)
+        self._look_at_others(watch, stepping, True)
 
     def _find(self, watch: OptimizerWatch) -> None:
         found = objects_of(self.torch, watch.flat)
@@ -149,8 +149,11 @@ class ModelLooks:
             )
             self._add(Alarm(codes.TRAINING_MODE, WARN, watch.steps, text, "", watch.index), watch)
 
-    def _look_at_others(self, watch: OptimizerWatch, stepping: list[OptimizerWatch]) -> None:
-        """Optimizers that have never stepped, although backward passes reach their parameters."""
+    def _look_at_others(
+        self, watch: OptimizerWatch, stepping: list[OptimizerWatch], late: bool
+    ) -> None:
+        """Optimizers that have never stepped, although backward passes reach their parameters;
+        `late`: they should have by now."""
         trained = {id(p) for each in stepping for p in each.flat}
         known = {id(each.optimizer()) for each in stepping}
         for optimizer in filter(None, (each() for each in self._others)):
@@ -161,7 +164,7 @@ class ModelLooks:
             gradient = reached[0].grad
             version = gradient.data_ptr(), gradient._version
             before = self._idle.setdefault(id(optimizer), version)
-            if before is not None and before != version:
+            if late and before is not None and before != version:
                 self._idle[id(optimizer)] = None
                 text = (
                     f"{type(optimizer).__name__} with {len(parameters)} parameters has never "

@@ -381,9 +381,13 @@ class OptimizerWatch:
             if self.zero_gradients.found:
                 self.names  # noqa: B018 - at the end the model may be gone
 
-    def unmoved_by_gradients(self) -> list[Alarm]:
-        """At the end: the alarm for parameters whose gradients were always 0."""
-        tracked = self.parameters.tracked
+    def at_the_end(self) -> list[Alarm]:
+        """The alarms for parameters that never had a gradient, or whose gradients were always 0."""
+        tracked, effective = self.parameters.tracked, self.effective
+        if self.unreached and effective >= limit.NEVER_REACHED_AT_END:
+            look = self.index, self.steps, effective
+            count = self.parameters.count
+            return look_rules.never_reached(sorted(self.unreached), self.names, look, count)
         if all(each.gradient for each in tracked):
             return []
         alarm = self.zero_gradients.alarm(tracked, self.names, self)

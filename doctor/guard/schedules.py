@@ -20,6 +20,8 @@ from .steady import Steady
 from .switch import Switch
 
 MOST_METRICS, MOST_SCHEDULES = 512, 64
+FROM_THE_FIRST = ("CosineAnnealingWarmRestarts", "CyclicLR", "LambdaLR", "OneCycleLR")
+"""Schedules that compute each rate from the first one."""
 FIRST_LOOK = 20
 """Calls of a scheduler before they are judged; then as parameters are compared."""
 
@@ -71,6 +73,9 @@ class Schedules:
         self.depth = 0
         self._all: dict[int, Schedule] = {}
         self._told: set[str] = set()
+        self._called: dict[int, tuple[Foreign, int, int]] = {}
+        """Of an optimizer: its scheduler that was called last, after how many steps, and how often
+        another one was called after the same step."""
 
     def optimizer_steps(self, optimizer: Foreign) -> None:
         """An optimizer begins a step."""
@@ -93,6 +98,8 @@ class Schedules:
         if schedule is None or (first and not schedule.plateau):
             return
         schedule.calls += 1
+        if schedule.watch is not None and not schedule.plateau:
+            self._compare(schedule)
         if schedule.plateau:
             self._take_metric(schedule, args[0] if args else kwargs.get("metrics"))
         else:
@@ -100,6 +107,24 @@ class Schedules:
         if schedule.calls >= schedule.next or schedule.watch is None:
             schedule.next = max(FIRST_LOOK, next_look(schedule.calls))
             self._judge(schedule, schedule_rules.now)
+
+    def _compare(self, schedule: Schedule) -> None:
+        """Whether another scheduler was called after the same step, and one of them computes each
+        rate from the first one: it undoes what the other does."""
+        key, steps = id(schedule.optimizer()), schedule.watch.armed.steps
+        other, at, count = self._called.get(key, (schedule, -1, 0))
+        if other is not schedule and at == steps and steps:
+            count += 1
+            first = next((s for s in (schedule, other) if s.name in FROM_THE_FIRST), None)
+            if count == limit.OVERRIDDEN and first is not None and other.name != schedule.name:
+                lost = other if first is schedule else schedule
+                text = (
+                    f"{schedule.name} and {other.name} are both called after each step of the same "
+                    f"optimizer: {first.name} computes the learning rate from the first one, and "
+                    f"undoes what {lost.name} sets"
+                )
+                self._report(iter([("overridden", text)]))
+        self._called[key] = schedule, steps, count
 
     def close(self) -> None:
         """The training has ended by itself."""

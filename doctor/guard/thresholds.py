@@ -150,8 +150,10 @@ MOST_LAYERS, INPUT_LOOKS, ADAPTERS_FROM = 256, 3, 100
 steps from which adapters are looked at."""
 TWICE_APPLIED = 5
 """Steps in which two optimizers apply the same gradients. Our own number."""
-NEVER_REACHED = 100
-"""Effective steps in which a parameter never had a gradient."""
+NEVER_REACHED, NEVER_REACHED_AT_END = 100, 20
+"""Effective steps in which a parameter never had a gradient; the second where no more follow."""
+OVERRIDDEN = 10
+"""Steps after which two schedulers were called, of which one undoes the other. Our own number."""
 BACKWARDS_WITHOUT_STEP = 200
 """Backward passes without a step, and 20 times as many as usual. Our own number."""
 

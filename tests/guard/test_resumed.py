@@ -158,6 +158,23 @@ def warmed_up() -> None:
     train(module, optimizer, warm)
 
 
+def both(first: str, second: str, switch: int = 0) -> None:
+    """Two schedulers after each step, or one after the other."""
+    module, optimizer, schedule = made(first)
+    one, other = schedule(), None
+    kinds: dict[str, Callable[[], Any]] = {
+        "lambda": lambda: lr_scheduler.LambdaLR(optimizer, lambda n: min(1.0, (n + 1) / 10)),
+        "linear": lambda: lr_scheduler.LinearLR(optimizer, 0.1, total_iters=10),
+    }
+    other = kinds[second]()
+    for step, (x, y) in enumerate(batches(40)):
+        loss_of(module, x, y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        for each in (other, one) if not switch else [other if step < switch else one]:
+            each.step()
+
+
 @pytest.mark.parametrize(
     ("run", "cause"),
     [
@@ -170,6 +187,10 @@ def warmed_up() -> None:
         (lambda: groups(overwritten), "groups"),
         (lambda: groups(overwritten, first_step=10), "groups"),
         (one_cycle, "groups"),
+        (lambda: both("step", "lambda"), "overridden"),
+        (lambda: both("cosine", "lambda"), "overridden"),
+        (lambda: both("step", "linear"), ""),
+        (lambda: both("step", "lambda", switch=12), ""),
         (lambda: resumed("step"), ""),
         (lambda: resumed("cosine", adam=False), ""),
         (lambda: resumed("lambda", scheduler_first=True), ""),

@@ -58,6 +58,12 @@ def times_zero(branch: bool = True) -> None:
     train(lambda x: body(x) + (0.0 if branch else 0.5) * other(x), optimizer)
 
 
+def unused(steps: int) -> None:
+    """A short training that has a head that the loss does not see."""
+    module = nn.ModuleList([layers(), nn.Linear(4, 1)])
+    train(module[0], adamw(module), steps)
+
+
 def later() -> None:
     """A branch whose factor begins at 0."""
     body, other, now = layers(), layers(), [0.0]
@@ -137,6 +143,8 @@ KEPT: list[Any] = []
     ("run", "found"),
     [
         (teacher_inside, ("GRD016", "zeros")),
+        (lambda: unused(30), ("GRD016", "")),
+        (lambda: unused(10), None),
         (times_zero, ("GRD016", "zeros")),
         (lambda: scaled("tensor"), ("GRD003", "left-out")),
         (lambda: scaled("list"), ("GRD003", "left-out")),
