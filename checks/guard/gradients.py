@@ -186,7 +186,7 @@ REACHED = Check(
     "the loss does not see, or a layer that a kernel or checkpointing cut off.",
     passes=("every trainable parameter of the optimizer got a gradient within 100 steps",),
     warns=(
-        "one did not, or in 20 steps of a training that has ended; experts of a mixture do not "
+        "one did not, or in 40 steps of a training that has ended; experts of a mixture do not "
         "count",
         "at the end, one had gradients of exactly 0 at all comparisons from step 20 on, at least 3",
     ),

@@ -150,7 +150,7 @@ MOST_LAYERS, INPUT_LOOKS, ADAPTERS_FROM = 256, 3, 100
 steps from which adapters are looked at."""
 TWICE_APPLIED = 5
 """Steps in which two optimizers apply the same gradients. Our own number."""
-NEVER_REACHED, NEVER_REACHED_AT_END = 100, 20
+NEVER_REACHED, NEVER_REACHED_AT_END = 100, 40
 """Effective steps in which a parameter never had a gradient; the second where no more follow."""
 OVERRIDDEN = 10
 """Steps after which two schedulers were called, of which one undoes the other. Our own number."""

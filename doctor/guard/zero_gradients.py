@@ -52,7 +52,7 @@ class ZeroGradients:
         """At the end: those that were 0 at every comparison from some step on, beside others."""
         least = limit.ZERO_LOOKS
         zero = [t for t in tracked if not t.gradient and self._looks.get(t.index, 0) >= least]
-        zero = [t for t in zero if "experts." not in names.get(t.index, "")]
+        zero = [t for t in zero if "expert" not in names.get(t.index, "")]
         if all(t.vector for t in zero) or not any(t.gradient for t in tracked):
             return None  # a bias alone may cancel, as that of a critic's last layer
         moved = sum(t.moved for t in zero)

@@ -143,7 +143,7 @@ KEPT: list[Any] = []
     ("run", "found"),
     [
         (teacher_inside, ("GRD016", "zeros")),
-        (lambda: unused(30), ("GRD016", "")),
+        (lambda: unused(50), ("GRD016", "")),
         (lambda: unused(10), None),
         (times_zero, ("GRD016", "zeros")),
         (lambda: scaled("tensor"), ("GRD003", "left-out")),
