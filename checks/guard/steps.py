@@ -110,7 +110,7 @@ APPLIED = Check(
         "a loss scaler skips more than 5 % of the last 200 steps",
         "200 backward passes, and 20 times as many as usual, without a step",
         "an optimizer has never stepped although backward passes reach its parameters, which no "
-        "other optimizer has, from step 100 on",
+        "other optimizer has, from step 100 on or at the end",
         "the same kind of optimizer with a state is made 4 times in a row for the same parameters",
         "of N backward passes of one line, N - 1 are followed by a step and one is not, 4 times in "
         "a row, for an N of 3 or more",

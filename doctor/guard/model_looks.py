@@ -48,6 +48,9 @@ class ModelLooks:
         """Frozen batch norms in training mode, by their id: the version of what counts their
         batches, and their weight, at the look before."""
         self._idle: dict[int, Foreign] = {}
+        self._idle_early: dict[int, Foreign] = {}
+        """Optimizers that have not stepped, and one of their gradients: from step 100 on they are
+        named at the second look, before that only at the end."""
         self._finite: set[str] = set()
         self._left_out = LeftOut(torch, submit, add)
         self.followers = Followers(torch, submit, add)
@@ -74,14 +77,15 @@ class ModelLooks:
                 self._look_at_frozen(watch)
                 if watch.effective >= limit.LEFT_OUT_FROM:
                     self._look_at_left_out(model, watch, stepping)
-            self._look_at_others(watch, stepping, watch.effective >= limit.IDLE_FROM)
+            late = watch.effective >= limit.IDLE_FROM
+            self._look_at_others(watch, stepping, self._idle if late else self._idle_early, late)
 
     def look_again(self, watch: OptimizerWatch, stepping: list[OptimizerWatch]) -> None:
         """The training has ended by itself, and its objects are still there."""
         model = self._model() if self._model is not None else None
         if model is not None and watch.effective >= limit.LEFT_OUT_FROM:
             self._look_at_left_out(model, watch, stepping)
-        self._look_at_others(watch, stepping, True)
+        self._look_at_others(watch, stepping, self._idle_early, True)
 
     def _find(self, watch: OptimizerWatch) -> None:
         found = objects_of(self.torch, watch.flat)
@@ -150,10 +154,14 @@ class ModelLooks:
             self._add(Alarm(codes.TRAINING_MODE, WARN, watch.steps, text, "", watch.index), watch)
 
     def _look_at_others(
-        self, watch: OptimizerWatch, stepping: list[OptimizerWatch], late: bool
+        self,
+        watch: OptimizerWatch,
+        stepping: list[OptimizerWatch],
+        idle: dict[int, Foreign],
+        late: bool,
     ) -> None:
         """Optimizers that have never stepped, although backward passes reach their parameters;
-        `late`: they should have by now."""
+        `late`: they should have by now. `idle`: those that had not at a look before."""
         trained = {id(p) for each in stepping for p in each.flat}
         known = {id(each.optimizer()) for each in stepping}
         for optimizer in filter(None, (each() for each in self._others)):
@@ -163,9 +171,9 @@ class ModelLooks:
                 continue
             gradient = reached[0].grad
             version = gradient.data_ptr(), gradient._version
-            before = self._idle.setdefault(id(optimizer), version)
+            before = idle.setdefault(id(optimizer), version)
             if late and before is not None and before != version:
-                self._idle[id(optimizer)] = None
+                self._idle[id(optimizer)] = self._idle_early[id(optimizer)] = None
                 text = (
                     f"{type(optimizer).__name__} with {len(parameters)} parameters has never "
                     f"stepped: backward passes reach {len(reached)} of them, and no other "

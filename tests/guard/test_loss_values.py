@@ -129,7 +129,7 @@ def test_old_probabilities_are_old(run: Callable[[], None], found: bool, tmp_pat
     assert ("ratio" in causes(tmp_path, "GRD029")) is found
 
 
-def falls(loss: Loss, steps: int = 150, rate: float = 0.3) -> None:
+def falls(loss: Loss, steps: int = 400, rate: float = 0.3) -> None:
     torch.manual_seed(0)
     module = nn.Linear(4, 3)
     optimizer = torch.optim.Adam(module.parameters(), lr=rate)

@@ -166,6 +166,28 @@ def test_every_part_is_trained(
     assert causes(tmp_path) == ({found} if found else set())
 
 
+def never_stepped(steps: bool) -> None:
+    """A short training whose second optimizer is forgotten."""
+    one, other = layers(), layers()
+    both = adamw(one), adamw(other)
+    for _ in range(60):
+        x = torch.randn(16, 4)
+        for each in both:
+            each.zero_grad()
+        (one(x) + other(x)).square().mean().backward()
+        for each in both[: 1 + steps]:
+            each.step()
+    KEPT.append((one, other, both))
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_an_optimizer_that_never_stepped(steps: bool, tmp_path: Path) -> None:
+    with guarded(tmp_path):
+        never_stepped(steps)
+    KEPT.clear()
+    assert causes(tmp_path) == (set() if steps else {("GRD011", "never-stepped")})
+
+
 def adversaries(thaw: bool) -> None:
     made, judge = layers(), nn.Linear(1, 1)
     both = adamw(made), adamw(judge)
