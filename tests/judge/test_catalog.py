@@ -244,7 +244,7 @@ def test_the_guard_names_its_codes_by_the_slugs_of_their_checks() -> None:
     named = {name: code for name, code in vars(codes).items() if name.isupper()}
     slugs = {check.slug.upper().replace("-", "_"): check.code for check in catalog.lookup("GRD")}
     assert named.items() <= slugs.items()
-    assert len(named) == 27
+    assert len(named) == 28
 
 
 def test_each_setting_of_a_prescription_rests_on_one_check() -> None:
