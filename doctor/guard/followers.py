@@ -53,13 +53,10 @@ class _Pair:
             return []
         return [(_some(a), _some(b)) for a, b in found]
 
-    def note_following(self) -> None:
-        """Whether the follower's parameters have changed; this may wait for a device."""
-        now = [] if self.follows else self.weights()
-        pairs = zip(now, self._followed)
-        self.follows |= any(
-            b.device == c.device and not bool((b == c).all()) for (_, b), c in pairs
-        )
+    def changes(self) -> list[Foreign]:
+        """Whether each of some of the follower's parameters has changed, on their devices."""
+        pairs = zip([] if self.follows else self.weights(), self._followed)
+        return [(b != c).any().float() for (_, b), c in pairs if b.device == c.device]
 
     def is_stale(self) -> bool:
         """Whether statistics of the trained one have changed, and none of the follower's."""
@@ -89,7 +86,7 @@ class Followers:
         self._watch = watch
         for pair in self._pairs:
             self._compare(pair, watch)
-            pair.note_following()
+            self._note_following(pair)
         if len(self._pairs) < MOST and watch.effective <= limit.FOLLOWED_UNTIL:
             self._find(roots, {id(p) for p in watch.flat})
 
@@ -101,9 +98,9 @@ class Followers:
             pair.before = (distances, [a.clone() for a, _ in weights]) if weights else None
 
     def close(self) -> None:
-        """The training has ended by itself."""
+        """The training has ended by itself; this may wait for a device."""
         for pair in self._pairs:
-            pair.note_following()
+            pair.follows |= any(map(bool, pair.changes()))
             if self._watch is not None and pair.is_stale():
                 text = (
                     f"the weights of a {pair.name} follow those of the {pair.kind} that is "
@@ -111,6 +108,13 @@ class Followers:
                     "while those of the trained one have changed"
                 )
                 self._report(text, "statistics", self._watch)
+
+    def _note_following(self, pair: _Pair) -> None:
+        def deliver(values: list[Foreign]) -> None:
+            pair.follows |= values[0] is not None and any(values[0])
+
+        if changes := pair.changes():
+            self._submit([self._torch.stack(changes)], deliver)
 
     def _find(self, roots: list[Foreign], held: set[int]) -> None:
         trained: dict[Foreign, Foreign] = {}
