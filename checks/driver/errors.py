@@ -18,6 +18,7 @@ from doctor.judge.known_errors import (
     NOT_INITIALIZED,
     NOT_LOADED,
     STUB,
+    WSL_DRIVER,
 )
 
 LIBRARIES = ("ldconfig -p | grep -E 'libcuda|libnvidia-ml'",)
@@ -93,18 +94,6 @@ DENIED_NODES = _outcome(
     "allows their nodes.",
     commands=("ls -l /dev/nvidia*", "id"),
     sources=("nvidia-docker-396",),
-)
-WSL_DRIVER = _outcome(
-    "wsl-linux-driver",
-    "In WSL the driver is that of Windows, in /usr/lib/wsl/lib: a driver for Linux that was "
-    "installed inside WSL hides it. Remove its packages (sudo apt purge 'nvidia-driver-*' "
-    "'nvidia-utils-*' 'nvidia-dkms-*' 'libnvidia-*'; of CUDA only cuda-toolkit belongs there), "
-    "then run wsl --shutdown in Windows. If none is installed: run nvidia-smi in Windows, and "
-    "upgrade its driver and WSL (wsl --update).",
-    commands=(
-        "dpkg -l | grep -E 'nvidia|cuda-drivers'",
-        "which -a nvidia-smi; ldconfig -p | grep libcuda",
-    ),
 )
 STALE_UVM = _outcome(
     "driver-unknown-error",

@@ -11,7 +11,7 @@ from doctor._util.units import GIB
 from doctor.errors.memory_numbers import OTHER_PROCESS, describe_oom, read_numbers
 from doctor.facts.host import Reported
 from doctor.facts.views import UNLISTED
-from doctor.pasted import fabric, requirements, smi_load, starts, storage
+from doctor.pasted import accelerators, clocks, fabric, requirements, smi_load, starts, storage
 from doctor.pasted.cores import few_cores, slow_cores
 from doctor.pasted.reading import Reading
 from doctor.pasted.smi_table import FIRST, memory_of
@@ -271,5 +271,7 @@ READERS = (
     starts.read,
     fabric.read,
     slow_cores,
+    clocks.read,
+    accelerators.read,
 )
 """The one that says most comes first."""

@@ -65,6 +65,8 @@ OF_MACHINE = (
     "started",
     "installed",
     "fabric",
+    "clocks",
+    "accelerators",
 )
 """Tables whose rows explain what other checks only observe. Many of their lines name no error."""
 UNTOLD = ("condition", "harmless", "symptom", "consequence", "summary")
