@@ -25,7 +25,6 @@ from doctor.checks.driver.errors import (
     PERSISTENCE,
     STALE_UVM,
     UNKNOWN_ERROR,
-    WSL_DRIVER,
 )
 from doctor.errors.cause import Cause
 from doctor.facts.host import Host
@@ -39,6 +38,7 @@ from doctor.judge.known_errors import (
     MISMATCHED,
     NO_INSTANCES,
     NOT_LOADED,
+    WSL_DRIVER,
     fail_by,
     find_cause,
 )

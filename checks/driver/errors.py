@@ -18,7 +18,6 @@ from doctor.judge.known_errors import (
     NOT_INITIALIZED,
     NOT_LOADED,
     STUB,
-    WSL_DRIVER,
 )
 
 LIBRARIES = ("ldconfig -p | grep -E 'libcuda|libnvidia-ml'",)

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from doctor._util.records import Ended, Unknown
 from doctor._util.versions import unreadable_versions
 from doctor.checks.torch_build.libraries import other_cudnn, written_twice
-from doctor.checks.torch_build.replacement import Replacement, replace_torch
+from doctor.checks.torch_build.replacement import JETSON_LIBRARIES, Replacement, replace_torch
 from doctor.errors.fitted import fitted
 from doctor.errors.match import first, row
 from doctor.facts.host import Host

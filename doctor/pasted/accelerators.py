@@ -8,12 +8,12 @@ from itertools import pairwise
 
 from doctor.facts.machine import Reported
 from doctor.pasted.smi_load import SLOWER
-from doctor.pasted.stated import WSL
 from doctor.pasted.starts import WITHOUT
+from doctor.pasted.stated import WSL
 
 COMPUTE = re.compile(
-    r"COMPUTE_PARTITION: (?P<a>[CDQST]PX)\b|Compute Partition: (?P<b>[CDQST]PX)\b|"
-    r"\b(?P<m>NPS\d), (?P<c>[CDQST]PX), \d"
+    r"(?:COMPUTE|ACCELERATOR)_PARTITION: (?P<a>[CDQST]PX)\b|Compute Partition: (?P<b>[CDQST]PX)\b|"
+    r"\b(?P<m>NPS\d), (?P<c>[CDQST]PX), \d|\b(?P<d>[CDQST]PX)/(?P<n>NPS\d)\b"
 )
 MEMORY = re.compile(r"(?:MEMORY_PARTITION|Memory Partition): (NPS\d)\b")
 SMALLER = re.compile(
@@ -31,12 +31,12 @@ GAUDI_TORCH = re.compile(
     r"\btorch\S{0,2}\s+\S{3,12}\+hpu\.(\d\.\d{1,3})\.\d"
 )
 GAUDI_FAILS = re.compile(
-    r"synStatus=|acquire|[Nn]o devices? found|hpu\.is_available\(\).{0,12}False|\bhpu\b.*rror"
+    r"synStatus=|[Aa]cquire|[Nn]o devices? found|hpu\.is_available\(\).{0,12}False|\bhpu\b.*rror"
 )
 
 XPU = re.compile(
-    r"XPU device count is zero|No XPU devices are available|^'?\d\.\d{1,2}\.\d\S{0,12}\+xpu.*\bFalse|"
-    r"xpu\.is_available\(\)\W{1,6}(?:returns |is )?False"
+    r"XPU device count is zero|No XPU devices are available|"
+    r"^'?\d\.\d{1,2}\.\d\S{0,12}\+xpu.*\bFalse|xpu\.is_available\(\)\W{1,6}(?:returns |is )?False"
 )
 XPU_ASKED = re.compile(r"torch\.xpu\.(?:is_available|device_count)")
 NONE = re.compile(r"False(?: 0)?\s*$")
@@ -70,8 +70,8 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
 def _partitioned(lines: Sequence[str]) -> Iterator[Reported]:
     """GPUs of AMD in parts, where somebody misses the whole."""
     modes = [match for line in lines if (match := COMPUTE.search(line))]
-    compute = {match["a"] or match["b"] or match["c"] for match in modes} - {"SPX"}
-    memory = {match["m"] for match in modes if match["m"]}
+    compute = {match["a"] or match["b"] or match["c"] or match["d"] for match in modes} - {"SPX"}
+    memory = {match["m"] or match["n"] for match in modes} - {None}
     memory |= {match[1] for line in lines if (match := MEMORY.search(line))}
     memory -= {"NPS1"}
     is_missed = any(SMALLER.search(line) or SLOWER.search(line) for line in lines)

@@ -27,7 +27,7 @@ KNOWN = re.compile(
 TELLING = re.compile(r"\.|name|driver_version|compute_cap")
 """One of them is in a header: an index, a count and a timestamp are in many others, too."""
 COMMAND = re.compile(r"--query-gpu[= ]\"?([a-z_0-9.]{2,60}(?:,[a-z_0-9.]{2,60}){0,60})")
-PROMPT = re.compile(r"[$#\u276f\u279c]\s|^>{1,3} |^\(\w{1,30}\) \S{1,60}[:@~]")
+PROMPT = re.compile(r"[$#\u276f\u279c]\s|^(?:import|from) |^\(\w{1,30}\) \S{1,60}[:@~]")
 """The next command of a terminal, which may have as many commas as a row."""
 MOST_GPUS = 1024
 

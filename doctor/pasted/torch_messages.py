@@ -77,6 +77,7 @@ START = re.compile(r"UserWarning: CUDA initialization: |busy or unavailable")
 MISSING = re.compile(
     r"\s*((?:ImportError|OSError): lib\S{1,80}: cannot open shared object.{0,100})"
 )
+JETSON = re.compile(r"\b(?:Jetson|JetPack|L4T|nv_tegra_release)\b|\d-tegra\b", re.IGNORECASE)
 IMPORTING = re.compile(r"\bimport torch\b")
 """Beside it, a missing library is one of torch's."""
 BROKEN = re.compile(
@@ -145,8 +146,12 @@ def read(lines: list[str]) -> Reading:
     cuda_error = cuda[1] if cuda else next(filter(START.search, printed), None)
     broken = next((match[1] for line in lines
                    if not PAST.search(line) and (match := BROKEN.match(line))), None)  # fmt: skip
+    is_jetson = import_error is not None and any(map(JETSON.search, lines))
     found = Reading(
         kinds=("error lines",),
+        system="Linux" if is_jetson else None,
+        release="-tegra" if is_jetson else None,
+        arch="aarch64" if is_jetson else None,
         cuda_error=_message(cuda_error),
         driver_error=_message(driver),
         driver_code=code,

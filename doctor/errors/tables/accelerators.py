@@ -42,7 +42,10 @@ ROWS = (
     ),
     Cause(
         id="gaudi-not-acquired",
-        messages=(r"synStatus=\d{1,3} .{0,60}Device acquire failed", r"synDeviceAcquire.{0,40}fail"),
+        messages=(
+            r"synStatus=\d{1,3} .{0,60}Device acquire failed",
+            r"synDeviceAcquire.{0,40}fail",
+        ),
         examples=(
             "RuntimeError: synStatus=26 [Generic failure] Device acquire failed.",
             "synDeviceAcquireByDeviceType failed",
@@ -112,9 +115,14 @@ ROWS = (
     ),
     Cause(
         id="tpu-in-use",
-        messages=(r"TPU is already in use by",),
+        messages=(
+            r"TPU is already in use by",
+            r"open\(/dev/(?:accel|vfio/)\d.{0,10}\): Device or resource busy",
+        ),
         examples=("The TPU is already in use by process with pid 4211. Not attempting to load "
-                  "libtpu.so in this process.",),
+            "libtpu.so in this process.",
+            "TPU initialization failed: open(/dev/vfio/0): Device or resource busy",
+        ),
         why="One process uses a TPU at a time, and another one has it.",
         fix="End that process, a notebook's kernel or a run that is left over (sudo lsof -w "
         "/dev/accel* /dev/vfio/*); delete /tmp/libtpu_lockfile only if none runs.",
@@ -137,6 +145,48 @@ ROWS = (
         "--privileged --net=host; and end other processes that use the TPU.",
         owner=Owner.ENVIRONMENT,
         commands=("ls -l /dev/accel* /dev/vfio", "sudo lsof -w /dev/accel* /dev/vfio/*"),
+    ),
+    Cause(
+        id="ascend-not-set-up",
+        messages=(
+            r"lib(?:hccl|ascendcl|ascend_hal|ge_runner|msprofiler|runtime)\.so\S{0,8}: cannot open",
+            r"dcmi mod\w{2,4} initialize failed",
+        ),
+        examples=(
+            "ImportError: libhccl.so: cannot open shared object file: No such file or directory",
+            "dcmi module initialize failed. ret is -8005",
+        ),
+        why="This shell or container does not have Ascend's driver and CANN: their libraries are "
+        "found through variables, and the container needs the card's devices and the driver's "
+        "directory.",
+        fix="In the shell of the job: source /usr/local/Ascend/ascend-toolkit/set_env.sh, and "
+        "LD_LIBRARY_PATH with /usr/local/Ascend/driver/lib64. As a user of the group HwHiAiUser. "
+        "In a container: --device=/dev/davinci0 (each), /dev/davinci_manager, /dev/devmm_svm and "
+        "/dev/hisi_hdc, and -v /usr/local/Ascend/driver and /usr/local/dcmi.",
+        owner=Owner.ENVIRONMENT,
+        commands=("npu-smi info", "ls -l /dev/davinci*; id"),
+        refines=("library-does-not-fit",),
+    ),
+    Cause(
+        id="intel-gpu-lost",
+        messages=(
+            r"UR_RESULT_ERROR_DEVICE_LOST",
+            r"ZE_RESULT_ERROR_DEVICE_LOST",
+            r"xe [\da-f]{4}:(?!00:)[\da-f]{2}:\S{4} .{0,40}(?:Engine reset|GPU HANG|reset failed)",
+        ),
+        examples=(
+            "level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)",
+            "ze error: ZE_RESULT_ERROR_DEVICE_LOST",
+            "xe 0000:03:00.0: [drm] GT0: Engine reset: engine_class=ccs, guc_id=9",
+        ),
+        why="The Intel GPU did not finish a kernel in time, and its driver reset it: programs on "
+        "it lose their memory.",
+        fix="Upgrade the kernel (xe or i915), linux-firmware and Intel's compute runtime, which "
+        "know newer GPUs better. For kernels that are long but right raise the limit of the "
+        "engine: /sys/class/drm/card*/device/tile*/gt*/engines/ccs/job_timeout_ms. If one GPU of "
+        "several does it, that one is at fault.",
+        owner=Owner.ENVIRONMENT,
+        commands=("sudo dmesg | grep -iE 'xe |i915|guc'", "sycl-ls"),
     ),
     Cause(
         id="mac-python-of-intel",

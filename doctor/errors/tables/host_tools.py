@@ -96,7 +96,7 @@ ROWS = (
                 ("cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory.events",),
             ),
             Wording(
-                r"killed because the machine had no memory left",
+                r"killed (?:by \S{4,16} )?because the machine had no memory left",
                 "python was killed because the machine had no memory left",
                 "The kernel ended the process because the host's memory was used up. The GPUs' "
                 "memory has no part in it.",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from doctor.judge.sources.source import Source, page
 
 MACHINE_PAGES = (
-    Source("redhat-timestamping", "Red Hat Enterprise Linux for Real Time 7", "15.1. Hardware Clocks",
+    Source("redhat-timestamping", "Red Hat Enterprise Linux for Real Time 7",
+        "15.1. Hardware Clocks",
         "https://access.redhat.com/documentation/en-us/red_hat_enterprise_linux_for_real_time/7/"
         "html/reference_guide/chap-Timestamping", checked="2026-11-29"),
     Source("amdsmi-partitions", "AMD SMI: GPU partitioning", "",
