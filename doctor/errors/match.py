@@ -165,10 +165,14 @@ def lines_of(
     lines: Sequence[str], ids: Collection[str] | None = None
 ) -> Iterator[tuple[Cause, str]]:
     """The lines that have a message of one of these rows, of all if None, with the first such."""
-    causes = candidates(lines, ids)
-    for line in lines:
-        text = line[:LONGEST].casefold()
-        for cause in causes:
+    folded = [line[:LONGEST].casefold() for line in lines]
+    whole = "\n".join(folded)
+    causes = tuple(_candidates(whole, ids))
+    literals = {each for cause in causes for required in ENTRIES[cause.id].literals
+                for each in required if each in whole}  # fmt: skip
+    for line, text in zip(lines, folded, strict=True):
+        # Most lines of a log have none of them.
+        for cause in causes if any(each in text for each in literals) else ():
             if _is_message(cause, line[:LONGEST], text):
                 yield cause, line
                 break

@@ -11,6 +11,7 @@ from doctor.pasted.smi_load import SLOWER
 
 CURRENT = re.compile(r"current_clocksource\b|\{current,available\}_clocksource")
 SWITCHED = re.compile(r"\bclocksource: Switched to clocksource (\w[\w-]{1,40})")
+UNSTABLE = re.compile(r"Marking (?:clocksource 'tsc'|TSC) (?:as )?unstable")
 SOURCE = re.compile(r"(?:current_clocksource:?\s*)?(hpet|acpi_pm|jiffies|pit)\s*$")
 SLOW_SOURCES = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit")
 
@@ -30,7 +31,7 @@ BUSY = 4.0
 HELD = 0.4
 """Share of the highest clock. Our own number: with all cores at work it is above a half."""
 
-JETSON_MODE = re.compile(r"\s*NV Power Mode: ?(\S{1,30})\s*$")
+JETSON_MODE = re.compile(r"\bNV Power Mode: ?([A-Z0-9_]{2,30})")
 
 
 def read(lines: Sequence[str]) -> Iterator[Reported]:
@@ -46,7 +47,9 @@ def _source(lines: Sequence[str]) -> Iterator[Reported]:
              if CURRENT.search(line) and (match := SOURCE.match(value))]  # fmt: skip
     is_asked = any(map(CURRENT.search, lines))
     switched = [match[1] for line in lines if (match := SWITCHED.search(line))]
-    found = asked[:1] if is_asked else switched[-1:]
+    # While it boots, the kernel uses hpet until it has measured tsc.
+    is_lost = any(map(UNSTABLE.search, lines)) or "tsc" in switched[:-1]
+    found = asked[:1] if is_asked else switched[-1:] if is_lost else []
     if found and found[0] in SLOW_SOURCES:
         name = found[0].removeprefix("refined-")
         text = f"the kernel reads the time from {name}, not from the processor (tsc)"
@@ -83,7 +86,7 @@ def _megahertz(match: re.Match[str]) -> float:
 
 def _jetson(lines: Sequence[str]) -> Iterator[Reported]:
     """The power mode of a Jetson of which somebody says that it is slow."""
-    modes = [match[1] for line in lines if (match := JETSON_MODE.match(line))]
+    modes = [match[1] for line in lines if (match := JETSON_MODE.search(line))]
     if modes and not modes[-1].startswith("MAXN") and any(map(SLOWER.search, lines)):
         text = f"the Jetson's power mode is {modes[-1].removeprefix('MODE_')}, not MAXN"
         yield Reported(cause="jetson-power-mode", line=text)

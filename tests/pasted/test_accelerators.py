@@ -88,6 +88,7 @@ def test_the_cause_is_named(text: str, cause: str) -> None:
         f"{LISTED}$ cat {CLOCK}available_clocksource\ntsc hpet acpi_pm\n"
         f"$ cat {CLOCK}current_clocksource\ntsc\n",
         LISTED + UNSTABLE.format("hpet") + UNSTABLE.format("tsc"),
+        LISTED + UNSTABLE.format("hpet"),
         LISTED + "tsc: Marking TSC unstable\n" + UNSTABLE.format("kvm-clock"),
         LISTED + GOVERNOR.format("intel_pstate", "powersave"),
         LISTED + GOVERNOR.format("amd-pstate-epp", "powersave"),

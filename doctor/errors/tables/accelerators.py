@@ -61,8 +61,14 @@ ROWS = (
     ),
     Cause(
         id="intel-gpu-small-window",
-        messages=(r"Resizable BAR not detected for device",),
-        examples=("WARNING: Resizable BAR not detected for device 0000:03:00.0",),
+        messages=(
+            r"(?:Resizable BAR not|Small BAR) detected for device",
+            r"\bxe .{0,40}Small BAR device",
+        ),
+        examples=(
+            "WARNING: Resizable BAR not detected for device 0000:03:00.0",
+            "xe 0000:67:00.0: [drm] Small BAR device",
+        ),
         why="The firmware gives the Intel GPU a window of 256 MB only: Intel's runtime refuses "
         "the GPU or is slow.",
         fix="Switch on Above 4G Decoding and Resizable BAR in the firmware (CSM off), update it "
