@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from doctor.facts.machine import Reported
+from doctor.facts.host import Reported
 from doctor.pasted.smi_load import SLOWER
 from doctor.pasted.starts import WITHOUT
 from doctor.pasted.stated import WSL
