@@ -178,7 +178,8 @@ ROWS = (
         messages=(
             r"UR_RESULT_ERROR_DEVICE_LOST",
             r"ZE_RESULT_ERROR_DEVICE_LOST",
-            r"xe [\da-f]{4}:(?!00:)[\da-f]{2}:\S{4,5} .{0,40}(?:Engine reset|GPU HANG|reset failed)",
+            r"xe [\da-f]{4}:(?!00:)[\da-f]{2}:\S{4,5} .{0,40}"
+            r"(?:Engine reset|GPU HANG|reset failed)",
         ),
         examples=(
             "level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)",
