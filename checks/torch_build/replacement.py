@@ -22,9 +22,10 @@ JETSON = (
     "have no code for it, although they have cubins of the same major version."
 )
 JETSON_LIBRARIES = (
-    "On a Jetson torch uses CUDA, cuDNN and cuSPARSELt of the system: install the wheel that "
-    "NVIDIA builds for this JetPack and its Python (or its l4t container with --runtime nvidia), "
-    "and the libraries, sudo apt install nvidia-jetpack. PyTorch's own wheels and the packages "
+    "On a Jetson torch uses CUDA and cuDNN of the system: reinstall the wheel that NVIDIA builds "
+    "for this JetPack and its Python (or use its l4t container with --runtime nvidia), and install "
+    "what is missing with sudo apt install nvidia-jetpack; libcusparseLt is not part of JetPack: "
+    "NVIDIA offers cuSPARSELt for aarch64 separately. PyTorch's own wheels and the packages "
     "nvidia-...-cu12 of pip are made for other machines; JetPack 7 (Thor) alone takes the wheels "
     "for aarch64 with CUDA 13."
 )
