@@ -25,7 +25,6 @@ from doctor.checks.driver.errors import (
     PERSISTENCE,
     STALE_UVM,
     UNKNOWN_ERROR,
-    WSL_DRIVER,
 )
 from doctor.errors.cause import Cause
 from doctor.facts.host import Host
@@ -39,6 +38,7 @@ from doctor.judge.known_errors import (
     MISMATCHED,
     NO_INSTANCES,
     NOT_LOADED,
+    WSL_DRIVER,
     fail_by,
     find_cause,
 )
@@ -143,7 +143,7 @@ def _broken(host: Host | Unknown, driver: Driver, errors: str) -> Verdict:
         nodes = ", ".join(f"{node}: {why}" for node, why in driver.unusable_nodes.items())
         denied = all(why.endswith(f"({EACCES})") for why in driver.unusable_nodes.values())
         return fail_by(DENIED_NODES if denied else NODES, f"{errors}; {nodes}; {REQUIRED}")
-    remedy = _nvml_remedy(host, driver) or _cuda_remedy(driver)
+    remedy = _nvml_remedy(host, driver) or _cuda_remedy(host, driver)
     if remedy is None:
         return unknown(f"whether the driver responds is unknown: {errors}")
     described = (NOT_LOADED, LIBRARY, MISMATCHED, MISMATCHED_HOST, MISMATCHED_IMAGE)
@@ -173,10 +173,12 @@ def _whose_library(host: Host | Unknown, driver: Driver) -> Cause:
     return MISMATCHED_HOST if system else MISMATCHED_IMAGE
 
 
-def _cuda_remedy(driver: Driver) -> Cause | None:
+def _cuda_remedy(host: Host | Unknown, driver: Driver) -> Cause | None:
     ended = driver.cuda
     if ended.code is None:
         return find_cause(ended) if ended.how == "error" else None
+    if ended.code == UNKNOWN_ERROR and isinstance(host, Host) and host.sandbox == "WSL2":
+        return WSL_DRIVER  # WSL has no module nvidia_uvm
     if ended.code == UNKNOWN_ERROR and driver.unusable_nodes == {}:
         return STALE_UVM
     return CUDA_REMEDIES.get(ended.code, OTHER)

@@ -94,18 +94,6 @@ DENIED_NODES = _outcome(
     commands=("ls -l /dev/nvidia*", "id"),
     sources=("nvidia-docker-396",),
 )
-WSL_DRIVER = _outcome(
-    "wsl-linux-driver",
-    "In WSL the driver is that of Windows, in /usr/lib/wsl/lib: a driver for Linux that was "
-    "installed inside WSL hides it. Remove its packages (sudo apt purge 'nvidia-driver-*' "
-    "'nvidia-utils-*' 'nvidia-dkms-*' 'libnvidia-*'; of CUDA only cuda-toolkit belongs there), "
-    "then run wsl --shutdown in Windows. If none is installed: run nvidia-smi in Windows, and "
-    "upgrade its driver and WSL (wsl --update).",
-    commands=(
-        "dpkg -l | grep -E 'nvidia|cuda-drivers'",
-        "which -a nvidia-smi; ldconfig -p | grep libcuda",
-    ),
-)
 STALE_UVM = _outcome(
     "driver-unknown-error",
     "The device nodes can be opened. A module nvidia_uvm that a suspend or an upgrade of the "

@@ -13,7 +13,8 @@ from doctor.facts.machine import Driver
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, warn
 
 LONGEST, MOST_OTHERS = 200, 4
-OBSERVED = ("host_tools", "gpu_readings", "started", "installed", "fabric")
+OBSERVED = ("host_tools", "gpu_readings", "started", "installed", "fabric",
+            "clocks", "accelerators")  # fmt: skip
 """Of what tools show of the machine as the job uses it: no error of the program."""
 OF_LOGS = ("kernel_modules", "machine_log", "host_log")
 """Tables of lines that a kernel log keeps after what they report has passed."""

@@ -20,6 +20,7 @@ from doctor.judge.known_errors import (
     GPU_NOT_STARTED,
     KERNEL_LOG,
     NO_INSTANCES,
+    WSL_DRIVER,
     fail_by,
     find_cause,
 )
@@ -39,6 +40,7 @@ NOT_STARTED = (
 )
 NUMBER = re.compile(r"ValueError: sto(ull|ul|ll|l|i|d|f)")
 """The whole message of torch about an allocator's option whose value is no number."""
+UNKNOWN_ERROR = "CUDA unknown error"
 NO_GPUS = re.compile(r"No (CUDA|HIP) GPUs are available")
 
 
@@ -124,6 +126,8 @@ def _not_started(cuda: Cuda | Unknown | None, host: Host | Unknown) -> Verdict |
                 "option or a value in it. Options are written as name:value, separated by commas.",
                 sources=ALLOCATOR_OPTIONS.sources,
             )
+    if UNKNOWN_ERROR in started.detail and isinstance(host, Host) and host.sandbox == "WSL2":
+        return fail_by(WSL_DRIVER, summary)  # WSL has no module nvidia_uvm
     return fail_by(pattern, summary) if pattern else fail(summary, *WHERE_FROM, fix=NOT_STARTED)
 
 

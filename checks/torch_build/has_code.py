@@ -17,7 +17,7 @@ from doctor.facts.views import JobGpu, JobGpus
 from doctor.hardware.product import Capability
 from doctor.hardware.vendors import ON_CUDA
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, unknown, warn
-from doctor.judge.known_errors import BROKEN_GPU, NO_GPU_CODE, fail_by, find_cause
+from doctor.judge.known_errors import BROKEN_GPU, NO_GPU_CODE, NO_HIP_CODE, fail_by, find_cause
 
 FORCED = ("CUDA_FORCE_PTX_JIT", "CUDA_FORCE_JIT")
 """Set to 1, the driver ignores machine code and compiles PTX, which most wheels do not contain."""
@@ -121,6 +121,9 @@ def _for_gpu(torch: Torch, gpu: JobGpu, wheel: Replacement) -> Replacement:
     """The remedy where this GPU has no code: one for NVIDIA's needs its capability."""
     if torch.hip:
         return _for_rocm(gpu)
+    kernel = gpu.torch.kernel if gpu.torch else None
+    if kernel is not None and "HIP error" in kernel.detail:
+        return Replacement(NO_HIP_CODE.fix, NO_HIP_CODE.commands)
     known = gpu.capability or wheel.fix == JETSON
     return wheel if known else Replacement(NO_GPU_CODE.fix, NO_GPU_CODE.commands)
 

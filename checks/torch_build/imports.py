@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from doctor._util.records import Ended, Unknown
 from doctor._util.versions import unreadable_versions
 from doctor.checks.torch_build.libraries import other_cudnn, written_twice
-from doctor.checks.torch_build.replacement import Replacement, replace_torch
+from doctor.checks.torch_build.replacement import JETSON_LIBRARIES, Replacement, replace_torch
 from doctor.errors.fitted import fitted
 from doctor.errors.match import first, row
 from doctor.facts.host import Host
@@ -35,6 +35,9 @@ IMPORT_ERRORS = (
     *(row(id) for id in ("glibc-too-old", "libstdcxx-too-old", "library-does-not-fit")),
 )
 """The first that the message or the traceback has counts."""
+OF_SYSTEM = re.compile(r"\blib(?:cu\w+|nv\w+|mpi\w*|openblas)\.so|undefined symbol|GLIBC")
+"""Libraries that a Jetson has from its system."""
+JETPACK = ("cat /etc/nv_tegra_release", "apt show nvidia-jetpack | grep Version")
 
 
 def imports(
@@ -57,7 +60,10 @@ def imports(
         return ok(f"torch{version} imports in {where}", seconds=ended.seconds)
     if "No module named 'torch'" in ended.detail:
         wheel = Replacement("", ("python -m pip install torch",))
-        if target.kind == "nvidia" and isinstance(job_gpus, JobGpus) and job_gpus.gpus:
+        is_jetson = isinstance(host, Host) and host.jetson
+        if is_jetson:
+            wheel = Replacement(JETSON_LIBRARIES, JETPACK)
+        elif target.kind == "nvidia" and isinstance(job_gpus, JobGpus) and job_gpus.gpus:
             wheel = replace_torch(torch, driver, job_gpus, host, interpreter)
         fix = "Install torch there, or name the training interpreter with --python."
         return fail(
@@ -67,6 +73,8 @@ def imports(
             seconds=ended.seconds,
         )
     verdict = _failed(f"import torch {how(ended)} in {where}", interpreter)
+    if isinstance(host, Host) and host.jetson and OF_SYSTEM.search(ended.detail):
+        verdict = replace(verdict, fix=JETSON_LIBRARIES, commands=JETPACK)
     return replace(verdict, seconds=ended.seconds)
 
 

@@ -21,6 +21,14 @@ JETSON = (
     "Install the wheel that NVIDIA builds for this Jetson and its JetPack: PyTorch's own wheels "
     "have no code for it, although they have cubins of the same major version."
 )
+JETSON_LIBRARIES = (
+    "On a Jetson torch uses CUDA and cuDNN of the system: reinstall the wheel that NVIDIA builds "
+    "for this JetPack and its Python (or use its l4t container with --runtime nvidia), and install "
+    "the libraries that are missing: sudo apt install nvidia-jetpack. cuSPARSELt, NVPL and cuDSS "
+    "are packages of their own for aarch64. PyTorch's own wheels and the packages nvidia-...-cu12 "
+    "of pip are made for other machines; JetPack 7 (Thor) alone takes the wheels for aarch64 with "
+    "CUDA 13."
+)
 OTHER_SYSTEM = "Install the build that pytorch.org/get-started names for this system."
 UPGRADE = "Upgrade the driver on the host; rented, take a machine with a newer one."
 

@@ -10,11 +10,11 @@ from doctor.errors.cause import Cause
 
 ORDER = """
     kernel_modules refused_settings machine_log host_log host_tools gpu_readings started installed
-    fabric container_gpus moved_names pictures endings launching loading deepspeed quantized
-    trainer_options hub contents versions building attention platforms containers ray_jobs
-    simulators arguments batches gradients optimizers sizes transforms driver serving limits
-    memory rocm cuda gpu kernels links communication processes sharding shapes layers types
-    devices losses graph modules schedules datasets data model_files transformers values
+    fabric clocks accelerators container_gpus moved_names pictures endings launching loading
+    deepspeed quantized trainer_options hub contents versions building attention platforms
+    containers ray_jobs simulators arguments batches gradients optimizers sizes transforms driver
+    serving limits memory rocm cuda gpu kernels links communication processes sharding shapes layers
+    types devices losses graph modules schedules datasets data model_files transformers values
     environment mixtures packages compilation files factory precision scaler statements
     symptoms_loss symptoms_speed symptoms_model circumstances conditions notices harmless
 """

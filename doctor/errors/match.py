@@ -13,6 +13,8 @@ from doctor.errors.index import ENTRIES
 
 LONGEST = 4_000
 """Characters of a message that are read: it says what it is about at its beginning."""
+PART = 4
+"""Characters of the shortest literal."""
 MOST = 4
 """Causes of one message: more are no help."""
 
@@ -112,11 +114,18 @@ def _frequency(cause: Cause) -> int:
     return ENTRIES[cause.id].frequency if cause.id in ENTRIES else 0
 
 
-def _candidates(folded: str) -> Iterator[Cause]:
-    """The rows of which a literal is in the text, in the order of the table. Only their tables are
-    imported: all of them take longer than to start the command."""
+def _candidates(folded: str, ids: Collection[str] | None = None) -> Iterator[Cause]:
+    """The rows, of these, of which a literal is in the text, in the order of the table. Only their
+    tables are imported: all of them take longer than to start the command."""
+    parts = None
+    if ids is None and len(folded) > LONGEST:
+        # To search a long text for each literal takes longer than to cut it up.
+        parts = {folded[at : at + PART] for at in range(len(folded) - PART + 1)}
     for id, entry in ENTRIES.items():
-        if any(each in folded for required in entry.literals for each in required):
+        if ids is not None and id not in ids:
+            continue
+        literals = (each for required in entry.literals for each in required)
+        if any((parts is None or each[:PART] in parts) and each in folded for each in literals):
             yield from (row for row in _rows(entry.table) if row.id == id)
 
 
@@ -147,15 +156,23 @@ def groups_of(cause: Cause, text: str) -> dict[str, str]:
     return {name: value for name, value in match.groupdict().items() if value} if match else {}
 
 
+def candidates(lines: Sequence[str], ids: Collection[str] | None = None) -> tuple[Cause, ...]:
+    """The rows, of these, that one of the lines may have the message of."""
+    return tuple(_candidates("\n".join(line[:LONGEST].casefold() for line in lines), ids))
+
+
 def lines_of(
     lines: Sequence[str], ids: Collection[str] | None = None
 ) -> Iterator[tuple[Cause, str]]:
     """The lines that have a message of one of these rows, of all if None, with the first such."""
     folded = [line[:LONGEST].casefold() for line in lines]
-    possible = _candidates("\n".join(folded))
-    causes = [cause for cause in possible if ids is None or cause.id in ids]
+    whole = "\n".join(folded)
+    causes = tuple(_candidates(whole, ids))
+    literals = {each for cause in causes for required in ENTRIES[cause.id].literals
+                for each in required if each in whole}  # fmt: skip
     for line, text in zip(lines, folded, strict=True):
-        for cause in causes:
+        # Most lines of a log have none of them.
+        for cause in causes if any(each in text for each in literals) else ():
             if _is_message(cause, line[:LONGEST], text):
                 yield cause, line
                 break

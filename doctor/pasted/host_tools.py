@@ -11,7 +11,7 @@ from doctor._util.units import GIB
 from doctor.errors.memory_numbers import OTHER_PROCESS, describe_oom, read_numbers
 from doctor.facts.host import Reported
 from doctor.facts.views import UNLISTED
-from doctor.pasted import fabric, requirements, smi_load, starts, storage
+from doctor.pasted import accelerators, clocks, fabric, requirements, smi_load, starts, storage
 from doctor.pasted.cores import few_cores, slow_cores
 from doctor.pasted.reading import Reading
 from doctor.pasted.smi_table import FIRST, memory_of
@@ -28,6 +28,11 @@ KILLED = re.compile(
     r"\((\S{0,20}(?:python|pt_|torch|train|ray|deepspeed|accelerate)\S{0,20}?)\)"
 )
 """Of a training; what else was killed is another matter."""
+DAEMON = re.compile(
+    r"\b(earlyoom|systemd-oomd)\b.{0,30}(?:sending SIG(?:TERM|KILL) to process.{0,40}"
+    r"\"\S{0,20}(?:python|pt_|torch|train|ray)|: Killed /)"
+)
+"""It ends processes before the kernel does."""
 OF_GROUP = re.compile(
     r"Memory cgroup out of memory: Kill|\bOOMKilled\b|[Dd]etected \d+ oom[-_]kill event|"
     r"constraint=CONSTRAINT_MEMCG|^oom_kill [1-9]\d{0,8}$"
@@ -177,8 +182,11 @@ def _not_granted(lines: Sequence[str]) -> Iterator[Reported]:
 def _killed(lines: Sequence[str]) -> Iterator[Reported]:
     lines = [line for line in lines if not PAST.search(line)]
     name = next((m[1] for line in lines if (m := KILLED.search(line))), None)
+    daemon = next((m[1] for line in lines if (m := DAEMON.search(line))), None)
     if any(map(OF_GROUP.search, lines)):
         why = "at the memory limit of its container or job"
+    elif daemon:
+        why = f"by {daemon} because the machine had no memory left"
     elif name:
         why = "because the machine had no memory left"
     else:
@@ -271,5 +279,7 @@ READERS = (
     starts.read,
     fabric.read,
     slow_cores,
+    clocks.read,
+    accelerators.read,
 )
 """The one that says most comes first."""

@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 
 from doctor.pasted.reading import Reading, cuda_of, gpu_named, hip_of
-from doctor.pasted.torch_messages import mentioned
+from doctor.pasted.torch_messages import JETSON, mentioned
 
 EXPRESSION = re.compile(
     r"torch\.(__version__|version\.(?:cuda|hip)|cuda\.(?:is_available|get_device_name|device_count|"
@@ -35,7 +35,6 @@ ECHO = re.compile(r"echo \"?\$\{?CUDA_VISIBLE_DEVICES\b")
 WINDOWS = re.compile(r"\bWindows (?:10|11|Server)\b")
 FOLLOWING = 6
 """Lines in which the values of a line's expressions are looked for."""
-JETSON = re.compile(r"\b(?:Jetson|JetPack|L4T|nv_tegra_release)\b", re.IGNORECASE)
 AARCH64 = re.compile(r"\baarch64\b")
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+
+from msgspec.structs import replace as with_fields
 
 from doctor.facts.machine import Gpu, Slice
 from doctor.pasted.reading import Reading, gpu_named
@@ -24,6 +27,8 @@ KNOWN = re.compile(
 TELLING = re.compile(r"\.|name|driver_version|compute_cap")
 """One of them is in a header: an index, a count and a timestamp are in many others, too."""
 COMMAND = re.compile(r"--query-gpu[= ]\"?([a-z_0-9.]{2,60}(?:,[a-z_0-9.]{2,60}){0,60})")
+PROMPT = re.compile(r"[$#\u276f\u279c]\s|^(?:import|from) |^\(\w{1,30}\) \S{1,60}[:@~]")
+"""The next command of a terminal, which may have as many commas as a row."""
 MOST_GPUS = 1024
 
 
@@ -38,10 +43,19 @@ def read(lines: list[str]) -> Reading:
     for row, gpu in zip(rows, listed, strict=False) if len(rows) == len(listed) else ():
         row |= {"name": row.get("name", gpu.name), "uuid": row.get("uuid", gpu.uuid)}
     if rows:
-        return _table(rows)
+        table = _table(rows)
+        return replace(table, gpus=tuple(_divided(gpu, listed) for gpu in table.gpus))
     if not listed or any("GPU models and configuration" in line for line in lines):
         return Reading()
     return Reading(kinds=("nvidia-smi -L",), gpus=listed)
+
+
+def _divided(gpu: Gpu, listed: tuple[Gpu, ...]) -> Gpu:
+    """The GPU of the table with the instances that the list has of its number."""
+    own = next((each for each in listed if each.slices and each.index == gpu.index), None)
+    if own is None or gpu.slices or (gpu.name and own.name != gpu.name):
+        return gpu
+    return with_fields(gpu, mig=True, slices=own.slices)
 
 
 def _listed(lines: list[str]) -> tuple[Gpu, ...]:
@@ -83,7 +97,7 @@ def _rows(names: list[str], lines: list[str]) -> list[dict[str, str]]:
     rows: list[dict[str, str]] = []
     for line in lines:
         cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) != len(names) or not all(cells) or _header(line):
+        if len(cells) != len(names) or not all(cells) or PROMPT.search(line) or _header(line):
             break
         rows.append(dict(zip(names, cells, strict=True)))
     return rows

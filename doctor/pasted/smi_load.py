@@ -18,6 +18,7 @@ LOW_CLOCK = 0.65
 """Share of the highest clock. GPUs at their power limit run at three quarters. Our own number."""
 SET = 0x2 | 0x10 | 0x100
 """Reasons of a clock that somebody chose: application clocks, sync boost, a display."""
+POWER_CAP = 0x4
 HOT = 90
 """Degrees at which GPUs of any kind lower their clock: H100 from 87 on, GeForce from 83 to 90."""
 FAN_RUNS = 80
@@ -57,6 +58,11 @@ PLACES = {
     "heat": ("temperature/gpu_temp", "temperature/gpu_current_temp", "temperature/gpu"),
     "limit": ("gpu_power_readings/current_power_limit", "power_readings/power_limit",
               "power/limit", "current_power_limit"),
+    "default": ("gpu_power_readings/default_power_limit", "power_readings/default_power_limit",
+                "power/default_limit", "default_power_limit"),
+    "draw": ("gpu_power_readings/instantaneous_power_draw", "gpu_power_readings/power_draw",
+             "gpu_power_readings/average_power_draw", "power_readings/power_draw",
+             "power/draw", "power/draw/instant", "power_draw"),
 }  # fmt: skip
 
 
@@ -84,7 +90,10 @@ def slow_of(trees: Sequence[tuple[str, Tree]], first: int = 0) -> Iterator[Repor
         # A virtual machine may report a placeholder, and no generation of the host.
         if fastest > SLOW_GENERATION or values["host"]:
             yield from _slow_link(label, values)
-        yield from _low_clock(label, values, clock_reasons(leaves))
+        mask = clock_reasons(leaves)
+        yield from _low_clock(label, values, mask)
+        if mask is not None and mask & POWER_CAP:
+            yield from _low_limit(label, values)
         if values["heat"] >= HOT and values["use"] >= BUSY:
             yield _hot(label, values["heat"], values["use"])
     names = [first_of(leaves, ("product_name", "name", "gpu_name")) or "" for leaves in every]
@@ -174,6 +183,15 @@ def _low_clock(label: str, values: Mapping[str, int], mask: int | None) -> Itera
         at = f"at {use} % utilization"
         text = f"{label}: {clock} of {most} MHz {at}, neither hot nor at its power limit"
         yield Reported(cause="clocks-set-low", line=text)
+
+
+def _low_limit(label: str, values: Mapping[str, int]) -> Iterator[Reported]:
+    """A limit below the default that the GPU draws, and at which its clock is low."""
+    limit, clock, most = values["limit"], values["clock"], values["most"]
+    is_low = 0 < limit < SMALL_LIMIT * values["default"] and 0 < clock < LOW_CLOCK * most
+    if is_low and (values["use"] >= FULL or values["draw"] >= 0.9 * limit):
+        text = f"{label}: power limit {limit} W of {values['default']} W by default holds the clock"
+        yield Reported(cause="power-limit-low", line=f"{text} at {clock} of {most} MHz")
 
 
 def _number(text: str | None) -> int | None:

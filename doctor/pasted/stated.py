@@ -12,9 +12,9 @@ from itertools import pairwise
 
 from doctor.facts.machine import Gpu
 from doctor.hardware.find import family_of
-from doctor.pasted.printed import AARCH64, JETSON
+from doctor.pasted.printed import AARCH64
 from doctor.pasted.reading import Reading, cuda_of, gpu_named, hip_of
-from doctor.pasted.torch_messages import MENTIONED
+from doctor.pasted.torch_messages import JETSON, MENTIONED
 
 VERSION = r"(\d\.\d{1,2}\.\d{1,2}(?:a0|rc\d|\.dev\d{8})?(?:\+[\w.]{2,24})?)(?![\w.])"
 TORCH = (

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from doctor._util.owner import Owner
 from doctor.errors.cause import Cause
-from doctor.errors.match import INFORMS, lines_of, table_of, with_message
+from doctor.errors.match import INFORMS, candidates, lines_of, table_of, with_message
 from doctor.facts.host import Reported
 from doctor.facts.machine import Gpu
 from doctor.hardware.find import family_of
@@ -65,6 +65,8 @@ OF_MACHINE = (
     "started",
     "installed",
     "fabric",
+    "clocks",
+    "accelerators",
 )
 """Tables whose rows explain what other checks only observe. Many of their lines name no error."""
 UNTOLD = ("condition", "harmless", "symptom", "consequence", "summary")
@@ -75,6 +77,7 @@ START = re.compile(r"UserWarning: CUDA initialization: |busy or unavailable")
 MISSING = re.compile(
     r"\s*((?:ImportError|OSError): lib\S{1,80}: cannot open shared object.{0,100})"
 )
+JETSON = re.compile(r"\b(?:Jetson|JetPack|L4T|nv_tegra_release)\b|\d-tegra\b", re.IGNORECASE)
 IMPORTING = re.compile(r"\bimport torch\b")
 """Beside it, a missing library is one of torch's."""
 BROKEN = re.compile(
@@ -143,8 +146,12 @@ def read(lines: list[str]) -> Reading:
     cuda_error = cuda[1] if cuda else next(filter(START.search, printed), None)
     broken = next((match[1] for line in lines
                    if not PAST.search(line) and (match := BROKEN.match(line))), None)  # fmt: skip
+    is_jetson = import_error is not None and any(map(JETSON.search, lines))
     found = Reading(
         kinds=("error lines",),
+        system="Linux" if is_jetson else None,
+        release="-tegra" if is_jetson else None,
+        arch="aarch64" if is_jetson else None,
         cuda_error=_message(cuda_error),
         driver_error=_message(driver),
         driver_code=code,
@@ -172,9 +179,11 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
     `is_explained`: another error is judged already, so that only those count that may explain it.
     `is_report`: they stand beside a report; alone, errors of a program are none.
     """
-    hits = [(cause, line) for line in dict.fromkeys(line for _, line in lines_of(lines))
+    possible = candidates(lines)
+    ids = {cause.id for cause in possible}
+    hits = [(cause, line) for line in dict.fromkeys(line for _, line in lines_of(lines, ids))
             if not CODE.match(line) and not PAST.search(line) and not RESOLVER.search(line)
-            and (cause := _taken_by_none(line))]  # fmt: skip
+            and (cause := _taken_by_none(line, possible))]  # fmt: skip
     if any(map(SCHEDULED.search, lines)):
         hits = [(cause, line) for cause, line in hits if cause.id != "pod-not-scheduled"]
     if is_explained:  # pyxis repeats what the driver's tools say
@@ -218,9 +227,9 @@ def _of_other_devices(hits: list[str], lines: list[str]) -> set[str]:
     return set(hits) - own if other else other
 
 
-def _taken_by_none(line: str) -> Cause | None:
-    """The row of a line that fills no field."""
-    cause = next((each for each in with_message(line) if not each.quotes), None)
+def _taken_by_none(line: str, possible: Sequence[Cause]) -> Cause | None:
+    """The row of a line that fills no field, of those that the text may have messages of."""
+    cause = next((each for each in with_message(line, possible) if not each.quotes), None)
     return None if cause is None or cause.id in JUDGED or cause.role in UNTOLD else cause
 
 

@@ -79,7 +79,7 @@ ROWS = (
             r"device kernel image is invalid",
             r"PTX JIT compilation failed",
             r"CUDA_ERROR_INVALID_IMAGE",
-            r"named symbol not found",
+            r"(?<!500: )(?<!NOT_FOUND, .)named symbol not found",
         ),
         examples=(
             "CUDA error: device kernel image is invalid",

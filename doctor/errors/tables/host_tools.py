@@ -96,7 +96,7 @@ ROWS = (
                 ("cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory.events",),
             ),
             Wording(
-                r"killed because the machine had no memory left",
+                r"killed (?:by \S{4,16} )?because the machine had no memory left",
                 "python was killed because the machine had no memory left",
                 "The kernel ended the process because the host's memory was used up. The GPUs' "
                 "memory has no part in it.",
@@ -147,8 +147,11 @@ ROWS = (
     ),
     Cause(
         id="cpu-clock-held-low",
-        messages=(r"the processors are held at \d",),
-        examples=("the processors are held at 800 MHz of 3.60 GHz (governor powersave)",),
+        messages=(r"the processors are held at (?:\d|their lowest)",),
+        examples=(
+            "the processors are held at 800 MHz of 3.60 GHz (governor powersave)",
+            "the processors are held at their lowest clock (governor powersave of acpi-cpufreq)",
+        ),
         why="The governor or a limit keeps the processors at a fraction of their clock: loading "
         "of data and launching of kernels take as many times longer, and the GPUs wait.",
         fix="Set the governor and lift the limit as root: cpupower frequency-set -g performance "

@@ -253,12 +253,17 @@ ROWS = (
                 more=("amdgpu 0000:03:00.0: amdgpu: GPU reset begin!",),
             ),
             Wording(
-                r"(?:TOTAL_)?UNCORRECTABLE_COUNT: [1-9]",
+                r"(?:TOTAL_)?UNCORRECTABLE_COUNT: [1-9]|"
+                r"amdgpu: [1-9]\d{0,6} uncorrectable hardware errors detected",
                 "TOTAL_UNCORRECTABLE_COUNT: 7",
                 "The AMD GPU's memory had errors that could not be corrected.",
                 "Reset the GPU or reboot, so that the bad page is retired. If the count rises "
                 "again, return a rented machine; on your own machine, replace the GPU.",
                 commands=("amd-smi metric --ecc", "amd-smi bad-pages"),
+                more=(
+                    "amdgpu 0000:0c:00.0: amdgpu: 1 uncorrectable hardware errors detected in "
+                    "umc block",
+                ),
             ),
             Wording(
                 r"PCI rejects atomics|PCIE atomic ops is not supported",

@@ -5,6 +5,16 @@ from __future__ import annotations
 from doctor.judge.sources.source import Source, page
 
 MACHINE_PAGES = (
+    Source("redhat-timestamping", "Red Hat Enterprise Linux for Real Time 7",
+        "15.1. Hardware Clocks",
+        "https://access.redhat.com/documentation/en-us/red_hat_enterprise_linux_for_real_time/7/"
+        "html/reference_guide/chap-Timestamping", checked="2026-11-29"),
+    Source("amdsmi-partitions", "AMD SMI: GPU partitioning", "",
+        "https://rocm.docs.amd.com/projects/amdsmi/en/develop/conceptual/partition.html",
+        checked="2026-11-29"),
+    Source("gaudi-support-matrix", "Intel Gaudi: Support Matrix", "",
+        "https://docs.habana.ai/en/latest/Support_Matrix/Support_Matrix.html",
+        checked="2026-11-29"),
     page("landlock", "landlock_create_ruleset(2): the Linux manual page", "",
         "https://man7.org/linux/man-pages/man2/landlock_create_ruleset.2.html"),
     Source("cuda-minor-compatibility", "CUDA Compatibility", "Minor Version Compatibility",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from doctor.judge.sources.source import Source, thread
 
 MACHINE_THREADS = (
+    thread("NVIDIA/nvidia-container-toolkit", 520, "WSL: error 500, named symbol not found",
+        checked="2026-11-29"),
     Source("toolkit-48", "Containers lose access to GPUs after systemctl daemon-reload", "#48",
         "https://github.com/NVIDIA/nvidia-container-toolkit/issues/48"),
     thread("fartashf/vsepp", 4, "Finish validation without running model.train()",
