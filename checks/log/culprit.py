@@ -26,6 +26,15 @@ BATCHES = (
     "numbers of batches. Give every rank the same number (drop_last, DistributedSampler, one seed "
     "for a sampler that forms batches by length, the Join context of DDP)."
 )
+NOTHING_ARRIVES = (
+    "No rank of the log is missing: the path between the GPUs is blocked. Within a node try "
+    "NCCL_P2P_DISABLE=1; if it runs with that, copies between the GPUs are redirected or refused: "
+    "pass the IOMMU through (iommu=pt on the kernel's command line), switch ACS off on the PCIe "
+    "bridges (dmesg then has no IO_PAGE_FAULT), or keep the variable in a virtual machine. Between "
+    "nodes try NCCL_IB_DISABLE=1, and name the network that joins them in NCCL_SOCKET_IFNAME. A "
+    "longer timeout does not help."
+)
+LOSSES = ("loss", "mean_loss")
 PARTED = 4
 """Ranks from which on two groups are no accident: one of two or three is named as elsewhere or
 behind. Our own number."""
@@ -45,7 +54,35 @@ class Culprit:
 def waited_for(log: Log) -> Culprit | None:
     """The ranks that are behind by their sequence numbers, or that fell silent."""
     events = [each for each in log.events if each.name == TIMEOUT and each.rank is not None]
-    return _behind(events) or _elsewhere(events) or _silent(log, events)
+    return _behind(events) or _elsewhere(events) or _silent(log, events) or _blocked(log, events)
+
+
+def _blocked(log: Log, events: list[LogEvent]) -> Culprit | None:
+    """No rank: all of them entered the first collective of the run, and it does not end."""
+    group = _usual_group(events)
+    reports = {
+        (_number(each), each.groups.get("op", ""), each.groups.get("numel", ""))
+        for each in events
+        if _group(each) == group
+    }
+    ranks = {each.rank for each in events}
+    if len(reports) != 1 or len(ranks) < 2 or len(ranks) <= max(each.rank or 0 for each in events):
+        return None
+    ((number, op, _),) = reports
+    if number != 1 or trained_before(log, events[0]):
+        return None
+    return Culprit(
+        (), f"all {len(ranks)} ranks of the log wait in the first collective {op}".rstrip(), NOTHING_ARRIVES
+    )
+
+
+def trained_before(log: Log, event: LogEvent) -> bool:
+    """Whether losses were logged before an event, or in another file."""
+    losses = (curve for curve in log.curves if curve.name in LOSSES and curve.values)
+    return any(
+        curve.path != event.path or not curve.lines or curve.lines[0] < event.line
+        for curve in losses
+    )
 
 
 def _usual_group(events: list[LogEvent]) -> str | None:

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from doctor._util.records import Unknown
 from doctor._util.units import counted
-from doctor.checks.log import conditions
+from doctor.checks.log import conditions, restarts
 from doctor.checks.log.culprit import TIMEOUT, waited_for
 from doctor.checks.log.curves import resources
 from doctor.checks.log.event_texts import (
@@ -55,6 +55,8 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     culprit = waited_for(log) if row.id == TIMEOUT else None
     about = f"({named.id}) " if named is not row else ""
     about += culprit.summary + "; " if culprit else ""
+    lost = restarts.lost(log, event)
+    about += lost.summary + "; " if lost else ""
     hours = _quiet_hours(event)
     hung = f"; before it nothing was logged for {hours:.1f} h" if hours else ""
     message = f"first cause, {where(event)}: {about}{detail_of(row, event)}{hung}"
@@ -67,6 +69,8 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     causes = tuple(dict.fromkeys((named, *causes_of(row, event))))
     if hung:
         fix = STANDS_STILL
+    elif lost:
+        fix = lost.fix
     elif culprit or reasons:
         fix = joined(conditions.fix_of(reasons), culprit.fix if culprit else "")
     else:
@@ -78,7 +82,7 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         *commands_of(named, event),
         fix=joined(fix, _of_other_node(row, log)),
         owner=fitted(named, text_of(event)).owner,
-        retry=_outlook(named, event),
+        retry="fix" if lost else restarts.outlook(named, event, log),
         places=places[: MOST_PLACES + 1],
         causes=tuple(each.id for each in causes if each.messages),
         also=also_of(fitted(each, text_of(event)) for each in causes[1:]),
@@ -100,11 +104,6 @@ def _of_other_node(row: Cause, log: Log) -> str:
         f"{len(ranks)} ranks from {min(ranks)} on report it, and rank 0 does not: if those are of "
         "other nodes, the path is on a disk of one node, and belongs on storage that all share."
     )
-
-
-def _outlook(row: Cause, event: LogEvent) -> str:
-    """What a restart brings, in the words of `Cause.retry`; "" where the cause is not known."""
-    return row.retry if row.messages else ""
 
 
 def _own_frame(event: LogEvent) -> tuple[Place, ...]:

@@ -19,6 +19,12 @@ class LogFile(Section, frozen=True):
     """The rank that the file's name gives."""
     problem: str = ""
     """Why it was not read, or not to its end."""
+    finished: int | None = None
+    """The line that says that the training ended, with no metrics after it; 0: none does."""
+    starts: tuple[int, ...] = ()
+    """Lines that begin a training with new weights, so that curves before and after are two."""
+    scratch: tuple[int, ...] = ()
+    """Those of them that say that there was no checkpoint to resume from."""
 
 
 class LogEvent(Section, frozen=True):

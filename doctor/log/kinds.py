@@ -17,7 +17,7 @@ REMEMBERED = 8 << 20
 SUMMARY = b"train_runtime"
 BY_LIBRARY = (
     SUMMARY, b"`trainer.fit` stopped: `max_", b"worker group successfully finished",
-    b"final validation metrics", b"training progress: 100%",
+    b"final validation metrics", b"training progress: 100%", b"loading best model from ",
 )  # fmt: skip
 """Texts, in lower case, that a library prints when a training ended well."""
 BY_SCRIPT = (b"training complete", b"training finished", b"finished training", b"training done")
@@ -64,11 +64,12 @@ class Kinds:
         head = row[:LONGEST]
         patterns = self.gate.possible(known.patterns, head) if known.patterns else ()
         lower = row.lower()
-        if patterns and is_metric_row(lower) and not self.gate.match_any(patterns, head):
+        ends = any(cue in lower for cue in BY_LIBRARY)
+        if patterns and (ends or is_metric_row(lower)) and not self.gate.match_any(patterns, head):
             patterns = ()  # "(RayTrainWorker pid=9) loss 0.3" has but a literal of a class
         if patterns or any(cue in head for cue in CUES):
             return Kind.CANDIDATE, patterns
-        if any(cue in lower for cue in BY_LIBRARY):
+        if ends:
             return Kind.ENDED_WELL, ()
         if b"epoch" not in lower and any(cue in lower for cue in BY_SCRIPT):
             return (Kind.OTHER if NOT_WELL.search(lower) else Kind.FINISHED), ()

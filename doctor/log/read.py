@@ -20,6 +20,8 @@ from doctor.log.lines import normalized
 from doctor.log.metrics.curves import MOST, Curves, most_values
 from doctor.log.metrics.files import file_kind, read_metric_file
 from doctor.log.metrics.kept import KeptRows
+from doctor.log.metrics.runs import CUES as RUN_CUES
+from doctor.log.metrics.runs import runs_of
 from doctor.log.metrics.scores import ALL_CUES, read_scores
 from doctor.log.opening import HEAD, READ_ERRORS, is_binary, opened
 from doctor.log.patterns import Gate, LinePattern
@@ -174,7 +176,7 @@ class FileReader:
         self.kind, self.problem, self.bytes = "text", "", 0
         self.curves = Curves(path, rank, values)
         self.short = b""
-        self.rows = KeptRows(ALL_CUES)
+        self.rows = KeptRows((*ALL_CUES, *RUN_CUES))
         self.collector = Collector(path, kinds.gate, rank)
         self.text = TextReader(self.collector, self.curves, kinds, scanner)
 
@@ -188,7 +190,9 @@ class FileReader:
         """What it amounts to; more may be read afterwards."""
         ended = self.text.lines if self.text.ended else 0
         scores = Curves(self.path, self.rank)
-        read_scores(self.rows.rows(), scores)
+        rows = self.rows.rows()
+        read_scores(rows, scores)
+        starts, scratch = runs_of(rows)
         named = {curve.name for curve in self.curves.curves()}
         events, harmless = self.collector.events(ended)
         file = LogFile(
@@ -198,6 +202,9 @@ class FileReader:
             lines=self.text.lines,
             rank=self.rank,
             problem=self.problem,
+            finished=self.collector.finished,
+            starts=starts,
+            scratch=scratch,
         )
         return FileResult(
             file=file,

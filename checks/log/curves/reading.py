@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable
 
 from doctor.checks.log import series
@@ -34,7 +35,8 @@ def step_at(curve: Curve, at: int) -> str:
 
 def each_curve(log: Log, name: str, judge: Callable[[Curve], Verdict]) -> Verdict:
     """The worst verdict over the curves of a metric, with the places of all."""
-    verdicts = [judge(curve) for curve in log.curves if curve.name == name and curve.values]
+    curves = [curve for curve in log.curves if curve.name == name and curve.values]
+    verdicts = [judge(part) for curve in curves for part in _runs_of(log, curve)]
     if not verdicts:
         return skip(f"the log has no {name.replace('_', ' ')}")
     if len(verdicts) == 1:
@@ -59,7 +61,48 @@ def too_few(curve: Curve) -> Verdict | None:
 
 
 def partner(log: Log, curve: Curve, name: str) -> Curve | None:
-    """The curve of another metric from the same file."""
-    return next(
+    """The curve of another metric from the same file, and from the same run in it."""
+    found = next(
         (each for each in log.curves if each.name == name and each.path == curve.path), None
+    )
+    starts = _starts(log, curve.path)
+    if found is None or not starts or not curve.lines:
+        return found
+    run = bisect_right(starts, curve.lines[0])
+    if run != bisect_right(starts, curve.lines[-1]):
+        return found
+    return next((part for at, part in _parts_of(starts, found) if at == run), None)
+
+
+def _starts(log: Log, path: str) -> tuple[int, ...]:
+    return next((file.starts for file in log.files if file.path == path), ())
+
+
+def _runs_of(log: Log, curve: Curve) -> list[Curve]:
+    """The curve of each training, where one log has several that began with new weights."""
+    starts = _starts(log, curve.path)
+    if not starts or len(curve.lines) != len(curve.values):
+        return [curve]
+    return [part for _, part in _parts_of(starts, curve)]
+
+
+def _parts_of(starts: tuple[int, ...], curve: Curve) -> list[tuple[int, Curve]]:
+    """The values between the lines that begin a run, each part with the number of its run."""
+    runs = [bisect_right(starts, line) for line in curve.lines]
+    if len(set(runs)) < 2:
+        return [(runs[0], curve)] if runs else []
+    return [(run, _part(curve, [at for at, own in enumerate(runs) if own == run])) for run in
+            dict.fromkeys(runs)]
+
+
+def _part(curve: Curve, places: list[int]) -> Curve:
+    return Curve(
+        name=curve.name,
+        path=curve.path,
+        rank=curve.rank,
+        steps=tuple(curve.steps[at] for at in places),
+        values=tuple(curve.values[at] for at in places),
+        lines=tuple(curve.lines[at] for at in places),
+        points=len(places) * curve.thinned,
+        thinned=curve.thinned,
     )

@@ -1,0 +1,55 @@
+"""What a restart brings: the same failure, a chance, or the loss of everything since the start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from doctor.checks.log.culprit import LOSSES, TIMEOUT, trained_before
+from doctor.errors.cause import Cause
+from doctor.facts.log import Log, LogEvent
+
+OF_THE_MEETING = (TIMEOUT, "rendezvous-timeout", "peer-lost")
+"""Failures of communication: before the first step they are mostly of the settings, and come again."""
+OF_THE_SCHEDULER = ("scheduler-ended", "killed-sigterm", "pod-evicted")
+FEWEST = 2
+"""Trainings from scratch that one log has of a run that is begun again each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """That runs were ended from outside and none left a checkpoint."""
+
+    summary: str
+    fix: str
+
+
+def outlook(row: Cause, event: LogEvent, log: Log) -> str:
+    """In the words of `Cause.retry`; "" where it is not known."""
+    if not row.messages or (row.id in OF_THE_MEETING and not trained_before(log, event)):
+        return "fix" if row.messages and row.retry == "fix" else ""
+    return row.retry
+
+
+def lost(log: Log, event: LogEvent) -> Lost | None:
+    """Where a run that the scheduler ends begins from scratch each time."""
+    if event.name not in OF_THE_SCHEDULER:
+        return None
+    lines = next((file.scratch for file in log.files if file.path == event.path), ())
+    losses = [line for curve in log.curves if curve.name in LOSSES for line in curve.lines]
+    ends = (*lines[1:], event.line)
+    begun = [
+        line
+        for line, end in zip(lines, ends, strict=False)
+        if any(line < own < min(end, event.line) for own in losses)
+    ]
+    if len(begun) < FEWEST:
+        return None
+    reached = f" (step {log.last_step:,} at most)" if log.last_step else ""
+    return Lost(
+        f"the run began from scratch {len(begun)} times, at lines "
+        f"{', '.join(map(str, begun[:5]))}",
+        "No checkpoint is found at the start, so each restart loses all that was trained. Save "
+        f"more often than the time of one job allows steps{reached}: lower save_steps, or save by "
+        "time and at the scheduler's signal (--signal=B:USR1@120). Write it to a directory that "
+        "outlives the job, and look for it there at the start (resume_from_checkpoint).",
+    )

@@ -1,0 +1,34 @@
+"""Where a further run begins in one log: its values are no part of the curves before it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+SCRATCH = re.compile(
+    r"\b(?:starting|training|start|train|begin\w{0,4}) (?:\w{1,12} ){0,2}from scratch\b|"
+    r"\bno (?:\w{1,12} ){0,2}checkpoints? (?:\w{1,12} )?found\b"
+)
+HEAD = re.compile(r"\*{3,} ?running training ?\*{3,}")
+RESUMED = re.compile(
+    r"\b(?:resuming|resumed|restoring|restored|continuing|continued) [^\n]{0,80}"
+    r"(?:checkpoint|ckpt|step|epoch|iter)"
+)
+NEAR = 25
+"""Rows around the head of a training in which it says that it goes on from a checkpoint. Our own
+number."""
+CUES = ("running training", "from scratch", "checkpoint found", "checkpoints found")
+
+
+def runs_of(rows: Sequence[tuple[int, str]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Lines that begin a training with new weights, and those of them that say that no checkpoint
+    was there; rows have their numbers."""
+    lowered = [(number, row[:1000].lower()) for number, row in rows]
+    resumed = [number for number, row in lowered if RESUMED.search(row)]
+    scratch = [number for number, row in lowered if SCRATCH.search(row)]
+    heads = [
+        number
+        for number, row in lowered
+        if HEAD.search(row) and not any(abs(number - other) <= NEAR for other in resumed)
+    ]
+    return tuple(sorted({*heads, *scratch})), tuple(scratch)
