@@ -72,7 +72,9 @@ def _blocked(log: Log, events: list[LogEvent]) -> Culprit | None:
     if number != 1 or trained_before(log, events[0]):
         return None
     return Culprit(
-        (), f"all {len(ranks)} ranks of the log wait in the first collective {op}".rstrip(), NOTHING_ARRIVES
+        (),
+        f"all {len(ranks)} ranks of the log wait in the first collective {op}".rstrip(),
+        NOTHING_ARRIVES,
     )
 
 

@@ -46,8 +46,7 @@ def lost(log: Log, event: LogEvent) -> Lost | None:
         return None
     reached = f" (step {log.last_step:,} at most)" if log.last_step else ""
     return Lost(
-        f"the run began from scratch {len(begun)} times, at lines "
-        f"{', '.join(map(str, begun[:5]))}",
+        f"the run began from scratch {len(begun)} times, at lines {', '.join(map(str, begun[:5]))}",
         "No checkpoint is found at the start, so each restart loses all that was trained. Save "
         f"more often than the time of one job allows steps{reached}: lower save_steps, or save by "
         "time and at the scheduler's signal (--signal=B:USR1@120). Write it to a directory that "

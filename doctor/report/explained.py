@@ -10,6 +10,7 @@ from doctor._util.units import shown
 from doctor.facts.log import Log
 from doctor.judge.check import Check, Finding
 from doctor.report.explain import cited, table, wrapped
+from doctor.report.reason import reason_of
 
 
 def explained(
@@ -31,7 +32,7 @@ def _finding(finding: Finding) -> Iterator[str]:
     if finding.places:
         yield from wrapped(shown(finding.places[0].text, 400), "  | ")
     yield ""
-    yield from wrapped(check.why, "")
+    yield from wrapped(reason_of(finding), "")
     yield ""
     yield from wrapped(finding.headline_fix, "Fix: ", indent=2)
     for command in finding.commands:

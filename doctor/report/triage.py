@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 
 from doctor._util.units import shown
-from doctor.errors.fitted import fitted
 from doctor.errors.index import ENTRIES
 from doctor.errors.match import row
 from doctor.facts.log import Curve, Log
@@ -15,6 +14,7 @@ from doctor.judge.sources import SOURCES, cite
 from doctor.report.footer import footer_lines
 from doctor.report.header import header_lines
 from doctor.report.line import DEEP, HANG, STYLES, WORDS, Detail, Line
+from doctor.report.reason import reason_of
 from doctor.report.remedy import fix_lines
 from doctor.report.report import Report
 
@@ -67,22 +67,13 @@ def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
         if place.text and (number == 0 or detail == "verbose"):
             yield Line(f"{DEEP}  | ", shown(place.text, 700), "dim")
     if finding.is_problem:
-        yield Line(f"{DEEP}why: ", _why(finding))
+        yield Line(f"{DEEP}why: ", reason_of(finding))
     if finding.fix:
         yield from fix_lines(finding, finding.fix.split("\n"))
         if outlook := OUTLOOK.get(finding.verdict.retry):
             yield Line(f"{DEEP}restart: ", outlook)
         for id in finding.sources:
             yield Line(f"{DEEP}see: ", cite(SOURCES[id]), "dim", "dim")
-
-
-def _why(finding: Finding) -> str:
-    """The reason of the row that the failure is named by, else of its class."""
-    id = next(iter(finding.verdict.causes), "")
-    if id not in ENTRIES:
-        return finding.check.why
-    text = finding.places[0].text if finding.places else ""
-    return fitted(row(id), text).why
 
 
 def _harmless(log: Log) -> Iterator[Line]:

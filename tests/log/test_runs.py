@@ -9,7 +9,9 @@ from doctor.judge.check import Finding, Status
 from doctor.log.metrics.runs import runs_of
 
 HEAD = "[INFO|trainer.py:2409] >> ***** Running training *****\n"
-LIMIT = "slurmstepd: error: *** JOB 71 ON g3 CANCELLED AT 2025-10-01T04:00:12 DUE TO TIME LIMIT ***\n"
+LIMIT = (
+    "slurmstepd: error: *** JOB 71 ON g3 CANCELLED AT 2025-10-01T04:00:12 DUE TO TIME LIMIT ***\n"
+)
 SCRATCH = "no checkpoint found in /scratch/run7, starting from scratch\n"
 
 

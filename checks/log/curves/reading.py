@@ -91,8 +91,10 @@ def _parts_of(starts: tuple[int, ...], curve: Curve) -> list[tuple[int, Curve]]:
     runs = [bisect_right(starts, line) for line in curve.lines]
     if len(set(runs)) < 2:
         return [(runs[0], curve)] if runs else []
-    return [(run, _part(curve, [at for at, own in enumerate(runs) if own == run])) for run in
-            dict.fromkeys(runs)]
+    return [
+        (run, _part(curve, [at for at, own in enumerate(runs) if own == run]))
+        for run in dict.fromkeys(runs)
+    ]
 
 
 def _part(curve: Curve, places: list[int]) -> Curve:

@@ -114,6 +114,17 @@ ROWS = (
         errors=("UserError", "GuardOnDataDependentSymNode", "RuntimeError", "LoweringException",
             "InductorError", "NoValidChoicesError", "Unsupported"),
         wordings=(
+            Wording(r"does not know how to trace the builtin `?_?bitsandbytes|"
+                r"(?:Unsupported|graph break)[\s\S]{0,300}bitsandbytes",
+                "torch._dynamo.exc.Unsupported: Dynamo does not know how to trace the builtin "
+                    "`_bitsandbytes.lib.cdequantize_blockwise_bf16_nf4`",
+                "The kernels of bitsandbytes (4-bit and 8-bit layers) are called through ctypes, "
+                    "which torch.compile cannot put into a graph, and fullgraph=True allows no "
+                    "break.",
+                "Compile without fullgraph=True, so that the graph breaks at these layers, or do "
+                    "not compile a model with quantized layers; newer releases of bitsandbytes "
+                    "(0.46) register their kernels as operators.",
+                ("TORCH_LOGS=graph_breaks python train.py",)),
             Wording(r"(?:Could not (?:guard on|extract specialized integer from)|guard on) "
                 r"data-dependent",
                 "torch._dynamo.exc.UserError: Could not guard on data-dependent expression u0 > 0 "

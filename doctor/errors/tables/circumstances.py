@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from doctor._util.owner import Owner
 from doctor.errors.cause import Cause
 from doctor.errors.tables.conditions import DIVERGED
 
@@ -151,5 +152,42 @@ ROWS = (
         why="The run goes on from a checkpoint.",
         fix="Restore weights, optimizer, schedule, scaler and the position in the data together.",
         role="condition",
+    ),
+    Cause(
+        id="more-workers-than-cores",
+        messages=(r"This DataLoader will create \d{1,4} worker processes in total",),
+        examples=(
+            "UserWarning: This DataLoader will create 8 worker processes in total. Our suggested "
+            "max number of worker in current system is 2",
+        ),
+        why="The process may use fewer cores than it has loader workers, which share them: more "
+        "workers do not prepare more data.",
+        fix="Give the process more cores, as many as it has workers: --cpus-per-task (Slurm, also "
+        "of srun), resources.limits.cpu, a launcher that does not pin each rank to one core "
+        "(--cpu-bind=none, OMP_PROC_BIND=false). nproc and the last number of the warning say how "
+        "many it has. Where the machine has no more, make samples cheaper: decoded or smaller "
+        "data, transforms on the GPU.",
+        commands=("nproc", "taskset -cp $$"),
+        owner=Owner.ENVIRONMENT,
+        role="condition",
+        explains=("waits-for-data", "throughput-falling"),
+        sources=("torch-dataloader",),
+    ),
+    Cause(
+        id="many-processes-map",
+        messages=(r"num_proc['\"]?[=:] ?(?:6[4-9]|[7-9]\d|[1-9]\d{2,3})\b",),
+        examples=("Running tokenizer on dataset (num_proc=512):   3%|#4   | 1200/40000",),
+        why="So many processes prepare the data at once; each holds the tokenizer, its batch and "
+        "a copy of what the parent had loaded.",
+        fix="Lower num_proc (preprocessing_num_workers) to the cores of the job or fewer, 8 to 32, "
+        "and batch_size and writer_batch_size of map for long samples; prepare the data before "
+        "the model is loaded.",
+        role="condition",
+        explains=(
+            "killed-sigkill",
+            "host-out-of-memory",
+            "worker-ended-early",
+            "dataloader-worker-killed",
+        ),
     ),
 )

@@ -210,6 +210,20 @@ ROWS = (
             "torch.distributed.DistStoreError: Socket Timeout",
             "torch.distributed.DistNetworkError: Unknown error",
         ),
+        wordings=(
+            Wording(
+                r"trying to connect to \(127\.0\.1\.1, ?\d",
+                "torch.distributed.DistNetworkError: The client socket has timed out after "
+                "60000ms while trying to connect to (127.0.1.1, 29500).",
+                "The address of the rendezvous is 127.0.1.1, the loopback of each node: "
+                "hostname -i, or the name of the host, gives it where /etc/hosts has the name "
+                "there. No other node can reach it.",
+                "Give the address that other nodes reach: MASTER_ADDR or --rdzv-endpoint from "
+                "scontrol show hostnames | head -1 or hostname -I, or remove the name from the "
+                "line with 127.0.1.1 in /etc/hosts on every node.",
+                ("getent hosts $(hostname)", "hostname -I"),
+            ),
+        ),
         why="Fewer processes than WORLD_SIZE arrived at the rendezvous in time: a node did not "
         "start, started with another address or port, or is blocked by a firewall.",
         fix="Start every rank with the same MASTER_ADDR, MASTER_PORT and world size, and test the "

@@ -7,6 +7,29 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
+        id="file-locks-missing",
+        errors=("OSError", "BlockingIOError", "NotImplementedError"),
+        messages=(
+            r"\[Errno 38\] Function not implemented",
+            r"\[Errno (?:37|77|524)\] (?:No locks available|File descriptor in bad|Unknown error)",
+            r"FileSystem does not appear to support flock",
+        ),
+        examples=(
+            "OSError: [Errno 38] Function not implemented",
+            "OSError: [Errno 37] No locks available",
+            "NotImplementedError: FileSystem does not appear to support flock; use SoftFileLock",
+        ),
+        why="The file system of the cache has no file locks: Lustre or BeeGFS mounted without "
+        "flock, NFS without its lock service, some FUSE mounts. datasets, huggingface_hub, Triton "
+        "and torch's extensions lock files in their caches.",
+        fix="Put the caches on a file system with locks, such as the node's own disk: HF_HOME, "
+        "HF_DATASETS_CACHE, TRITON_CACHE_DIR, TORCH_EXTENSIONS_DIR, XDG_CACHE_HOME; data sets that "
+        "were saved with save_to_disk can stay. Or let the administrator mount it with flock "
+        "(Lustre: -o flock).",
+        owner=Owner.ENVIRONMENT,
+        commands=("df -T ~/.cache", "export HF_HOME=/tmp/hf TRITON_CACHE_DIR=/tmp/triton"),
+    ),
+    Cause(
         id="decoder-missing",
         errors=("ImportError", "RuntimeError", "ValueError"),
         messages=(
@@ -26,6 +49,19 @@ ROWS = (
             "RuntimeError: Couldn't find appropriate backend to handle uri a.wav and format None.",
         ),
         wordings=(
+            Wording(
+                r"Could not load libtorchcodec[\s\S]{0,1500}"
+                r"lib(?:nvrtc|cudart|npp\w{1,4}|cublas|nvcuvid)\.so[.\d]{0,8}: cannot open",
+                "RuntimeError: Could not load libtorchcodec. Likely causes: 1. FFmpeg is not "
+                "properly installed [start of libtorchcodec loading traceback] OSError: "
+                "libnvrtc.so.13: cannot open shared object file",
+                "This torchcodec was built for another CUDA than torch's: the library that it "
+                "misses has the number of that version. FFmpeg is not the cause.",
+                "Install the torchcodec for torch's release and CUDA from the same index: pip "
+                "install torchcodec --index-url https://download.pytorch.org/whl/cu128 (cpu for "
+                "decoding on the CPU), in the version that its table of releases has for torch.",
+                ("python -m torch.utils.collect_env",),
+            ),
             Wording(
                 r"No valid stream found in input|no more frames left to decode|[Ii]nvalid data "
                 r"found when processing input|moov atom not found|[Ff]ailed to (?:open|decode) "

@@ -182,11 +182,4 @@ ROWS = (
         why="The tensor shares read-only memory; copy the array if you write into it.",
         fix="", role="harmless", sources=("torch-docs",),
     ),
-    Cause(id="more-workers-than-cores",
-        messages=(r"This DataLoader will create \d{1,4} worker processes in total",),
-        examples=("UserWarning: This DataLoader will create 8 worker processes in total. Our "
-              "suggested max number of worker in current system is 2",),
-        why="More workers than this job has cores: it may be slower, lower num_workers.",
-        fix="", role="harmless", sources=("torch-dataloader",),
-    ),
 )  # fmt: skip

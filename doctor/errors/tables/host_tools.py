@@ -320,8 +320,14 @@ ROWS = (
     ),
     Cause(
         id="master-address-is-loopback",
-        messages=(r"\S{1,80} is 127\.0\.[01]\.1 here, and the other ranks wait",),
-        examples=("node-a is 127.0.1.1 here, and the other ranks wait",),
+        messages=(
+            r"\S{1,80} is 127\.0\.[01]\.1 here, and the other ranks wait",
+            r"(?:rdzv_endpoint|MASTER_ADDR|master_addr)['\"]?\s{0,2}[:=]\s{0,2}['\"]?127\.0\.1\.1",
+        ),
+        examples=(
+            "node-a is 127.0.1.1 here, and the other ranks wait",
+            "Starting elastic_operator with launch configs: rdzv_endpoint: 127.0.1.1:29500",
+        ),
         why="A host resolves the name of rank 0's host to its own loopback address, so that its "
         "ranks look for rank 0 on themselves, or rank 0 listens where no other node can reach it.",
         fix="Remove the name from the line with 127.0.1.1 in /etc/hosts on every node (or give it "

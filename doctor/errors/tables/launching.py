@@ -267,6 +267,25 @@ ROWS = (
         sources=("cuda-errors",),
     ),
     Cause(
+        id="peer-gpu-hidden",
+        refines=("device-number-too-high", "cuda-unavailable", "gpu-not-visible", "nccl-error"),
+        messages=(
+            r"(?:p2p|shm)\.cc:\d{1,5} NCCL WARN Cuda failure (?:\d{1,3} )?'invalid device ordinal",
+        ),
+        examples=(
+            "n1:8:9 [0] transport/p2p.cc:275 NCCL WARN Cuda failure 101 'invalid device ordinal'",
+        ),
+        why="Each process sees a GPU of its own alone, and NCCL cannot open that of the other rank "
+        "for a copy within the node: the scheduler binds GPUs to tasks (--gpus-per-task, "
+        "--gpu-bind), or CUDA_VISIBLE_DEVICES has one number for each rank. The device that the "
+        "program selects is right.",
+        fix="Let every task see all GPUs of the node, and select by LOCAL_RANK: Slurm "
+        "--gpus-per-node=N or --gres=gpu:N with --gpu-bind=none in place of --gpus-per-task, no "
+        "CUDA_VISIBLE_DEVICES for each rank. NCCL_P2P_DISABLE=1 avoids it, slowly.",
+        owner=Owner.ENVIRONMENT,
+        commands=("nvidia-smi -L", 'echo "$CUDA_VISIBLE_DEVICES"'),
+    ),
+    Cause(
         id="parameter-ready-twice",
         refines=("autograd-misuse",),
         errors=("RuntimeError",),

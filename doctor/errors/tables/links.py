@@ -22,15 +22,22 @@ ROWS = (
     ),
     Cause(
         id="locked-memory-limit",
-        refines=("nccl-error", "link-memory-protection"),
-        messages=(r"ibv_\w{2,40} failed.{0,40}Cannot allocate memory",),
+        refines=("nccl-error", "link-memory-protection", "address-space-limit"),
+        messages=(
+            r"ibv_\w{2,40} failed.{0,40}Cannot allocate memory",
+            r"Failure to post internal receive buffers",
+            r"(?:fi_mr_reg|ibv_reg_mr|[Mm]emory registration)[^\n]{0,60}Cannot allocate memory",
+        ),
         examples=(
             "misc/ibvwrap.cc:278 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot "
             "allocate memory",
             "misc/ibvwrap.cc:187 NCCL WARN Call to ibv_create_cq failed with error Cannot "
             "allocate memory",
+            "EFA internal error: (4112) Failure to post internal receive buffers",
+            "ibv_reg_mr(address=0x7f1a, length=4096) failed: Cannot allocate memory",
         ),
-        why="InfiniBand locks the memory that it transfers, and this process may lock too little.",
+        why="InfiniBand and EFA lock the memory that they transfer, and this process may lock too "
+        "little.",
         fix="Lift the limit of locked memory: ulimit -l unlimited (memlock in limits.conf), in a "
         "container --ulimit memlock=-1 or the capability IPC_LOCK, under Slurm LimitMEMLOCK of "
         "slurmd.",

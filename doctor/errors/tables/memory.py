@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -182,7 +182,6 @@ ROWS = (
             r"DefaultCPUAllocator: not enough memory",
             r"numpy[^\n]{0,60}ArrayMemoryError|Unable to allocate [\d.]+ [KMGTP]iB for an array",
             r"^(?:.{0,60}\b)?MemoryError\b",
-            r"\[Errno 12\] Cannot allocate memory",
             r"std::bad_alloc",
         ),
         examples=(
@@ -193,8 +192,23 @@ ROWS = (
             "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 3.00 GiB for an array "
             "with shape (1,)",
             "MemoryError",
-            "OSError: [Errno 12] Cannot allocate memory",
             "terminate called after throwing an instance of 'std::bad_alloc'",
+        ),
+        wordings=(
+            Wording(
+                r"\[Errno 12\] Cannot allocate memory",
+                "OSError: [Errno 12] Cannot allocate memory",
+                "The operating system refused memory, most often to os.fork(), which starts loader "
+                "workers and subprocesses: the machine or the container is at its limit, or a copy "
+                "of the large parent does not count as allowed.",
+                "Look at free -g at that time. If memory is free, it is the fork: EFA holds its "
+                "buffers in huge pages that a child would need again (FI_EFA_USE_HUGE_PAGE=0), or "
+                "vm.overcommit_memory=2 counts the whole parent once more (1 or 0). Start workers "
+                "before the model is built, keep them (persistent_workers=True), or use "
+                "multiprocessing_context='forkserver'. If none is free: fewer workers, and "
+                "checkpoints loaded with mmap or on one rank.",
+                ("free -g", "grep -i huge /proc/meminfo", "cat /proc/sys/vm/overcommit_memory"),
+            ),
         ),
         why="The operating system refused memory to the process: the machine, the container or "
         "`ulimit -v` is at its limit, or one request is absurdly large.",

@@ -9,6 +9,28 @@ SCAN = ("doctor scan DIRECTORY",)
 
 ROWS = (
     Cause(
+        id="checkpoint-arguments-differ",
+        errors=("AssertionError",),
+        messages=(
+            r"value from checkpoint \([^\n)]{1,60}\) is not equal to the (?:input )?argument value",
+        ),
+        examples=(
+            "AssertionError: padded_vocab_size value from checkpoint (32000) is not equal to the "
+            "input argument value (32256).",
+            "AssertionError: num_layers value from checkpoint (32) is not equal to the input "
+            "argument value (40).",
+        ),
+        why="Megatron compares the arguments of the run with those that the checkpoint was saved "
+        "or converted with, and this one differs. padded_vocab_size is the tokenizer's size with "
+        "its added tokens, rounded up to a multiple of make-vocab-size-divisible-by times the "
+        "tensor parallel size.",
+        fix="Give the value of the checkpoint, or --use-checkpoint-args. padded_vocab_size: use "
+        "the checkpoint's tokenizer without further tokens (vocab-extra-ids, --no-new-tokens), "
+        "choose --make-vocab-size-divisible-by so that both give one number, or convert the "
+        "checkpoint again with the tokenizer, the extra tokens and the tensor parallel size of "
+        "this run.",
+    ),
+    Cause(
         id="weights-under-other-names",
         errors=("RuntimeError",),
         messages=(r"parameters were not loaded: in the files their names",),

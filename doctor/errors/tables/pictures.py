@@ -48,14 +48,23 @@ ROWS = (
         messages=(
             r"bounding boxes should have positive height and width",
             r"[xy]_max is less than or equal to [xy]_min for bbox",
-            r"Expected [xy]_(?:min|max) for bbox",
         ),
         examples=(
             "AssertionError: All bounding boxes should have positive height and width. Found "
             "invalid box [433.2, 516.2, 433.2, 522.4] for target at index 1.",
             "ValueError: x_max is less than or equal to x_min for bbox (0.5, 0.2, 0.5, 0.4, 1).",
-            "ValueError: Expected x_max for bbox (0.98, 0.4, 1.02, 0.5, 0) to be in the range "
-            "[0.0, 1.0], got 1.02.",
+        ),
+        wordings=(
+            Wording(
+                r"Expected [xy]_(?:min|max) for bbox",
+                "ValueError: Expected x_max for bbox (0.98, 0.4, 1.02, 0.5, 0) to be in the range "
+                "[0.0, 1.0], got 1.02.",
+                "A box reaches beyond the picture: by rounding, if the value is 1.0000001; else "
+                "in the annotations, or because they are in another form or unit.",
+                "Clip: clip=True of BboxParams, or x.clamp(0, 1) where the annotations are read. "
+                "If many boxes are beyond it by more than rounding, compare the form (pascal_voc "
+                "and coco have pixels, albumentations and yolo shares) and the picture's size.",
+            ),
         ),
         why="A box has no width or height: in the annotation file, after a crop or a resize cut it "
         "to a line, or because it is read in another form ([x, y, width, height] for [x_min, "
@@ -63,8 +72,7 @@ ROWS = (
         fix="Search all annotations before the training, and drop or repair boxes with x_max <= "
         "x_min or y_max <= y_min. Filter again after cropping and resizing (min_area and "
         "min_visibility of albumentations' BboxParams, SanitizeBoundingBoxes of "
-        "torchvision.transforms.v2). If most boxes are such, convert the form. Boxes beyond the "
-        "picture are clipped: clip=True of BboxParams, or x.clamp(0, 1).",
+        "torchvision.transforms.v2). If most boxes are such, convert the form.",
     ),
     Cause(
         id="labels-exceed-classes",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.errors.cause import Cause, Remedy
+from doctor.errors.cause import Cause, Remedy, Wording
 
 ROWS = (
     Cause(
@@ -363,14 +363,25 @@ ROWS = (
             "ValueError: Flash Attention 2 only supports torch.float16 and torch.bfloat16 dtypes",
             "RuntimeError: FlashAttention forward only supports head dimension at most 256",
         ),
+        wordings=(
+            Wording(
+                r"No dot product attention (?:backend|support) ",
+                "ValueError: No dot product attention support for the provided inputs!",
+                "Transformer Engine left out every attention backend: each has a reason, which it "
+                'logs as "Disabling ...".',
+                'Read the lines "Disabling ..." above the error (NVTE_DEBUG=1 NVTE_DEBUG_LEVEL=2 '
+                "prints them): each backend has its own. FusedAttention: a cuDNN or a Transformer "
+                "Engine that is newer (head sizes of MLA, thd, a new GPU). FlashAttention: a "
+                "release of flash-attn that it knows, head sizes that it supports (above 128 "
+                "before Hopper, MLA). UnfusedDotProductAttention does not take packed sequences: "
+                "qkv_format sbhd or bshd without packing. Then --attention-backend auto.",
+                ("NVTE_DEBUG=1 NVTE_DEBUG_LEVEL=2 python train.py",),
+            ),
+        ),
         why="The attention kernels that are switched on do not support this dtype, head size, mask "
         "or GPU, or the release of flash-attn that is installed is none that the library accepts.",
         fix="Run the model under autocast in bf16 or fp16, or allow another kernel: "
-        'attn_implementation="sdpa" with all SDPA backends on. Transformer Engine and Megatron: '
-        "NVTE_DEBUG=1 NVTE_DEBUG_LEVEL=2 prints why each backend is left out (head size above 128 "
-        "before Hopper, packed thd sequences, a release of flash-attn that it does not know and "
-        "calls not installed); install the flash-attn or cuDNN that it asks for, upgrade it, or "
-        "use another layout (sbhd) or --attention-backend.",
+        'attn_implementation="sdpa" with all SDPA backends on.',
         sources=("torch-sdpa-kernel",),
         next_check="NUM003",
     ),

@@ -7,6 +7,27 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
+        id="ray-node-not-joined",
+        messages=(
+            r"Failed to connect to GCS (?:at address|within)",
+            r"Local node IP: (?:172\.1[78]|127)\.\d{1,3}\.\d{1,3}\.\d{1,3}",
+        ),
+        examples=(
+            "gcs_client.cc: Failed to connect to GCS at address 10.1.0.5:6379 within 5 seconds.",
+            "INFO scripts.py:1152 -- Local node IP: 172.17.0.1",
+        ),
+        why="A node did not join the Ray cluster: it does not reach the head at that address, or "
+        "took the address of a container bridge (172.17.x, docker0) or the loopback as its own.",
+        fix="Start it with the address of the network that joins the nodes: ray start "
+        "--address=HEAD:6379 --node-ip-address=OWN_ADDRESS (hostname -I lists them), and the head "
+        "alike. Test the port from that node (nc -vz HEAD 6379). Begin the training only when ray "
+        "status shows all nodes.",
+        commands=("hostname -I", "ray status"),
+        owner=Owner.ENVIRONMENT,
+        role="condition",
+        explains=("ray-lacks-resources",),
+    ),
+    Cause(
         id="ray-lacks-resources",
         wordings=(
             Wording(

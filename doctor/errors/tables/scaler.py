@@ -8,16 +8,22 @@ ROWS = (
     Cause(
         id="latents-not-finite",
         errors=("RuntimeError",),
-        messages=(r"NaN detected in latents|tensor with all NaNs was produced",),
+        messages=(
+            r"NaN detected in latents|tensor with all NaNs was produced",
+            r"\b[Ll]atents?\b[^\n]{0,60}\bnan\b",
+        ),
         examples=(
             "RuntimeError: NaN detected in latents: /data/img/a.png",
             "modules.devices.NansException: A tensor with all NaNs was produced in Unet.",
+            "[encode] 187 / 240 latents contain nan",
         ),
         why="The VAE or the UNet overflowed in fp16, or a picture is empty or damaged.",
         fix="Keep the VAE in fp32 (--no_half_vae, upcast_vae; for SDXL madebyollin/"
         "sdxl-vae-fp16-fix), or compute in bf16. If one file alone is named each time, open and "
         "replace it; if a LoRA gives it, the LoRA's weights are NaN: train it again with a lower "
-        "rate.",
+        "rate. Encode latents that are cached again. NaN before the first step does not come from "
+        "the learning rate.",
+        explains=("loss-nonfinite", "loss-zero-gradnorm-nan", "gradient-nonfinite"),
     ),
     Cause(
         id="scaler-collapse",

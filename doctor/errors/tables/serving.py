@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
@@ -57,17 +58,28 @@ ROWS = (
         why="A prompt, or the length that is asked for, exceeds what the engine or the model "
             "takes.",
     ),
+    Cause(id="memory-freed-while-profiling",
+        errors=("AssertionError",),
+        refines=("cuda-oom", "gpu-full-or-in-use"),
+        messages=(r"Error in memory profiling",),
+        examples=("AssertionError: Error in memory profiling. Initial free memory 10 GiB, current "
+              "12 GiB.",),
+        why="While the engine measured the GPU's memory, another process gave some of it back: a "
+            "leftover of an earlier run that ended, a second engine, or a training on the same "
+            "GPU. The engine had begun to measure with that memory in use.",
+        fix="Start again when nvidia-smi shows no other process on the GPU: wait until earlier "
+            "runs have ended, start engines one after another, and give each a GPU of its own "
+            "(an exclusive node, CUDA_VISIBLE_DEVICES).",
+        commands=("nvidia-smi",), owner=Owner.ENVIRONMENT, retry="again",
+    ),
     Cause(id="gpu-share-not-free",
         errors=("ValueError",),
         refines=("cuda-oom", "gpu-full-or-in-use"),
         messages=(r"Free memory on device.{0,80}is less than desired GPU memory utilization",
-            r"Error in memory profiling",
             r"out of memory at .{0,80}cumem_allocator",
             r"out of memory occurred when warming up"),
         examples=("ValueError: Free memory on device (10.2/79.3 GiB) on startup is less than "
               "desired GPU memory utilization (0.9, 71.4 GiB).",
-            "AssertionError: Error in memory profiling. Initial free memory 10 GiB, current 12 "
-              "GiB.",
             "CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",
             "RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy "
               "requests."),

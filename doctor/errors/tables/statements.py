@@ -46,9 +46,13 @@ ROWS = (
                 r"mixed precision requires a GPU|doesn't support bf16/gpu|requires Ampere or a "
                 r"newer GPU|can only be used on CUDA devices",
                 "ValueError: fp16 mixed precision requires a GPU (not 'cpu').",
-                "The precision of the arguments needs a GPU that supports it.",
-                "Choose the precision by the device: fp16 and bf16 arguments of the Trainer "
-                "need a GPU that supports them (bf16=torch.cuda.is_bf16_supported()).",
+                "The precision of the arguments needs a GPU that supports it, and the program "
+                "found none: this GPU is older (bf16 needs compute capability 8.0), no GPU is "
+                "visible, or torch is a build without CUDA.",
+                "Look at torch.cuda.is_available() and torch.version.cuda first: if False or None, "
+                "repair that (CUDA_VISIBLE_DEVICES, the GPUs of the job, a torch wheel with CUDA). "
+                "Else choose the precision by the device: fp16 on a T4 or V100 "
+                "(bf16=torch.cuda.is_bf16_supported()).",
                 owner=Owner.JOB,
             ),
             Wording(

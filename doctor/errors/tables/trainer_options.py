@@ -180,8 +180,8 @@ ROWS = (
             r"monitor['\"]?[=:] ?['\"]?[\w/-]{0,40}(?:acc|accuracy|f1|auc|auroc|bleu|rouge\w?|map|"
             r"dice|iou|miou|psnr|ssim|recall|precision)\b(?:(?!mode|monitor)[^\n]){0,160}"
             r"mode['\"]?[=:] ?['\"]?min\b",
-            r"metric_for_best_model['\"]?[=:] "
-            r"?['\"]?[\w/-]{0,40}loss\b(?:(?!metric_for)[^\n]){0,400}"
+            r"metric_for_best_model['\"]?[=:] ?['\"]?[\w/-]{0,40}"
+            r"(?:loss|perplexity|ppl|wer|cer|mae|r?mse)\b(?:(?!metric_for)[^\n]){0,400}"
             r"greater_is_better['\"]?[=:] ?True",
         ),
         examples=(
