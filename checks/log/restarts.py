@@ -9,7 +9,7 @@ from doctor.errors.cause import Cause
 from doctor.facts.log import Log, LogEvent
 
 OF_THE_MEETING = (TIMEOUT, "rendezvous-timeout", "peer-lost")
-"""Failures of communication: before the first step they are mostly of the settings, and come again."""
+"""Failures of communication: before the first step most are of the settings, and come again."""
 OF_THE_SCHEDULER = ("scheduler-ended", "killed-sigterm", "pod-evicted")
 FEWEST = 2
 """Trainings from scratch that one log has of a run that is begun again each time."""

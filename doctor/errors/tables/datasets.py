@@ -7,29 +7,6 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
-        id="file-locks-missing",
-        errors=("OSError", "BlockingIOError", "NotImplementedError"),
-        messages=(
-            r"\[Errno 38\] Function not implemented",
-            r"\[Errno (?:37|77|524)\] (?:No locks available|File descriptor in bad|Unknown error)",
-            r"FileSystem does not appear to support flock",
-        ),
-        examples=(
-            "OSError: [Errno 38] Function not implemented",
-            "OSError: [Errno 37] No locks available",
-            "NotImplementedError: FileSystem does not appear to support flock; use SoftFileLock",
-        ),
-        why="The file system of the cache has no file locks: Lustre or BeeGFS mounted without "
-        "flock, NFS without its lock service, some FUSE mounts. datasets, huggingface_hub, Triton "
-        "and torch's extensions lock files in their caches.",
-        fix="Put the caches on a file system with locks, such as the node's own disk: HF_HOME, "
-        "HF_DATASETS_CACHE, TRITON_CACHE_DIR, TORCH_EXTENSIONS_DIR, XDG_CACHE_HOME; data sets that "
-        "were saved with save_to_disk can stay. Or let the administrator mount it with flock "
-        "(Lustre: -o flock).",
-        owner=Owner.ENVIRONMENT,
-        commands=("df -T ~/.cache", "export HF_HOME=/tmp/hf TRITON_CACHE_DIR=/tmp/triton"),
-    ),
-    Cause(
         id="decoder-missing",
         errors=("ImportError", "RuntimeError", "ValueError"),
         messages=(

@@ -58,15 +58,28 @@ ROWS = (
     ),
     Cause(
         id="file-locks-missing",
-        errors=("OSError",),
-        messages=(r"No locks available",),
-        examples=("OSError: [Errno 37] No locks available",),
-        why="The network file system grants no locks: NFS 3 without rpc.statd, or mounted with "
-        "nolock; caches and Hugging Face's downloads lock their files.",
-        fix="Put HF_HOME, the datasets' cache and TRITON_CACHE_DIR on a local disk; or mount with "
-        "NFS 4 (vers=4.2), or start rpc-statd on client and server.",
+        errors=("OSError", "NotImplementedError"),
+        messages=(
+            r"No locks available",
+            r"\[Errno 38\] Function not implemented",
+            r"FileSystem does not appear to support flock",
+        ),
+        examples=(
+            "OSError: [Errno 37] No locks available",
+            "OSError: [Errno 38] Function not implemented",
+            "NotImplementedError: FileSystem does not appear to support flock; use SoftFileLock",
+        ),
+        why="The file system grants no locks: Lustre or BeeGFS mounted without flock, NFS 3 "
+        "without rpc.statd or mounted with nolock, some FUSE mounts; caches and Hugging Face's "
+        "downloads lock their files.",
+        fix="Put HF_HOME, HF_DATASETS_CACHE, TRITON_CACHE_DIR and TORCH_EXTENSIONS_DIR on a local "
+        "disk; data sets that were saved with save_to_disk can stay. Or mount Lustre with -o "
+        "flock, use NFS 4 (vers=4.2), or start rpc-statd on client and server.",
         owner=Owner.ENVIRONMENT,
-        commands=("findmnt -t nfs,nfs4 -o TARGET,OPTIONS", "export HF_HOME=/local/hf"),
+        commands=(
+            "findmnt -t nfs,nfs4,lustre,beegfs -o TARGET,FSTYPE,OPTIONS",
+            "export HF_HOME=/local/hf",
+        ),
     ),
     Cause(
         id="disk-failing",

@@ -10,11 +10,11 @@ ROWS = (
         id="ray-node-not-joined",
         messages=(
             r"Failed to connect to GCS (?:at address|within)",
-            r"Local node IP: (?:172\.1[78]|127)\.\d{1,3}\.\d{1,3}\.\d{1,3}",
+            r"Local node IP: (?:172\.1[78]|127\.\d{1,3})\.\d{1,3}\.\d{1,3}",
         ),
         examples=(
             "gcs_client.cc: Failed to connect to GCS at address 10.1.0.5:6379 within 5 seconds.",
-            "INFO scripts.py:1152 -- Local node IP: 172.17.0.1",
+            "Local node IP: 172.17.0.1",
         ),
         why="A node did not join the Ray cluster: it does not reach the head at that address, or "
         "took the address of a container bridge (172.17.x, docker0) or the loopback as its own.",

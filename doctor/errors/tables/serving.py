@@ -60,7 +60,6 @@ ROWS = (
     ),
     Cause(id="memory-freed-while-profiling",
         errors=("AssertionError",),
-        refines=("cuda-oom", "gpu-full-or-in-use"),
         messages=(r"Error in memory profiling",),
         examples=("AssertionError: Error in memory profiling. Initial free memory 10 GiB, current "
               "12 GiB.",),

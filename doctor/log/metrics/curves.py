@@ -32,7 +32,8 @@ CURVES = {
     ),
     "learning_rate": (
         "learning_rate, train/learning_rate, learning rate, learning-rate, lr, train/lr, "
-        "actor/lr, lr-adam, lr-adamw, lr-sgd, optim/learning_rate, train/lr(1e-3)"
+        "actor/lr, lr-adam, lr-adamw, lr-sgd, lr-adamw/group0, lr-decoupledadamw/group0, "
+        "optim/learning_rate, train/lr(1e-3)"
     ),
     "loss_scale": "loss_scale, loss scale, loss-scale",
     "throughput": (

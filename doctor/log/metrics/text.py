@@ -49,6 +49,8 @@ NONFINITE = re.compile(
 )
 SUMMARY, EVALUATED = b"train_runtime", re.compile(rb"['\"]eval_loss['\"]")
 """What only rows about a whole training, or an evaluation, contain."""
+AVERAGED = b"(ema)"
+"""An evaluation of averaged weights, beside that of the weights themselves: timm's Test (EMA)."""
 HELD_OUT = "eval_loss"
 """The curve of an evaluation."""
 RATE = "learning_rate"
@@ -97,6 +99,8 @@ def _of_one_kind(values: dict[str, float], lower: bytes) -> dict[str, float]:
     if "loss" in values and HELD_OUT not in values:
         before = lower[: lower.find(LOSS)]
         if OF_EVALUATION.search(before) and b"train" not in before:
+            if AVERAGED in before:
+                return {}
             rate = {RATE: values[RATE]} if RATE in values else {}
             return {HELD_OUT: values["loss"], **rate}
     return values
