@@ -76,13 +76,15 @@ def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> V
         )
     noted = story.overcome or story.warnings
     also = " that ended the training" if noted else ""
-    proof = "that is no proof of a healthy training"
-    if done := next((file for file in log.files if file.finished), None):
-        return unknown(
-            f"the training completed ({done.path}:{done.finished}); no known failure{also} in "
-            f"{read}; {proof}"
-        )
-    return unknown(f"no known failure{also} in {read}; {proof}")
+    return unknown(
+        f"{_completed(log)}no known failure{also} in {read}; that is no proof of a healthy training"
+    )
+
+
+def _completed(log: Log) -> str:
+    """That a line says so; what the training learned is another question."""
+    done = next((file for file in log.files if file.finished), None)
+    return f"the training completed ({done.path}:{done.finished}); " if done else ""
 
 
 def _named_only(event: LogEvent, read: str) -> Verdict:

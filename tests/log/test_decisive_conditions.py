@@ -54,7 +54,7 @@ def test_a_line_before_a_failure_decides_its_cause(line: str, failure: str, word
         ("INFO scripts.py:1152 -- Local node IP: 10.0.0.7\n", ENDED),
         ("Map (num_proc=8):   3%|#    | 1200/40000 [00:01<00:40]\n", KILLED),
         (
-            "encoded 240 latents, 0 nan-free files missing\n",
+            "latents cached to /data/nancy/latents.pt\n",
             "".join(f"step {n} loss: nan\n" for n in range(9)),
         ),
     ],
