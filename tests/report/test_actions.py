@@ -19,8 +19,8 @@ from doctor.report.actions import ROWS, Action, actions_of, labelled
 from doctor.report.remedy import steps
 
 PROSE = re.compile(
-    r"echo |CUDA_LAUNCH_BLOCKING=1 |TORCH_DISTRIBUTED_DEBUG=|ulimit |ss -|sacct |py-spy |setsid |"
-    r"nc -|gcc --version; |findmnt --target DIR|docker run|df -hi DIR|"
+    r"echo |CUDA_LAUNCH_BLOCKING=1 |TORCH_DISTRIBUTED_DEBUG=|TORCH_LOGS=|ulimit |ss -|sacct |"
+    r"py-spy |setsid |nc -|gcc --version; |findmnt --target DIR|docker run|df -hi DIR|"
     r"export LD_LIBRARY_PATH=|grep -rs |"
     r"doctor (?:scan FILE|triage LOG)|python -X faulthandler|"
     r"export DOCTOR_FLEET_SECRET="
