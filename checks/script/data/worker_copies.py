@@ -25,6 +25,12 @@ GENERATORS = {
 }  # fmt: skip
 
 
+PER_WORKER = (
+    "Seed a generator per worker: in worker_init_fn or at the first __getitem__, from "
+    "torch.initial_seed()."
+)
+
+
 def one_generator(reading: Training) -> Iterator[Match]:
     """A generator that a dataset draws from in __getitem__, of which each worker has a copy."""
     if reading.mentions("get_worker_info", "worker_init_fn"):
@@ -42,7 +48,8 @@ def one_generator(reading: Training) -> Iterator[Match]:
             for owner, entry in made:
                 for each in _generators(reading, owner, entry):
                     held = each.targets[0]
-                    yield Match(each.span, f"each worker gets a copy of {held}: equal numbers")
+                    message = f"each worker gets a copy of {held}: equal numbers"
+                    yield Match(each.span, message, fix=PER_WORKER)
 
 
 def _transforms(reading: Training, data: Value) -> Iterator[str]:
