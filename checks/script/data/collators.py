@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.model.parameters import LOOKS
+from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainers.contradictions import metric_functions
 from doctor.checks.script.training import Training
@@ -15,6 +16,7 @@ from doctor.facts.script_machine import ScriptMachine
 
 
 def labels_decoded(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _predictions_decoded(reading)
     if not _masks_labels(reading):
         return
     for scope in metric_functions(reading):
@@ -30,6 +32,51 @@ def labels_decoded(reading: Training, machine: ScriptMachine) -> Iterator[Match]
                 continue
             if not _may_be_masked(reading, scope, name, number):
                 yield Match(call.span, f"{name} holds -100, which cannot be decoded")
+
+
+def _predictions_decoded(reading: Training) -> Iterator[Match]:
+    """Seq2SeqTrainer fills generated rows of different lengths with -100, and they are decoded."""
+    on, _ = reading.setting("predict_with_generate")
+    if not on or any("Seq2Seq" not in reading.calls[n].method for n in reading.trainers):
+        return
+    for scope in metric_functions(reading):
+        for number in reading.scope_calls(scope):
+            call = reading.calls[number]
+            name = call.args[0].name if call.method == "batch_decode" and call.args else ""
+            if _is_raw(reading, scope, name) and not _is_changed(reading, scope, name, number):
+                fix = f"Decode np.where({name} != -100, {name}, tokenizer.pad_token_id)."
+                message = f"{name} is filled with -100 where rows end, which cannot be decoded"
+                yield Match(call.span, message, "warn", fix=fix)
+
+
+def _is_raw(reading: Training, scope: int, name: str) -> bool:
+    """p.predictions, or the first name that the argument of the function is unpacked to."""
+    parameters = {p.name for p in reading.function(scope).parameters}
+    own = [a for a in reading.script.assignments if a.scope == scope and a.target == name]
+    own = [a for a in own if a.value.name != name]  # preds = preds[0]
+    if not own:
+        return name.partition(".")[0] in parameters and name.endswith(".predictions")
+    if len(own) > 1:
+        return False
+    unpacked = own[0].value.kind == "other" and not own[0].value.names
+    return own[0].value.name.endswith(".predictions") or (
+        unpacked and bool({*words(name)} & {"pred", "preds", "predictions", "generated"})
+    )
+
+
+def _is_changed(reading: Training, scope: int, name: str, number: int) -> bool:
+    """It is compared, or given to another function or set before it is decoded."""
+    compared = any(
+        each.scope == scope and name in (each.left.name, each.right.name)
+        for each in reading.script.comparisons
+    )
+    given = any(
+        name in (v.name, *v.names) or reading.calls[n].receiver == name
+        for n in reading.scope_calls(scope)
+        if n < number and reading.calls[n].method not in (*LOOKS, "isinstance", "print")
+        for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+    )
+    return compared or given or f"{name}[]" in reading.script.identifiers
 
 
 def _masks_labels(reading: Training) -> bool:
