@@ -73,7 +73,7 @@ def _is_changed(reading: Training, scope: int, name: str, number: int) -> bool:
     given = any(
         name in (v.name, *v.names) or reading.calls[n].receiver == name
         for n in reading.scope_calls(scope)
-        if n < number and reading.calls[n].method not in (*LOOKS, "isinstance", "print")
+        if n < number and reading.calls[n].method not in (*LOOKS, "len")
         for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
     )
     return compared or given or f"{name}[]" in reading.script.identifiers

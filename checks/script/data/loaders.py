@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.data.moved_in_workers import moved_in_workers
 from doctor.checks.script.data.samplers import is_inverted
-from doctor.checks.script.data.worker_copies import PER_WORKER, has_workers, one_generator
+from doctor.checks.script.data.worker_copies import (
+    PER_WORKER,
+    changed_later,
+    has_workers,
+    one_generator,
+)
 from doctor.checks.script.loop.order import calls_reached
 from doctor.checks.script.naming import is_held_out
 from doctor.checks.script.rule import Match, Rule
@@ -53,6 +58,7 @@ def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match
     yield from _normalized_first(reading)
     yield from _one_seed(reading)
     yield from one_generator(reading)
+    yield from changed_later(reading)
 
 
 def _is_unshuffled(reading: Training, call: Call) -> bool:
