@@ -74,7 +74,7 @@ import deepspeed
 with open("engine.json") as file:
     settings = json.load(file)
 steps = settings["gradient_accumulation_steps"]
-engine, _, _, _ = deepspeed.initialize(model=net, model_parameters=net.parameters(), config=settings)
+engine, *_ = deepspeed.initialize(model=net, config=settings)
 for i, x in enumerate(loader):
     loss = engine(x)
     engine.backward(loss)

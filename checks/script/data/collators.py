@@ -37,7 +37,13 @@ def labels_decoded(reading: Training, machine: ScriptMachine) -> Iterator[Match]
 def _predictions_decoded(reading: Training) -> Iterator[Match]:
     """Seq2SeqTrainer fills generated rows of different lengths with -100, and they are decoded."""
     on, _ = reading.setting("predict_with_generate")
-    if not on or any("Seq2Seq" not in reading.calls[n].method for n in reading.trainers):
+    longer = reading.setting("generation_max_length")[1]  # shorter rows are padded by the model's
+    if (
+        not on
+        or longer is None
+        or reading.mentions("generation_config")
+        or any("Seq2Seq" not in reading.calls[n].method for n in reading.trainers)
+    ):
         return
     for scope in metric_functions(reading):
         for number in reading.scope_calls(scope):
@@ -58,7 +64,7 @@ def _is_raw(reading: Training, scope: int, name: str) -> bool:
         return name.partition(".")[0] in parameters and name.endswith(".predictions")
     if len(own) > 1:
         return False
-    unpacked = own[0].value.kind == "other" and not own[0].value.names
+    unpacked = own[0].value.kind == "other" and parameters.issuperset(own[0].value.names)
     return own[0].value.name.endswith(".predictions") or (
         unpacked and bool({*words(name)} & {"pred", "preds", "predictions", "generated"})
     )
@@ -76,7 +82,8 @@ def _is_changed(reading: Training, scope: int, name: str, number: int) -> bool:
         if n < number and reading.calls[n].method not in (*LOOKS, "len")
         for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
     )
-    return compared or given or f"{name}[]" in reading.script.identifiers
+    written = (*reading.script.assignments, *reading.script.parts)
+    return compared or given or any(a.target.startswith(f"{name}[") for a in written)
 
 
 def _masks_labels(reading: Training) -> bool:
@@ -274,12 +281,15 @@ RULES = (
     Rule(
         code="SCR278",
         slug="ignored-labels-decoded",
-        title="Labels are decoded without -100",
+        title="Labels and predictions are decoded without -100",
         severity="fail",
         find=labels_decoded,
-        why="Collators fill labels with -100, which is no token: decoding raises an OverflowError "
-        "at the first evaluation.",
-        fires=("compute_metrics decodes labels, and -100 is not in the function",),
+        why="Collators fill labels with -100, and Seq2SeqTrainer fills generated rows with it, "
+        "which is no token: decoding raises an OverflowError at the first evaluation.",
+        fires=(
+            "compute_metrics decodes labels, and -100 is not in the function",
+            "compute_metrics decodes predictions of Seq2SeqTrainer as they come (a warning)",
+        ),
         fix="labels = np.where(labels != -100, labels, tokenizer.pad_token_id)",
         needs=("compute_metrics",),
         sources=("transformers-22634",),

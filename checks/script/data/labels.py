@@ -267,7 +267,7 @@ RULES = (
         "at t + 1. Labels that are shifted before train it to predict the token after the next.",
         fires=(
             "model(input_ids=x[:, :-1], labels=x[:, 1:]) of a causal model",
-            "the same through names, rolled, or as the pair that __getitem__ returns",
+            "the same through names, rolled, padded, or as the pair that __getitem__ returns",
             "x = data[i:i + n] and y = data[i + 1:i + 1 + n], and then labels=y",
             "cross_entropy of a causal model's logits for x and of x itself, neither shifted",
             "a function such as the collator returns these two, in a file that loads a causal "

@@ -205,6 +205,7 @@ RULES = (
             "a random generator that a dataset makes in __init__, or the file at its start, and "
             "uses in __getitem__, and workers; the same of a transform's __init__ and __call__",
             "worker_init_fn with a constant seed",
+            "an attribute that items read, set between the epochs of persistent workers",
         ),
         errors=(
             "the seed of a DistributedSampler depends on the rank",

@@ -239,7 +239,10 @@ RULES = (
         find=update_missing,
         why="update() resets the scaler's record of what was unscaled and adapts the scale. "
         "Without it the next unscale_ or step raises, or the scale never falls after an overflow.",
-        fires=("scaler.step() in a loop without scaler.update()",),
+        fires=(
+            "scaler.step() in a loop without scaler.update()",
+            "unscale_(), and then a test of the norm or the loss that leaves update() out",
+        ),
         fix="Call scaler.update() once after scaler.step(optimizer).",
         sources=("ps-P5", "torch-amp-examples"),
     ),

@@ -224,6 +224,7 @@ RULES = (
         "does not require grad', or is called on a plain number.",
         fires=(
             "backward() on the result of item(), detach(), tolist() or numpy()",
+            "a term of the loss that a function computes of argmax of the output alone",
             "a loss of out.detach(), out.data or torch.tensor(out), and backward() on it",
             "a penalty of p.data or p.detach() of the parameters, as a term of the loss",
             "requires_grad is set on a loss that was computed (a warning)",

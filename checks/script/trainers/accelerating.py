@@ -178,6 +178,7 @@ RULES = (
             "Accelerator(gradient_accumulation_steps=n) without accumulate() or no_sync()",
             "the loss is divided by n before accelerator.backward(), within accumulate()",
             "a schedule as long as a prepared loader, itself prepared (a warning)",
+            "a prepared schedule as long as the loop in updates, and a launch of several processes",
         ),
         fix="Use with accelerator.accumulate(model): and do not divide the loss; count the steps "
         "of a schedule before prepare().",

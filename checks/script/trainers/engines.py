@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.distributed.batch import flag, number
 from doctor.checks.script.rendering import expanded
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Launch, Value
 from doctor.facts.script_machine import ScriptMachine
@@ -64,7 +64,7 @@ def _batch_of_launch(reading: Training, made: Call) -> Iterator[Match]:
         machines = whole % (micro * steps * processes) == 0 and launch.program == "deepspeed"
         if machines:  # a hostfile in its default place would add machines
             message += f"; it takes {whole // (micro * steps)} GPUs"
-        severity = "warn" if machines else None
+        severity: Severity | None = "warn" if machines else None
         fix = f"train_batch_size={micro * steps * processes}, or omit it."
         yield Match(made.span, f"{message}: initialize() raises", severity, fix=fix)
         return
@@ -126,7 +126,8 @@ RULES = (
         why="The engine divides the loss, and its step() acts in each Nth micro batch only. A loop "
         "that does the same divides twice, or steps N times too rarely.",
         fires=(
-            "engine.step() under a test of the remainder, beside gradient_accumulation_steps",
+            "engine.step() under a test of the remainder, beside gradient_accumulation_steps, "
+            "also of the JSON file that the script names",
             "loss / accumulation before engine.backward(loss)",
             "train_batch_size of the JSON file of a launch beside the script, which is not micro "
             "batch * accumulation * GPUs of that launch",
