@@ -288,7 +288,7 @@ RULES = (
         "which is no token: decoding raises an OverflowError at the first evaluation.",
         fires=(
             "compute_metrics decodes labels, and -100 is not in the function",
-            "compute_metrics decodes predictions of Seq2SeqTrainer as they come (a warning)",
+            "it decodes predictions as they come, with generation_max_length (a warning)",
         ),
         fix="labels = np.where(labels != -100, labels, tokenizer.pad_token_id)",
         needs=("compute_metrics",),
