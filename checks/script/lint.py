@@ -26,6 +26,7 @@ class Hit:
     message: str
     undecided: str = ""
     ignored: str = ""
+    fix: str = ""
 
     def place(self, path: str, text: str = "") -> Place:
         return place(Match(self.span, self.message, undecided=self.undecided), path, text)
@@ -69,7 +70,14 @@ def _of_rule(rule: Rule, reading: Training, machine: ScriptMachine) -> list[Hit]
     reading.steps = 0
     try:
         return [
-            Hit(rule.code, severity_of(rule, match), match.span, match.message, match.undecided)
+            Hit(
+                rule.code,
+                severity_of(rule, match),
+                match.span,
+                match.message,
+                match.undecided,
+                fix=match.fix,
+            )
             for match in rule.matches(reading, machine)
         ]
     except TooManySteps:

@@ -29,6 +29,8 @@ class Match:
     severity: Severity | None = None
     """Where it differs from the rule's."""
     undecided: str = ""
+    fix: str = ""
+    """The remedy of this case, where the rule's names those of others, too."""
 
 
 Find = Callable[[Training, ScriptMachine], Iterable[Match]]
@@ -138,7 +140,13 @@ def verdict(rule: Rule, results: list[tuple[Match, str]]) -> Verdict:
         return unknown(f"{match.message}: {match.undecided}", places=places)
     worst = max((severity_of(rule, match) for match, _ in decided), key=RANK.index)
     places = tuple(place(match, path) for match, path in decided)
-    return Verdict(STATUSES[worst], summary(decided), fix=rule.fix, places=places)
+    fix = remedies((match.fix for match, _ in decided), rule.fix)
+    return Verdict(STATUSES[worst], summary(decided), fix=fix, places=places)
+
+
+def remedies(fixes: Iterable[str], general: str) -> str:
+    """What the cases that were found need, each once; the rule's own where one has none."""
+    return " ".join(dict.fromkeys(fix or general for fix in fixes))
 
 
 def summary(decided: list[tuple[Match, str]]) -> str:

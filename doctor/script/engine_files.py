@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable
 
 from doctor._util.regular_file import read_regular
@@ -17,14 +18,22 @@ MOST = 4
 """Files that are looked at for one script. Our own number."""
 
 
-def batches_of_engines(path: str, launches: Iterable[Launch]) -> tuple[Setting, ...]:
-    """As "file:key", of files that stand where the launch says, or beside the script."""
+NAMED = re.compile(rb"""["']([\w./\-]+\.json)["']""")
+
+
+def batches_of_engines(path: str, launches: Iterable[Launch], data: bytes) -> tuple[Setting, ...]:
+    """As "file:key", of files that stand where the launch says, or beside a script that names
+    them.
+    """
     named = {
         name: os.path.dirname(launch.path)
         for launch in launches
         for flag in FLAGS
         if (name := engine_file(launch, flag))
     }
+    if b"deepspeed.initialize" in data:
+        own = (match.decode() for match in NAMED.findall(data))
+        named |= {name: os.path.dirname(path) for name in own if name not in named}
     found: list[Setting] = []
     for name, directory in [*named.items()][:MOST]:
         settings = _read(os.path.join(directory, name)) or _read(

@@ -32,7 +32,7 @@ def severity(here: Path, line: str, file: object) -> str | None:
     here.joinpath("engine.json").write_text(file if isinstance(file, str) else json.dumps(file))
     launches = [each for _, each in read_launches(str(here / "go.sh"), line.encode())]
     path = str(here / "train.py")
-    settings = batches_of_engines(path, launches)
+    settings = batches_of_engines(path, launches, SCRIPT)
     script = read_script(
         path, SCRIPT, launches=tuple(launches), settings=settings, relevant=RELEVANT
     )
@@ -66,3 +66,31 @@ def test_the_batch_is_compared_with_the_launch(
 def test_what_the_file_does_not_say_is_no_mistake(tmp_path: Path, file: object) -> None:
     line = "deepspeed --num_gpus 6 train.py --deepspeed_config engine.json"
     assert severity(tmp_path, line, file) is None
+
+
+NAMED = """
+import json
+import deepspeed
+with open("engine.json") as file:
+    settings = json.load(file)
+steps = settings["gradient_accumulation_steps"]
+engine, *_ = deepspeed.initialize(model=net, config=settings)
+for i, x in enumerate(loader):
+    loss = engine(x)
+    engine.backward(loss)
+    if (i + 1) % steps == 0:
+        engine.step()
+"""
+
+
+@pytest.mark.parametrize(("steps", "found"), [(4, True), (1, False)])
+def test_the_file_that_a_script_names_says_whether_its_engine_accumulates(
+    tmp_path: Path, steps: int, found: bool
+) -> None:
+    (tmp_path / "engine.json").write_text(json.dumps({"gradient_accumulation_steps": steps}))
+    path = str(tmp_path / "train.py")
+    settings = batches_of_engines(path, (), NAMED.encode())
+    script = read_script(path, NAMED.encode(), settings=settings, relevant=RELEVANT)
+    assert script is not None
+    codes = {hit.code for hit in lint(script, ScriptMachine())}
+    assert ("SCR393" in codes) is found

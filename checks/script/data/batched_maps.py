@@ -38,7 +38,7 @@ def _one_row(reading: Training) -> Iterator[Match]:
             parameters = reading.function(function).parameters
             if parameters and _of_a_text(reading, function, parameters[0].name):
                 message = "batched=True passes lists of rows, and the function takes one row"
-                yield Match(call.span, message)
+                yield Match(call.span, message, fix="Omit batched, or loop over the lists.")
                 return
 
 
@@ -82,7 +82,8 @@ def _rate(reading: Training) -> Iterator[Match]:
             message = (
                 f"{rate} is not read: the network takes 16 kHz, the file may have another rate"
             )
-            yield Match(call.span, message, "warn")
+            fix = "waveform = torchaudio.functional.resample(waveform, rate, 16000)."
+            yield Match(call.span, message, "warn", fix=fix)
             return
 
 
@@ -106,7 +107,7 @@ def _mirrored(reading: Training) -> Iterator[Match]:
     for number in reading.methods("RandomHorizontalFlip", "RandomVerticalFlip"):
         call = reading.calls[number]
         message = f"mirrored images of {sorted(kinds)[0]} are other signs, or none"
-        yield Match(call.span, message, "warn")
+        yield Match(call.span, message, "warn", fix="Omit the flip.")
         return
 
 
@@ -122,9 +123,8 @@ def _void(reading: Training) -> Iterator[Match]:
     for number in reading.methods("CrossEntropyLoss", "cross_entropy"):
         call = reading.calls[number]
         if call.name.startswith("torch.nn"):
-            yield Match(
-                call.span, f"masks of {WITH_VOID[sets[0].method]} hold 255, which is no class"
-            )
+            message = f"masks of {WITH_VOID[sets[0].method]} hold 255, which is no class"
+            yield Match(call.span, message, fix="ignore_index=255.")
             return
 
 
@@ -153,7 +153,8 @@ def _table(reading: Training) -> Iterator[Match]:
                     f"{name} begins at {found['n']}: its last number is beyond a table "
                     f"of {size} rows"
                 )
-                yield Match(call.span, message)
+                fix = f"Embedding(len({name}) + {found['n']}), or count from 0."
+                yield Match(call.span, message, fix=fix)
 
 
 RULES = (

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.model.parameters import LOOKS
+from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainers.contradictions import metric_functions
 from doctor.checks.script.training import Training
@@ -15,6 +16,7 @@ from doctor.facts.script_machine import ScriptMachine
 
 
 def labels_decoded(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _predictions_decoded(reading)
     if not _masks_labels(reading):
         return
     for scope in metric_functions(reading):
@@ -30,6 +32,58 @@ def labels_decoded(reading: Training, machine: ScriptMachine) -> Iterator[Match]
                 continue
             if not _may_be_masked(reading, scope, name, number):
                 yield Match(call.span, f"{name} holds -100, which cannot be decoded")
+
+
+def _predictions_decoded(reading: Training) -> Iterator[Match]:
+    """Seq2SeqTrainer fills generated rows of different lengths with -100, and they are decoded."""
+    on, _ = reading.setting("predict_with_generate")
+    longer = reading.setting("generation_max_length")[1]  # shorter rows are padded by the model's
+    if (
+        not on
+        or longer is None
+        or reading.mentions("generation_config")
+        or any("Seq2Seq" not in reading.calls[n].method for n in reading.trainers)
+    ):
+        return
+    for scope in metric_functions(reading):
+        for number in reading.scope_calls(scope):
+            call = reading.calls[number]
+            name = call.args[0].name if call.method == "batch_decode" and call.args else ""
+            if _is_raw(reading, scope, name) and not _is_changed(reading, scope, name, number):
+                fix = f"Decode np.where({name} != -100, {name}, tokenizer.pad_token_id)."
+                message = f"{name} is filled with -100 where rows end, which cannot be decoded"
+                yield Match(call.span, message, "warn", fix=fix)
+
+
+def _is_raw(reading: Training, scope: int, name: str) -> bool:
+    """p.predictions, or the first name that the argument of the function is unpacked to."""
+    parameters = {p.name for p in reading.function(scope).parameters}
+    own = [a for a in reading.script.assignments if a.scope == scope and a.target == name]
+    own = [a for a in own if a.value.name != name]  # preds = preds[0]
+    if not own:
+        return name.partition(".")[0] in parameters and name.endswith(".predictions")
+    if len(own) > 1:
+        return False
+    unpacked = own[0].value.kind == "other" and parameters.issuperset(own[0].value.names)
+    return own[0].value.name.endswith(".predictions") or (
+        unpacked and bool({*words(name)} & {"pred", "preds", "predictions", "generated"})
+    )
+
+
+def _is_changed(reading: Training, scope: int, name: str, number: int) -> bool:
+    """It is compared, or given to another function or set before it is decoded."""
+    compared = any(
+        each.scope == scope and name in (each.left.name, each.right.name)
+        for each in reading.script.comparisons
+    )
+    given = any(
+        name in (v.name, *v.names) or reading.calls[n].receiver == name
+        for n in reading.scope_calls(scope)
+        if n < number and reading.calls[n].method not in (*LOOKS, "len")
+        for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+    )
+    written = (*reading.script.assignments, *reading.script.parts)
+    return compared or given or any(a.target.startswith(f"{name}[") for a in written)
 
 
 def _masks_labels(reading: Training) -> bool:
@@ -227,12 +281,15 @@ RULES = (
     Rule(
         code="SCR278",
         slug="ignored-labels-decoded",
-        title="Labels are decoded without -100",
+        title="Labels and predictions are decoded without -100",
         severity="fail",
         find=labels_decoded,
-        why="Collators fill labels with -100, which is no token: decoding raises an OverflowError "
-        "at the first evaluation.",
-        fires=("compute_metrics decodes labels, and -100 is not in the function",),
+        why="Collators fill labels with -100, and Seq2SeqTrainer fills generated rows with it, "
+        "which is no token: decoding raises an OverflowError at the first evaluation.",
+        fires=(
+            "compute_metrics decodes labels, and -100 is not in the function",
+            "it decodes predictions as they come, with generation_max_length (a warning)",
+        ),
         fix="labels = np.where(labels != -100, labels, tokenizer.pad_token_id)",
         needs=("compute_metrics",),
         sources=("transformers-22634",),

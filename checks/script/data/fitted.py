@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import is_held_out, is_training, words
 from doctor.checks.script.reading import exclusive, flatten
 from doctor.checks.script.rule import Match, Rule
@@ -31,17 +31,27 @@ def fitted_on_test(reading: Training, machine: ScriptMachine) -> Iterator[Match]
         call = reading.calls[number]
         if not _is_fitted(reading, call, number) or not call.args:
             continue
-        name = call.args[0].name.partition("[")[0]
+        given = _converted(reading, call.args[0])
+        name = given.name.partition("[")[0]
         if _joins_parts(reading, call.args[0]):
             yield Match(call.span, "it is fitted to training and test data together")
         elif is_held_out(name) and _fitted_before(reading, call, number):
             yield Match(call.span, f"{call.receiver} is fitted again, on {name}")
-        elif name and not _is_some(call.args[0]) and _is_split(reading, name, call, parted):
+        elif name and not _is_some(given) and _is_split(reading, name, call, parted):
             yield Match(call.span, f"{name} is scaled by its own test part: the split comes later")
     yield from _splits(reading, splits)
     yield from _resampled(reading, parted)
     yield from _one_side(reading, splits)
     yield from _own_statistics(reading, parted)
+
+
+def _converted(reading: Training, value: Value) -> Value:
+    """frame in frame.to_numpy() and frame.values, which may be a part of its rows."""
+    call = reading.calls[value.call] if value.kind == "call" else None
+    if call is None or call.method not in ("to_numpy", "numpy", "astype", "reshape", "asarray"):
+        return value
+    below = objects.operand(call)
+    return _converted(reading, below) if below is not None else value
 
 
 def _fitted_before(reading: Training, call: Call, number: int) -> bool:

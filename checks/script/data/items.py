@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script.data.whole_files import read_for_a_row
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render, statements
 from doctor.checks.script.rule import Match, Rule
@@ -23,6 +24,7 @@ def items(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield from _of_batches(reading, number, function)
         if function.name == "__getitem__":
             yield from _seeded(reading, number, function)
+            yield from read_for_a_row(reading, number, function)
 
 
 def _of_batches(reading: Training, number: int, function: Function) -> Iterator[Match]:
@@ -56,7 +58,9 @@ def _of_batches(reading: Training, number: int, function: Function) -> Iterator[
         sized = BATCHES.search(by) or _is_batch_size(reading, by)
         if sized and plain and not scaled:
             yield Match(
-                span, "__len__ counts batches, and an item is a sample: the rest is never read"
+                span,
+                "__len__ counts batches, and an item is a sample: the rest is never read",
+                fix="Return len(self.x).",
             )
 
 
@@ -87,7 +91,9 @@ def _seeded(reading: Training, number: int, function: Function) -> Iterator[Matc
         held = any(re.search("train|eval|test|val|mode|split", t.text) for t in reading.tests(call))
         if isinstance(call.args[0].literal, int) and not held:
             yield Match(
-                call.span, "each item draws the same numbers: the seed is set in __getitem__"
+                call.span,
+                "each item draws the same numbers: the seed is set in __getitem__",
+                fix="Seed once, before the loader is made.",
             )
 
 
@@ -169,16 +175,18 @@ RULES = (
     Rule(
         code="SCR392",
         slug="items-of-a-dataset",
-        title="A dataset has as many items as samples, and each draws numbers of its own",
+        title="A dataset has as many items as samples, and each is read and drawn on its own",
         severity="warn",
         find=items,
         why="The loader makes batches of items: a length in batches hides all samples behind it. A "
-        "seed in __getitem__ gives each item the same noise, crop or flip.",
+        "seed in __getitem__ gives each item the same noise, crop or flip. A file that is read "
+        "whole for each of its rows keeps the GPU waiting.",
         fires=(
             "__len__ returns len(self.x) // batch_size, and __getitem__ reads self.x[i]",
             "a constant seed that __getitem__ sets",
+            "pd.read_parquet(path).iloc[i], np.load(path)[i] or json.load(file)[i] in __getitem__",
         ),
-        fix="Return len(self.x); seed once, before the loader is made.",
+        fix="Return len(self.x); seed once, before the loader is made; read a file once.",
         sources=("torch-dataloader",),
         needs=("__getitem__", "__len__"),
     ),

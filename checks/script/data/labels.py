@@ -22,6 +22,8 @@ VIEWS = {
     "LongTensor", "list", "deepcopy", "flatten", "int",
 }  # fmt: skip
 """What returns the tokens that it gets."""
+JOINS = ("cat", "concatenate", "concat", "hstack", "pad")
+"""What puts others behind them."""
 
 
 def shifted_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -71,6 +73,12 @@ def _is_shifted(reading: Training, labels: Value, inputs: Value, call: Call) -> 
     """Labels begin one token later than the inputs."""
     if _offset(reading, labels, call) == 1 and _offset(reading, inputs, call) == 0:
         return True
+    if inputs.kind == "name" and _offset(reading, labels, call) == 1:
+        position = reading.numbers.get(id(call), len(reading.calls))
+        found = evaluate.definitions(reading, labels.name, call.scope, position, call.arms)
+        made = [each.value for each in found] if labels.kind == "name" else [labels]
+        if made and all(inputs.name in v.names for v in made):
+            return True
     first, second = (_start(reading, value, call) for value in (inputs, labels))
     return bool(first) and second in (f"({first}+1)", f"(1+{first})")
 
@@ -193,6 +201,9 @@ def _offset_of_call(reading: Training, call: Call, depth: int) -> int | None:
         shifts = [call.keywords[k] for k in ("shifts",) if k in call.keywords]
         shifts += call.args[1:2] if call.name.startswith("torch.") else call.args[:1]
         return 1 if shifts and shifts[0].literal == -1 else None
+    if call.method in JOINS and call.args:
+        parts = call.args[0].items if call.args[0].kind == "list" else call.args[:1]
+        return _offset(reading, parts[0], call, depth - 1) if parts else None
     if call.method not in VIEWS:
         return None
     plain = call.name.startswith(("torch.", "copy.", "list")) and call.args
@@ -256,7 +267,7 @@ RULES = (
         "at t + 1. Labels that are shifted before train it to predict the token after the next.",
         fires=(
             "model(input_ids=x[:, :-1], labels=x[:, 1:]) of a causal model",
-            "the same through names, rolled, or as the pair that __getitem__ returns",
+            "the same through names, rolled, padded, or as the pair that __getitem__ returns",
             "x = data[i:i + n] and y = data[i + 1:i + 1 + n], and then labels=y",
             "cross_entropy of a causal model's logits for x and of x itself, neither shifted",
             "a function such as the collator returns these two, in a file that loads a causal "

@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.data.moved_in_workers import moved_in_workers
 from doctor.checks.script.data.samplers import is_inverted
-from doctor.checks.script.data.worker_copies import has_workers, one_generator
+from doctor.checks.script.data.worker_copies import (
+    PER_WORKER,
+    changed_later,
+    has_workers,
+    one_generator,
+)
 from doctor.checks.script.loop.order import calls_reached
 from doctor.checks.script.naming import is_held_out
 from doctor.checks.script.rule import Match, Rule
@@ -30,13 +35,16 @@ def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match
         hook = reading.function(call.scope).name if not call.targets else ""
         target = target or (hook if hook.endswith(("_loader", "_dataloader")) else "")
         if dropped is not None and dropped.literal is True and is_held_out(target):
-            yield Match(call.span, f"{target} drops the samples of its last batch")
+            message = f"{target} drops the samples of its last batch"
+            yield Match(call.span, message, fix="drop_last=False for evaluation.")
         if is_inverted(call):
-            yield Match(call.span, "data for training stay in their order: shuffle is inverted")
+            message = "data for training stay in their order: shuffle is inverted"
+            yield Match(call.span, message, fix="shuffle=True for training.")
         loops = [reading.script.loops[n] for n in reading.loops_of(call)]
         labelled = any("_" not in loop.targets for loop in loops)
         if labelled and _is_unshuffled(reading, call) and reading.trains_on(call):
-            yield Match(call.span, "the images are read in the order of their files, by class")
+            message = "the images are read in the order of their files, by class"
+            yield Match(call.span, message, fix="shuffle=True for training.")
     for number in reading.methods("DistributedSampler"):
         call = reading.calls[number]
         seed = call.keywords.get("seed")
@@ -45,11 +53,12 @@ def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match
         )
         if any("rank" in name.casefold() for name in parts):
             message = "the seed depends on the rank: ranks read some samples twice, others never"
-            yield Match(call.span, message, "fail")
+            yield Match(call.span, message, "fail", fix="Give all ranks one seed.")
     yield from moved_in_workers(reading)
     yield from _normalized_first(reading)
     yield from _one_seed(reading)
     yield from one_generator(reading)
+    yield from changed_later(reading)
 
 
 def _is_unshuffled(reading: Training, call: Call) -> bool:
@@ -80,7 +89,8 @@ def _normalized_first(reading: Training) -> Iterator[Match]:
             after = "torchvision.transforms.ToTensor"
             if wanted in names and after in names and names.index(wanted) < names.index(after):
                 short = wanted.rpartition(".")[2]
-                yield Match(call.span, f"{short} comes before ToTensor: it raises", "fail")
+                message = f"{short} comes before ToTensor: it raises"
+                yield Match(call.span, message, "fail", fix=f"Put ToTensor before {short}.")
 
 
 def stream_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -135,7 +145,8 @@ def _one_seed(reading: Training) -> Iterator[Match]:
             each.args and not each.args[0].calls and each.args[0].kind == "literal"
             for each in seeds
         ):
-            yield Match(seeds[0].span, "each worker gets the same seed: equal numbers in all")
+            message = "each worker gets the same seed: equal numbers in all"
+            yield Match(seeds[0].span, message, fix=PER_WORKER)
 
 
 def seed_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -194,6 +205,7 @@ RULES = (
             "a random generator that a dataset makes in __init__, or the file at its start, and "
             "uses in __getitem__, and workers; the same of a transform's __init__ and __call__",
             "worker_init_fn with a constant seed",
+            "an attribute that items read, set between the epochs of persistent workers",
         ),
         errors=(
             "the seed of a DistributedSampler depends on the rank",

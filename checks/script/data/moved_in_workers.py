@@ -25,7 +25,7 @@ def moved_in_workers(reading: Training) -> Iterator[Match]:
             moves = call.method == "to" and any(_is_cuda(reading, v, call) for v in call.args[:1])
             if moves or (call.method == "cuda" and not call.name.startswith("torch.cuda")):
                 message = f"workers cannot use CUDA after a fork: {what} moves to the GPU"
-                yield Match(call.span, message, "fail")
+                yield Match(call.span, message, "fail", fix="Move batches to the GPU in the loop.")
 
 
 def _has_workers(reading: Training, call: Call) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Call, Span, Value
 
 
 def has_workers(reading: Training, call: Call) -> bool:
@@ -23,6 +23,12 @@ GENERATORS = {
     "numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator",
     "random.Random", "torch.Generator",
 }  # fmt: skip
+
+
+PER_WORKER = (
+    "Seed a generator per worker: in worker_init_fn or at the first __getitem__, from "
+    "torch.initial_seed()."
+)
 
 
 def one_generator(reading: Training) -> Iterator[Match]:
@@ -42,7 +48,8 @@ def one_generator(reading: Training) -> Iterator[Match]:
             for owner, entry in made:
                 for each in _generators(reading, owner, entry):
                     held = each.targets[0]
-                    yield Match(each.span, f"each worker gets a copy of {held}: equal numbers")
+                    message = f"each worker gets a copy of {held}: equal numbers"
+                    yield Match(each.span, message, fix=PER_WORKER)
 
 
 def _transforms(reading: Training, data: Value) -> Iterator[str]:
@@ -91,3 +98,63 @@ def _draws(reading: Training, call: Call, target: str, name: str, entry: str) ->
         uses = [v.name for v in held if v.kind == "name"] == [target]
     sites = [reading.calls[n].scope for n in reading.call_sites.get(call.scope, ())]
     return uses and entry in {function.name, *(reading.function(n).name for n in sites)}
+
+
+def changed_later(reading: Training) -> Iterator[Match]:
+    """dataset.stage = 1 between epochs, of which workers that stay hold an older copy."""
+    for number in reading.methods("DataLoader"):
+        call = reading.calls[number]
+        stay = call.keywords.get("persistent_workers")
+        data = call.args[0] if call.args else call.keywords.get("dataset")
+        if data is None or data.kind != "name" or not has_workers(reading, call):
+            continue
+        if stay is None or evaluate.truth(reading, stay, call) is not True:
+            continue
+        options = evaluate.options(reading, data, call)
+        owners = {reading.calls[o.call].name if o.kind == "call" else "" for o in options}
+        epochs = {
+            outer
+            for loop in reading.loops_of(call)
+            for n in reading.by_loop.get(loop, ())
+            for outer in reading.calls[n].loops[: reading.calls[n].loops.index(loop)]
+            if outer not in call.loops
+        }
+        for owner in owners if len(owners) == 1 else ():
+            for span, name in _changes(reading, data.name, owner, epochs):
+                message = f"workers that stay keep the {name} that they started with"
+                yield Match(span, f"{data.name}.{name} is changed here: {message}", fix=SHARED)
+
+
+SHARED = (
+    "Omit persistent_workers, or share the value: multiprocessing.Value, or a tensor in shared "
+    "memory that is changed in place."
+)
+
+
+def _changes(
+    reading: Training, data: str, owner: str, epochs: set[int]
+) -> Iterator[tuple[Span, str]]:
+    """Attributes that are set in the loop over epochs, also by a method, and items read."""
+    read = {
+        name.removeprefix("self.")  # not level.value, which may be shared
+        for value, _, scope in reading.expressions
+        if (function := reading.function(scope)).owner == owner and function.name in ITEMS
+        for name in (value.name, *value.names)
+        if name.count(".") == 1
+    }
+    for each in reading.script.assignments:
+        name = each.target.removeprefix(f"{data}.")
+        if name != each.target and name in read and epochs & {*each.loops}:
+            yield each.span, name
+    for call in reading.calls if epochs else ():
+        if call.receiver != data or not epochs & {*call.loops}:
+            continue
+        method = objects.method_of(reading, owner, call.method)
+        for each in reading.script.assignments if method else ():
+            name = each.target.removeprefix("self.")
+            if each.scope == method and name in read and not each.augmented:
+                yield call.span, name
+                break
+
+
+ITEMS = ("__getitem__", "__iter__")

@@ -33,6 +33,9 @@ PLUGINS = ("FullyShardedDataParallelPlugin", "DeepSpeedPlugin")
 OF_ACCELERATE = {"wait_for_everyone", "gather_for_metrics", "gather", "save_state"}
 
 
+MOVED = "Move the call out of the condition: all ranks make it, and one uses the result."
+
+
 def collective_on_one_rank(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.methods(*COLLECTIVES, *OF_ACCELERATE, "save", *OF_SHARDS):
         call = reading.calls[number]
@@ -44,9 +47,10 @@ def collective_on_one_rank(reading: Training, machine: ScriptMachine) -> Iterato
             through = "" if site is call else f"{site.method}() calls "
             if call.method == "save_state" and not reading.methods(*PLUGINS):
                 message = "with DeepSpeed or FSDP, which the file names, it hangs"
-                yield Match(site.span, f"{through}{where}: {message}", "warn")
+                yield Match(site.span, f"{through}{where}: {message}", "warn", fix=MOVED)
             else:
-                yield Match(site.span, f"{through}{where}: the others never join, and it hangs")
+                message = "the others never join, and it hangs"
+                yield Match(site.span, f"{through}{where}: {message}", fix=MOVED)
     yield from _backward_skipped(reading)
     yield from _stepped_on_one(reading)
     yield from apart.leaves_alone(reading)
@@ -72,7 +76,8 @@ def _stepped_on_one(reading: Training) -> Iterator[Match]:
         call = reading.calls[number]
         if call.loops and stepped(reading, call) and rank_arms(reading, call):
             message = "under a test for one rank: the others keep their weights"
-            yield Match(call.span, f"{call.name}() {message}")
+            fix = "Move the step out of the condition."
+            yield Match(call.span, f"{call.name}() {message}", fix=fix)
 
 
 FINITE = re.compile(r"\b(?:isfinite|isnan|isinf)\(")
@@ -96,7 +101,8 @@ def _backward_skipped(reading: Training) -> Iterator[Match]:
             )
             if not ends and any("loss" in name.casefold() for name in test.names):
                 message = "a rank with a loss that is not finite skips it alone: the others hang"
-                yield Match(call.span, f"{call.name}() of DDP: {message}", "warn")
+                fix = "Reduce the flag over all ranks before a step is skipped."
+                yield Match(call.span, f"{call.name}() of DDP: {message}", "warn", fix=fix)
 
 
 def _is_collective(reading: Training, call: Call) -> bool:

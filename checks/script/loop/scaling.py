@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from doctor.checks.script import amp
+from doctor.checks.script.loop.skipped_updates import update_skipped
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
@@ -57,7 +58,8 @@ def _clip_past_accelerate(reading: Training) -> Iterator[Match]:
 def update_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number, scaler in _stepping(reading):
         call = reading.calls[number]
-        if amp.on_scaler(reading, call.scope, scaler, "update"):
+        if updates := amp.on_scaler(reading, call.scope, scaler, "update"):
+            yield from update_skipped(reading, call.scope, scaler, updates)
             continue
         if _elsewhere(reading, scaler, call.scope, "update"):
             continue
@@ -237,7 +239,10 @@ RULES = (
         find=update_missing,
         why="update() resets the scaler's record of what was unscaled and adapts the scale. "
         "Without it the next unscale_ or step raises, or the scale never falls after an overflow.",
-        fires=("scaler.step() in a loop without scaler.update()",),
+        fires=(
+            "scaler.step() in a loop without scaler.update()",
+            "unscale_(), and then a test of the norm or the loss that leaves update() out",
+        ),
         fix="Call scaler.update() once after scaler.step(optimizer).",
         sources=("ps-P5", "torch-amp-examples"),
     ),

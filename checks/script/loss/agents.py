@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
@@ -140,18 +141,35 @@ def _truncated_as_end(reading: Training) -> Iterator[Match]:
     """A replay buffer keeps `terminated or truncated`: the value after a time limit is cut off."""
     for number in reading.methods("add", "push", "append", "store", "put"):
         call = reading.calls[number]
-        if len(call.args) < 4 or not call.loops:
+        one = call.args[0] if len(call.args) == 1 else None
+        row = one.items if one is not None and one.kind == "list" else ()
+        values = [_uncast(reading, value) for value in row or call.args]
+        apart = any(re.match("term", v.name) for v in values)
+        if len(values) < (5 if row else 4) or not call.loops or apart:
             continue
-        for value in call.args:
+        for value in values:
             found = objects.last_definition(reading, value.name, call) if value.name else [value]
-            if found and all(
-                v.kind == "test" and "truncated" in v.names and " or " in v.text for v in found
-            ):
+            if found and all(_is_either(reading, v) for v in found):
                 yield Match(
                     call.span,
                     f"{value.name or 'the flag'} is also True at a time limit: store terminated",
                     "warn",
+                    fix="Store terminated alone: the value after a time limit still counts.",
                 )
+
+
+def _uncast(reading: Training, value: Value) -> Value:
+    """done in float(done) and np.float32(done)."""
+    call = reading.calls[value.call] if value.kind == "call" else None
+    return call.args[0] if call is not None and len(call.args) == 1 else value
+
+
+def _is_either(reading: Training, value: Value) -> bool:
+    """terminated or truncated, also by | and logical_or()."""
+    call = reading.calls[value.call] if value.kind == "call" else None
+    joined = call is not None and call.method in ("logical_or", "bitwise_or")
+    joined |= value.name == "BitOr" or (value.kind == "test" and " or " in value.text)
+    return joined and any(re.match("trunc", name) for name in value.names)
 
 
 def objective(reading: Training, machine: ScriptMachine) -> Iterator[Match]:

@@ -48,7 +48,7 @@ def _how_cut(reading: Training, value: Value, call: Call, depth: int = 4) -> str
         return ""
     if value.kind == "name":
         base, _, last = value.name.rpartition(".")
-        if last == "data" and base and _is_output(reading, Value("name", name=base), call):
+        if last == "data" and base and is_output(reading, Value("name", name=base), call):
             return ".data"
         found = objects.last_definition(reading, value.name, call)
         return _how_cut(reading, found[0], call, depth - 1) if len(found) == 1 else ""
@@ -60,15 +60,15 @@ def _how_cut(reading: Training, value: Value, call: Call, depth: int = 4) -> str
         while inner.kind == "call" and reading.calls[inner.call].method in (*CUTS, "cpu"):
             below = objects.operand(reading.calls[inner.call])
             inner = below if below is not None else Value("other")
-        return f"{made.name}()" if _is_output(reading, inner, made) else ""
+        return f"{made.name}()" if is_output(reading, inner, made) else ""
     inner = objects.operand(made) or Value("other")
     if made.method in CUTS and not made.args:
-        return f".{made.method}()" if _is_output(reading, inner, made) else ""
+        return f".{made.method}()" if is_output(reading, inner, made) else ""
     keeps = made.method in ("squeeze", "view", "reshape", "float", "flatten", "unsqueeze", "to")
     return _how_cut(reading, inner, made, depth - 1) if keeps else ""
 
 
-def _is_output(reading: Training, value: Value, call: Call, depth: int = 3) -> bool:
+def is_output(reading: Training, value: Value, call: Call, depth: int = 3) -> bool:
     """What a network that trains returned, at most viewed in another shape."""
     if value.kind == "name" and depth:
         place = reading.numbers[id(call)]
@@ -77,7 +77,7 @@ def _is_output(reading: Training, value: Value, call: Call, depth: int = 3) -> b
             for a in evaluate.definitions(reading, value.name, call.scope, place, call.arms)
             if a.value.kind == "call" and reading.calls[a.value.call] is not call
         ]
-        return bool(found) and all(_is_output(reading, v, call, depth - 1) for v in found)
+        return bool(found) and all(is_output(reading, v, call, depth - 1) for v in found)
     if value.kind != "call":
         return False
     made = reading.calls[value.call]

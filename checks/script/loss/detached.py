@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
-from doctor.checks.script.loss.cut import cut_off
+from doctor.checks.script.loss.cut import cut_off, is_output
+from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Assignment, Call, Value
@@ -17,6 +18,7 @@ DETACHES = ("item", "detach", "tolist", "numpy")
 
 def loss_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _switched_on(reading)
+    yield from decided_terms(reading)
     yield from cut_off(reading)
     for number in reading.methods("backward"):
         call = reading.calls[number]
@@ -151,6 +153,47 @@ def _decided_inside(reading: Training) -> Iterator[Match]:
                 return
 
 
+def decided_terms(reading: Training) -> Iterator[Match]:
+    """A term of the loss that a function of this file computes of argmax of the output alone."""
+    for name, scope, number, arms in _losses(reading):
+        found = evaluate.definitions(reading, name, scope, number, arms)
+        terms = {n for each in found if each.scope == scope for n in each.value.calls}
+        for term in sorted(terms):
+            passed = reading.calls[term].args[:1]
+            if not passed or not is_output(reading, passed[0], reading.calls[term]):
+                continue
+            function = reading.target_function(reading.calls[term])
+            returns = reading.function(function).returns if function is not None else ()
+            if function is None or len(returns) != 1 or not reading.function(function).parameters:
+                continue
+            given = reading.function(function).parameters[0].name
+            decided = [
+                reading.calls[n]
+                for n in reading.scope_calls(function)
+                if reading.calls[n].method == "argmax"
+            ]
+            if decided and _reads_decision(reading, function, returns[0], given):
+                message = f"argmax has no gradient: {name} gets none through this term"
+                yield Match(decided[0].span, message, fix="Use softmax(logits) in the loss.")
+
+
+def _reads_decision(reading: Training, function: int, result: Value, given: str) -> bool:
+    """The result depends on argmax of the parameter, and on it in no other way."""
+    argmax = re.compile(rf"(?:torch\.argmax\({given}\b|\b{given}\.argmax\()")
+    own = [a for a in reading.script.assignments if a.scope == function]
+    waiting, seen, decided = [result], set[str](), False
+    while waiting:
+        text = render(reading, waiting.pop())
+        rest = argmax.sub("", text)
+        decided |= rest != text
+        names = set(re.findall(r"[A-Za-z_]\w*", rest)) - seen
+        if given in names or "…" in text:
+            return False
+        seen |= names
+        waiting += [a.value for a in own if a.target in names]
+    return decided
+
+
 def _is_computed(reading: Training, each: Assignment) -> bool:
     """The result of a call other than of one that makes a new tensor, or of arithmetic."""
     if each.value.kind == "call":
@@ -181,6 +224,7 @@ RULES = (
         "does not require grad', or is called on a plain number.",
         fires=(
             "backward() on the result of item(), detach(), tolist() or numpy()",
+            "a term of the loss that a function computes of argmax of the output alone",
             "a loss of out.detach(), out.data or torch.tensor(out), and backward() on it",
             "a penalty of p.data or p.detach() of the parameters, as a term of the loss",
             "requires_grad is set on a loss that was computed (a warning)",

@@ -37,9 +37,11 @@ def of_latents(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         found = POSITIVE.search(text)
         wrong = found is not None and not _negated(text, found.start())
         if wrong and not _negated_later(reading, span, scope):
-            yield Match(span, "the KL term has the wrong sign: it is -0.5 times this sum")
+            message = "the KL term has the wrong sign: it is -0.5 times this sum"
+            yield Match(span, message, fix="kl = -0.5 * sum(1 + logvar - mu**2 - exp(logvar)).")
         if NOISE.search(text):
-            yield Match(span, "exp(logvar) is the variance: noise is scaled by exp(0.5 * logvar)")
+            message = "exp(logvar) is the variance: noise is scaled by exp(0.5 * logvar)"
+            yield Match(span, message, fix="z = mu + eps * exp(0.5 * logvar).")
     yield from _summed_and_averaged(reading)
 
 
@@ -70,7 +72,10 @@ def _summed_and_averaged(reading: Training) -> Iterator[Match]:
         weighs = any(WEIGHED.search(text) for text, _ in own)
         if function.returns and sums and means and not weighs:
             yield Match(
-                sums[0], "the KL term is a sum over the batch, the reconstruction a mean over it"
+                sums[0],
+                "the KL term is a sum over the batch, the reconstruction a mean over it",
+                fix="Reduce both terms alike: sum each over its features, and divide both by the "
+                "batch size.",
             )
 
 

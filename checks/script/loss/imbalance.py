@@ -36,14 +36,16 @@ def weighed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         call = reading.calls[number]
         value = call.keywords.get("pos_weight")
         if value is not None and INVERTED.search(_text(reading, value, call)):
-            yield Match(call.span, "pos_weight is positives per negative: it is to be the inverse")
+            message = "pos_weight is positives per negative: it is to be the inverse"
+            yield Match(call.span, message, fix="pos_weight = negatives / positives.")
     for number in reading.methods(*LOSSES):
         call = reading.calls[number]
         value = call.keywords.get("weight")
         if value is None and call.method == "CrossEntropyLoss" and call.args:
             value = call.args[0]
         if value is not None and FREQUENCY.search(_text(reading, value, call)):
-            yield Match(call.span, "weights are frequencies: rare classes count least")
+            message = "weights are frequencies: rare classes count least"
+            yield Match(call.span, message, fix="weight = counts.sum() / counts.")
     yield from _sampled(reading)
     for number in reading.methods("WeightedRandomSampler"):
         call = reading.calls[number]
@@ -51,7 +53,8 @@ def weighed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         count = evaluate.argument(reading, call, "num_samples", 1)
         text = _text(reading, count, call) if count is not None else ""
         if again is not None and again.literal is False and text.startswith("len("):
-            yield Match(call.span, "all samples are drawn once: without replacement nothing weighs")
+            message = "all samples are drawn once: without replacement nothing weighs"
+            yield Match(call.span, message, fix="Omit replacement=False.")
 
 
 def _text(reading: Training, value: Value, call: Call) -> str:
@@ -88,6 +91,9 @@ def _returned(reading: Training, made: Call) -> Value | None:
     return results[0] if len(results) == 1 and results[0].kind in ("call", "other") else None
 
 
+OF_SAMPLES = "weights = (1 / counts)[labels]: one per sample."
+
+
 def _sampled(reading: Training) -> Iterator[Match]:
     """WeightedRandomSampler takes a weight per sample, high for rare classes."""
     for number in reading.methods("WeightedRandomSampler"):
@@ -98,10 +104,12 @@ def _sampled(reading: Training) -> Iterator[Match]:
         text = _text(reading, value, call)
         inverse = re.fullmatch(rf"\(?\(?1/{COUNTED}[\w.()=,]*", text) and "[" not in text
         if inverse or OF_CLASSES.fullmatch(text):
-            yield Match(call.span, "a weight per class: the sampler takes one per sample")
+            message = "a weight per class: the sampler takes one per sample"
+            yield Match(call.span, message, fix=OF_SAMPLES)
         indexed = re.fullmatch(r"(\w+)\[.*\]", text)
         if indexed and FREQUENCY.search(_text(reading, Value("name", name=indexed[1]), call)):
-            yield Match(call.span, "weights are frequencies: frequent classes are drawn more often")
+            message = "weights are frequencies: frequent classes are drawn more often"
+            yield Match(call.span, message, fix=OF_SAMPLES)
 
 
 RULES = (

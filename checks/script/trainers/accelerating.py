@@ -73,12 +73,10 @@ def _schedule(reading: Training) -> Iterator[Match]:
     for n in prepares:
         for target in reading.calls[n].targets:
             prepared.setdefault(reading.key(target, reading.calls[n].scope), n)
-    for number, name in schedulers(reading):
-        made = reading.calls[number]
-        key, position = LENGTHS.get(made.method, ("", 0))
-        value = evaluate.argument(reading, made, key, position) if key else None
-        if value is None or reading.key(name, made.scope) not in prepared:
-            continue
+    for made, name, value in _lengths(reading, prepared):
+        if found := _of_updates(reading, made, name, value.name):
+            yield found
+            return
         for n in sorted(_calls_within(reading, value, made, 5)):
             call = reading.calls[n]
             source = call.args[0].name if call.name == "len" and call.args else ""
@@ -87,6 +85,59 @@ def _schedule(reading: Training) -> Iterator[Match]:
                 message = f"{name} steps once per process: {source} is a process's share"
                 yield Match(made.span, message, "warn")
                 return
+
+
+def _lengths(
+    reading: Training, prepared: dict[tuple[object, str], int]
+) -> Iterator[tuple[Call, str, Value]]:
+    """Prepared schedulers with the argument that says how long they are."""
+    for number, name in schedulers(reading):
+        made = reading.calls[number]
+        key, position = LENGTHS.get(made.method, ("", 0))
+        value = evaluate.argument(reading, made, key, position) if key else None
+        if value is not None and reading.key(name, made.scope) in prepared:
+            yield made, name, value
+
+
+def _of_updates(reading: Training, made: Call, scheduler: str, length: str) -> Match | None:
+    """The schedule is as long as the loop, and all launches start several processes."""
+    count = _started(reading)
+    if count < 2 or length not in _ends(reading, made):
+        return None
+    message = f"{scheduler}.step() steps {count} times, once per process: {length} counts calls"
+    fix = f"Multiply {length}, and a warm-up, by accelerator.num_processes."
+    return Match(made.span, message, "warn", fix=fix)
+
+
+def _started(reading: Training) -> int:
+    """The processes of all launches beside the script, 0 where they differ or do not say."""
+    keys = ("num_processes", "nproc_per_node", "nproc-per-node", "num-processes")
+    counts = {
+        each.launcher.get(key, "0")
+        for each in reading.script.launches
+        for key in keys
+        if key in each.launcher
+    }
+    return int(counts.pop()) if len(counts) == 1 and max(counts).isdigit() else 0
+
+
+def _ends(reading: Training, made: Call) -> set[str]:
+    """Names of numbers of updates after which the loop ends: while done < STEPS, range(STEPS)."""
+    tested = {
+        side.name
+        for each in reading.script.comparisons
+        for side in (each.left, each.right)
+        if each.scope == made.scope
+    }
+    counted = {
+        v.name
+        for loop in reading.script.loops
+        if loop.iterable is not None and loop.scope == made.scope
+        for n in (loop.iterable.call, *loop.iterable.calls)
+        if n >= 0 and reading.calls[n].name == "range"
+        for v in reading.calls[n].args
+    }
+    return {name for name in tested | counted if name}
 
 
 def _by_processes(reading: Training) -> bool:
@@ -127,6 +178,7 @@ RULES = (
             "Accelerator(gradient_accumulation_steps=n) without accumulate() or no_sync()",
             "the loss is divided by n before accelerator.backward(), within accumulate()",
             "a schedule as long as a prepared loader, itself prepared (a warning)",
+            "a prepared schedule as long as the loop in updates, and a launch of several processes",
         ),
         fix="Use with accelerator.accumulate(model): and do not divide the loss; count the steps "
         "of a schedule before prepare().",

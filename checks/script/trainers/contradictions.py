@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -226,7 +227,9 @@ def _loaded_metric(reading: Training, found: list[Value]) -> str:
 
 
 TEXTS = {"text", "sentence", "prompt", "question", "answer", "image", "audio", "path", "caption",
-         "context", "summary", "document", "review", "content"}  # fmt: skip
+         "context", "summary", "document", "review", "content", "file", "filename", "url", "wav",
+         "transcript", "transcription"}  # fmt: skip
+RAW = ("_path", "_file", "_text", "_name", "_url")
 
 
 def _collated(reading: Training, call: Call) -> Iterator[Match]:
@@ -236,7 +239,8 @@ def _collated(reading: Training, call: Call) -> Iterator[Match]:
     for number in reading.trainers:
         made = reading.calls[number]
         value = made.keywords.get("data_collator")
-        loaded = {reading.calls[n].name.startswith("transformers.Auto") for n in reading.loads}
+        names = [reading.calls[n].name for n in reading.loads]
+        loaded = {bool(re.match(r"transformers\.(?:Auto|\w+For[A-Z])", name)) for name in names}
         if value is None or loaded != {True} or not reading.is_transformers_trainer(made):
             continue
         scopes = set(_collators(reading, value, made))
@@ -246,9 +250,9 @@ def _collated(reading: Training, call: Call) -> Iterator[Match]:
             for part in flatten(values)
             if part.kind == "item" and part.name.endswith("]")
         }
-        for key in sorted(keys & TEXTS)[:1]:
+        for key in sorted(k for k in keys if k in TEXTS or k.endswith(RAW))[:1]:
             message = f"the column {key} that the collator reads is removed: remove_unused_columns"
-            yield Match(call.span, message)
+            yield Match(call.span, message, fix="TrainingArguments(remove_unused_columns=False).")
 
 
 def _collators(reading: Training, value: Value, call: Call) -> Iterator[int]:

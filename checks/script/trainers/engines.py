@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.distributed.batch import flag, number
 from doctor.checks.script.rendering import expanded
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Launch, Value
 from doctor.facts.script_machine import ScriptMachine
 from doctor.script.engine_files import engine_file
+
+ACCUMULATION = ".json:gradient_accumulation_steps"
 
 
 def engines(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -40,7 +42,8 @@ def engines(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             asked = any("boundary" in t.text for t in reading.tests(call))
             if call.receiver == engine and tested and accumulates and not asked:
                 message = f"{engine}.step() counts micro batches itself: under `{tested[0]}` "
-                yield Match(call.span, message + "it steps in each Nth of the Nth")
+                message += "it steps in each Nth of the Nth"
+                yield Match(call.span, message, fix="Call engine.step() for every micro batch.")
 
 
 def _batch_of_launch(reading: Training, made: Call) -> Iterator[Match]:
@@ -61,7 +64,9 @@ def _batch_of_launch(reading: Training, made: Call) -> Iterator[Match]:
         machines = whole % (micro * steps * processes) == 0 and launch.program == "deepspeed"
         if machines:  # a hostfile in its default place would add machines
             message += f"; it takes {whole // (micro * steps)} GPUs"
-        yield Match(made.span, f"{message}: initialize() raises", "warn" if machines else None)
+        severity: Severity | None = "warn" if machines else None
+        fix = f"train_batch_size={micro * steps * processes}, or omit it."
+        yield Match(made.span, f"{message}: initialize() raises", severity, fix=fix)
         return
 
 
@@ -89,14 +94,16 @@ def _halves(reading: Training, made: Call, settings: Value) -> Iterator[Match]:
         switch = evaluate.entry(reading, part, "enabled") if part is not None else None
         on.append(switch is not None and switch.literal is True)
     if all(on):
-        yield Match(made.span, "fp16 and bf16 are both enabled: initialize() raises")
+        message = "fp16 and bf16 are both enabled: initialize() raises"
+        yield Match(made.span, message, fix="Enable one of fp16 and bf16.")
 
 
 def _accumulates(reading: Training, made: Call, settings: Value | None) -> bool:
     """gradient_accumulation_steps is set here, and not to 1."""
     value = evaluate.entry(reading, settings, "gradient_accumulation_steps") if settings else None
     if value is None:
-        return False
+        beside = [s.value for s in reading.script.settings if s.key.endswith(ACCUMULATION)]
+        return settings is None and len(beside) == 1 and beside[0] != 1
     found = evaluate.literals(reading, value, made)
     return 1 not in found and bool(found)
 
@@ -105,7 +112,8 @@ def _divided(reading: Training, call: Call) -> Iterator[Match]:
     """loss / accumulation before engine.backward(loss), which divides itself."""
     text = expanded(reading, call.args[0], call, 1)
     if re.search(r"/[\w.\[\]']*(?:accum\w*|grad_acc\w*|ga_steps)", text, re.IGNORECASE):
-        yield Match(call.span, "the loss is divided twice: the engine's backward() does it")
+        message = "the loss is divided twice: the engine's backward() does it"
+        yield Match(call.span, message, fix="Pass the loss undivided.")
 
 
 RULES = (
@@ -118,7 +126,8 @@ RULES = (
         why="The engine divides the loss, and its step() acts in each Nth micro batch only. A loop "
         "that does the same divides twice, or steps N times too rarely.",
         fires=(
-            "engine.step() under a test of the remainder, beside gradient_accumulation_steps",
+            "engine.step() under a test of the remainder, beside gradient_accumulation_steps, "
+            "also of the JSON file that the script names",
             "loss / accumulation before engine.backward(loss)",
             "train_batch_size of the JSON file of a launch beside the script, which is not micro "
             "batch * accumulation * GPUs of that launch",

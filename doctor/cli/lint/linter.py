@@ -54,7 +54,7 @@ class Linter:
             return self._placed(path, self._found(path, missing), b"")
         launches = bind(self.launches, path) if self.launches else ()
         requirements = self.requirements.of(path)
-        settings = (*texts_for_numbers(path, data), *batches_of_engines(path, launches))
+        settings = (*texts_for_numbers(path, data), *batches_of_engines(path, launches, data))
         more = (launches, requirements, *([settings] if settings else []))
         key = self.cache.key(path, data, *more) if self.cache else ""
         if self.cache and (known := self.cache.get(key)) is not None:

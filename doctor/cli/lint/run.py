@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from doctor._util.errors import UserError
 from doctor.checks.script.lint import Hit
 from doctor.checks.script.names import codes_of, select
-from doctor.checks.script.rule import RANK, STATUSES, Rule
+from doctor.checks.script.rule import RANK, STATUSES, Rule, remedies
 from doctor.checks.script.table import BY_CODE
 from doctor.cli.lint.linter import Linter, hits_of
 from doctor.facts.script import Launch
@@ -212,5 +212,6 @@ def _decided(check: Check, hits: list[tuple[Hit, Place]]) -> Finding:
     more = f" (and {len(hits) - 1} more)" if len(hits) > 1 else ""
     places = tuple(place for _, place in hits)
     summary = f"{hits[0][0].message}{more}"
-    verdict = Verdict(STATUSES[hits[0][0].severity], summary, fix=check.fix, places=places)
+    fix = remedies((hit.fix for hit, _ in hits), check.fix)
+    verdict = Verdict(STATUSES[hits[0][0].severity], summary, fix=fix, places=places)
     return Finding(check, verdict)
