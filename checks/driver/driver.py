@@ -20,6 +20,7 @@ from doctor.checks.driver.errors import (
     NO_HARDWARE,
     NO_LIBRARY,
     NODES,
+    NOT_READY,
     NVML_REMEDIES,
     OTHER,
     PERSISTENCE,
@@ -32,6 +33,7 @@ from doctor.facts.machine import Driver, Gpu
 from doctor.facts.views import is_undivided
 from doctor.judge.check import Check, Owner, Verdict, ok, unknown, warn
 from doctor.judge.known_errors import (
+    CONFIDENTIAL,
     IN_CONTAINER,
     KILLED,
     LIBRARY,
@@ -181,6 +183,8 @@ def _cuda_remedy(host: Host | Unknown, driver: Driver) -> Cause | None:
         return WSL_DRIVER  # WSL has no module nvidia_uvm
     if ended.code == UNKNOWN_ERROR and driver.unusable_nodes == {}:
         return STALE_UVM
+    if ended.code == NOT_READY and driver.confidential:
+        return CONFIDENTIAL
     return CUDA_REMEDIES.get(ended.code, OTHER)
 
 

@@ -24,6 +24,7 @@ LIBRARIES = ("ldconfig -p | grep -E 'libcuda|libnvidia-ml'",)
 NO_LIBRARY = 12
 NO_DEVICE = 100
 MISMATCH = 18
+NOT_READY = 802
 UNKNOWN_ERROR = 999
 
 RETURN = (
@@ -131,7 +132,7 @@ CUDA_REMEDIES = {
         commands=("nvidia-smi -L", "ls -l /dev/nvidia*"),
     ),
     214: LOST,
-    802: FABRIC,
+    NOT_READY: FABRIC,
     803: COMPAT,
     804: COMPAT,
 }

@@ -34,9 +34,11 @@ NOT_BUILT = "not compiled with"
 """In the message of a torch without CUDA, see TOR002."""
 WHERE_FROM = ('echo "$LD_LIBRARY_PATH" "$LD_PRELOAD"', "ls -l /dev/nvidia*")
 NOT_STARTED = (
-    "Outside torch the driver starts CUDA (DRV001). Compare the two: another libcuda.so.1 on "
-    "LD_LIBRARY_PATH, a device node that is missing in the container, and variables that torch "
-    "reads. If nothing differs, restart the container, then the host."
+    "The process was given no GPU, or loads another CUDA than the driver's. Ask for a GPU (--gres, "
+    "--gpus), and start the container with the compute capability. Where the driver starts CUDA "
+    "outside torch (DRV001 passes), compare the two: another libcuda.so.1 on LD_LIBRARY_PATH, a "
+    "device node that is missing in the container, and variables that torch reads. If nothing "
+    "differs, restart the container, then the host."
 )
 NUMBER = re.compile(r"ValueError: sto(ull|ul|ll|l|i|d|f)")
 """The whole message of torch about an allocator's option whose value is no number."""

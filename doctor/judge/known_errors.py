@@ -32,6 +32,7 @@ GPU_NOT_STARTED = _row("gpu-not-started")
 MISMATCHED = _row("driver-library-mismatch")
 """Where the library came from decides who can fix it, see DRV001."""
 FABRIC = _row("fabric-not-ready")
+CONFIDENTIAL = _row("confidential-gpu-not-ready")
 COMPAT = _row("libcuda-compat")
 STUB = _row("libcuda-stub")
 LIBRARY = _row("driver-library-missing")

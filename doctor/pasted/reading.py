@@ -68,6 +68,8 @@ class Reading:
     arch: str | None = None
     cpus: int | None = None
     driver: str | None = None
+    confidential: bool | None = None
+    """The driver is in confidential-computing mode."""
     driver_cuda: int | None = None
     """1000 * major + 10 * minor."""
     nvml_error: str | None = None

@@ -136,6 +136,7 @@ def _driver(reading: Reading, tables: Tables) -> Driver | Unknown:
         cuda=_cuda_start(reading),
         version=reading.driver,
         cuda_version=reading.driver_cuda or tables.driver_cuda(reading.driver or ""),
+        confidential=reading.confidential,
     )
 
 

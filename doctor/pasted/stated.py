@@ -80,6 +80,10 @@ SHM = re.compile(r"\S+\s+(\d[\d.]{0,12})([KMGT]?)i?B?\s+\S+\s+\S+\s+\d{1,3}%\s+/
 """df, with -h or in blocks of 1 KiB."""
 WSL = re.compile(r"-microsoft-standard|/usr/lib/wsl/|/dev/dxg\b|\bwsl --(?:shutdown|update)")
 """Its kernel, the directory of its driver, its device, and its commands."""
+CONFIDENTIAL = re.compile(
+    r"\s*(?:CC status: (ON|OFF)|Confidential Compute GPUs? ready state)\b", re.I
+)
+"""nvidia-smi conf-compute -f and -grs."""
 MOST = 64
 UNITS = {"": 2**10, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 LISTS = {
@@ -99,8 +103,9 @@ def read(lines: list[str], reports: Sequence[Reading]) -> Reading:
     ran = any(map(PROPERTIES.search, lines))
     available = states.pop() == "true" if len(states) == 1 else None
     shm = next((int(float(m[1]) * UNITS[m[2]]) for line in lines if (m := SHM.match(line))), None)
+    modes = [m for line in lines if (m := CONFIDENTIAL.match(line))]
     is_jetson, is_wsl = any(map(JETSON.search, lines)), any(map(WSL.search, lines))
-    stated = (torch, driver, gpus, archs, available is not None, ran, is_wsl)
+    stated = (torch, driver, gpus, archs, available is not None, ran, is_wsl, modes)
     if not shm and sum(map(bool, stated)) < (1 if any(reports) else 2):
         return Reading()
     cuda = cuda_of(torch) if torch else None
@@ -119,6 +124,7 @@ def read(lines: list[str], reports: Sequence[Reading]) -> Reading:
         arch="aarch64" if is_jetson or any(map(AARCH64.search, lines)) else None,
         release="-tegra" if is_jetson else "microsoft" if is_wsl else None,
         shm=shm,
+        confidential=any((m[1] or "on").lower() == "on" for m in modes) if modes else None,
     )
 
 

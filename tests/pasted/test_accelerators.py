@@ -10,7 +10,7 @@ import pytest
 
 from doctor.cli.findings import findings_of
 from doctor.cli.read import facts_of_text
-from doctor.judge.check import Finding
+from doctor.judge.check import Finding, Owner
 from doctor.pasted import read
 
 
@@ -163,3 +163,12 @@ def test_the_next_command_is_no_gpu(prompt: str) -> None:
     command = "$ nvidia-smi --query-gpu=name --format=csv,noheader\n"
     names = [gpu.name for gpu in read(f"{command}NVIDIA A10\nNVIDIA A10\n{prompt}\n").gpus]
     assert names == ["NVIDIA A10", "NVIDIA A10"]
+
+
+@pytest.mark.parametrize(("mode", "first"), [("ON", "Attest"), ("OFF", "The NVSwitch fabric")])
+def test_a_confidential_gpu_is_not_returned(mode: str, first: str) -> None:
+    error = "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet"
+    text = f"{LISTED}{error} initialized\nCC status: {mode}\n"
+    found = problems(text)["DRV001"]
+    assert found.verdict.fix.startswith(first)
+    assert (found.owner is Owner.MACHINE) is (mode == "OFF")

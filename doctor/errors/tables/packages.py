@@ -64,6 +64,26 @@ ROWS = (
         next_check="TOR001",
     ),
     Cause(
+        id="library-on-noexec",
+        errors=("ImportError", "OSError", "InductorError"),
+        refines=("address-space-limit", "compile-failed"),
+        messages=(
+            r"(?:torchinductor|triton|torch_extensions|/tmp/)[^\n]{0,200}\.so: failed to map "
+            r"segment",
+        ),
+        examples=(
+            "torch._inductor.exc.InductorError: ImportError: /tmp/torchinductor_me/triton/0/A/"
+            "cuda_utils.so: failed to map segment from shared object",
+        ),
+        why="A library that was built at run time lies on a file system that is mounted noexec.",
+        fix="Put the caches on a file system without noexec: TMPDIR, TORCHINDUCTOR_CACHE_DIR, "
+        "TRITON_CACHE_DIR and TORCH_EXTENSIONS_DIR. If it has no noexec, the limit of address "
+        "space (ulimit -v) is too low.",
+        owner=Owner.ENVIRONMENT,
+        commands=("findmnt --target DIR", "ulimit -v"),
+        next_check="TOR001",
+    ),
+    Cause(
         id="process-limit",
         code="LOG007",
         title="No limit of processes and threads was reached",

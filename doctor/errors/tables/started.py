@@ -151,7 +151,7 @@ ROWS = (
         fix="Attest the GPU, then set it ready as root inside the virtual machine, after each "
         "boot: sudo nvidia-smi conf-compute -srs 1. If it stays not ready, the attestation or "
         "nvidia-persistenced (--uvm-persistence-mode) failed.",
-        owner=Owner.MACHINE,
+        owner=Owner.ENVIRONMENT,
         commands=("sudo nvidia-smi conf-compute -srs 1", "nvidia-smi conf-compute -grs"),
     ),
 )
