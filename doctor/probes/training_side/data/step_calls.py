@@ -70,6 +70,8 @@ class StepCalls:
         """By the identity of their weights."""
         self.lookups: Dict[int, Beyond] = {}
         self.classes: Optional[Beyond] = None
+        self.unfit: Set[int] = set()
+        """Classes that the output lacks."""
         self.shares: Optional[Beyond] = None
         """Sums of the shares of classes, as a cross entropy gets them, that are not 1."""
         self.probabilities: Optional[Beyond] = None
@@ -119,7 +121,9 @@ class StepCalls:
                 named = "%s, which %s indexes," % (named, table.fields[0][:60])
             found.append(indices("numbers", named, each))
         if self.classes is not None and self.classes.wrong:
-            found.append(indices("classes", "the model's output", self.classes))
+            each = self.classes
+            alone = self.unfit == {int(each.high)} and each.high > each.bound
+            found.append({**indices("classes", "the model's output", each), "alone": alone})
         return found
 
     def records(self) -> List[Dict[str, Any]]:
@@ -153,6 +157,7 @@ class StepCalls:
             classes = int(output.shape[1] if output.dim() > 1 else output.shape[0])
             wrong = (target != ignored) & (target >= classes)
             self.classes = merged(self.classes, beyond(target, wrong, classes))
+            self.unfit |= set(torch.unique(target[wrong]).tolist())
         for target in watch.probabilities:
             wrong = (target < 0) | (target > 1)
             self.probabilities = merged(self.probabilities, beyond(target, wrong, 1))
