@@ -171,6 +171,18 @@ def tagged(rare: bool) -> Any:
     return batches
 
 
+def hidden() -> Any:
+    """Masked tokens of a small vocabulary, whose labels are the tokens themselves."""
+    batches = texts(lambda ids: ids > 0)
+    for batch in batches:
+        ids = torch.randint(4, 24, (16, 24))
+        ids[:, 0] = 1
+        ids *= batch["attention_mask"]
+        batch["labels"] = ids.masked_fill(batch["attention_mask"] == 0, -100)
+        batch["input_ids"] = ids.masked_fill((torch.rand(16, 24) < 0.12) & (ids > 3), 3)
+    return batches
+
+
 def model(outputs: int) -> Any:
     return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Linear(8, outputs))
 
@@ -314,6 +326,7 @@ CASES: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
      lambda: texts(lambda ids: ids > 0, start_positions=lambda n: n - 3,
                    end_positions=lambda n: n - 2)),
     ("DAT022", partial(tagged, True), partial(tagged, False)),
+    ("DAT022", partial(tagged, True), hidden),
     ("DAT022", partial(regression, False), partial(regression, True)),
     ("DAT022", partial(classifier, 4), partial(classifier, 5)),
     ("DAT022", lambda: values("x", with_code), lambda: values("x", lambda x: x * 100)),
