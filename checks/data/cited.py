@@ -10,7 +10,7 @@ BY_SOURCE: Mapping[str, tuple[RelationKind, ...]] = {
     "torch-samplers": ("weights short", "weights of other rows"),
     "torch-cross-entropy": ("weights inverted", "targets no shares"),
     "torch-bce-logits": ("positive weight inverted", "targets no probabilities"),
-    "torch-embedding": ("row beyond table",),
+    "torch-embedding": ("row beyond table", "padding is target"),
     "torch-multihead": ("attention on padding",),
     "torchvision-masks": (
         "points not swapped", "direction kept", "boxes in a corner", "boxes in padding",

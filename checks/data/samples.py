@@ -21,6 +21,7 @@ AGAIN = (
     "was joined to itself or a join of tables; if it holds each once, look at how a row is chosen "
     "by its number."
 )
+SWAPPED = "Swap the columns chosen and rejected, or the order in which answers are sorted."
 COPIED = (
     "Split first, and oversample or copy rows of train alone: a row that was copied before the "
     "split is in both."
@@ -155,7 +156,7 @@ def _preferred(split: Split) -> Verdict:
         return observed(f"{text}: {rows(pairs.rows)}", pairs.pairs)
     if pairs.scored and pairs.swapped >= 0.95 * pairs.scored:
         swapped = share(pairs.swapped, pairs.scored, "chosen answers have the lower score")
-        return observed(swapped, pairs.scored, fix="Swap the columns chosen and rejected.")
+        return observed(swapped, pairs.scored, fix=SWAPPED)
     return passed(text, split)
 
 

@@ -426,6 +426,8 @@ MARKERS = Markers(
         ("DAT014", {"foreign": {"[INST]": 3}}, Status.NOTE),
         ("DAT014", {"prompted": 0, "marked": 0}, Status.NOTE),
         ("DAT014", {"bos": "<bos>", "without_bos": 256}, Status.WARN),
+        ("DAT014", {"reopened": 256}, Status.WARN),
+        ("DAT014", {"reopened": 90}, Status.PASS),
         ("DAT014", {"template": False}, Status.SKIP),
         ("DAT013", {"prompted": 0, "late": 256}, Status.WARN),
         ("DAT013", {"prompted": 0, "early": 256}, Status.PASS),
