@@ -19,6 +19,7 @@ BOXES, OUTSIDE, SIZED = 0.01, 0.05, 0.2
 """Shares of the boxes, of which some may be mistakes of who drew them. Our own numbers."""
 EMPTY = 0.02
 """Share of targets of a CTC loss; some recordings may be silent. Our own number."""
+OF_CTC, OF_TRANSFORMS = ("torch-ctc-loss",), ("torchvision-masks",)
 MOSTLY = 0.9
 """Of the boxes that leave their image. Our own number."""
 LEAST_TURNED = 5
@@ -73,7 +74,10 @@ def _beyond(agreement: Agreement) -> Verdict | None:
                 f"to {each.entries - 1:,}{where}"
             )
             fix = ENTRIES_FIXES[each.kind]
-            found.append(fail(text, fix=fix) if "model" in each.table else note(text, fix=fix))
+            if each.kind == "classes" and each.alone:
+                fix = VOID.format(each.highest, fix[0].lower() + fix[1:])
+            broken = fail(text, fix=fix, sources=ENTRIES_SOURCES[each.kind])
+            found.append(broken if "model" in each.table else note(text, fix=fix))
     return worst(*found) if found else None
 
 
@@ -89,13 +93,15 @@ def _targets(agreement: Agreement) -> Verdict | None:
     if targets and agreement.blanks >= BLANKS * targets:
         what = f"targets hold {agreement.blank}, the blank of the CTC loss"
         text = share(agreement.blanks, targets, what)
-        return observed(f"{text}: {rows(agreement.target_rows)}", targets, fix=BLANK)
+        summary = f"{text}: {rows(agreement.target_rows)}"
+        return observed(summary, targets, fix=BLANK, sources=OF_CTC)
     if targets > agreement.empty >= EMPTY * targets:  # all of them are left to DAT001
         text = share(agreement.empty, targets, "targets of a CTC loss have no letter")
-        return observed(text, targets, fix=LETTERS)
+        return observed(text, targets, fix=LETTERS, sources=OF_CTC)
     if agreement.longer:
         text = share(agreement.longer, targets, "targets are longer than their input")
-        return observed(f"{text}, so that their CTC loss is infinite", targets, fix=LONGER)
+        summary = f"{text}, so that their CTC loss is infinite"
+        return observed(summary, targets, fix=LONGER, sources=OF_CTC)
     return None
 
 
@@ -103,7 +109,7 @@ def _turned(agreement: Agreement) -> Verdict | None:
     if agreement.turned < LEAST_TURNED or agreement.followed:
         return None
     text = f"{agreement.turned} draws of samples turn or move the image, and none its mask or boxes"
-    return observed(text, FEW, fix=TURN)
+    return observed(text, FEW, fix=TURN, sources=OF_TRANSFORMS)
 
 
 def _boxes(split: Split) -> Verdict | None:
@@ -169,6 +175,10 @@ NUMBERED = (
     "split that lacks one numbers those behind it otherwise."
 )
 CLASSES = "Number the classes from 0, and give the model num_labels of them."
+VOID = (
+    "If {0} marks what has no class, as borders of areas do, give the loss ignore_index={0}; "
+    "otherwise {1}"
+)
 BLANK = "Leave the number of the blank to it: number the letters from another one, or set blank=."
 LETTERS = (
     "Look at how texts become numbers: letters that the vocabulary lacks, as those of another "
@@ -202,6 +212,13 @@ WORDS_OF = {
     "positions": "positions",
     "types": "token_type_ids",
     "numbers": "numbers",
+}
+ENTRIES_SOURCES = {
+    "ids": ("torch-embedding",),
+    "classes": ("torch-cross-entropy",),
+    "positions": ("transformers-11958",),
+    "types": ("torch-embedding",),
+    "numbers": ("torch-embedding",),
 }
 ENTRIES_FIXES = {
     "ids": ENTRIES,
@@ -254,7 +271,8 @@ AGREED = Check(
         "entities have tags of two kinds",
         "half of the conditions of a generating model are empty, or no text ends with the token "
         "that the file names for it",
-        "a classifier's configuration names another padding token than the rows have",
+        "a classifier's configuration names another padding token than the rows have, or the target "
+        "of a row is the padding of the model's own table",
         "a Trainer removes a column that the model reads, a loader writes batches to one memory, "
         "or all targets are one vector",
         "rows are sorted by dates as text, numbered files in the order of text are paired with "
@@ -269,7 +287,7 @@ AGREED = Check(
     owner=Owner.JOB,
     judge=agreed,
     limits="that masks, boxes and classes are the right ones.",
-    sources=("torch-ctc-loss", "torchvision-masks"),
+    sources=("torch-data-loading",),
 )
 
 CHECKS = (AGREED,)

@@ -152,6 +152,10 @@ def _prefix(markers: Markers, split: Split) -> Verdict:
         text = share(markers.unanswered, markers.questions, "documents with a question of the user")
         return observed(f"{text} have no {shown(markers.prompt)}: the answers are missing",
                         markers.questions, fix=ROLES)  # fmt: skip
+    if trained and markers.reopened >= MOST * markers.documents:
+        what = f"documents end with {shown(markers.prompt)}, behind which no answer follows"
+        text = share(markers.reopened, markers.documents, what)
+        return observed(text, markers.documents, fix=REOPENED)
     if not markers.answers or not markers.prompt:
         return skip(NO_ANSWERS)
     unlike = markers.answers - markers.prompted - markers.early - markers.late
@@ -166,6 +170,10 @@ def _prefix(markers: Markers, split: Split) -> Verdict:
 ROLES = (
     "Give messages the roles that the template writes, user and assistant: many templates leave "
     "out messages of another role (gpt, human, bot) without a word."
+)
+REOPENED = (
+    "Render training chats with add_generation_prompt=False: the prompt for the next answer is for "
+    "generation alone."
 )
 OTHER = "Ask the trained model in the form of its rows, or render them with the chat template."
 CALLS = (
@@ -196,6 +204,7 @@ PROMPTED = Check(
         "90 % of 32 or more documents lack the token that the template begins with",
         "the template does not render a row, or leaves out a message in 5 % of the chats",
         "90 % of 32 or more trained chats have a question and no answer",
+        "90 % of 32 or more trained documents end with the prompt for one more answer",
     ),
     fix="Render the training chats with the chat template that is saved with the model.",
     owner=Owner.JOB,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from doctor._util.units import listed, shown
+from doctor.checks.data.cited import cited
 from doctor.checks.data.seen import observed, rows, share
 from doctor.facts.data_rows import Relation, RelationKind
 from doctor.judge.check import Verdict, fail, note
@@ -42,6 +43,10 @@ def verdicts(relations: Iterable[Relation], meanings: Meanings) -> list[Verdict]
 
 
 def _verdict(relation: Relation, meaning: Meaning) -> Verdict:
+    return replace(_judged(relation, meaning), sources=cited(relation.kind))
+
+
+def _judged(relation: Relation, meaning: Meaning) -> Verdict:
     numbers = [_number(float(each)) for each in relation.numbers]
     fields = listed([shown(each) for each in relation.fields], 4)
     text = meaning.text.format(*numbers, fields=fields, **_places(relation))

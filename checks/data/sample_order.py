@@ -41,6 +41,13 @@ def mixed(data: Data) -> Verdict:
     return found
 
 
+EMPTY, CONSTANT = 0.01, 0.05
+"""Shares of samples from which on it is a warning; a few images may be blank as they were taken.
+Our own numbers."""
+BARE = (
+    "Look at the rows that are named: drop what could not be read or decoded, and draw from the "
+    "part of a buffer that is filled."
+)
 OF_ORDER: tuple[RelationKind, ...] = (
     "weights short", "weights of other rows", "rows counted by batches", "batch overwritten",
     "files in text order", "dates in text order", "lines of other files", "time runs back",
@@ -69,13 +76,15 @@ def _impossible(mixing: Mixing, split: Split) -> Verdict | None:
 
 
 def _shares(mixing: Mixing, split: Split) -> Verdict | None:
-    for count, text in (
-        (mixing.empty, "samples are empty"),
-        (mixing.constant, "samples have one value at all their places"),
+    for count, least, text in (
+        (mixing.empty, EMPTY, "samples are empty"),
+        (mixing.constant, CONSTANT, "samples have one value at all their places"),
     ):
-        if count >= max(1, 0.01 * mixing.samples):
-            return observed(f"{share(count, mixing.samples, text)}: {rows(mixing.rows)}",
-                            _seen(mixing, split))  # fmt: skip
+        whole = f"{share(count, mixing.samples, text)}: {rows(mixing.rows)}"
+        if count >= max(1, least * mixing.samples):
+            return observed(whole, _seen(mixing, split), fix=BARE, sources=("torch-data-loading",))
+        if count >= max(1, EMPTY * mixing.samples):
+            return note(whole, fix=BARE)
     return None
 
 
@@ -94,6 +103,13 @@ ONE_CLASS = (
 )
 
 
+STREAM = (
+    "Shuffle within the IterableDataset, for which DataLoader refuses shuffle=True: mix the files "
+    "before they are read, and draw from a buffer that is larger than a class, as "
+    "dataset.shuffle(buffer_size=...) of datasets and WebDataset do."
+)
+
+
 def _order(mixing: Mixing, split: Split) -> Verdict:
     enough = mixing.batches >= 8 and mixing.samples >= 64
     sorted_by_class = mixing.classes > 1 and mixing.single >= SORTED * mixing.batches
@@ -103,14 +119,17 @@ def _order(mixing: Mixing, split: Split) -> Verdict:
             f"{mixing.classes:,} in all; "
             f"shuffled, {mixing.drawn:.1f} would"
         )
-        return (
-            note(f"{text}; a sampler of its own chooses them") if mixing.own_order else warn(text)
-        )
+        if mixing.own_order:
+            return note(f"{text}; a sampler of its own chooses them")
+        return warn(text, fix=STREAM if mixing.streamed else None)
     one_each = mixing.runs == mixing.classes > 1 and mixing.samples >= MANY * mixing.classes
     mostly = mixing.drawn * RARE >= mixing.batches
     if enough and one_each and not mixing.own_order and not mostly:
         text = f"{mixing.samples:,} samples come in {mixing.runs} stretches of one class each"
-        return warn(f"{text}: the rows are sorted by their class, and nothing shuffles them")
+        return warn(
+            f"{text}: the rows are sorted by their class, and nothing shuffles them",
+            fix=STREAM if mixing.streamed else None,
+        )
     if mixing.kinds > 1:
         return note(f"batches have {mixing.kinds} different structures")
     return passed(f"{mixing.distinct:,} of {mixing.samples:,} samples are different", split)
@@ -125,17 +144,18 @@ MIXED = Check(
     passes=("samples differ, and some batch has two classes where the data have",),
     notes=(
         "batches have several structures",
+        "at least 1 % of the samples have one value everywhere",
         "a sampler of the user's puts one class in a batch",
         "an endless loader gives one batch again and again",
     ),
     warns=(
         "three quarters of 8 or more batches have one class, and all together several",
         "64 or more samples come in one stretch for each class",
-        "at least 1 % of 32 or more samples are empty, or have one value everywhere",
+        "at least 1 % of 32 or more samples are empty, or 5 % have one value everywhere",
         "32 or more samples have one class",
     ),
     fails=("all samples are the same, empty, or have one value everywhere",),
-    fix="Set shuffle=True in the training loader, and look at the rows that are named.",
+    fix="Set shuffle=True in the training loader.",
     owner=Owner.JOB,
     judge=mixed,
     limits="that batches later in the epoch are mixed.",

@@ -6,8 +6,8 @@ from doctor._util.records import Unknown
 from doctor._util.units import counted, listed, shown
 from doctor.checks.data.seen import FEW, NOTHING, each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Split
-from doctor.facts.data_rows import RowPairs
-from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
+from doctor.facts.data_rows import Overlap, RowPairs
+from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, ok, skip, unknown, warn
 
 SHARED = 0.01
 """Share of evaluation rows that train has, too, from which on it is a warning. Our own number."""
@@ -16,7 +16,20 @@ REPEATED = 0.1
 """Shares of rows with another class than an equal one, and of equal ones. Our own numbers."""
 MOSTLY = 0.8
 """Share of rows that occurred before which no oversampling makes. Our own number."""
-AGAIN = "Look at how a row is chosen by its number: few different ones are read again and again."
+AGAIN = (
+    "Compare the equal rows with their source: remove what it holds more than once, as a text that "
+    "was joined to itself or a join of tables; if it holds each once, look at how a row is chosen "
+    "by its number."
+)
+SWAPPED = "Swap the columns chosen and rejected, or the order in which answers are sorted."
+COPIED = (
+    "Split first, and oversample or copy rows of train alone: a row that was copied before the "
+    "split is in both."
+)
+DRAWN = (
+    "Draw the split once, with a generator that has a seed, keep both parts, and build both "
+    "loaders from them."
+)
 
 
 def disjoint(data: Data) -> Verdict:
@@ -34,8 +47,22 @@ def disjoint(data: Data) -> Verdict:
         split = data.split("eval")
         whole = split is not None and split.total == overlap.rows
         of = f"eval has {overlap.rows:,} rows in all" if whole else ""
-        return observed(f"{text}: {pairs}; {read}", overlap.rows, of=of)
+        cause, typed = _cause(overlap)
+        return observed(f"{text}{cause}: {pairs}; {read}", overlap.rows, of=of, **typed)
+    if overlap.repeated:
+        known = f"{overlap.repeated:,} more rows of eval are in train three times or more"
+        noted = overlap.repeated >= REPEATED * overlap.telling
+        return (note if noted else ok)(f"{text}; {known}; {read}")
     return ok(f"{text}; {read}")
+
+
+def _cause(overlap: Overlap) -> tuple[str, Remedy]:
+    """Why rows are in both splits, where that was observed, and its fix."""
+    if overlap.drawn_twice:
+        return ", by their number in the dataset that both are subsets of", {"fix": DRAWN}
+    if overlap.copied >= MOSTLY * overlap.shared:
+        return ", nearly all of them three times or more", {"fix": COPIED}
+    return "", {}
 
 
 def _pairs(pairs: RowPairs, one: str, other: str) -> str:
@@ -52,6 +79,7 @@ DISJOINT = Check(
     passes=(
         "fewer than 1 % of the evaluation's samples are in train, by a hash of the whole sample",
     ),
+    notes=("at least 10 % are in train three times or more, and hold no measured numbers",),
     warns=("at least 1 % of 32 or more are",),
     fix="Remove the shared samples from one of the splits, or split by what they have in common "
     "(document, person, source) before anything else.",
@@ -128,7 +156,7 @@ def _preferred(split: Split) -> Verdict:
         return observed(f"{text}: {rows(pairs.rows)}", pairs.pairs)
     if pairs.scored and pairs.swapped >= 0.95 * pairs.scored:
         swapped = share(pairs.swapped, pairs.scored, "chosen answers have the lower score")
-        return observed(swapped, pairs.scored, fix="Swap the columns chosen and rejected.")
+        return observed(swapped, pairs.scored, fix=SWAPPED)
     return passed(text, split)
 
 

@@ -78,6 +78,13 @@ OF_TOKENS: Meanings = {
         "attn_mask of scaled_dot_product_attention is true where attention looks.",
         least=0.5,
     ),
+    "padding is target": Meaning(
+        "rows have the padding_idx of the model's table as their {fields}: a real item has the "
+        "number of the padding, whose vector is not trained",
+        "Number items from 1 and leave 0 to the padding: nn.Embedding(items + 1, ..., "
+        "padding_idx=0).",
+        least=0.0,
+    ),
     "padding pooled": Meaning(
         "rows are padded with token {0}, and the model's config.pad_token_id is {1}: it takes the "
         "padding for text, and reads the score behind it",

@@ -20,6 +20,15 @@ MEANINGS: Meanings = {
     "scale differs": Meaning(
         "{fields}: values from {0} to {1} in train, and from {2} to {3} in eval", ALIKE, single=True
     ),
+    "target scale differs": Meaning(
+        "{fields}, a target: values from {0} to {1} in train, and from {2} to {3} in eval; a loss "
+        "on eval is not comparable with that of train, unless the metric turns the scaling of "
+        "train around",
+        "Scale the target of both splits by the numbers of train, or turn the predictions back "
+        "(inverse_transform) before they are compared with targets in original units.",
+        noted=True,
+        single=True,
+    ),
     "layout differs": Meaning(
         "{fields}: channels in dimension {0} in train, and in dimension {1} in eval",
         ALIKE,
@@ -89,7 +98,11 @@ def alike(data: Data) -> Verdict:
             found += _classes(relation)
         elif relation.kind == "eval random":
             found.append(_random(relation))
-    return worst(*found) if found else ok("train and eval have the same scale and the same classes")
+    return (
+        worst(*found)
+        if found
+        else ok("eval has no scale, layout or class that was seen to differ from those of train")
+    )
 
 
 def _classes(relation: Relation) -> list[Verdict]:
@@ -116,11 +129,15 @@ def _random(relation: Relation) -> Verdict:
 SPLITS_ALIKE = Check(
     code="DAT025",
     slug="splits-alike",
-    title="Train and eval are prepared alike, and have the same classes",
+    title="Train and eval are prepared alike, and eval has no class of its own",
     why="An evaluation of inputs on another scale, of classes that were never trained, or of "
     "windows that train has, too, says nothing about the model.",
-    passes=("scale, layout and classes of both splits agree, and no window lies in both",),
+    passes=(
+        "scale and layout of both splits agree, train has every class of eval, and no window lies "
+        "in both",
+    ),
     notes=(
+        "the target is larger in eval, as in original units",
         "rows of eval differ when they are read again",
         "no class of eval is in train, as in metric learning",
     ),

@@ -18,6 +18,8 @@ class Indices(Section, frozen=True, kw_only=True):
     lowest: int = 0
     beyond: int = 0
     """Rows, or numbers of a step, that it does not have."""
+    alone: bool = False
+    """The highest is the only number that it does not have, and others lie between."""
     rows: tuple[int, ...] = ()
 
 
@@ -140,6 +142,8 @@ class Mixing(Section, frozen=True, kw_only=True):
     """The mean number of those where the same samples are permuted."""
     own_order: bool = False
     """A sampler of the user chooses the batches."""
+    streamed: bool = False
+    """The dataset is an IterableDataset, whose loader takes no sampler."""
     kinds: int = 1
     """Different structures among the batches."""
 

@@ -32,6 +32,13 @@ class Overlap(Section, frozen=True, kw_only=True):
     telling: int
     shared: int = 0
     pairs: RowPairs = ()
+    copied: int = 0
+    """Of the shared ones, rows of measured numbers that train has three times or more."""
+    repeated: int = 0
+    """Rows that train has three times or more, and that are not counted as shared: such texts and
+    whole numbers may be equal by chance."""
+    drawn_twice: bool = False
+    """Both are subsets of one dataset, and have numbers of its rows in common."""
 
 
 RelationKind = Literal[
@@ -44,6 +51,7 @@ RelationKind = Literal[
     "start twice", "target padding", "target without stop", "tag on special", "length beyond",
     "length counts padding", "weights short", "background class", "code for missing",
     "whole waveform", "files unpaired", "one pass", "scale differs", "layout differs",
+    "target scale differs", "padding is target",
     "class in eval alone", "windows shared", "eval random", "marker nowhere", "border nowhere",
     "mask against padding", "stop before answer", "start before answer", "seed in row",
     "map turned", "target broadcast", "column unscaled", "row not finite",
@@ -236,6 +244,8 @@ class Markers(Section, frozen=True, kw_only=True):
     """Documents with what stands before a question of the user."""
     unanswered: int = 0
     """Of those, the ones without the prompt for an answer."""
+    reopened: int = 0
+    """Documents with an answer that end with the prompt for another one."""
     bos: str = ""
     without_bos: int = 0
     foreign: dict[str, int] = {}

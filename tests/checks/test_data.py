@@ -272,6 +272,34 @@ def test_rows_of_two_splits(shared: int, status: Status) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "status", "fix"),
+    [
+        ({"shared": 900, "copied": 890}, Status.WARN, "oversample"),
+        ({"shared": 900, "drawn_twice": True}, Status.WARN, "Draw the split once"),
+        ({"shared": 900, "copied": 9}, Status.WARN, ""),
+        ({"repeated": 900}, Status.NOTE, ""),
+        ({"repeated": 9}, Status.PASS, ""),
+    ],
+)
+def test_why_rows_are_in_two_splits(fields: dict[str, Any], status: Status, fix: str) -> None:
+    overlap = Overlap(train=9_000, **fields, **LONG)
+    found = verdict("DAT007", msgspec.structs.replace(data(), overlap=overlap))
+    assert found.status is status
+    assert fix in (found.fix or "")
+    assert "repeated" not in fields or "three times or more" in found.summary
+
+
+def test_the_only_class_beyond_the_others_may_be_ignored() -> None:
+    classes = Indices(kind="classes", entries=5, table="the model's output", highest=255, beyond=9)
+    for alone, expected in ((True, True), (False, False)):
+        each = msgspec.structs.replace(classes, alone=alone)
+        found = verdict("DAT022", data(agreement=Agreement(rows=256, indices=(each,))))
+        assert found.status is Status.FAIL
+        assert ("ignore_index=255" in (found.fix or "")) is expected
+        assert found.sources == ("torch-cross-entropy",)
+
+
+@pytest.mark.parametrize(
     ("fields", "status"),
     [
         ({}, Status.PASS),
@@ -310,12 +338,21 @@ MIXING = Mixing(samples=256, distinct=250, batches=32, classes=10, single=0)
         ({"empty": 256}, Status.FAIL),
         ({"distinct": 1}, Status.FAIL),
         ({"empty": 3, "rows": (1, 2, 9)}, Status.WARN),
+        ({"constant": 3, "rows": (1, 2, 9)}, Status.NOTE),  # blank images
+        ({"constant": 1}, Status.PASS),
         ({"kinds": 2}, Status.NOTE),
     ],
 )
 def test_batches(fields: dict[str, Any], status: Status) -> None:
     facts = data(mixing=msgspec.structs.replace(MIXING, **fields))
     assert verdict("DAT009", facts).status is status
+
+
+@pytest.mark.parametrize(("streamed", "fix"), [(True, "shuffle(buffer_size"), (False, None)])
+def test_a_stream_is_shuffled_by_a_buffer(streamed: bool, fix: str | None) -> None:
+    fields = {"single": 32, "drawn": 0.1, "streamed": streamed}
+    found = verdict("DAT009", data(mixing=msgspec.structs.replace(MIXING, **fields)))
+    assert fix in found.fix if fix and found.fix else found.fix is None
 
 
 @pytest.mark.parametrize(
@@ -389,6 +426,8 @@ MARKERS = Markers(
         ("DAT014", {"foreign": {"[INST]": 3}}, Status.NOTE),
         ("DAT014", {"prompted": 0, "marked": 0}, Status.NOTE),
         ("DAT014", {"bos": "<bos>", "without_bos": 256}, Status.WARN),
+        ("DAT014", {"reopened": 256}, Status.WARN),
+        ("DAT014", {"reopened": 90}, Status.PASS),
         ("DAT014", {"template": False}, Status.SKIP),
         ("DAT013", {"prompted": 0, "late": 256}, Status.WARN),
         ("DAT013", {"prompted": 0, "early": 256}, Status.PASS),

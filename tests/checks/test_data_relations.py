@@ -19,11 +19,13 @@ from doctor.checks.data import (
     values,
     written,
 )
+from doctor.checks.data.cited import cited
 from doctor.facts.data import Data, Labels, Split
 from doctor.facts.data_batches import Agreement
 from doctor.facts.data_rows import Relation, RelationKind
 from doctor.facts.script_machine import ScriptMachine
 from doctor.judge.check import Check, Status
+from doctor.judge.sources import SOURCES
 from doctor.script.read import read_script
 
 TABLES: dict[Check, Any] = {
@@ -73,6 +75,8 @@ def test_a_relation_warns_or_is_noted(check: Check, kind: str) -> None:
     text = next(each for each in found if each.status is loud)
     assert "{" not in text.summary
     assert meaning.fix in (text.fix or "")
+    assert text.sources == cited(relation(kind).kind)
+    assert set(text.sources) <= SOURCES.keys()
     rare = check.judge(data=facts(relation(kind, part=0)))
     assert meaning.least == 0 or meaning.single or rare.status in (Status.PASS, Status.SKIP)
 

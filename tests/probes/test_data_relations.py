@@ -84,6 +84,34 @@ def parts(end: int) -> Any:
     return [data.Subset(AUGMENTED, each) for each in (range(end), range(120, 200))]
 
 
+def oversampled(split_first: bool) -> Any:
+    """Rows of the rare class forty times, before or after the data are split."""
+    x = torch.randn(400, 28, generator=seeded())
+    y = (torch.arange(400) % 50 == 0).long()
+
+    def copied(rows: Any) -> Any:
+        return torch.cat([rows, *[rows[y[rows] == 1]] * 40])
+
+    rows = torch.arange(400)
+    if split_first:
+        ours, theirs = copied(rows[:320]), rows[320:]
+    else:
+        mixed = copied(rows)
+        mixed = mixed[torch.randperm(len(mixed), generator=seeded(1))]
+        ours, theirs = mixed[:500], mixed[500:]
+    return [data.TensorDataset(x[each], y[each]) for each in (ours, theirs)]
+
+
+def prices(eval_scale: float, train_scale: float, mean: float = 1.0) -> Any:
+    """Targets in original units, and the statistics of a row beside its inputs."""
+    x = torch.randn(120, 6, generator=seeded())
+    return [
+        Rows(120, lambda n, scale=scale, level=level: {
+            "x": x[n], "y": x[n, :1] * scale, "mean": x[n, 1:3] + level})
+        for scale, level in ((train_scale, 1.0), (eval_scale, mean))
+    ]  # fmt: skip
+
+
 def leaking() -> Any:
     x, y = torch.randn(300, 5), (torch.rand(300) < 0.4).float()
     x[:, 3] = torch.where(y > 0, torch.rand(300) * 30 + 1, torch.zeros(()))
@@ -140,6 +168,18 @@ def tagged(rare: bool) -> Any:
         tags = torch.where(torch.rand(16, 24) < 0.2, 3, 0)
         tags[:, 5], tags[:, 0] = 2, torch.arange(16) % 4 if rare else 0
         batch["labels"] = tags.masked_fill(batch["attention_mask"] == 0, -100)
+    return batches
+
+
+def hidden() -> Any:
+    """Masked tokens of a small vocabulary, whose labels are the tokens themselves."""
+    batches = texts(lambda ids: ids > 0)
+    for batch in batches:
+        ids = torch.randint(4, 24, (16, 24))
+        ids[:, 0] = 1
+        ids *= batch["attention_mask"]
+        batch["labels"] = ids.masked_fill(batch["attention_mask"] == 0, -100)
+        batch["input_ids"] = ids.masked_fill((torch.rand(16, 24) < 0.12) & (ids > 3), 3)
     return batches
 
 
@@ -269,6 +309,9 @@ CASES: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
     ("DAT025", lambda: data.random_split(Rows(200, augmented), [150, 50], generator=seeded()),
      lambda: (Rows(100, augmented), images(first=100))),
     ("DAT007", partial(parts, 150), partial(parts, 120)),
+    ("DAT007", partial(oversampled, False), partial(oversampled, True)),
+    ("DAT025", partial(prices, 9.0, 900.0), partial(prices, 900.0, 9.0)),
+    ("DAT025", partial(prices, 9.0, 900.0), partial(prices, 9.0, 9.0, mean=900.0)),
     ("DAT023", partial(streamed, True), partial(streamed, False)),
     ("DAT023", lambda: Rows(100, partial(seeded_row, seed=3)), lambda: Rows(100, seeded_row)),
     ("DAT022", partial(weighted, 5), partial(weighted, 200)),
@@ -283,6 +326,7 @@ CASES: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
      lambda: texts(lambda ids: ids > 0, start_positions=lambda n: n - 3,
                    end_positions=lambda n: n - 2)),
     ("DAT022", partial(tagged, True), partial(tagged, False)),
+    ("DAT022", partial(tagged, True), hidden),
     ("DAT022", partial(regression, False), partial(regression, True)),
     ("DAT022", partial(classifier, 4), partial(classifier, 5)),
     ("DAT022", lambda: values("x", with_code), lambda: values("x", lambda x: x * 100)),

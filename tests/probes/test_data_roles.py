@@ -18,6 +18,7 @@ from doctor.judge.check import Status  # noqa: E402
 from doctor.probes.training_side.data import (  # noqa: E402
     chats,
     documents,
+    pairs,
     row_texts,
     seeds,
     split_look,
@@ -377,6 +378,26 @@ def test_documents_with_a_question_and_no_answer() -> None:
     record = templates.markers([asked, answered, answered], known, prompt)
     assert record is not None
     assert (record["questions"], record["unanswered"]) == (3, 1)
+
+
+def test_a_document_that_ends_with_the_prompt_for_one_more_answer() -> None:
+    answered = [7, 8, 9, 30, 2]
+    for more, expected in (([7, 8, 9, 2], True), ([7, 8, 9, 30, 2], False), ([], False)):
+        ids = torch.tensor([*answered, *more])
+        document = documents.Document(0, ids, None, torch.tensor([]))
+        assert templates.reopened(document, [7, 8, 9], [2]) is expected
+    prompt = documents.Document(0, torch.tensor([20, 7, 8, 9]), None, torch.tensor([]))
+    assert not templates.reopened(prompt, [7, 8, 9], [2])
+
+
+def test_scores_of_other_names() -> None:
+    counted = pairs.Pairs()
+    side = {f"{each}_input_ids": torch.arange(6).reshape(2, 3) + n
+            for n, each in enumerate(("chosen", "rejected"))}  # fmt: skip
+    scores = {"chosen_helpfulness": torch.tensor([0.1, 0.9]),
+              "rejected_helpfulness": torch.tensor([0.6, 0.2])}  # fmt: skip
+    counted.add({**side, **scores}, 0)
+    assert (counted.scored, counted.swapped) == (2, 1)
 
 
 @pytest.mark.parametrize(

@@ -302,6 +302,22 @@ def tags(fill: int) -> Any:
     return BertForTokenClassification(config), None, loader(each)
 
 
+class Clicks(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self, padding: int | None) -> None:
+        super().__init__()
+        self.items = torch.nn.Embedding(50, 8, padding_idx=padding)
+
+    def forward(self, items: Any) -> Any:
+        return self.items(items).mean(1) @ self.items.weight.T
+
+
+def clicks(first: int, padding: int | None) -> Any:
+    """The next item after a history, numbered from `first`."""
+    items = torch.randint(first, 50, (400, 9), generator=seeded())
+    rows = data.TensorDataset(items[:, :8], items[:, 8])
+    return Clicks(padding), loader(rows), torch.nn.CrossEntropyLoss()
+
+
 CASES: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
     ("DAT022", partial(ratings, 1), partial(ratings, 0)),
     ("DAT022", partial(ratings, 1, offset=True), partial(ratings, 0, offset=True)),
@@ -333,6 +349,8 @@ CASES: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
      lambda: (loader(forecast(100)), loader(forecast(1500)))),
     ("DAT022", lambda: loader(Batches(15), batch_size=4), lambda: loader(Batches(60))),
     ("DAT005", partial(tags, 0), partial(tags, -100)),
+    ("DAT022", partial(clicks, 0, 0), partial(clicks, 1, 0)),
+    ("DAT022", partial(clicks, 0, 0), partial(clicks, 0, None)),
     ("DAT024", partial(headlines, True), partial(headlines, False)),
     ("DAT022", partial(episodes, "nowhere"), partial(episodes, "marked")),
     ("DAT022", partial(episodes, "late"), partial(episodes, "marked")),

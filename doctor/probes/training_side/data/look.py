@@ -155,7 +155,7 @@ class Look:
                 note(repeats=rows.repeats(content), broken=named(broken) if broken else None)
                 if other is not None:
                     overlap, classes = rows.overlap(content, other, seconds)
-                    note(overlap=two_splits.shared_indices(train, other) or overlap)
+                    note(overlap=two_splits.overlap_of(train, other, overlap))
                     note(relations=found + self._of_splits(train, other, content, classes))
             except Exception as error:
                 reason = "reading the rows raised %s" % type(error).__name__

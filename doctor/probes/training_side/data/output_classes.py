@@ -31,11 +31,13 @@ def beyond(
     worst = batches[max(range(len(classes)), key=lambda n: int(classes[n].max()))]
     if not refuses(module, loss, worst) or refuses(module, loss, clamped(worst, width)):
         return None
+    unfit = {int(one) for each in classes for one in torch.unique(each[each >= width])}
     over = [(each >= width).reshape(len(each), -1).any(1) for each in classes]
     rows = torch.nonzero(torch.cat(over))[:, 0].tolist()
     return {
         "type": "Indices", "kind": "classes", "entries": width, "table": "the model's output",
         "highest": highest, "beyond": len(rows), "rows": rows[:MOST_ROWS],
+        "alone": unfit == {highest} and highest > width,
     }  # fmt: skip
 
 

@@ -15,7 +15,8 @@ CHOSEN = ("chosen", "chosen_input_ids", "chosen_ids", "chosen_labels", "positive
           "positive_input_ids")  # fmt: skip
 REJECTED = ("rejected", "rejected_input_ids", "rejected_ids", "rejected_labels", "negative",
             "negative_input_ids")  # fmt: skip
-KINDS = ("score", "rating", "reward", "avg_rating", "logps", "votes", "quality")
+KINDS = ("score", "rating", "reward", "avg_rating", "logps", "votes", "quality", "helpfulness",
+         "overall_score", "upvotes")  # fmt: skip
 SCORES = tuple(f % k for k in KINDS for f in ("%s_chosen", "chosen_%s", "chosen-%s"))
 REJECTED_SCORES = tuple(f % k for k in KINDS for f in ("%s_rejected", "rejected_%s", "rejected-%s"))
 

@@ -29,7 +29,8 @@ WAVE, LOUD = 2000, 1000.0
 """Values of a row of sound at least, and a largest one above what sound of -1 to 1 has."""
 TIME = re.compile(r"(unix_?)?(time|timestamp|date|datetime|ts)(s|_idx|_index|_id)?")
 LEAST_STEPS = 4
-FEW_TAGS = 64
+FEW_TAGS, MOSTLY = 64, 0.5
+"""Tags, and the share of them that are the tokens at their places. Our own numbers."""
 IGNORED = -100
 
 
@@ -135,8 +136,8 @@ class Places:
         labels = tokens.labels
         assert labels is not None
         own = labels[labels >= 0] == tokens.ids[labels >= 0]
-        if int(labels.max()) >= FEW_TAGS or bool(own.all()):
-            return  # tokens of a small vocabulary are no tags
+        if int(labels.max()) >= FEW_TAGS or float(own.float().mean()) > MOSTLY:
+            return  # tokens of a small vocabulary are no tags, nor are those that a mask hides
         self._all_tags.update(labels[labels >= 0].tolist())
         for number, ids in enumerate(tokens.ids):
             used = tokens.mask[number] if tokens.mask is not None else torch.ones_like(ids)

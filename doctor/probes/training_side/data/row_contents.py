@@ -58,6 +58,14 @@ def row_of(value: Foreign) -> Optional[Row]:
     return Row(digest.digest(), named, length >= SHORT, length)
 
 
+def is_measured(value: Foreign) -> bool:
+    """Whether a row holds so many different fractions that no two are equal by chance."""
+    each = containers.tensors(value).values() if isinstance(value, (tuple, list, dict)) else [value]
+    floating = [e for e in each if isinstance(e, torch.Tensor) and e.is_floating_point()]
+    values = [torch.unique(observing.plain(e).cpu()) for e in floating]
+    return any(int((e != e.round()).sum()) >= SHORT for e in values)
+
+
 def is_class(value: Foreign) -> bool:
     plain = _plain(value)
     return isinstance(plain, (int, bool)) or (isinstance(plain, str) and len(plain) < 64)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Set
 
+import torch
+
 from ..foreign import Foreign, containers, observing
 from . import (
     agreement,
@@ -166,6 +168,8 @@ class SplitLook:
         record["relations"] = self._relations(record)
         if self.source.kind == "loader":
             record["mixing"] = self.mixing.record(self._own_order())
+            dataset = observing.attribute(self.source.items, "dataset")
+            record["mixing"]["streamed"] = isinstance(dataset, torch.utils.data.IterableDataset)
             record["workers"] = observing.attempt(self._workers, None)
             record["seeds"] = observing.attempt(lambda: seeds.of_workers(self.source), None)
         return record

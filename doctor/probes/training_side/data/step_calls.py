@@ -13,7 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing
-from . import attended
+from . import attended, padding_targets
 from .documents import host
 from .relations import relation
 
@@ -70,11 +70,14 @@ class StepCalls:
         """By the identity of their weights."""
         self.lookups: Dict[int, Beyond] = {}
         self.classes: Optional[Beyond] = None
+        self.unfit: Set[int] = set()
+        """Classes that the output lacks."""
         self.shares: Optional[Beyond] = None
         """Sums of the shares of classes, as a cross entropy gets them, that are not 1."""
         self.probabilities: Optional[Beyond] = None
         """Targets of a binary cross entropy that are not from 0 to 1."""
         self._attended = attended.Attended()
+        self._padded = padding_targets.PaddingTargets(module)
         self.ctc: List[Dict[str, Any]] = []
         """Arguments of CTC losses, with targets in one form: a list of rows."""
         self.left_out: Set[int] = set()
@@ -119,17 +122,23 @@ class StepCalls:
                 named = "%s, which %s indexes," % (named, table.fields[0][:60])
             found.append(indices("numbers", named, each))
         if self.classes is not None and self.classes.wrong:
-            found.append(indices("classes", "the model's output", self.classes))
+            each = self.classes
+            alone = self.unfit == {int(each.high)} and each.high > each.bound
+            found.append({**indices("classes", "the model's output", each), "alone": alone})
         return found
 
     def records(self) -> List[Dict[str, Any]]:
         """Relations on the targets of the losses."""
         each = {"targets no probabilities": self.probabilities, "targets no shares": self.shares}
-        return self._attended.records() + [
-            relation(kind, found.wrong, found.whole, (), (), (found.low, found.high))
-            for kind, found in each.items()
-            if found is not None and found.wrong
-        ]
+        return (
+            self._attended.records()
+            + self._padded.records()
+            + [
+                relation(kind, found.wrong, found.whole, (), (), (found.low, found.high))
+                for kind, found in each.items()
+                if found is not None and found.wrong
+            ]
+        )
 
     def _step(self, watch: "_Watch", batch: Foreign) -> torch.Tensor:
         with torch.random.fork_rng(devices=[]), torch.enable_grad(), watch:
@@ -152,7 +161,9 @@ class StepCalls:
         for output, target, ignored in watch.classed:
             classes = int(output.shape[1] if output.dim() > 1 else output.shape[0])
             wrong = (target != ignored) & (target >= classes)
+            self._padded.add(named, target, classes, ignored)
             self.classes = merged(self.classes, beyond(target, wrong, classes))
+            self.unfit |= set(torch.unique(target[wrong]).tolist())
         for target in watch.probabilities:
             wrong = (target < 0) | (target > 1)
             self.probabilities = merged(self.probabilities, beyond(target, wrong, 1))

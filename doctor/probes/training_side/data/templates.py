@@ -119,6 +119,8 @@ def markers(
         asked = [d for d in documents if contains(d.ids, list(prompt.question))]
         record["questions"] = len(asked)
         record["unanswered"] = sum(not contains(d.ids, prompt.marker) for d in asked)
+        special = observing.attribute(vocabulary.tokenizer, "all_special_ids", [])
+        record["reopened"] = sum(reopened(d, prompt.marker, special) for d in documents)
     if prompt.bos is not None:
         record["without_bos"] = sum(int(each.ids[0]) != prompt.bos for each in documents)
         record["bos"] = vocabulary.name(prompt.bos)
@@ -142,6 +144,13 @@ def borders(answers: List[Document], marker: List[int], room: int) -> Dict[str, 
         elif ends:
             counts["elsewhere"] += 1
     return {**counts, "marked": sum(contains(each.ids, marker) for each in answers)}
+
+
+def reopened(document: Document, marker: List[int], special: List[int]) -> bool:
+    """Whether the prompt for one more answer ends a document, but for tokens such as the stop."""
+    ids = document.ids.tolist()
+    ends = _ends(ids, marker)
+    return len(ends) > 1 and all(each in special for each in ids[ends[-1] :])
 
 
 def _ends(ids: List[int], marker: List[int]) -> List[int]:

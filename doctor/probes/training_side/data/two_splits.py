@@ -3,6 +3,7 @@ of one series that lie in both, and random numbers in the rows of eval."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
@@ -28,6 +29,11 @@ CONSTANT = 1e-6
 number."""
 FACTOR = 10.0
 """Between the spreads, or the means in spreads, of two splits. Our own number."""
+STATISTIC = re.compile(
+    r"(.*_)?(mean|avg|average|std|stdev|stddev|var|variance|mu|sigma|loc|scale|scales|offset|shift|"
+    r"min|max|median|iqr|norm|raw|original|unscaled)(_.*)?"
+)
+"""Names of what a row was scaled by, and of what it was before: they are not inputs."""
 DEPTH, READINGS = 4, 4
 WINDOWS, EVAL_WINDOWS, MOST_STEPS = 4096, 256, 400_000
 RUN, COVERED, PLACES = 3, 0.9, 4
@@ -39,15 +45,27 @@ Values = Dict[str, List[torch.Tensor]]
 
 def of_batches(train: List[Foreign], other: List[Foreign]) -> List[Dict[str, Any]]:
     """Records on the values of the inputs that were delivered."""
-    ours, theirs = values_of(train), values_of(other)
+    ours, theirs, targets = values_of(train), values_of(other), target_names(train)
     found = []
     for name in ours:
         one, two = ours[name], theirs.get(name, [])
         if min(sum(map(len, one)), sum(map(len, two))) < LEAST:
             continue
         record = layout(name, one[0], two[0]) or scale(name, one, two)
+        if record is not None and name in targets and in_original_units(one, two):
+            record["kind"] = "target scale differs"
         found += [record] if record is not None else []
     return found
+
+
+def target_names(batches: List[Foreign]) -> Set[Optional[str]]:
+    return {*LABELS, *(label_name(each, containers.tensors(each)) for each in batches[:1])}
+
+
+def in_original_units(ours: List[torch.Tensor], theirs: List[torch.Tensor]) -> bool:
+    """Whether train has the smaller numbers: a metric may turn the scaling of train around."""
+    one, two = (torch.cat([each.reshape(-1) for each in parts]) for parts in (ours, theirs))
+    return bool(two[two.isfinite()].std() > one[one.isfinite()].std())
 
 
 def values_of(batches: List[Foreign]) -> Values:
@@ -62,7 +80,8 @@ def values_of(batches: List[Foreign]) -> Values:
             target = name in LABELS or name == label
             if "mask" in name or (each.dim() < 2 and not target):
                 continue
-            if TIME.fullmatch(name.split(".")[-1].lower()):
+            last = name.split(".")[-1].lower()
+            if TIME.fullmatch(last) or STATISTIC.fullmatch(last):
                 continue  # an eval that is later is as it should be
             if each.is_floating_point() or (is_image and not target):
                 found.setdefault(name, []).append(host(each).float())
@@ -173,7 +192,17 @@ def shared_indices(train: Source, other: Source) -> Optional[Dict[str, Any]]:
     pairs = [[at[number], row] for row, number in enumerate(two) if number in at]
     return {
         "type": "Overlap", "train": len(one), "rows": len(two), "telling": len(two),
-        "shared": len(pairs), "pairs": pairs[:3],
+        "shared": len(pairs), "pairs": pairs[:3], "drawn_twice": True,
+    }  # fmt: skip
+
+
+def overlap_of(train: Source, other: Source, of_rows: Dict[str, Any]) -> Dict[str, Any]:
+    """The record Overlap by the numbers of the rows, or by their content where that finds more."""
+    of_numbers = shared_indices(train, other)
+    if of_numbers is None:
+        return of_rows
+    return of_rows if of_rows.get("shared", 0) > of_numbers["shared"] else {
+        **of_numbers, "repeated": of_rows.get("repeated", 0)
     }  # fmt: skip
 
 
