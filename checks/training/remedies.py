@@ -190,6 +190,9 @@ INVALID = (
     ),
 )
 """Expression for a remark on the batch -> its remedy, before the general one."""
+BEYOND = re.compile(r"(?:tokens|labels): .* outside .*\): [^-]*|positions: .*")
+"""What the model has too few rows, classes or positions for: either of them may be wrong."""
+UNFIT = "the batch and the sizes of the model do not agree"
 
 BELOW_0 = re.compile(r"\[0, \d+\): -|: -\d")
 BELOW_0_FIX = (
