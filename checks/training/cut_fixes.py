@@ -132,7 +132,7 @@ ZEROS = (
         "Relu|Threshold|Softplus|Gelu|Silu|Elu",
         "its inputs are all on its flat side: check the bias and the initialization before it",
     ),
-    ("Embedding", "every index is padding_idx, whose row gets no gradient: check the batch"),
+    ("Embedding", "what reads it ignores every token, or all tokens are padding_idx: check masks"),
     (
         "Where|MaskedFill|MaskedSelect|Index|IndexSelect|Gather|Select|Slice|Max|Amax|Maximum|Min|Amin|Minimum|MaxPool.*",
         "nothing of its input is selected: look at the condition, the mask or the padding that "
@@ -184,6 +184,15 @@ REMARKS = (
     (
         "its mode is nearest",
         "it rounds the positions, which then have no gradient: pass mode='bilinear' to grid_sample",
+    ),
+    (
+        "every index is padding_idx",
+        "every index is padding_idx, whose row gets no gradient: check the batch",
+    ),
+    (
+        "the others get no gradient",
+        "what reads it ignores every token that is not padding: look whether a mask is inverted "
+        "(key_padding_mask of torch.nn is True at padding)",
     ),
     ("over 1 key", "its result is the same for all queries and keys: attend to more keys"),
     (

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from doctor._util.units import shown
 from doctor.checks.training.place import fix_by_location, location
-from doctor.checks.training.remedies import BELOW_0, BELOW_0_FIX, INVALID, OWN, SMALL, Remedy
+from doctor.checks.training.remedies import (
+    BELOW_0,
+    BELOW_0_FIX,
+    BEYOND,
+    INVALID,
+    OWN,
+    SMALL,
+    UNFIT,
+    Remedy,
+)
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
 from doctor.facts.error_texts import is_final
 from doctor.facts.training import Smoke
@@ -194,9 +203,7 @@ def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
         if change == "valid-index" and BELOW_0.search(" ".join(diagnosis.bad_index)):
             return remedy._replace(fix=BELOW_0_FIX)
         if change == "valid-batch":
-            invalid = " ".join(diagnosis.bad_batch)
-            special = [text for name, text in INVALID if re.search(name, invalid)]
-            return remedy._replace(fix=" ".join((*special, remedy.fix)))
+            return _of_batch(diagnosis.bad_batch, remedy)
         if change not in ("lower-lr and a domain", *NUMBERS) or not _is_explained(diagnosis):
             return remedy
         return remedy._replace(fix=fix_by_location(diagnosis, remedy.fix))
@@ -206,6 +213,15 @@ def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
     first = "" if diagnosis.source and diagnosis.source.remarks else remedy.fix
     fix = " ".join(filter(None, (first, _evidence(diagnosis))))
     return remedy._replace(fix=fix_by_location(diagnosis, fix))
+
+
+def _of_batch(remarks: Sequence[str], remedy: Remedy) -> Remedy:
+    """The remedy for values of the batch that are invalid, or beyond what the model has."""
+    invalid = " ".join(remarks)
+    special = [text for name, text in INVALID if re.search(name, invalid)]
+    if special and all(BEYOND.fullmatch(each) for each in remarks):
+        return remedy._replace(cause=UNFIT, fix=" ".join(special))
+    return remedy._replace(fix=" ".join((*special, remedy.fix)))
 
 
 def _filled(remedy: Remedy, smoke: Smoke) -> Remedy:

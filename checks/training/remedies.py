@@ -168,8 +168,9 @@ INVALID = (
     ),
     (
         r"tokens: .* \[0, (\d+)\): \1(?![\d,]| and)",
-        "Give the embedding one row more, or subtract 1 from the ids: the highest id is the number "
-        "of rows, as where ids count from 1 and 0 is the padding.",
+        "Give the embedding one row more, as after a token was added to the vocabulary "
+        "(resize_token_embeddings(len(tokenizer))): the highest id is the number of rows. If ids "
+        "count from 1 and none of them is 0, subtract 1 instead.",
     ),
     (
         r"tokens: .* \[0, \d+\): -",
@@ -189,6 +190,9 @@ INVALID = (
     ),
 )
 """Expression for a remark on the batch -> its remedy, before the general one."""
+BEYOND = re.compile(r"(?:tokens|labels): .* outside .*\): [^-]*|positions: .*")
+"""What the model has too few rows, classes or positions for: either of them may be wrong."""
+UNFIT = "the batch and the sizes of the model do not agree"
 
 BELOW_0 = re.compile(r"\[0, \d+\): -|: -\d")
 BELOW_0_FIX = (

@@ -9,8 +9,9 @@ import pytest
 
 from doctor._util.records import Ended
 from doctor.checks.training import own_cuts, own_gradients, own_model, own_weights
+from doctor.checks.training.diagnosis import remedy_for
 from doctor.checks.training.remedies import INVALID
-from doctor.facts.diagnosis import Cut, Diagnosis
+from doctor.facts.diagnosis import Attempt, Cut, Diagnosis
 from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Optimizer, Parameter, Smoke, Stage, Step
 from doctor.job.job import Job
@@ -83,6 +84,35 @@ def test_numbers_that_exceed_a_table_have_their_remedy(remark: str, remedy: str)
     remedies = [text for expression, text in INVALID if re.search(expression, remark)]
     assert len(remedies) == 1
     assert remedy in remedies[0]
+
+
+def test_ids_beyond_a_table_do_not_accuse_the_batch_alone() -> None:
+    def said(remark: str) -> str:
+        fixed = Attempt(change="valid-batch", outcome="fixed")
+        diagnosis = Diagnosis(fault="raised", attempts=(fixed,), bad_batch=(remark,))
+        remedy = remedy_for(diagnosis, own().smoke, own=True)
+        return f"{remedy.cause}: {remedy.fix}"
+
+    beyond = said("tokens: 1 of 6 values outside the vocabulary [0, 50): 50")
+    assert "do not agree" in beyond
+    assert "Fix the data" not in beyond
+    negative = said("tokens: 1 of 6 values outside the vocabulary [0, 50): -1")
+    assert "the batch is the cause" in negative
+    assert "Fix the data" in negative
+    assert "the batch is the cause" in said("x: 1 of 6 values not finite")
+
+
+@pytest.mark.parametrize(
+    ("remark", "fix"),
+    [
+        ("every index is padding_idx", "check the batch"),
+        ("6 of 16 indices are padding_idx, the others get no gradient", "a mask is inverted"),
+    ],
+)
+def test_an_embedding_without_gradient_has_the_remedy_of_its_indices(remark: str, fix: str) -> None:
+    text = own_cuts.fix([Cut(kind="zero", name="EmbeddingBackward0", remark=remark)])
+    assert fix in text
+    assert ("every index" in text) == ("every index" in remark)
 
 
 def test_a_factor_of_0_is_fixed_where_it_is_made() -> None:

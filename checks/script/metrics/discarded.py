@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainers.contradictions import is_of_datasets
@@ -58,13 +58,29 @@ def _reason(reading: Training, call: Call, number: int) -> str:
         return f"{call.receiver}.{call.method}() returns the new dataset, which nothing uses"
     if call.method == "scale" and "scaler" in call.receiver.casefold() and call.args:
         return f"{call.receiver}.scale() returns the scaled loss, which nothing uses"
-    return ""
+    return _of_autograd(reading, call)
 
 
 def _of_lightning(reading: Training, call: Call) -> bool:
     """Of an instance; a class of the file may have a method of its own by this name."""
     own = {function.name.split(".")[-1] for function in reading.script.functions}
     return bool(call.receiver) and not call.receiver[:1].isupper() and call.method not in own
+
+
+def _of_autograd(reading: Training, call: Call) -> str:
+    """A function with a backward pass that changes no argument in place."""
+    name = call.receiver
+    own = call.method == "apply" and any(
+        each.name == name and any(base.endswith("autograd.Function") for base in each.bases)
+        for each in reading.script.classes
+    )
+    forward = objects.method_of(reading, name, "forward") if own else None
+    if forward is None or objects.method_of(reading, name, "backward") is None:
+        return ""
+    for each in map(reading.calls.__getitem__, reading.scope_calls(forward)):
+        if each.method == "mark_dirty" or (each.statement and each.method.endswith("_")):
+            return ""
+    return f"nothing uses the result of {call.name}(), so its backward() never runs"
 
 
 def _is_batch(reading: Training, call: Call) -> bool:
@@ -101,12 +117,15 @@ RULES = (
         severity="fail",
         find=discarded,
         why="These calls change nothing in place: a tensor stays on the CPU, a dataset stays "
-        "without its tokens, and no_grad() by itself switches nothing off.",
+        "without its tokens, no_grad() by itself switches nothing off, and the backward() of a "
+        "function whose result is not used never runs.",
         fires=(
             "x.to(device) and the like of a batch, as a statement",
             "map(), filter(), shuffle() of a dataset of Hugging Face, as a statement",
             "model.load_from_checkpoint(path) of a module, as a statement",
             "torch.no_grad(), torch.compile(model), DDP(model), scaler.scale(loss) as statements",
+            "apply() of an own torch.autograd.Function that changes nothing in place, as a "
+            "statement",
         ),
         fix="Assign the result: x = x.to(device). Enter contexts: with torch.no_grad():",
         sources=("equine-206", "datasets-image-process"),

@@ -34,6 +34,7 @@ PROPOSED = (
     "parameter-changed-in-place",
     "dtype-mismatch",
     "device-mismatch",
+    "meta-device",
     "torch-without-cuda",
     "no-parameters",
     "schedule-end",

@@ -257,6 +257,7 @@ PROOFS: dict[str, Proof] = {
     "images-of-bytes": images_of_bytes,
     "dtype-of-labels": dtype_of_labels,
     "device-mismatch": two_devices,
+    "meta-device": two_devices,
     "torch-without-cuda": without_gpu,
     "dtype-mismatch": mixed_dtypes,
 }

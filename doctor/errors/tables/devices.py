@@ -65,12 +65,19 @@ ROWS = (
         refines=("device-mismatch",),
         errors=("NotImplementedError", "RuntimeError"),
         messages=(r"Cannot copy out of meta tensor|on the meta device, which have no values|is on "
-              r"the meta device, we need a `?value",),
+              r"the meta device, we need a `?value|found at least two devices, (?:\S{1,12} and )?"
+              r"meta\b|Tensor on device (?:meta is not|\S{1,12} is not on the expected device "
+              r"meta\b)",),
         examples=("NotImplementedError: Cannot copy out of meta tensor; no data! Please use",
-            "the model has parameters on the meta device, which have no values"),
-        why="The weights are on the meta device: they have shapes and no values.",
-        fix="Materialize the model with module.to_empty(device=...) and load its weights, or build "
-            "it outside of torch.device('meta') and without init_empty_weights.",
+            "the model has parameters on the meta device, which have no values",
+            "RuntimeError: Tensor on device meta is not on the expected device cpu!",
+            "RuntimeError: Expected all tensors to be on the same device, but found at least two "
+              "devices, cpu and meta!"),
+        why="Weights or buffers are on the meta device: they have shapes and no values.",
+        fix="Build the model outside of torch.device('meta') and without init_empty_weights, or "
+            "materialize it with module.to_empty(device=...) and load its weights; .to(device) has "
+            "no values to copy. A buffer with persistent=False is in no state dict: create it "
+            "outside of the meta context, or compute it again afterwards.",
         sources=("torch-module",),
     ),
 )  # fmt: skip

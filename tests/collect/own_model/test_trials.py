@@ -32,6 +32,7 @@ OPERATIONS = {
     "convolution_that_sees_the_next_token": "changes with a later one",
     "softmax_of_a_pool_over_the_batch": "softmax over the samples",
     "backward_without_its_gradient": "_Square.backward",
+    "identity_without_its_gradient": "_Lost.backward",
     "view_that_exchanges_axes": "view() that exchanges axes",
     "dropout_in_evaluation": "values are dropped in eval(), too: dropout()",
     "dropout_of_attention_in_evaluation": "too: scaled_dot_product_attention()",

@@ -365,6 +365,47 @@ def healthy_reversed_gradients():
     return _trained(run, _classes(), a=nn.Linear(8, 8), b=nn.Linear(8, 3))
 
 
+class _Balanced(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, balance):
+        ctx.save_for_backward(x, balance)
+        return x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient, torch.ones_like(ctx.saved_tensors[1])
+
+
+def healthy_gradient_of_an_auxiliary_loss():
+    def run(m, x):
+        gates = m.g(x).softmax(-1)
+        return m.b(_Balanced.apply(m.a(x) * gates, 0.01 * gates.square().sum()))
+
+    return _trained(run, _classes(), a=nn.Linear(8, 4), b=nn.Linear(4, 3), g=nn.Linear(8, 4))
+
+
+class _Sparse(_Balanced):
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient + 0.01 * ctx.saved_tensors[0].sign(), None
+
+
+def healthy_gradient_of_a_penalty():
+    run = lambda m, x: m.b(_Sparse.apply(m.a(x), x.new_ones(())))
+    return _trained(run, _classes(), a=nn.Linear(8, 8), b=nn.Linear(8, 3))
+
+
+class _Lost(_Balanced):
+    @staticmethod
+    def backward(ctx, gradient):
+        return ctx.saved_tensors[0], None
+
+
+def identity_without_its_gradient():
+    run = lambda m, x: m.b(_Lost.apply(m.a(x), x.new_ones(())))
+    return _trained(run, _classes(), a=nn.Linear(8, 8), b=nn.Linear(8, 3))
+
+
 def view_that_exchanges_axes():
     run = lambda m, x: m.b(m.a(x.view(x.shape[1], len(x), 8))[0][-1])
     batch = torch.randn(6, 5, 8), torch.randint(3, (6,))

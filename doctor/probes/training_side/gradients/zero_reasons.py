@@ -208,6 +208,15 @@ def overwritten(node: Foreign, index: int) -> Reason:
     return Reason("an assignment overwrites its values")
 
 
+def embedded(node: Foreign, index: int) -> Reason:
+    """For the table of an embedding: whether its tokens are all padding, or get no gradient."""
+    padding = node._saved_indices == node._saved_padding_idx
+    if bool(padding.all()):
+        return Reason("every index is padding_idx", True)
+    count = int(padding.sum()), padding.numel()
+    return Reason("%d of %d indices are padding_idx, the others get no gradient" % count)
+
+
 PRODUCTS = {
     "Mul": (("_saved_other", 1), ("_saved_self", 0)),
     **dict.fromkeys(("Mm", "Bmm"), (("_saved_mat2", 1), ("_saved_self", 0))),
@@ -230,6 +239,7 @@ RULES: Dict[str, Rule] = {
         overwritten,
     ),
     "MaskedFill": masked,
+    "Embedding": embedded,
     **dict.fromkeys(("Maximum", "Minimum"), larger),
     **dict.fromkeys(("Clamp", "ClampMin", "ClampMax", "Hardtanh"), clamped),
     **dict.fromkeys(("Relu", "Threshold"), rectified),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import torch
 
@@ -18,7 +18,8 @@ def trial(subject: Subject) -> Dict[str, Any]:
     """Passes zeros down: a gradient is linear in what it is multiplied by, so all become 0.
 
     Straight-through estimators, reversed, scaled and clipped gradients, which differ from the
-    derivative on purpose, are linear there, too.
+    derivative on purpose, are linear there, too. A function whose result is one of its arguments
+    has a backward pass for what it adds, as the gradient of an auxiliary loss.
     """
     calls: Dict[Any, Tuple[Any, ...]] = {}
 
@@ -62,9 +63,31 @@ def _of_zeros(kind: Any, args: Tuple[Any, ...]) -> Foreign:
     ]
     if not leaves or not results:
         return None
-    zeros = [torch.zeros_like(each) for each in results]
-    found = torch.autograd.grad(results, leaves, zeros, allow_unused=True)
-    gradients = [each for each in found if each is not None]
-    if not gradients or not all(bool(torch.isfinite(each).all()) for each in gradients):
+    zeros = _gradients(results, leaves, torch.zeros_like)
+    if not zeros or not all(bool(torch.isfinite(each).all()) for each in zeros.values()):
         return None
-    return not any(bool(each.any()) for each in gradients)
+    wrong = [index for index, each in zeros.items() if bool(each.any())]
+    if wrong and all(_is_one_of(each, passed) for each in results):
+        ones = _gradients(results, leaves, torch.ones_like)
+        returned = [index for index in wrong if _is_one_of(leaves[index], results)]
+        wrong = [index for index in returned if torch.equal(ones[index], zeros[index])]
+    return not wrong
+
+
+def _gradients(
+    results: List[torch.Tensor], leaves: List[torch.Tensor], made: Callable[[Any], torch.Tensor]
+) -> Dict[int, torch.Tensor]:
+    """The gradients of the leaves that have one, by their indices."""
+    given = [made(each) for each in results]
+    found = torch.autograd.grad(results, leaves, given, retain_graph=True, allow_unused=True)
+    return {index: each for index, each in enumerate(found) if each is not None}
+
+
+def _is_one_of(tensor: torch.Tensor, others: Sequence[Any]) -> bool:
+    """Whether a tensor has the values of another one; a clone, a view or another dtype is equal."""
+    return any(
+        isinstance(each, torch.Tensor)
+        and each.shape == tensor.shape
+        and bool((each.detach() == tensor.detach()).all())
+        for each in others
+    )
