@@ -9,6 +9,8 @@ from doctor.judge.check import Verdict, fail, note, unknown, warn
 TRUSTED = ("program", "obtained", "hidden")
 """What the code of a model never needs in order to load."""
 
+SOURCES = ("transformers-remote-code",)
+
 SAID = {
     "program": "starts a program",
     "obtained": "runs what was fetched or decoded",
@@ -36,7 +38,7 @@ def dangerous_code(own: OwnCode) -> Verdict | None:
     worst = [call for call in own.calls if call.kind in TRUSTED and call.when]
     if worst:
         text = f"{_listed(worst)}, when loaded with trust_remote_code; none required"
-        return fail(text, fix=CODE_FIX)
+        return fail(text, fix=CODE_FIX, sources=SOURCES)
     if own.template:
         reached = listed(list(own.template), 3)
         text = f"the chat template reaches Python's internals ({reached}); none required"
@@ -47,7 +49,8 @@ def dangerous_code(own: OwnCode) -> Verdict | None:
 def doubtful_code(own: OwnCode) -> Verdict | None:
     """Code whose import reaches the network or runs a text, or that was not read."""
     if calls := [call for call in own.calls if call.when == "import"]:
-        return warn(f"{_listed(calls)}, when loaded with trust_remote_code", fix=CODE_FIX)
+        text = f"{_listed(calls)}, when loaded with trust_remote_code"
+        return warn(text, fix=CODE_FIX, sources=SOURCES)
     if own.unread:
         text = f"not read, and run by trust_remote_code: {listed(list(own.unread), 3)}"
         return unknown(text)
