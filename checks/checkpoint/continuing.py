@@ -53,6 +53,12 @@ def _complete(found: Continuation) -> Verdict:
     if lacking:
         text = f"{found.framework}: no {' and no '.join(lacking)}; the run goes on differently"
         return warn(text, fix=WHOLE_FIX)
+    if found.best_gone:
+        text = f"best_model_checkpoint {found.best_gone} is not among the run's checkpoints"
+        return warn(f"{text}: load_best_model_at_end cannot load it", fix=BEST_FIX)
+    if found.random_ranks is not None and found.random_ranks < (found.ranks or 0):
+        text = f"{found.framework}: random states of {found.random_ranks:,} processes of "
+        return warn(f"{text}at least {found.ranks:,}", fix=RANDOM_FIX)
     here = listed([piece for piece, file in found.pieces.items() if file], 5)
     text = f"{found.framework}: {here} present"
     others = [p for p in ("scheduler", "random state") if p in found.pieces and not found.pieces[p]]
@@ -167,6 +173,14 @@ RANKS_FIX = (
     "Resume with the number of processes that wrote it, or convert first: what DeepSpeed's "
     "ds_to_universal and torch.distributed.checkpoint write loads on any number."
 )
+RANDOM_FIX = (
+    "Collect the missing files from the other machines of the run, or accept that these processes "
+    "draw other dropout and another order of the data."
+)
+BEST_FIX = (
+    "Restore that checkpoint, or correct best_model_checkpoint in trainer_state.json. "
+    "save_total_limit removes old checkpoints and keeps the best one."
+)
 BATCH_FIX = (
     "Resume with the same batch size per GPU, accumulation and number of processes, or accept that "
     "samples of this epoch are repeated or left out."
@@ -182,7 +196,10 @@ COMPLETE = Check(
     "and says nothing.",
     passes=("weights, optimizer, scheduler and the state of the loop are there and readable",),
     notes=("a file of a program of one's own holds no scheduler or random state",),
-    warns=("the random states are missing",),
+    warns=(
+        "the random states are missing, or those of single processes are",
+        "the best checkpoint of Trainer's state is not among the others of the run",
+    ),
     fails=("what the framework loads is missing or damaged",),
     fix=WHOLE_FIX,
     limits="that the program loads what is there.",

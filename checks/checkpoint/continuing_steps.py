@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
+from doctor._util.records import Unknown
 from doctor._util.units import listed
-from doctor.checkpoint.records import Checkpoint, Continuation
+from doctor.checkpoint.records import Checkpoint, Continuation, Optimizer
 from doctor.checks.checkpoint.continuing import without
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, unknown, warn
 
@@ -17,7 +20,20 @@ def steps(checkpoint: Checkpoint) -> Verdict:
         return without(found)
     if not found.requested:
         return _too_many(found) or without(found)
-    return _disagreement(found) or _end(found) or _agreement(found)
+    rates = _other_rates(found, checkpoint.training.optimizer)
+    return _disagreement(found) or rates or _end(found) or _agreement(found)
+
+
+def _other_rates(found: Continuation, optimizer: Optimizer | Unknown | None) -> Verdict | None:
+    """The optimizer's rates beside those of the scheduler of the same save."""
+    if found.framework not in ("transformers Trainer", "accelerate") or not found.last_lr:
+        return None
+    saved = optimizer.current_lr if isinstance(optimizer, Optimizer) else ()
+    for rate, scheduled in zip(saved, found.last_lr, strict=False):
+        if len(saved) == len(found.last_lr) and not math.isclose(rate, scheduled, rel_tol=1e-4):
+            text = f"the optimizer's learning rate is {rate:.4g}, the scheduler's {scheduled:.4g}"
+            return warn(f"{text}: the next step takes the optimizer's", fix=RATES_FIX)
+    return None
 
 
 def _too_many(found: Continuation) -> Verdict | None:
@@ -180,6 +196,10 @@ STEPS_FIX = (
     "Take all files from one save: optimizer, scheduler and trainer_state.json of different steps "
     "give another learning rate and moments of other weights."
 )
+RATES_FIX = (
+    "Set lr of each of the optimizer's param_groups from the scheduler's _last_lr before saving "
+    "and after loading, and look for what sets it: a callback, or lr given again on resuming."
+)
 END_FIX = (
     "Continue with the number of steps of the schedule, or create a new schedule for the rest and "
     "do not load the old one."
@@ -208,6 +228,7 @@ STEPS = Check(
     warns=(
         "the saved schedule ends before the planned end",
         "the scaler's scale is below 1",
+        "in files of Trainer or accelerate, optimizer and scheduler have another learning rate",
         "no step is left of the plan",
     ),
     fails=(

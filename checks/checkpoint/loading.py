@@ -10,6 +10,7 @@ from doctor.checkpoint.dtypes import HALVES
 from doctor.checkpoint.formats.pickle_uses import PLAIN, reader_of
 from doctor.checkpoint.formats.weights_only import NEWEST, SINCE, UNTIL
 from doctor.checkpoint.records import Checkpoint, Loading
+from doctor.checks.checkpoint.own_code import dangerous_code, doubtful_code, present_code
 from doctor.facts.interpreter import Torch
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.switches import is_before
@@ -56,7 +57,8 @@ def loads_without_code(
     loading = checkpoint.loading
     if danger := _danger(loading):
         return fail(f"{danger}; none required", fix=KEEP_OUT)
-    if verdict := _restricted(loading, torch) or _doubtful(loading):
+    verdict = dangerous_code(loading.own) or _restricted(loading, torch) or _doubtful(loading)
+    if verdict := verdict or doubtful_code(loading.own):
         return verdict
     if loading.unread:
         more = f" (and {len(loading.unread) - 1} more)" if len(loading.unread) > 1 else ""
@@ -73,7 +75,7 @@ def loads_without_code(
         return note(f"{text} and run nothing", fix=PLAIN_FIX)
     if loading.unfamiliar:
         return note(f"{summary}; {_unfamiliar(loading)}")
-    return ok(summary)
+    return present_code(loading.own, summary) or ok(summary)
 
 
 def _danger(loading: Loading) -> str:
@@ -237,22 +239,26 @@ WITHOUT_CODE = Check(
     why="Unpickling imports and calls what the file names, so an untrusted file can do anything. "
     "torch.load with weights_only=True, the default since torch 2.6, allows tensors and plain "
     "containers and refuses the rest; older versions could be bypassed. safetensors files contain "
-    "no code. The names listed here were read without importing them.",
+    "no code of their own; auto_map and chat templates do. All is read without importing it.",
     passes=(
         "weights and optimizer state are safetensors",
         "or their pickles were read to their ends and name only what weights-only loading allows",
         "no pickle beside them names a global that is known to run commands, or calls one that its "
         "usual writers do not call",
+        "no Python file that auto_map names starts a program or runs what it fetched, and no "
+        "chat template reaches Python's internals",
     ),
     notes=(
         "a file beside the weights names classes that its usual writers do not put into it",
         "weights-only loading refuses classes that hold plain values, such as argparse.Namespace",
+        "auto_map names code, and nothing in it is known to start programs",
     ),
     warns=(
         "a pickle names globals that weights-only loading refuses, or is of a protocol above 2",
         "a torch.distributed.checkpoint holds objects of classes that such files do not usually "
         "hold: torch unpickles them without weights_only",
         "a file beside the weights that no trainer writes calls what is not known",
+        "importing code that auto_map names reaches the network or runs a text as code",
     ),
     fails=(
         "a pickle, also one beside the weights, names a global that is known to run code or "
@@ -261,12 +267,16 @@ WITHOUT_CODE = Check(
         "writes, any function that the trainer does not call",
         "a pickle hides what it does: it computes names, calls what it made itself, or changes "
         "what it imported",
+        "code that auto_map names starts a program, runs what it fetched or decoded, or computes "
+        "the name of what it calls, on import or in the functions that loading calls",
+        "a chat template reaches Python's internals, such as __globals__",
     ),
     fix="Save a state_dict instead of whole modules and objects, or save with safetensors. Before "
     "loading an untrusted file with weights_only=False, review each global listed; to allow single "
     "ones, use\ntorch.serialization.add_safe_globals([...])",
-    limits="that the model's own code, such as that of trust_remote_code, is harmless, nor that a "
-    "global is harmless because it is not on the list of those known to run commands.",
+    limits="that the code of trust_remote_code is harmless in ways that its calls do not show, "
+    "which of an address only config.json names, nor that a global is harmless because it is not "
+    "on the list of those known to run commands.",
     owner=Owner.JOB,
     judge=loads_without_code,
     required="checkpoint",

@@ -11,8 +11,10 @@ from doctor.checkpoint.formats.dangerous_globals import is_dangerous
 from doctor.checkpoint.formats.pickle_uses import OTHER, RESTRICTED, Reader, reader_of, weigh
 from doctor.checkpoint.formats.weights_only import refused
 from doctor.checkpoint.reader import LayoutContents
-from doctor.checkpoint.records import Loading
+from doctor.checkpoint.records import Loading, OwnCode
 from doctor.checkpoint.tensors import Shard
+
+NO_CODE = OwnCode()
 
 MOST_NAMES = 1_000
 """Names of globals and of files that are kept."""
@@ -24,7 +26,7 @@ WEIGHTS_BESIDE = re.compile(
 """Weights that were not read, such as stale ones beside a newer save."""
 
 
-def describe_loading(contents: LayoutContents) -> Loading:
+def describe_loading(contents: LayoutContents, own: OwnCode = NO_CODE) -> Loading:
     """By the globals of every pickle and what is done with them."""
     shards = contents.all_shards
     beside = [*contents.beside, *(one for shard in shards for one in shard.idle)]
@@ -59,6 +61,7 @@ def describe_loading(contents: LayoutContents) -> Loading:
         doubtful=_by_file((file, each.doubtful) for file, each in weighed),
         unfamiliar=_by_file((file, each.unfamiliar) for file, each in weighed),
         unread=tuple(f"{shown(file)} {reason}" for file, reason in unread[:MOST_NAMES]),
+        own=own,
     )
 
 

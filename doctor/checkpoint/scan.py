@@ -27,6 +27,7 @@ from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.layouts import model_config, trainer_state
 from doctor.checkpoint.layouts.directory import find_layout
 from doctor.checkpoint.layouts.layout import Layout
+from doctor.checkpoint.layouts.own_code import read_own_code
 from doctor.checkpoint.layouts.rank_files import rank_problems
 from doctor.checkpoint.layouts.shard_index import disagreements, sizes_differ
 from doctor.checkpoint.layouts.tokenizer import read_tokenizer
@@ -101,7 +102,7 @@ def scan(
         ),
         lora=fit_lora(adapter, tensors, layout.directory) if adapter else None,
         training=_training(layout, contents, tensors, state, stage),
-        loading=describe_loading(contents),
+        loading=describe_loading(contents, read_own_code(layout.directory, configured)),
         tokenizer=_tokenizer(layout, stage),
         problems=(
             *layout.problems,

@@ -67,8 +67,17 @@ def _optimizer(optimizer: Optimizer | Unknown) -> Iterator[str]:
             else ""
         )
         yield f"step {lowest}{optimizer.step_max:g}"
-    if optimizer.lr:
-        yield f"learning rate {', '.join(dict.fromkeys(f'{rate:g}' for rate in optimizer.lr[:8]))}"
+    if optimizer.lr or optimizer.current_lr:
+        yield _rates(optimizer)
+
+
+def _rates(optimizer: Optimizer) -> str:
+    """The saved rates, and those that a schedule began with where they are others."""
+    initial, current = (
+        ", ".join(dict.fromkeys(f"{rate:g}" for rate in rates[:8]))
+        for rates in (optimizer.lr, optimizer.current_lr or optimizer.lr)
+    )
+    return f"learning rate {current}" + f" (initially {initial})" * (initial not in ("", current))
 
 
 def _by_dtype(counts: dict[str, int]) -> str:

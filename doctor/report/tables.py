@@ -149,7 +149,7 @@ def _layer_values(layers: tuple[LayerValues, ...]) -> Table:
         )
         for each in layers
     )
-    heads = ("layer", "part", "tensors", "min", "max", "rms", "norm", "zeros")
+    heads = ("layer", "part", "tensors", "min", "max", "rms", "norm", "zeros (sample)")
     right = (0, 2, 3, 4, 5, 6, 7)
     bars = {5: _bars(each.rms for each in layers)}
     title = "Values by layer, by samples of 8 KiB of each tensor"

@@ -114,6 +114,39 @@ def test_ranks_by_their_random_states(tmp_path: Path) -> None:
     assert status(RANKS, found) is Status.WARN
 
 
+def test_random_states_of_single_processes(tmp_path: Path) -> None:
+    path = trainer(tmp_path / "checkpoint-8")
+    for rank in (0, 2):
+        shutil.copy(path / "rng_state.pth", path / f"rng_state_{rank}.pth")
+    assert status(COMPLETE, continued(path)) is Status.WARN
+    shutil.copy(path / "rng_state.pth", path / "rng_state_1.pth")
+    assert status(COMPLETE, continued(path)) is Status.PASS
+
+
+def test_a_best_checkpoint_that_is_gone(tmp_path: Path) -> None:
+    path = trainer(tmp_path / "checkpoint-8")
+    loop = json.loads((path / "trainer_state.json").read_text())
+    loop["best_model_checkpoint"] = "/cluster/run/checkpoint-4"
+    (path / "trainer_state.json").write_text(json.dumps(loop))
+    assert status(COMPLETE, continued(path)) is Status.PASS  # moved away from its run
+    (tmp_path / "checkpoint-6").mkdir()
+    assert status(COMPLETE, continued(path)) is Status.WARN
+    (tmp_path / "checkpoint-4").mkdir()
+    assert status(COMPLETE, continued(path)) is Status.PASS
+
+
+def test_a_rate_that_the_scheduler_did_not_set(tmp_path: Path) -> None:
+    path = trainer(tmp_path / "checkpoint-8")
+    state = trained()["optimizer"]
+    for rate, expected in ((state["param_groups"][0]["lr"], Status.PASS), (0.5, Status.WARN)):
+        state["param_groups"][0]["lr"] = rate
+        torch.save(state, path / "optimizer.pt")
+        request = ScanRequest(path=str(path), plan=Plan())
+        found = read(request, no_stage, lambda note: None)
+        assert isinstance(found, Checkpoint)
+        assert STEPS.judge(checkpoint=found).status is expected
+
+
 def test_a_damaged_scheduler(tmp_path: Path) -> None:
     path = trainer(tmp_path / "checkpoint-8")
     (path / "scheduler.pt").write_bytes(b"\x80\x02broken")

@@ -8,7 +8,7 @@ import pytest
 from recorded_checkpoints import checkpoint, continuation
 
 from doctor._util.records import Unknown
-from doctor.checkpoint.records import Plan
+from doctor.checkpoint.records import Optimizer, Plan
 from doctor.checks.checkpoint.continuing import COMPLETE, RANKS, SAME
 from doctor.checks.checkpoint.continuing_steps import STEPS
 from doctor.judge.check import Check, Status
@@ -41,6 +41,9 @@ def test_without_a_record(check: Check) -> None:
         ({"pieces": PIECES | {"optimizer": ""}}, Status.FAIL),
         ({"pieces": PIECES | {"scheduler": ""}}, Status.FAIL),
         ({"pieces": PIECES | {"random state": ""}}, Status.WARN),
+        ({"pieces": PIECES, "ranks": 4, "random_ranks": 3}, Status.WARN),
+        ({"pieces": PIECES, "ranks": 4, "random_ranks": 4}, Status.PASS),
+        ({"pieces": PIECES, "best_gone": "checkpoint-20"}, Status.WARN),
         ({"unread": {"scheduler": "is cut short"}}, Status.FAIL),
         (ONE | {"pieces": PIECES | {"scheduler": ""}}, Status.NOTE),
         (ONE | {"pieces": PIECES, "plan": Plan(precision="fp16")}, Status.FAIL),
@@ -146,3 +149,24 @@ def test_without_continue_only_steps_too_many_are_named(counts: Any, expected: S
 )
 def test_the_same_run(fields: dict[str, Any], plan: Plan, expected: Status) -> None:
     assert status(SAME, **fields, plan=plan) is expected
+
+
+@pytest.mark.parametrize(
+    ("saved", "scheduled", "framework", "expected"),
+    [
+        ((1e-3,), (2e-5,), "accelerate", Status.WARN),
+        ((2e-5, 1e-3), (2e-5, 2e-5), "transformers Trainer", Status.WARN),
+        ((2e-5,), (2e-5,), "accelerate", Status.PASS),
+        ((2e-5, 1e-3), (2e-5,), "accelerate", Status.PASS),  # of another optimizer
+        ((1e-3,), (2e-5,), "torch.save", Status.PASS),  # a rate that the program sets
+        ((), (2e-5,), "accelerate", Status.PASS),
+    ],
+)
+def test_rates_of_optimizer_and_scheduler(
+    saved: tuple[float, ...], scheduled: tuple[float, ...], framework: str, expected: Status
+) -> None:
+    optimizer = Optimizer(file="o", kind="Adam", entries=1, parameters=1, current_lr=saved)
+    counts = {"scheduler": 20, "optimizer": 20, "trainer_state.json": 20, "checkpoint": 20}
+    found = continuation(framework=framework, counts=counts, last_lr=scheduled)
+    verdict = STEPS.judge(checkpoint=checkpoint(optimizer=optimizer, continuation=found))
+    assert verdict.status is expected, verdict.summary

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_files import Tree, read_tree
 from doctor.checkpoint.formats.torch_tensors import is_tensor
-from doctor.checkpoint.io.files import Directory, read_json
+from doctor.checkpoint.io.files import Directory, LocalDirectory, read_json
 from doctor.checkpoint.pickle.nodes import attributes, mapping, members
 from doctor.checkpoint.records import Checkpoint, Continuation, Optimizer
 
@@ -149,6 +150,7 @@ def _trainer(directory: Directory, names: list[str], found: _Findings) -> None:
         found.unread["loop state"] = error.text
         return
     _count(found, "trainer_state.json", state.get("global_step"))
+    found.rest["best_gone"] = _best_gone(directory, state.get("best_model_checkpoint"))
     for key, name in (
         ("max_steps", "max_steps"),
         ("num_train_epochs", "epochs"),
@@ -156,6 +158,17 @@ def _trainer(directory: Directory, names: list[str], found: _Findings) -> None:
     ):
         if (number := _whole(state.get(key))) is not None and number > 0:
             found.rest[name] = number
+
+
+def _best_gone(directory: Directory, best: object) -> str:
+    """The name of the best checkpoint that is not beside this one, where others are."""
+    name = best.rstrip("/").rpartition("/")[2] if isinstance(best, str) else ""
+    here = directory.address.rstrip("/")
+    if not (isinstance(directory, LocalDirectory) and _STEP_NAME.fullmatch(name)):
+        return ""
+    beside = {each.rstrip("/") for each in _names(LocalDirectory(directory.path.resolve().parent))}
+    others = [each for each in beside - {here.rpartition("/")[2]} if _STEP_NAME.fullmatch(each)]
+    return shown(name, 60) if others and name not in beside else ""
 
 
 def _accelerate(directory: Directory, names: list[str], found: _Findings) -> None:
@@ -212,6 +225,9 @@ def _scheduler(node: object, found: _Findings) -> None:
         return
     _count(found, "scheduler", state.get("last_epoch"))
     found.rest["epoch_scheduler"] = "num_bad_epochs" in state
+    rates = members(state.get("_last_lr"))[:MOST_ITEMS]
+    if rates and all(type(rate) is float and math.isfinite(rate) for rate in rates):
+        found.rest["last_lr"] = tuple(rates)
     for key in ("total_steps", "T_max", "total_iters"):
         end = _whole(state.get(key))
         if end is not None and end > 0:

@@ -61,6 +61,9 @@ def summarize(
         step_min=min(steps, default=None),
         step_max=max(steps, default=None),
         lr=tuple(rate for group in state.groups if (rate := _rate(group)) is not None)[:1000],
+        current_lr=tuple(rate for group in state.groups if (rate := _finite(group.lr)) is not None)[
+            :1000
+        ],
         weight_decay=tuple(
             decay for group in state.groups if (decay := _finite(group.weight_decay)) is not None
         )[:1000],

@@ -20,14 +20,20 @@ EOS = re.compile(r"\beos_token\b")
 
 def turn_ends(directory: Directory, settings: dict[str, Any]) -> tuple[str, ...]:
     """The texts with which the template ends turns; () where it ends them with eos_token, too."""
-    texts = [_text(directory, name) for name in FILES]
-    held = settings.get("chat_template")
-    if isinstance(held, str):
-        texts.append(held)
-    elif isinstance(held, list):
-        texts += [str(each.get("template", "")) for each in held if isinstance(each, dict)]
-    whole = "\n".join(texts)
+    whole = "\n".join(text for _, text in texts(directory, settings))
     return () if EOS.search(whole) else tuple(dict.fromkeys(ENDS.findall(whole)))[:10]
+
+
+def texts(directory: Directory, settings: dict[str, Any]) -> list[tuple[str, str]]:
+    """The templates of files and of tokenizer_config.json's settings, each with its file."""
+    found = [(name, _text(directory, name)) for name in FILES]
+    held = settings.get("chat_template")
+    each_held = held if isinstance(held, list) else [{"template": held}]
+    return found + [
+        ("tokenizer_config.json", each["template"])
+        for each in each_held
+        if isinstance(each, dict) and isinstance(each.get("template"), str)
+    ]
 
 
 def _text(directory: Directory, name: str) -> str:

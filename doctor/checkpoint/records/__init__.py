@@ -1,6 +1,13 @@
 """The records of a checkpoint."""
 
-from doctor.checkpoint.records.checkpoint import Checkpoint, Loading, Sibling, Tokenizer
+from doctor.checkpoint.records.checkpoint import (
+    Checkpoint,
+    CodeCall,
+    Loading,
+    OwnCode,
+    Sibling,
+    Tokenizer,
+)
 from doctor.checkpoint.records.contents import (
     BatchStatistics,
     Contents,
@@ -42,11 +49,12 @@ from doctor.checkpoint.records.values import (
 )
 
 __all__ = [
-    "AdapterUse", "Average", "BatchStatistics", "ChangedSetting", "Checkpoint", "Constant",
-    "Contents", "Continuation", "Copy", "Differing",
+    "AdapterUse", "Average", "BatchStatistics", "ChangedSetting", "Checkpoint", "CodeCall",
+    "Constant", "Contents", "Continuation", "Copy", "Differing",
     "Equality", "Files", "Fit", "History", "Incomparable", "Kind", "Large", "LayerChange",
     "LayerUpdate", "LayerValues", "Loading", "LoraFit", "Merge", "MergedWeight", "ModelConfig",
-    "Movement", "NonFinite", "Norm", "NormEvidence", "Optimizer", "Outlier", "Plan", "Problem",
-    "ProblemKind", "Quantization", "Replaced", "Role", "SecondWeights", "Share", "Sibling", "Size",
-    "TensorChange", "Tokenizer", "Training", "UnchangedRole", "Untouched", "Values", "ZeroRange",
+    "Movement", "NonFinite", "Norm", "NormEvidence", "Optimizer", "Outlier", "OwnCode", "Plan",
+    "Problem", "ProblemKind", "Quantization", "Replaced", "Role", "SecondWeights", "Share",
+    "Sibling", "Size", "TensorChange", "Tokenizer", "Training", "UnchangedRole",
+    "Untouched", "Values", "ZeroRange",
 ]  # fmt: skip

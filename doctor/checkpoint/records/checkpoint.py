@@ -15,6 +15,34 @@ from doctor.checkpoint.records.training import Training
 from doctor.checkpoint.records.values import Movement, Values
 
 
+class CodeCall(Section, frozen=True, kw_only=True):
+    """A call in a Python file beside the weights."""
+
+    file: str
+    line: int
+    name: str
+    """"subprocess.run"."""
+    kind: str
+    """program: it starts one. obtained: it runs what was fetched or decoded. hidden: the name of
+    what it calls is computed. evaluation: it runs a text. network: it reaches the network."""
+    when: str
+    """import, load (making the model and a step with it), "" for on request."""
+
+
+class OwnCode(Section, frozen=True, kw_only=True):
+    """Code that the files name or hold, read by its syntax."""
+
+    files: tuple[str, ...] = ()
+    """Python files that trust_remote_code runs."""
+    calls: tuple[CodeCall, ...] = ()
+    unread: tuple[str, ...] = ()
+    """Of these files, those that could not be read, each with the reason."""
+    elsewhere: tuple[str, ...] = ()
+    """Code of other repositories that the configuration names."""
+    template: tuple[str, ...] = ()
+    """Expressions of the chat template that reach Python's internals, each with its place."""
+
+
 class Loading(Section, frozen=True, kw_only=True):
     """What loading the weights and the optimizer's state with torch.load would import."""
 
@@ -43,6 +71,7 @@ class Loading(Section, frozen=True, kw_only=True):
     """File beside the weights -> classes that its usual writers do not put into it."""
     unread: tuple[str, ...] = ()
     """Files whose pickles could not be read to their ends, each with the reason."""
+    own: OwnCode = msgspec.field(default_factory=OwnCode)
 
     @property
     def runs_code(self) -> bool:

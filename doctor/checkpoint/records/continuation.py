@@ -49,6 +49,11 @@ class Continuation(Section, frozen=True, kw_only=True):
     epochs: float | None = None
     batch_size: int | None = None
     """Samples per GPU and step, of the run."""
+    best_gone: str = ""
+    """The best checkpoint by the Trainer's state, where others of the run are there and it is not;
+    "" otherwise."""
+    last_lr: tuple[float, ...] = ()
+    """The rates of the groups, as the scheduler last set them."""
     scale: float | None = None
     """The scaler's."""
     versions: dict[str, str] = {}

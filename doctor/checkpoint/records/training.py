@@ -105,6 +105,8 @@ class Optimizer(Section, frozen=True, kw_only=True):
     step_max: float | None = None
     lr: tuple[float, ...] = ()
     """Of the groups; the initial rate of a schedule, where the group has it."""
+    current_lr: tuple[float, ...] = ()
+    """Of the groups, as they were saved; (): not recorded."""
     weight_decay: tuple[float, ...] = ()
     masters: dict[str, int] = {}
     """dtype of the copies of the weights that the optimizer steps -> copies."""
