@@ -271,8 +271,8 @@ AGREED = Check(
         "entities have tags of two kinds",
         "half of the conditions of a generating model are empty, or no text ends with the token "
         "that the file names for it",
-        "a classifier's configuration names another padding token than the rows have, or the target "
-        "of a row is the padding of the model's own table",
+        "a classifier's configuration names another padding token than the rows have, or the "
+        "target of a row is the padding of the model's own table",
         "a Trainer removes a column that the model reads, a loader writes batches to one memory, "
         "or all targets are one vector",
         "rows are sorted by dates as text, numbered files in the order of text are paired with "

@@ -510,7 +510,7 @@ def test_a_mask_with_the_samples_first_beside_a_query_with_the_length_first() ->
         operand = Operand(name="query", shape=query, dtype="float32")
         fields = {"function": "multi_head_attention_forward", "operands": (operand,)}
         proven = explain(own("AssertionError: shape", layout, **fields))
-        assert not proven or "batch_first=True)" in text(proven)
+        assert not proven or "batch_first=True" in text(proven)
         return ids(proven)
 
     assert causes((4, 7, 8)) == ["attention-mask-shape"]
