@@ -71,6 +71,7 @@ SECTIONS = {
         "doubtful": "doubtful_pickles",
         "unfamiliar": "unfamiliar_pickles",
         "unread": "unread_pickles",
+        "own": "own_code",
     }),
 }  # fmt: skip
 """Section -> its tag, and its fields with the flat record's names for them."""
