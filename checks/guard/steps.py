@@ -22,8 +22,8 @@ RATE = Check(
         "it is 0 from the start while another optimizer has one",
     ),
     fails=(
-        "the learning rates of all groups are 0 in 10 steps in a row from the start, or later in "
-        "as many as a quarter of the steps until then, at least 10 and at most 100",
+        "the learning rates of all groups are 0 in 10 steps in a row from the start, in 100 later, "
+        "or in the last 10 of a training whose rate has not rested at 0 before",
         "a learning rate is below 0",
     ),
     fix="Print scheduler.get_last_lr() at every step and compare it with the schedule.",
@@ -31,7 +31,10 @@ RATE = Check(
     judge=observed(
         "GRD006",
         enough(
-            "rates", 10, "{n} learning rates, never 0 ten times in a row", "learning rates read"
+            "rates",
+            10,
+            "{n} learning rates, never 0 for longer than a schedule rests",
+            "learning rates read",
         ),
         {
             "start": "Set the learning rate of the optimizer, and check that the scheduler is "

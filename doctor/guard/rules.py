@@ -11,6 +11,7 @@ from . import thresholds as limit
 from .levels import Level
 from .records import FAIL, WARN, Alarm, Step
 from .spikes import Spikes
+from .step_alarms import rate_text
 
 LEAST_BACKWARDS = limit.BACKWARDS_WITHOUT_STEP
 CLEARED = "; backward() leaves gradients that are not 0, and they are gone before step()"
@@ -39,6 +40,8 @@ class StepRules:
         self.had_gradients = False
         self.had_rate = False
         self.rate_reported = False
+        self.rate_rested = False
+        """The rate rose again after it had been 0 for some steps: this schedule rests."""
         self.applied = 0
         self.streak: Dict[str, int] = {}
         self.skips: Deque[bool] = deque(maxlen=200)
@@ -85,6 +88,7 @@ class StepRules:
             self.unlabelled.append(False)
             self.repeated.append(False)
             if self.streak:
+                self.rate_rested |= self.rests() > 0
                 self.streak.clear()
 
     @staticmethod
@@ -234,12 +238,13 @@ class StepRules:
     def _rate(self, step: Step) -> Iterator[Alarm]:
         if step.rate is None:
             return
+        self.rate_rested |= step.rate != 0.0 and self.rests() > 0
         count = self._in_a_row("rate", step.rate == 0.0)
         self.rate_reported &= count > 0
-        if not self.rate_reported and count >= self._rates_allowed(step):
+        allowed = limit.RATE_RESTS if self.had_rate else limit.RATE_ZERO
+        if not self.rate_reported and count >= allowed:
             self.rate_reported = True
-            when = "after it was not" if self.had_rate else "from the start"
-            text = f"the learning rate of every group is 0, {count} steps in a row, {when}"
+            text = rate_text(count, self.had_rate)
             beside = any(rules.had_rate for rules in self.beside.values() if rules is not self)
             waits = beside and not self.had_rate  # as a policy that waits for its critic
             yield from self._alarm(
@@ -251,11 +256,19 @@ class StepRules:
             )
         self.had_rate |= step.rate != 0.0
 
-    def _rates_allowed(self, step: Step) -> int:
-        """Steps in a row with a rate of 0 from which on it is reported: a schedule that hands over
-        to another, as to that of an average of weights, rests at 0 for an epoch."""
-        rests = min(step.step // 4, limit.RATE_RESTS) if self.had_rate else 0
-        return max(limit.RATE_ZERO, rests)
+    def rests(self) -> int:
+        """Steps in a row until now whose rate was 0 after it was not; 0 while they are few."""
+        count = self.streak.get("rate", 0) if self.had_rate else 0
+        return count if count >= limit.RATE_ZERO else 0
+
+    def ended(self, step: int) -> List[Alarm]:
+        """The training has ended at this step: a schedule that ended before it, by fewer steps
+        than one may rest for."""
+        count = self.rests()
+        if not count or self.rate_reported or self.rate_rested:
+            return []
+        text = rate_text(count, True)
+        return [Alarm(codes.LEARNING_RATE, FAIL, step, text, "ended", self.index)]
 
     def _applied(self, step: Step) -> Iterator[Alarm]:
         if not step.scaled:

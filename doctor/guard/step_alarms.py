@@ -9,6 +9,12 @@ from . import thresholds as limit
 from .records import FAIL, WARN, Alarm, Step
 
 
+def rate_text(count: int, had_rate: bool) -> str:
+    """That a learning rate is 0 for so many steps."""
+    when = "after it was not" if had_rate else "from the start"
+    return f"the learning rate of every group is 0, {count} steps in a row, {when}"
+
+
 def without_step(count: int, step: int) -> Alarm:
     """The alarm for far more backward passes than usual since any optimizer stepped."""
     text = f"{count} backward passes since the last step of an optimizer"

@@ -50,8 +50,9 @@ NO_LABELS_SHARE = 0.1
 RATE_ZERO = 10
 """Steps in a row with learning rate 0; one is the first of a warm-up or the last of a schedule."""
 RATE_RESTS = 100
-"""The most steps that a schedule may rest at 0 before it is reported, a quarter of the steps until
-then in a short run. Our own number: 100 steps cost little."""
+"""The most steps that a schedule may rest at 0 before it is reported: one that hands over to
+another, as to that of an average of weights, rests for an epoch. At the end of a training it is
+reported from RATE_ZERO on, unless it has rested before. Our own number: 100 steps cost little."""
 SMALLEST_SCALE = 1.0
 """torch.amp.GradScaler: "If the scale falls below 1 ... something is likely wrong"."""
 SKIPPED_AT_START = 30

@@ -34,9 +34,9 @@ def alarms(sequence: list[Step], **options: Any) -> list[tuple[str, str, int]]:
     """Code, status and step of the first alarm of each kind."""
     rules = StepRules(0, **options)
     found: dict[tuple[str, str], int] = {}
-    for step in sequence:
-        for alarm in rules.judge(step):
-            found.setdefault((alarm.code, alarm.status), alarm.step)
+    made = [alarm for step in sequence for alarm in rules.judge(step)]
+    for alarm in [*made, *rules.ended(len(sequence))]:
+        found.setdefault((alarm.code, alarm.status), alarm.step)
     return [(code, status, step) for (code, status), step in found.items()]
 
 
@@ -73,6 +73,9 @@ def at(steps: range | list[int], value: Any, otherwise: Any) -> Any:
         ({"rates": [0.0, 1e-3]}, []),
         ({"rates": at(range(1, 10), [0.0], [1e-3])}, []),
         ({"rates": at(range(21, 40), [0.0], [1e-3])}, [("GRD006", "fail", 30)]),
+        ({"rates": at(range(21, 150), [0.0], [1e-3]), "count": 150}, [("GRD006", "fail", 120)]),
+        ({"rates": at(range(27, 40), [0.0], [1e-3])}, []),  # the last steps of a schedule
+        ({"rates": lambda n: [0.0 if n % 90 > 60 else 1e-3], "count": 449}, []),  # rests, also last
         ({"rates": at(range(145, 163), [0.0], [1e-3])}, []),  # a schedule hands over to another
         ({"rates": [None]}, []),
         ({"scaled": True, "skipped": at(range(1, 18), True, False)}, []),

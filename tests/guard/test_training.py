@@ -286,7 +286,7 @@ FAULTS = {
     "pure bf16": (
         lambda m: train(m.bfloat16(), adamw(m, 3e-4), 30), "GRD005", "fail", 20),
     "rate 0": (lambda m: train(m, adamw(m, 0.0)), "GRD006", "fail", 10),
-    "schedule ends": (schedule_ends, "GRD006", "fail", 30),
+    "schedule ends": (schedule_ends, "GRD006", "fail", 40),
     "steps undone": (undone, "GRD007", "fail", 20),
     "bf16 without masters": (
         lambda m: train(m.bfloat16(), adamw(m), 3), "GRD008", "warn", 1),
