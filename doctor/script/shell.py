@@ -80,8 +80,11 @@ def _variables(text: str) -> Iterator[Setting]:
     lines = [line.split() for line in text.splitlines()]
     names = {name for words in lines if words[:1] == ["export"] for name in words[1:]}
     everything = re.search(r"^\s*set\s+-(?:a|o\s+allexport)", text, re.MULTILINE) is not None
-    for number, line in enumerate(text.splitlines(), 1):
+    raw = text.splitlines()
+    for number, line in enumerate(raw, 1):
         match = ASSIGNMENT.match(line)
+        if _continues(raw, number - 2):  # an argument of the command above
+            continue
         if match is None or (match["rest"].strip() and not re.match(r"\s*[;#]", match["rest"])
                              and not match["how"]):  # fmt: skip
             continue

@@ -90,6 +90,7 @@ def test_what_a_shell_script_gets_wrong(code: str, severity: str, text: str) -> 
         'ARGS=(\n  --lr 1e-4\n  --epochs 3\n)\npython train.py "${ARGS[@]}"\n',
         "cat > run.txt <<EOF\npython train.py\n  --lr 1\nEOF\npython train.py\n",
         "MASTER_PORT=29500\ntorchrun --master_port $MASTER_PORT train.py\n",
+        "conda env config vars set \\\n  OMP_NUM_THREADS=8 \\\n  WANDB_MODE=offline\npython t.py\n",
         "echo nothing is started\n",
         "set -o pipefail\nif python t.py | tee log; then touch done; fi\n",
         "python t.py | tee log || true\npython t.py | tee log && echo done\n",

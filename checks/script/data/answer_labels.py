@@ -46,6 +46,8 @@ def _same_object(reading: Training, table: list[Line], line: Line, name: str) ->
     ):
         return
     root = source.text
+    if _owner(root) == name:  # labels = labels["input_ids"]: the other name is gone
+        return
     if _read_later(reading, root, line):
         yield Match(
             source.span, f"{name} is {root} itself: -100 is written into the input of the model"
@@ -58,13 +60,17 @@ def _is_ignored(text: str) -> bool:
     )
 
 
+def _owner(root: str) -> str:
+    return root.partition("[")[0].partition(".")[0]
+
+
 def _read_later(reading: Training, root: str, line: Line) -> bool:
     """The ids are returned or passed on after the change; of a batch, all of it may be."""
-    owner = root.partition("[")[0].partition(".")[0] if not root.isidentifier() else root
+    owner = _owner(root)
     for value, span, scope in reading.expressions:
         if scope != line.scope or span.order <= line.span.order:
             continue
-        names = {n.partition("[")[0].partition(".")[0] for n in (value.name, *value.names)}
+        names = {_owner(n) for n in (value.name, *value.names)}
         if owner in names:
             return True
     return False

@@ -168,10 +168,11 @@ def _belongs(reading: Training, inner: int, outer: int) -> bool:
     return inner == outer
 
 
-BOS = ("llama", "mistral", "mixtral", "gemma", "vicuna", "zephyr", "deepseek-llm", "phi-3-mini")
+BOS = ("llama", "mistral", "mixtral", "gemma", "vicuna", "deepseek-llm", "phi-3-mini")
 
 
-NO_BOS = ("qwen", "gpt", "smollm", "granite", "phi-4", "falcon", "bloom", "pythia")
+NO_BOS = ("qwen", "gpt", "smollm", "granite", "phi-4", "falcon", "bloom", "pythia", "zephyr",
+          "tinyllama")  # fmt: skip
 
 
 def special_tokens_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:

@@ -55,7 +55,8 @@ def _end_ignored(reading: Training) -> Iterator[Match]:
                   for n in (loop.iterable.name, *loop.iterable.names)}  # fmt: skip
         here: list[Assignment | Call] = [a for a in reading.script.assignments if a.scope == number]
         here += [reading.calls[n] for n in reading.scope_calls(number)]
-        names |= {n for each in here for test in reading.tests(each) for n in test.names}
+        names |= {n for each in here for test in reading.tests(each)
+                  for n in (test.name, *test.names)}  # fmt: skip
         if not any(n.partition("[")[0].partition(".")[0] == given[0] for n in names):
             span = next(s for v, s, scope in reading.expressions if scope == number
                         and {w for n in v.names for w in words(n)} & DISCOUNT)  # fmt: skip

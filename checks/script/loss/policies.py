@@ -22,7 +22,7 @@ LAMBDAS = re.compile(r"lam(?:bda)?\b|lmbda|gae_lambda|tau", re.IGNORECASE)
 NORMAL = ("Normal", "MultivariateNormal", "Independent")
 CORRECTED = re.compile(
     r"1-\(*[\w.()]*?(?:\.pow\(2\)|\*\*2|\.square\(\))|1-\(?(\w+)\*\1\b|square\(|log1p|softplus|TanhTransform|log_?abs_?det|"
-    r"tanh_corr|correction",
+    r"tanh_corr|correct",
     re.IGNORECASE,
 )
 

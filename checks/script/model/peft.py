@@ -21,6 +21,7 @@ INPUT_GRADIENTS = (
     "enable_input_require_grads",
     "make_inputs_require_grad",
     "make_inputs_require_grads",
+    "prepare_model_for_gradient_checkpointing",
     "prepare_model_for_kbit_training",
     "prepare_model_for_int8_training",
     "prepare_model_for_training",

@@ -161,11 +161,13 @@ def _misspelt(reading: Training, modules: set[str]) -> Iterator[Match]:
 def _never_logged(reading: Training) -> Iterator[Match]:
     """monitor="val_loss" while self.log() has other names."""
     logged: set[object] = set()
+    elsewhere: set[object] = set()
     for number in reading.methods("log", "log_dict"):
         call = reading.calls[number]
-        if call.receiver != "self":
-            continue
         name = call.args[0] if call.args else call.keywords.get("name")
+        if call.receiver != "self":  # a callback has the module under another name
+            elsewhere.add(name.literal if name is not None else None)
+            continue
         if call.method == "log_dict" or name is None or name.kind != "literal":
             return
         logged.add(name.literal)
@@ -175,7 +177,7 @@ def _never_logged(reading: Training) -> Iterator[Match]:
         known = value is not None and isinstance(value.literal, str) and bool(logged)
         if known and value is not None and value.literal not in logged:
             near = str(value.literal).removesuffix("_epoch").removesuffix("_step")
-            if near not in logged:
+            if near not in logged and not elsewhere & {value.literal, near}:
                 yield Match(call.span, f"{value.literal} is logged nowhere; {_some(logged)} is")
 
 

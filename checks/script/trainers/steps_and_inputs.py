@@ -87,6 +87,8 @@ def endless(reading: Training, call: Call) -> Iterator[Match]:
     if reading.parses_arguments or not call.method.endswith("TrainingArguments"):
         return
     for number in reading.trainers:
+        if not _takes(reading, reading.calls[number], call):
+            continue
         data = reading.calls[number].keywords.get("train_dataset")
         for option in evaluate.options(reading, data, reading.calls[number]) if data else ():
             while option.kind == "call" and reading.calls[option.call].receiver_call >= 0:
@@ -96,3 +98,11 @@ def endless(reading: Training, call: Call) -> Iterator[Match]:
             if stream is not None and stream.literal is True:
                 yield Match(call.span, "a streamed dataset has no length: max_steps is missing")
                 return
+
+
+def _takes(reading: Training, trainer: Call, call: Call) -> bool:
+    """These are the trainer's settings, or which it has is unknown."""
+    given = trainer.keywords.get("args")
+    options = evaluate.options(reading, given, trainer) if given is not None else []
+    made = [reading.calls[o.call] for o in options if o.kind == "call"]
+    return not made or len(made) < len(options) or call in made
