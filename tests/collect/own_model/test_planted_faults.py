@@ -91,7 +91,8 @@ def test_a_pure_bf16_run_trains_in_bf16(own: Own) -> None:
 def test_the_scaler_is_tried_on_the_weights_that_train(
     dtype: str, status: Status, text: str, own: Own
 ) -> None:
-    record = own(f"def make():\n    return Net().to(torch.{dtype}), batch()\n", precision="fp16")
+    source = f"def make():\n    return Net().to(torch.{dtype}), batch()\n"
+    record = own(source, precision="fp16", asked="fp16")
     verdict = grad_scaler.scaler_fits_weights(
         record, Chosen("fp16", "--precision fp16"), Target("cpu", "--device cpu")
     )
