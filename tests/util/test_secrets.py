@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from paths import ROOT
 
 from doctor import guard, probes
 from doctor._util import secrets
@@ -228,6 +229,13 @@ def test_the_values_of_own_variables_are_hidden_as_words() -> None:
     )
     assert pattern_of_values({"MY_KEY": "correcthorse"}) is not None
     assert pattern_of_values({"PWD": "/tmp/correct"}) is None
+
+
+@pytest.mark.parametrize("package", ["probes", "guard"])
+def test_the_rules_stand_in_one_file(package: str) -> None:
+    link = ROOT / "doctor" / package / "secrets.py"
+    assert link.is_symlink(), "an editor or a formatter has put a copy in its place"
+    assert link.samefile(ROOT / "doctor" / "_util" / "secrets.py")
 
 
 @pytest.mark.parametrize("package", [probes, guard], ids=lambda package: package.__name__)
