@@ -382,7 +382,11 @@ class OptimizerWatch:
                 self.names  # noqa: B018 - at the end the model may be gone
 
     def at_the_end(self) -> list[Alarm]:
-        """The alarms for parameters that never had a gradient, or whose gradients were always 0."""
+        """The alarms for a schedule that ended before, and for parameters without gradients."""
+        return [*self.rules.ended(self.steps), *self._untrained()]
+
+    def _untrained(self) -> list[Alarm]:
+        """The alarms for those that never had a gradient, or whose gradients were always 0."""
         tracked, effective = self.parameters.tracked, self.effective
         if self.unreached and effective >= limit.NEVER_REACHED_AT_END:
             look = self.index, self.steps, effective

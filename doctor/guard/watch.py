@@ -312,9 +312,6 @@ class Watch:
         if text := self.epochs.are_kept():
             step = self.judging.tally.steps
             self.judging.add(Alarm(codes.LOADER_ADVANCES, WARN, step, text, "kept"), None)
-        for each in self.watches.values():
-            for alarm in each.rules.ended(each.steps):
-                self.judging.add(alarm, each)
         watch = self._only()
         if watch is not None and watch.index == 0:
             level = watch.rules.level
