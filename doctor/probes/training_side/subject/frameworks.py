@@ -54,7 +54,8 @@ def of_lightning(fields: Dict[str, Any]) -> Dict[str, Any]:
 
 def manual_optimizers(module: Foreign) -> Dict[str, Any]:
     """The optimizers that training_step steps itself, as one, and it as a loss."""
-    parts, schedules = configured_of(module.configure_optimizers())
+    parts, configured = configured_of(module.configure_optimizers())
+    schedules = [each["scheduler"] if isinstance(each, dict) else each for each in configured]
     if not parts:
         raise subjects.NotAFactory(
             "configure_optimizers returned no optimizer, and automatic_optimization is False"
@@ -65,10 +66,9 @@ def manual_optimizers(module: Foreign) -> Dict[str, Any]:
 
 
 def configured_of(value: Foreign) -> Tuple[List[Any], List[Any]]:
-    """Optimizers and schedules in what configure_optimizers returned, in any of its forms."""
+    """Optimizers, and schedules or dicts with one, in what configure_optimizers returned."""
     schedules: List[Any] = []
-    is_pair = isinstance(value, (tuple, list)) and len(value) == 2
-    if is_pair and all(isinstance(each, (list, tuple)) for each in value):
+    if isinstance(value, (tuple, list)) and len(value) == 2 and isinstance(value[1], (list, tuple)):
         value, schedules = value[0], list(value[1])
     optimizers: List[Any] = []
     for each in value if isinstance(value, (list, tuple)) else [value]:
@@ -76,7 +76,7 @@ def configured_of(value: Foreign) -> Tuple[List[Any], List[Any]]:
             schedules += [each["lr_scheduler"]] if "lr_scheduler" in each else []
             each = each.get("optimizer")
         optimizers += [each] if isinstance(each, torch.optim.Optimizer) else []
-    return optimizers, [each["scheduler"] if isinstance(each, dict) else each for each in schedules]
+    return optimizers, schedules
 
 
 def lightning_loss(module: Foreign, batch: Foreign) -> Foreign:
@@ -105,26 +105,18 @@ def lightning_optimizer(module: Foreign) -> Dict[str, Any]:
             raise
         note = "configure_optimizers raised %s, so AdamW was used" % wire.describe(error)
         return {"notes": (note,)}
-    schedulers: List[Any] = []
-    if isinstance(configured, tuple) and len(configured) == 2:
-        configured, schedulers = configured[0], list(configured[1])
-    if isinstance(configured, (list, tuple)) and len(configured) == 1:
-        configured = configured[0]
-    if isinstance(configured, dict):
-        schedulers = [configured[name] for name in ("lr_scheduler",) if name in configured]
-        configured = configured.get("optimizer")
-    if configured is None:
+    optimizers, schedules = configured_of(configured)
+    if len(optimizers) == 1:
+        return {"optimizer": optimizers[0], "scheduler": _per_step(schedules)}
+    if configured is None or (isinstance(configured, dict) and not optimizers):
         return {"notes": ("configure_optimizers returned None, so AdamW was used: Lightning trains "
                           "nothing then",)}  # fmt: skip
-    if not isinstance(configured, torch.optim.Optimizer):
-        require_one(module, configured)
-        return {"notes": ("configure_optimizers returned several optimizers, so AdamW was used",)}
-    return {"optimizer": configured, "scheduler": _per_step(schedulers)}
+    require_one(module, len(optimizers))
+    return {"notes": ("configure_optimizers returned several optimizers, so AdamW was used",)}
 
 
-def require_one(module: Foreign, configured: Foreign) -> None:
+def require_one(module: Foreign, count: int) -> None:
     """Raise NotAFactory for several optimizers that Lightning is to step."""
-    count = len(configured_of(configured)[0])
     if count > 1 and is_of_lightning_2(module):
         raise subjects.NotAFactory(
             "configure_optimizers returned %d optimizers, and automatic_optimization is True; "
