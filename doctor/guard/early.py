@@ -55,7 +55,7 @@ class Alive:
     """How many nodes of a kind are in memory."""
 
     def __init__(self, what: str, holds: str) -> None:
-        self.now, self.told = 0, False
+        self.now, self.reported = 0, False
         self._what, self._holds = what, holds
 
     def mark(self, node: Foreign) -> str:
@@ -63,9 +63,9 @@ class Alive:
         if hasattr(node, "variable") or not hasattr(node, "metadata"):
             return ""
         node.metadata[KEY] = Kept(self)
-        if self.told or self.now != limit.GRAPHS_KEPT:
+        if self.reported or self.now != limit.GRAPHS_KEPT:
             return ""
-        self.told = True
+        self.reported = True
         return (
             f"the graphs of {self.now} {self._what} are still in memory after their backward "
             f"passes: {self._holds} holds them"
@@ -127,7 +127,7 @@ class Early:
             return
         self._look_at_graph(node)
         self._follow_steps(root)
-        if not (self._losses.told or self._outputs.told):
+        if not (self._losses.reported or self._outputs.reported):
             self._count_graphs(node)
 
     def _count_graphs(self, node: Foreign) -> None:

@@ -122,5 +122,5 @@ def _waiting(log: Log, waits: Curve) -> Verdict:
     if share < PARTLY:
         return ok(summary)
     middle = median([wait for wait, _ in pairs]), median([step for _, step in pairs])
-    told = f"{summary}: {middle[0]:.3g} of {middle[1]:.3g} s; the GPU idles meanwhile"
-    return (warn if share >= MOSTLY else note)(told, places=(place_at(waits, STARTED),))
+    summary += f": {middle[0]:.3g} of {middle[1]:.3g} s; the GPU idles meanwhile"
+    return (warn if share >= MOSTLY else note)(summary, places=(place_at(waits, STARTED),))

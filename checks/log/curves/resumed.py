@@ -42,16 +42,16 @@ def _again(log: Log, rate: Curve) -> Verdict:
     warmed = [at for at in _went_on(rate) if _warms_up(values, at)]
     if 0 < len(warmed) <= MOST:
         at = warmed[0]
-        told = f"the learning rate falls from {values[at - 1]:.3g} to {values[at]:.3g}"
-        return _found(rate, at, f"{told} at {step_at(rate, at)} and warms up once more")
+        summary = f"the learning rate falls from {values[at - 1]:.3g} to {values[at]:.3g}"
+        return _found(rate, at, f"{summary} at {step_at(rate, at)} and warms up once more")
     resumed = [
         each.line for each in log.harmless if each.name == RESUMED and each.path == rate.path
     ]
     for at in _went_on(rate):
         between = any(rate.lines[at - 1] < line < rate.lines[at] for line in resumed)
         if between and _is_back(values, at):
-            told = f"the learning rate rises from {values[at - 1]:.3g} to {values[at]:.3g}"
-            return _found(rate, at, f"{told} at {step_at(rate, at)}, where the run was resumed")
+            summary = f"the learning rate rises from {values[at - 1]:.3g} to {values[at]:.3g}"
+            return _found(rate, at, f"{summary} at {step_at(rate, at)}, where the run was resumed")
     return ok("the schedule of the learning rate does not begin anew")
 
 
