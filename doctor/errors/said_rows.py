@@ -300,6 +300,13 @@ SAID: tuple[Said, ...] = (
         "{length} tokens are given, {limit} fit: truncation=True, max_length={limit}.",
     ),
     (
+        "name-undefined",
+        r"name '(?P<name>[A-Z]\w{3,60})' is not defined",
+        "If no file of yours has {name}, a library takes it from another one that is missing or "
+        "older: upgrade that library and what it builds on (accelerate for ParallelismConfig, "
+        "torch for DTensor).",
+    ),
+    (
         "name-not-in-package",
         r"(?:cannot import name '\w+' from|No module named) '(?P<module>\w+)",
         "The installed {module} is older, or newer, than the code that imports it. If the name is "

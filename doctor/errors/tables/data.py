@@ -7,7 +7,8 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(id="dataset-empty",
         errors=("ValueError", "FileNotFoundError"),
-        messages=("num_samples should be a positive integer value, but got num_samples=0",
+        messages=(r"num_samples should be a positive integer value, but got num_samples=0|"
+            r"__len__\(\) should return >= 0|Found array with 0 (?:sample|feature)",
             "Found no valid file for the classes",
             r"No samples found in dataset|[Cc]annot find valid samples|[Nn]o valid (?:training "
             r")?(?:samples|examples)\b",
@@ -62,7 +63,7 @@ ROWS = (
                 "The lengths of random_split do not add up.",
                 "Let the lengths add up to len(dataset), [n, len(dataset) - n], or pass "
                 "fractions, [0.8, 0.2]."),
-            Wording(r"object of type '\w{1,60}' has no len\(\)",
+            Wording(r"object of type '(?!int'|float'|bool')\w{1,60}' has no len\(\)",
                 "TypeError: object of type 'Words' has no len()",
                 "A DataLoader needs the number of samples to shuffle them or to cut them into "
                 "batches.",
@@ -83,7 +84,7 @@ ROWS = (
         sources=("torch-dataloader", "python-exceptions")),
     Cause(id="index-of-list",
         errors=("IndexError",),
-        messages=("(?:list|tuple|string|pop) index out of range",
+        messages=("(?:list|tuple|string|pop|assignment) index out of range",
             "pop from empty list"),
         examples=("IndexError: pop from empty list",
             "IndexError: list index out of range"),

@@ -20,6 +20,16 @@ ROWS = (
                 "threads per block, or upgrade torch.",
                 ("CUDA_LAUNCH_BLOCKING=1 python train.py",),
                 more=("RuntimeError: CUDA error: invalid configuration argument",)),
+            Wording(r"(?:CUDA|HIP) error: invalid (?:argument|value|resource handle|device "
+                r"context)|hipErrorInvalidValue",
+                "RuntimeError: HIP error: invalid argument",
+                "The driver refuses an argument of a call. Calls run later than they are made, so "
+                "that the line of the traceback need not be the one.",
+                "Run with CUDA_LAUNCH_BLOCKING=1 (AMD: AMD_SERIALIZE_KERNEL=3) to see the call. "
+                "Start again in a new process: a context that another library destroyed or a "
+                "second training in one process leaves such calls. If a plain example fails, too, "
+                "driver and CUDA or ROCm of torch do not fit: upgrade the driver.",
+                ("CUDA_LAUNCH_BLOCKING=1 python train.py",)),
             Wording(r"less than INT_MAX|canUse32BitIndexMath|(?:integer out of range|too many "
                 r"elements) for (?:32|int)|must be less than 2\*\*31|exceeds (?:the )?(?:int32|"
                 r"INT_MAX|32-bit)|Triton Error \[CUDA\]: invalid argument",
@@ -169,7 +179,9 @@ ROWS = (
                 "RuntimeError: Caught RuntimeError in DataLoader worker process 0.",
                 "An error in a worker process of the DataLoader; the lines before it are the "
                 "worker's own traceback.",
-                "Try num_workers=0 to see the real error.")),
+                "Read the original traceback below this line: it is the error. num_workers=0 shows "
+                "it without the worker; in a pin memory thread look for an error of CUDA or of "
+                "memory first, and try pin_memory=False.")),
         why="This line only says that another process, or an earlier step, failed.",
         sources=("torch-utils", "datasets-builder", "torch-worker"), role="summary"),
     Cause(id="raised-inside-a-library",

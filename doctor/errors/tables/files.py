@@ -79,7 +79,8 @@ ROWS = (
         next_check="CKP001", code="LOG059"),
     Cause(id="file-missing",
         errors=("OSError",),
-        messages=(r"FileNotFoundError: (?:\[Errno 2\] )?(?P<what>.{0,300})",
+        messages=(r"(?:FileNotFound|IsADirectory|NotADirectory)Error: (?:\[Errno \d\d?\] )?"
+              r"(?P<what>.{0,300})",
             r"does not appear to have a file named (?P<file>\S{1,200})",
             r"Error no file named \S{1,200}",
             r"PermissionError: \[Errno 13\]",

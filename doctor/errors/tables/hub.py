@@ -9,7 +9,7 @@ ROWS = (
     Cause(id="model-not-loaded",
         errors=("OSError", "EnvironmentError", "HFValidationError", "EntryNotFoundError",
             "RevisionNotFoundError", "HfHubHTTPError", "RepositoryNotFoundError", "ValueError",
-    "TypeError", "Exception", "ImportError", "AttributeError"),
+            "TypeError", "Exception", "ImportError", "AttributeError"),
         refines=("file-missing", "value-is-none", "module-without-return"),
         wordings=(
             Wording("Can't load (?:the )?(?:tokenizer|feature extractor|image processor|"

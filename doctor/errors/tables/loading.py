@@ -65,7 +65,7 @@ ROWS = (
     Cause(id="data-files-missing",
         errors=("DataFilesNotFoundError", "FileNotFoundError", "ValueError",
             "DatasetNotFoundError", "RuntimeError", "BadZipFile", "HTTPError", "EOFError",
-    "OSError", "KeyError", "LookupError"),
+            "OSError", "KeyError", "LookupError"), refines=("missing-key",),
         wordings=(
             Wording("Found 0 files in subfolders of|Couldn't find any class folder|Found no "
                 "valid file for the classes",
@@ -119,12 +119,14 @@ ROWS = (
                     "data file in the same directory.",
                     "datasets.exceptions.DatasetNotFoundError: Dataset 'org/name' doesn't exist "
                     "on the Hub or cannot be accessed.")),
-            Wording(r"Unknown split .\w{1,60}.\. Should be one of",
+            Wording(r"Unknown split .\w{1,60}.\. Should be one of|Please first select a split",
                 "ValueError: Unknown split \"validation\". Should be one of ['train'].",
                 "The data set has no split of that name.",
-                "Take one that the message lists, or make it: "
+                "Take one that the message lists (load_dataset(..., split=\"train\")), or make it: "
                 'dataset["train"].train_test_split(test_size=0.05, seed=0), which names them '
-                "train and test."),
+                "train and test.",
+                more=("KeyError: 'Invalid key: 0. Please first select a split. Available splits: "
+                    "[\"train\"]'",)),
             Wording(r"Resource \S{0,12}(?P<nltk>[\w]{3,40})\S{0,12} not found|\[E050\] Can't "
                 r"find model|Can't find model '\w{2}_core",
                 "LookupError: Resource punkt_tab not found. Please use the NLTK Downloader to "

@@ -62,7 +62,8 @@ ROWS = (
         messages=("non-empty list of Tensors",
             "non-empty TensorList",
             "with no elements",
-            r"input\.numel\(\) == 0"),
+            r"input\.numel\(\) == 0",
+            r"Expected reduction dim .{0,60}to have non-zero size"),
         examples=("RuntimeError: torch.cat(): expected a non-empty list of Tensors",
             "RuntimeError: stack expects a non-empty TensorList",
             "IndexError: argmax(): Expected reduction dim 0 to have non-zero size for a tensor "

@@ -76,7 +76,8 @@ ROWS = (
     Cause(id="chat-format",
         errors=("ValueError", "UndefinedError", "KeyError", "TemplateError"),
         wordings=(
-            Wording(r"tokenizer\.chat_template is not set|does not have a chat template|[Nn]o "
+            Wording(r"tokenizer\.chat_template is not set|does not have a (?:chat template|\{% if "
+                r"add_generation_prompt)|[Nn]o "
                 r"chat.template is (?:set|defined|provided)|`?chat_template`? is (?:null|None|not "
                 r"set)",
                 "ValueError: Cannot use apply_chat_template because this processor does not have a "

@@ -227,11 +227,11 @@ ROWS = (
             r"bitsandbytes|flash_attn|xformers|triton|numpy|scipy|pandas|sklearn|timm|wandb|"
             r"tokenizers|huggingface_hub|jax|tensorflow|keras|PIL|cv2|apex|megatron|"
             r"vllm)(?:\.[\w.]{1,200})?' has no attribute '\w{1,200}'",
-            r"AttributeError: '(?:(?:[A-Z]\w{0,40})?(?:Trainer|TrainingArguments|"
+            r"AttributeError: '?(?:(?:[A-Z]\w{0,40})?(?:Trainer|TrainingArguments|"
             r"Tokenizer(?:Fast)?|Config|PreTrainedModel|ForCausalLM|ForConditionalGeneration|"
             r"ForSequenceClassification|DecoderLayer|Attention)|AutoModel\w{0,40}|Accelerator|"
-            r"DataCollator\w{0,40}|PeftModel\w{0,40}|GradScaler|DynamicCache)' object has no "
-            r"attribute '\w{1,200}'",
+            r"DataCollator\w{0,40}|PeftModel\w{0,40}|GradScaler|DynamicCache)(?:' object)? has "
+            r"no attribute '?\w{1,200}",
             r"(?:\w{0,40}(?:Trainer|Callback|Model|Tokenizer|Plugin|Collator)\._\w{2,60}|"
             r"_unsloth_\w{3,60}|_fast_\w{3,60})\(\) (?:takes (?:from )?\d|got an unexpected|"
             r"missing \d)",

@@ -22,8 +22,10 @@ ROWS = (
         errors=("AttributeError",),
         messages=(r"'(?!AttributeDict'|NoneType'|tuple'|list'|DataParallel'|"
             r"DistributedDataParallel'|OptimizedModule')[\w.]{1,80}' object has no attribute "
-            r"'\w+'",),
-        examples=("AttributeError: 'Net' object has no attribute 'fc2'",),
+            r"'\w+'",
+            r"AttributeError: (?:type object '\w{1,80}'|\w{1,80}) has no attribute '?\w"),
+        examples=("AttributeError: 'Net' object has no attribute 'fc2'",
+            "AttributeError: type object 'Net' has no attribute 'build'"),
         told_by="__init__ of the class assigns no such name",
         why="The object has no such attribute: another spelling, another class than expected, "
             "or a dict instead of an object.",
