@@ -18,27 +18,6 @@ ROWS = (
                 "automatic upgrades.",
                 ("nvidia-smi",
                     "cat /proc/driver/nvidia/version")),
-            Wording(r"could not select device driver|unknown or invalid runtime name: nvidia|"
-                r"nvidia-container-runtime\S{0,40}: executable file not found|"
-                r"nvidia-container-cli: (?:initialization|mount|detection|ldcache|device) error",
-                'docker: Error response from daemon: could not select device driver "" with '
-                "capabilities: [[gpu]].",
-                "Docker cannot give the container a GPU: the NVIDIA container toolkit is not "
-                "installed or not configured, Docker was not restarted afterwards, or the "
-                "host's driver does not work.",
-                "On the host: check nvidia-smi, install nvidia-container-toolkit, then sudo "
-                "nvidia-ctk runtime configure --runtime=docker and sudo systemctl restart "
-                "docker. A driver that was upgraded without a restart gives the same error: "
-                "restart the host. Docker Desktop and the snap package of Docker are other "
-                "cases: use the distribution's docker.",
-                ("nvidia-smi",
-                    "sudo nvidia-ctk runtime configure --runtime=docker",
-                    "sudo systemctl restart docker",
-                    "docker run --rm --gpus all ubuntu nvidia-smi"),
-                more=("docker: Error response from daemon: unknown or invalid runtime name: "
-                    "nvidia.",
-                    "nvidia-container-cli: initialization error: driver error: failed to "
-                    "process request")),
             Wording("unresolvable CDI devices|failed to inject CDI devices",
                 "failed to inject CDI devices: unresolvable CDI devices nvidia.com/gpu=all",
                 "The container engine asks for GPUs by CDI, and no specification names them.",
@@ -118,7 +97,28 @@ ROWS = (
                     "docker run --rm --gpus all ubuntu nvidia-smi"),
                 owner=Owner.ENVIRONMENT,
                 more=("INFO:    Could not find any nv files on this host!",
-                    "ERROR: No supported GPU(s) detected to run this container"))),
+                    "ERROR: No supported GPU(s) detected to run this container")),
+            Wording(r"could not select device driver|unknown or invalid runtime name: nvidia|"
+                r"nvidia-container-runtime\S{0,40}: executable file not found|"
+                r"nvidia-container-cli: (?:initialization|mount|detection|ldcache|device) error",
+                'docker: Error response from daemon: could not select device driver "" with '
+                "capabilities: [[gpu]].",
+                "Docker cannot give the container a GPU: the NVIDIA container toolkit is not "
+                "installed or not configured, Docker was not restarted afterwards, or the "
+                "host's driver does not work.",
+                "On the host: check nvidia-smi, install nvidia-container-toolkit, then sudo "
+                "nvidia-ctk runtime configure --runtime=docker and sudo systemctl restart "
+                "docker. A driver that was upgraded without a restart gives the same error: "
+                "restart the host. Docker Desktop and the snap package of Docker are other "
+                "cases: use the distribution's docker.",
+                ("nvidia-smi",
+                    "sudo nvidia-ctk runtime configure --runtime=docker",
+                    "sudo systemctl restart docker",
+                    "docker run --rm --gpus all ubuntu nvidia-smi"),
+                more=("docker: Error response from daemon: unknown or invalid runtime name: "
+                    "nvidia.",
+                    "nvidia-container-cli: initialization error: driver error: failed to "
+                    "process request"))),
         why="Docker cannot give the container a GPU: the NVIDIA container toolkit is not "
             "installed or not configured, Docker was not restarted afterwards, or the host's "
             "driver does not work.",

@@ -88,16 +88,6 @@ ROWS = (
                 "with load_universal, or take the weights only: zero_to_fp32.py in the "
                 "checkpoint's directory.",
                 ("python zero_to_fp32.py . pytorch_model.bin",)),
-            Wording("DeepSpeed config values that mismatch TrainingArguments",
-                "ValueError: Please correct the following DeepSpeed config values that mismatch "
-                "TrainingArguments values: - ds train_micro_batch_size_per_gpu=4 vs hf "
-                "per_device_train_batch_size=8",
-                "The DeepSpeed file and the arguments of the Trainer set the same thing to two "
-                "values; the message lists each pair.",
-                'Write "auto" for these values in the DeepSpeed file (train_batch_size, '
-                "train_micro_batch_size_per_gpu, gradient_accumulation_steps, "
-                "gradient_clipping, lr, warmup, fp16 and bf16), and set them in the arguments "
-                "alone."),
             Wording(r"Check batch related parameters\. train_batch_size is not equal",
                 "AssertionError: Check batch related parameters. train_batch_size is not equal "
                 "to micro_batch_per_gpu * gradient_acc_step * world_size 256 != 4 * 8 * 1",

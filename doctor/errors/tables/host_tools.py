@@ -282,7 +282,8 @@ ROWS = (
     ),
     Cause(id="clock-wrong",
         messages=("RequestTimeTooSkewed|difference between the request time and the (?:current|"
-            "server'?s?) time",
+            "server'?s?) time|request time and the current time|Signature (?:expired|not yet "
+            "current)",
             "certificate is not yet valid"),
         examples=("botocore.exceptions.ClientError: An error occurred (RequestTimeTooSkewed) "
             "when calling the GetObject operation: The difference between the request time and "

@@ -65,15 +65,6 @@ ROWS = (
                 "keys over prefixes, and retry with growing pauses (retries={'mode': "
                 "'adaptive'}); copy the data to local disks once before the training.",
                 owner=Owner.ENVIRONMENT),
-            Wording("RequestTimeTooSkewed|request time and (?:the )?current time is too large|"
-                "Signature (?:expired|not yet current)",
-                "botocore.exceptions.ClientError: An error occurred (RequestTimeTooSkewed) when "
-                "calling the PutObject operation",
-                "The clock of this node is minutes off, and signed requests are refused.",
-                "Set the clock: chronyc makestep, or timedatectl set-ntp true, on the host (a "
-                "container has its host's clock), and start again.",
-                ("date -u; chronyc tracking",),
-                owner=Owner.MACHINE),
             Wording(r"EndpointConnectionError|Could not connect to the endpoint URL|"
                 r"botocore\S{1,40}Timeout|tarfile\.ReadError|download failed: s3://|upload "
                 r"failed: ",
