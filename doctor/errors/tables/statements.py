@@ -81,7 +81,8 @@ ROWS = (
         id="version-required",
         messages=(
             rf"requires? .{{0,40}}?{VERSION}|required .{{0,40}}?{VERSION}",
-            rf"depends on .{{0,40}}?{VERSION}",
+            rf"depends on .{{0,40}}?{VERSION}|(?:supported|available|works?|tested) (?:only )?(?:for|with|"
+            rf"in|from|since|on) .{{0,30}}?{VERSION}",
             rf"please use .{{0,40}}?{VERSION}|please install .{{0,40}}?{VERSION}",
             r"requires? (?:a newer|a later|an older|the latest|a more recent) version",
             r"[Pp]lease update |[Pp]lease upgrade |[Pp]lease downgrade |need to upgrade |try "
@@ -91,6 +92,7 @@ ROWS = (
         examples=(
             "ValueError: FSDP requires PyTorch >= 2.1.0",
             "xformers 0.0.26 depends on torch==2.3.0",
+            "OSError: tensor parallel is only supported for `torch>=2.5`.",
             "ImportError: please install numpy==1.26.4",
             "ImportError: this function requires a newer version of accelerate",
             "RuntimeError: Please update the library to train this model",
