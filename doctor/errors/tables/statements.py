@@ -81,8 +81,8 @@ ROWS = (
         id="version-required",
         messages=(
             rf"requires? .{{0,40}}?{VERSION}|required .{{0,40}}?{VERSION}",
-            rf"depends on .{{0,40}}?{VERSION}|(?:supported|available|works?|tested) (?:only )?(?:for|with|"
-            rf"in|from|since|on) .{{0,30}}?{VERSION}",
+            rf"depends on .{{0,40}}?{VERSION}|(?:supported|available|works?|tested) (?:only )?"
+            rf"(?:for|with|in|from|since|on) .{{0,30}}?{VERSION}",
             rf"please use .{{0,40}}?{VERSION}|please install .{{0,40}}?{VERSION}",
             r"requires? (?:a newer|a later|an older|the latest|a more recent) version",
             r"[Pp]lease update |[Pp]lease upgrade |[Pp]lease downgrade |need to upgrade |try "
