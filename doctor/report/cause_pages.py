@@ -17,7 +17,7 @@ def page(title: str, causes: Iterable[Cause]) -> str:
 
 
 def sections(causes: Iterable[Cause]) -> str:
-    """A section for each cause, also under its older ids; those that are a check refer to its page."""
+    """A section for each cause, with anchors of its older ids; a check refers to its page."""
     return "\n".join("\n".join(_section(cause)) + "\n" for cause in causes)
 
 
