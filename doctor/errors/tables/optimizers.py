@@ -48,8 +48,7 @@ ROWS = (
     Cause(id="no-parameters",
         errors=("TypeError",),
         messages=(r"params argument given to the optimizer should be an iterable of",
-            r"'(?!int'|float'|bool'|str'|NoneType'|type'|builtin_|function')\w+' "
-              r"object is not iterable"),
+            r"object is not iterable"),
         examples=("TypeError: params argument given to the optimizer should be an iterable of "
               "Tensors or dicts, but got torch.FloatTensor",
             "TypeError: 'MLP' object is not iterable"),
