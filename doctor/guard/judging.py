@@ -11,6 +11,7 @@ from . import thresholds as limit
 from .adversaries import Adversaries
 from .alarms import Alarms
 from .batches import Batches
+from .context import Context
 from .counts import Tally, counts
 from .diagnosis import Diagnosis
 from .model_looks import ModelLooks
@@ -67,7 +68,8 @@ class Judging:
         diagnosis = Diagnosis(readings.torch, writer, batches, self.recent)
         self.alarms = Alarms(settings, writer, readings.steady, diagnosis)
         self._history: deque[Step | logged.Entry] = deque(maxlen=HISTORY)
-        self.model_looks = ModelLooks(readings.torch, readings.values.submit, self.add)
+        self.context = Context(readings, self.tally, self.watches.values, self.add)
+        self.model_looks = ModelLooks(self.context)
         self._judging_log = False
         self._state_at = self.tally.began
 

@@ -74,26 +74,22 @@ class Watch:
         self.rules: dict[int, rules.StepRules] = {}
         self.losses: dict[frozenset[int], Spikes] = {}
         """The series of losses by the ids of the parameters that they train."""
-        add, watches, tally = self.judging.add, self.watches.values, self.judging.tally
+        context = self.judging.context
         self.jumps = Jumps(self.alarms.add)
-        submit = self.values.submit
-        self.early = Early(
-            torch, self.steady, self.batches, self.jumps, add, tally, self._only, submit
-        )
-        self.adversaries = Adversaries(watches, add)
-        self.crossed = Crossed(watches, add)
+        self.early = Early(context, self.batches, self.jumps, self._only)
+        self.adversaries, self.crossed = Adversaries(context), Crossed(context)
         self.early.searched = [self.adversaries.passes, self.crossed.passes]
         self.judging.sides = self.adversaries
-        self.hook_growth = HookGrowth(torch, self.steady, add)
-        self.waits = Waits(lambda: self.steady.backwards, add, notes=not settings.all)
+        self.hook_growth = HookGrowth(context)
+        self.waits = Waits(context, notes=not settings.all)
         self.jumps.look, self.judging.jumped = self.early.reopen, self.jumps.wait
-        self.clips = Clips(torch, self.steady, self.values.submit, add, watches, tally)
+        self.clips = Clips(context)
         self.replicas = Replicas(self.writer, self.values)
         self.epochs = Epochs(self.steady)
-        self.evaluations = Evaluations(torch, self.epochs, add, watches, tally)
-        self.schedules = Schedules(self.steady, self.epochs, add, watches, tally)
+        self.evaluations = Evaluations(context, self.epochs)
+        self.schedules = Schedules(context, self.epochs)
         self.resumed = self.schedules.resumed
-        self.kept_states = KeptStates(torch, add, watches, tally)
+        self.kept_states = KeptStates(context)
         self.remade = Remade(self.kept_states)
         self.scaling = Scaling()
         self.accumulation = Accumulation()
