@@ -163,10 +163,8 @@ def reached_unevenly(
 ) -> Verdict:
     """The verdict on gradients that reach all: a warning if they vanish or explode with depth, or
     reach tensors that are no parameters. `own_batch`: the user's code makes the batch."""
-    if found := _outside(own):
+    if found := _outside(own) or _over_too_few(own, own_batch):
         return warn(f"{verdict.summary}; {found[0]}", fix=found[1])
-    if few := _without_effect(own) or _untied(own) or _over_too_few(own, own_batch):
-        return warn(f"{verdict.summary}; {few[0]}", fix=few[1])
     if alike := [each.name for each in required if each.rows_alike]:
         return warn(
             f"{verdict.summary}; all rows are the same, before the steps and after them: "
@@ -184,7 +182,8 @@ def reached_unevenly(
 
 
 def _outside(own: OwnModel) -> tuple[str, str] | None:
-    """Values that the loss depends on and that the training does not change, and the fix."""
+    """Values that the loss depends on and that the training does not change, as it seems to, and
+    the fix."""
     if own.unregistered:
         return (
             "no parameters of the model, and so neither trained nor saved, although the loss "
@@ -203,19 +202,11 @@ def _outside(own: OwnModel) -> tuple[str, str] | None:
             f"each forward pass creates parameters anew, which never train: shapes {shapes}",
             CREATED_FIX,
         )
+    if own.ineffective:
+        return f"without effect on the parameters: {', '.join(own.ineffective)}", INEFFECTIVE_FIX
+    if own.untied:
+        return f"weights that are not shared: {'; '.join(own.untied)}", UNTIED_FIX
     return None
-
-
-def _without_effect(own: OwnModel) -> tuple[str, str] | None:
-    if not own.ineffective:
-        return None
-    return f"without effect on the parameters: {', '.join(own.ineffective)}", INEFFECTIVE_FIX
-
-
-def _untied(own: OwnModel) -> tuple[str, str] | None:
-    if not own.untied:
-        return None
-    return f"weights that are not shared: {'; '.join(own.untied)}", UNTIED_FIX
 
 
 def token_note(own: OwnModel) -> str:

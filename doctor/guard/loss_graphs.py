@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, List, Optional, Sequence
+from typing import Callable, Iterator, List, Optional, Sequence
 
 from .foreign import Foreign
 
@@ -122,21 +122,20 @@ def misfit(root: Foreign) -> tuple[str, str]:
     return ("", "") if known else ("none", "")
 
 
-def _log_softmax(node: Foreign) -> tuple[str, str]:
-    below = kind(_below(node))
-    if below in BOUNDED:
-        text = (
-            f"log_softmax() of the cross entropy gets the result of {BOUNDED[below]}: it expects "
-            "logits, and cannot come near 0 with values that are bounded"
-        )
-        return "logits", text
-    return "", ""
+def _of_logits(text: str) -> Callable[[Foreign], tuple[str, str]]:
+    """The rule of a loss that expects logits; `text` with the activation that it gets."""
+
+    def rule(node: Foreign) -> tuple[str, str]:
+        below = kind(_below(node))
+        return ("logits", text.format(BOUNDED[below])) if below in BOUNDED else ("", "")
+
+    return rule
 
 
 def _negative_likelihood(node: Foreign) -> tuple[str, str]:
-    below = _below(node)
+    below, aligns = _below(node), kind(node).startswith("Ctc")
     name = kind(below)
-    if name == "LogSoftmaxBackward0":
+    if name == "LogSoftmaxBackward0" and not aligns:
         sizes, dim = shape(below), getattr(below, "_saved_dim", None)
         if len(sizes) == 2 and dim == 0:
             return "axis", (
@@ -149,26 +148,9 @@ def _negative_likelihood(node: Foreign) -> tuple[str, str]:
                 "always 0"
             )
     elif name == "SoftmaxBackward0" or name in SCORES:
+        function = "ctc_loss()" if aligns else "nll_loss()"
         what = "probabilities, the result of softmax()" if name not in SCORES else "scores"
-        return "logarithms", f"nll_loss() gets {what}: it expects the result of log_softmax()"
-    return "", ""
-
-
-def _binary(node: Foreign) -> tuple[str, str]:
-    below = kind(_below(node))
-    if below in BOUNDED:
-        return "logits", (
-            f"binary_cross_entropy_with_logits() gets the result of {BOUNDED[below]}: it applies "
-            "sigmoid() itself"
-        )
-    return "", ""
-
-
-def _alignments(node: Foreign) -> tuple[str, str]:
-    below = kind(_below(node))
-    if below == "SoftmaxBackward0" or below in SCORES:
-        what = "probabilities" if below == "SoftmaxBackward0" else "scores"
-        return "logarithms", f"ctc_loss() gets {what}: it expects the result of log_softmax()"
+        return "logarithms", f"{function} gets {what}: it expects the result of log_softmax()"
     return "", ""
 
 
@@ -200,11 +182,16 @@ def _distance(node: Foreign) -> tuple[str, str]:
 
 
 RULES = {
-    "LogSoftmaxBackward0": _log_softmax,
+    "LogSoftmaxBackward0": _of_logits(
+        "log_softmax() of the cross entropy gets the result of {}: it expects logits, and cannot "
+        "come near 0 with values that are bounded"
+    ),
     "NllLossBackward0": _negative_likelihood,
     "NllLoss2DBackward0": _negative_likelihood,
-    "BinaryCrossEntropyWithLogitsBackward0": _binary,
-    "CtcLossBackward0": _alignments,
+    "CtcLossBackward0": _negative_likelihood,
+    "BinaryCrossEntropyWithLogitsBackward0": _of_logits(
+        "binary_cross_entropy_with_logits() gets the result of {}: it applies sigmoid() itself"
+    ),
     **dict.fromkeys(COMPARISONS, _distance),
 }
 

@@ -149,7 +149,8 @@ def call_of(raised: Raised) -> Call | None:
     """The call that raised; None if its function is not known, or an operand of it."""
     for names, read in FUNCTIONS:
         if re.fullmatch(names, raised.function):
-            return read(raised)
+            call = read(raised)
+            return call if call and call.operands else None
     return None
 
 
@@ -159,25 +160,21 @@ def _named(raised: Raised, *names: str) -> tuple[Operand, ...]:
     return tuple(found) if len(found) == len(names) else ()
 
 
-def linear(raised: Raised) -> Call | None:
-    operands = _named(raised, "input", "weight")
-    return (
-        Call(operands, lambda x, weight: x[-1] == weight[-1], ((0, flattened), (0, reordered)))
-        if operands
-        else None
-    )
+def linear(raised: Raised) -> Call:
+    ways = ((0, flattened), (0, reordered))
+    return Call(_named(raised, "input", "weight"), lambda x, w: x[-1] == w[-1], ways)
 
 
-def convolution(raised: Raised) -> Call | None:
-    operands = _named(raised, "input", "weight")
+def convolution(raised: Raised) -> Call:
     groups = raised.operand("groups")
     number = groups.numbers[0] if groups and groups.numbers else 1
     return Call(
-        operands,
-        lambda x, weight: (len(x) == len(weight) and x[1] == weight[1] * number)
-        or (len(x) == len(weight) - 1 and x[0] == weight[1] * number),
+        _named(raised, "input", "weight"),
+        lambda x, weight: (
+            len(weight) - len(x) in (0, 1) and x[len(x) - len(weight) + 1] == weight[1] * number
+        ),
         ((0, channels_second), (0, unsqueezed(1))),
-    ) if operands else None  # fmt: skip
+    )
 
 
 def transposed_convolution(raised: Raised) -> Call | None:
@@ -187,22 +184,15 @@ def transposed_convolution(raised: Raised) -> Call | None:
     return Call(pair, lambda x, weight: x[1] == weight[0], ((0, channels_second),))
 
 
-def batch_norm(raised: Raised) -> Call | None:
+def batch_norm(raised: Raised) -> Call:
     operands = _named(raised, "input", "running_mean") or _named(raised, "input", "weight")
-    return (
-        Call(operands, lambda x, known: len(x) > 1 and x[1] == known[0], ((0, channels_second),))
-        if operands
-        else None
-    )
+    ways = ((0, channels_second),)
+    return Call(operands, lambda x, known: len(x) > 1 and x[1] == known[0], ways)
 
 
-def layer_norm(raised: Raised) -> Call | None:
-    operands = _named(raised, "input", "weight")
-    return (
-        Call(operands, lambda x, weight: x[-len(weight) :] == weight, ((0, channels_last),))
-        if operands
-        else None
-    )
+def layer_norm(raised: Raised) -> Call:
+    operands, ways = _named(raised, "input", "weight"), ((0, channels_last),)
+    return Call(operands, lambda x, weight: x[-len(weight) :] == weight, ways)
 
 
 def channels_last(sizes: Sizes) -> Iterator[Change]:
@@ -242,19 +232,13 @@ def gathered(raised: Raised) -> Call | None:
     return Call((pair[0], pair[1]), within, ((1, unsqueezed(1)),))
 
 
-def attention(raised: Raised) -> Call | None:
+def attention(raised: Raised) -> Call:
     operands = _named(raised, "query", "key", "attn_mask")
     missing = len(sizes_of(operands[0])) - len(sizes_of(operands[2])) if operands else 0
-    return (
-        Call(
-            operands,
-            lambda query, key, mask: (
-                broadcast((*query[:-1], key[-2]), mask) == (*query[:-1], key[-2])
-            ),
-            ((2, unsqueezed(missing, foremost=True)),),
-        )
-        if operands
-        else None
+    return Call(
+        operands,
+        lambda query, key, mask: broadcast((*query[:-1], key[-2]), mask) == (*query[:-1], key[-2]),
+        ((2, unsqueezed(missing, foremost=True)),),
     )
 
 
@@ -282,33 +266,22 @@ def masked(raised: Raised) -> Call | None:
     return Call((pair[0], pair[1]), lambda x, mask: x[: len(mask)] == mask)
 
 
-def classes(raised: Raised) -> Call | None:
+def classes(raised: Raised) -> Call:
     """Logits [N, C, ...] with class indices [N, ...], or with probabilities of their shape."""
     operands = _named(raised, "input", "target")
-    if not operands:
-        return None
-    indices = operands[1].dtype in INTEGERS
+    indices = bool(operands) and operands[1].dtype in INTEGERS
     return Call(
         operands,
         lambda x, target: target == ((*x[:1], *x[2:]) if indices or target != x else x),
-        (
-            (1, squeezed),
-            (1, flattened_whole),
-            (0, channels_second),
-            (1, exchanged_samples),
-            (0, reordered),
-        ),
+        ((1, squeezed), (1, flattened_whole), (0, channels_second), (1, exchanged_samples),
+         (0, reordered)),
     )  # fmt: skip
 
 
-def values(raised: Raised) -> Call | None:
+def values(raised: Raised) -> Call:
     """A loss that compares one value with one target."""
-    operands = _named(raised, "input", "target")
-    return (
-        Call(operands, lambda x, target: x == target, ((0, squeezed), (1, squeezed)))
-        if operands
-        else None
-    )
+    ways = ((0, squeezed), (1, squeezed))
+    return Call(_named(raised, "input", "target"), lambda x, target: x == target, ways)
 
 
 ELEMENTWISE = (

@@ -6,6 +6,7 @@ directory runs, and no pickle is read.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 from types import ModuleType
@@ -69,7 +70,7 @@ def prepare(spec: Dict[str, Any]) -> None:
     transformers = imported()
     class_of(transformers, configuration(transformers, spec["directory"]))
     if spec["lora"]:
-        imported_peft()
+        _required("peft")
 
 
 TEXT_INPUTS = ("input_ids", "labels")
@@ -224,14 +225,18 @@ def imported() -> ModuleType:
     """transformers, offline and quiet. Raises NotBuilt if it is not installed."""
     os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    with wire.stage("import transformers"):
+    return _required("transformers")
+
+
+def _required(name: str) -> ModuleType:
+    """A library. Raises NotBuilt if it is not installed."""
+    with wire.stage("import %s" % name):
         try:
-            import transformers
+            return importlib.import_module(name)
         except ModuleNotFoundError as error:
-            if error.name != "transformers":
+            if error.name != name:
                 raise
-            raise NotBuilt("transformers is not installed in this interpreter") from None
-    return transformers
+            raise NotBuilt("%s is not installed in this interpreter" % name) from None
 
 
 def configuration(transformers: Foreign, directory: str) -> Foreign:
@@ -311,21 +316,9 @@ def class_of(transformers: Foreign, config: Foreign) -> Foreign:
     )
 
 
-def imported_peft() -> ModuleType:
-    """peft. Raises NotBuilt if it is not installed."""
-    with wire.stage("import peft"):
-        try:
-            import peft
-        except ModuleNotFoundError as error:
-            if error.name != "peft":
-                raise
-            raise NotBuilt("peft is not installed in this interpreter") from None
-    return peft
-
-
 def with_lora(model: Foreign, rank: int, *, save: Optional[List[str]] = None) -> Foreign:
     """LoRA adapters on the modules that peft selects, or on all linear ones."""
-    peft = imported_peft()
+    peft = _required("peft")
     with wire.stage("add LoRA adapters"):
         torch.manual_seed(SEED)
         fields: Dict[str, Any] = {"r": rank, "modules_to_save": save}

@@ -5,10 +5,11 @@ Values are inspected on the CPU before a kernel reads them: a bad label kills a 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import traceback
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -25,6 +26,7 @@ from ..foreign import (
     observing,
     stack_frames,
 )
+from ..foreign.module_hooks import module_hooks
 from ..subject import subjects
 from ..subject.plan import Plan
 from ..subject.timed import Timed
@@ -63,7 +65,7 @@ def look(plan: Plan, stage: Timed) -> Dict[str, Any]:
     calls = Calls(subject.module)
     guard = Guard(subject.batch)
     try:
-        with stage("forward"), guard, computed, calls:
+        with stage("forward"), guard, computed, calls.noted():
             forward(subject)
     except InvalidInput as error:
         result["bad_index" if error.computed else "bad_batch"].append(str(error))
@@ -108,6 +110,7 @@ class Calls:
     """The modules with trainable parameters of their own that a forward pass calls."""
 
     def __init__(self, module: torch.nn.Module) -> None:
+        self._root = module
         self._modules = {
             name: each
             for name, each in module.named_modules()
@@ -115,22 +118,14 @@ class Calls:
             if not isinstance(each, torch.jit.ScriptModule)  # it takes no hooks
         }
         self._called: Set[str] = set()
-        self._handles: List[Any] = []
 
-    def __enter__(self) -> Calls:
-        for name, each in self._modules.items():
-            self._handles.append(each.register_forward_pre_hook(self._mark(name)))
-        return self
+    def noted(self) -> contextlib.AbstractContextManager[None]:
+        """Notes the calls meanwhile."""
+        return module_hooks(self._root, self._note)
 
-    def __exit__(self, *error: Foreign) -> None:
-        for handle in self._handles:
-            handle.remove()
-
-    def _mark(self, name: str) -> Callable[[torch.nn.Module, Arguments], None]:
-        def hook(module: torch.nn.Module, args: Arguments) -> None:
+    def _note(self, name: str, *call: Foreign) -> None:
+        if name in self._modules:
             self._called.add(name)
-
-        return hook
 
     def missing(self, weights: Set[int]) -> List[str]:
         """The outermost modules of which neither they nor a part of them was called, and whose
