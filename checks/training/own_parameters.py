@@ -100,9 +100,7 @@ def without_idle(required: Sequence[Parameter], own: OwnModel) -> tuple[list[Par
     cuts = own.smoke.diagnosis.cuts if own.smoke and own.smoke.diagnosis else ()
     ignored = [cut for cut in cuts if cut.kind == "zero" and cut.name.startswith("NllLoss")]
     idle = {name: "ignored" for cut in ignored for name in cut.parameters}
-    vectors = {
-        each.name for each in required if each.dimensions is not None and each.dimensions < 2
-    }
+    vectors = {each.name for each in required if each.dimensions in (0, 1)}
     cancelled = {name for cut in cuts if cut.kind == "cancelled" for name in cut.parameters}
     idle |= dict.fromkeys(cancelled & vectors, "cancelled") | own.idle
     counts = Counter(idle[each.name] for each in required if each.name in idle)
@@ -117,11 +115,8 @@ def kinds(without: Sequence[Parameter]) -> str:
         return "had no non-zero gradient"
     if absent == len(without):
         return "got no gradient"
-    return (
-        f"got no gradient ({absent}) or only zeros ({len(without) - absent})"
-        if absent
-        else ("got a gradient of zeros only")
-    )
+    zeros = f"got no gradient ({absent}) or only zeros ({len(without) - absent})"
+    return zeros if absent else "got a gradient of zeros only"
 
 
 def uncalled(steps: Smoke, without: Sequence[Parameter]) -> list[str]:
@@ -248,8 +243,6 @@ UNREGISTERED_FIX = (
     "Hold layers in nn.ModuleList or nn.ModuleDict instead of a plain list or dict, and single "
     "tensors in nn.Parameter: only these are in model.parameters() and in the state dict."
 )
-
-
 CREATED_FIX = (
     "Create the layers and parameters in __init__ and use them in forward: what forward creates "
     "starts from new random numbers in each step, and no optimizer holds it."

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Iterable
 from .readings import Readings
 
 if TYPE_CHECKING:
-    from .model_looks import ModelLooks
     from .optimizer_watch import OptimizerWatch
 
 NAMED = 4
@@ -46,7 +45,6 @@ def counts(
     tally: Tally,
     readings: Readings[OptimizerWatch],
     optimizers: Iterable[OptimizerWatch],
-    models: ModelLooks,
 ) -> dict[str, object]:
     """The fields of `doctor.facts.guard.GuardCounts`."""
     watches, steady = list(optimizers), readings.steady
@@ -60,10 +58,6 @@ def counts(
         "backwards": steady.backwards,
         "losses": steady.losses_read,
         "bad_losses": steady.bad_losses,
-        "buffers": models.buffers,
-        "followers": models.followers.count,
-        "model_looks": models.looks,
-        "mode_looks": models.modes,
         "effective": max((w.effective for w in watches), default=0),
         "scaled": steady.scaled,
         "tracked": len(tracked),

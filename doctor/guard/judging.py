@@ -279,9 +279,9 @@ class Judging:
     def write_state(self) -> None:
         """Write the counts so far."""
         self.judge_log()
-        observed = counts(self.tally, self.readings, self.watches.values(), self.model_looks)
+        observed = counts(self.tally, self.readings, self.watches.values())
         further = {} if self.further is None else self.further.counts()
-        self.writer.write("state", flush=True, **observed, **further)
+        self.writer.write("state", flush=True, **observed, **self.model_looks.counts(), **further)
 
     def _write_state_again(self, now: float) -> None:
         """Write the counts, from time to time."""

@@ -58,6 +58,15 @@ class ModelLooks:
         self.modes = 0
         """Looks at a model in which the mode makes a difference."""
 
+    def counts(self) -> dict[str, object]:
+        """Fields of `doctor.facts.guard.GuardCounts`."""
+        return {
+            "buffers": self.buffers,
+            "followers": self.followers.count,
+            "model_looks": self.looks,
+            "mode_looks": self.modes,
+        }
+
     def look(self, watch: OptimizerWatch, stepping: list[OptimizerWatch]) -> None:
         """After a step of `watch`; `stepping` are all that have stepped."""
         if self._leads != watch.index:

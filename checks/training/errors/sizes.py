@@ -3,14 +3,26 @@ torch on generated calls."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from doctor.checks.training.errors.changes import (
+    Change,
+    Changes,
+    Sizes,
+    channels_last,
+    channels_second,
+    exchanged_last,
+    exchanged_samples,
+    flattened,
+    flattened_whole,
+    reordered,
+    squeezed,
+    unsqueezed,
+)
 from doctor.facts.raised import Operand, Raised
 
-Sizes = tuple[int, ...]
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "bool")
 
 
@@ -34,82 +46,6 @@ def broadcast(first: Sizes, second: Sizes) -> Sizes | None:
     )
     sizes = [b if a == 1 else a if b in (1, a) else -1 for a, b in pairs]
     return None if -1 in sizes else tuple(sizes)
-
-
-# What makes an argument fit
-
-
-class Change(NamedTuple):
-    """An expression on a tensor, and the sizes of its result."""
-
-    code: str
-    sizes: Sizes
-
-
-Changes = Callable[[Sizes], Iterator[Change]]
-
-
-def flattened(sizes: Sizes) -> Iterator[Change]:
-    if len(sizes) > 2:
-        yield Change(".flatten(1)", (sizes[0], math.prod(sizes[1:])))
-
-
-def flattened_whole(sizes: Sizes) -> Iterator[Change]:
-    if len(sizes) > 1:
-        yield Change(".flatten()", (math.prod(sizes),))
-
-
-def squeezed(sizes: Sizes) -> Iterator[Change]:
-    for n, size in enumerate(sizes):
-        if size == 1 and n:
-            yield Change(f".squeeze({n})", sizes[:n] + sizes[n + 1 :])
-
-
-def unsqueezed(missing: int, *, foremost: bool = False) -> Changes:
-    """So many dimensions of size 1 behind others: in front of all they come by themselves. The last
-    place first, or the foremost: a mask has its samples first and its keys last."""
-
-    def changes(sizes: Sizes) -> Iterator[Change]:
-        places = range(1, len(sizes) + 1) if missing > 0 else range(0)
-        for before in places if foremost else reversed(places):
-            code = f"[{', '.join([':'] * before + ['None'] * missing)}]"
-            code = f".unsqueeze({before})" if missing == 1 else code
-            more = sizes[:before] + (1,) * missing + sizes[before:]
-            yield Change(code, more)
-
-    return changes
-
-
-def reordered(sizes: Sizes) -> Iterator[Change]:
-    """Two dimensions exchanged, or the last one put second; the samples stay first."""
-    for last in range(len(sizes) - 1, 1, -1):
-        for first in range(1, last):
-            yield _exchanged(sizes, first, last)
-    if len(sizes) > 3:
-        order = (0, len(sizes) - 1, *range(1, len(sizes) - 1))
-        code = f".permute({', '.join(map(str, order))})"
-        yield Change(code, tuple(sizes[n] for n in order))
-
-
-def channels_second(sizes: Sizes) -> Iterator[Change]:
-    return iter([each for each in reordered(sizes) if each.sizes[1] == sizes[-1]][::-1])
-
-
-def exchanged_samples(sizes: Sizes) -> Iterator[Change]:
-    if len(sizes) > 1:
-        yield _exchanged(sizes, 0, 1)
-
-
-def exchanged_last(sizes: Sizes) -> Iterator[Change]:
-    if len(sizes) > 1:
-        code, n = ".transpose(-2, -1)", len(sizes)
-        yield _exchanged(sizes, n - 2, n - 1)._replace(code=code)
-
-
-def _exchanged(sizes: Sizes, first: int, last: int) -> Change:
-    result = list(sizes)
-    result[first], result[last] = sizes[last], sizes[first]
-    return Change(f".transpose({first}, {last})", tuple(result))
 
 
 # What a call takes
@@ -193,12 +129,6 @@ def batch_norm(raised: Raised) -> Call:
 def layer_norm(raised: Raised) -> Call:
     operands, ways = _named(raised, "input", "weight"), ((0, channels_last),)
     return Call(operands, lambda x, weight: x[-len(weight) :] == weight, ways)
-
-
-def channels_last(sizes: Sizes) -> Iterator[Change]:
-    for change in reordered(sizes):
-        if len(sizes) > 2 and change.sizes[-1] == sizes[1]:
-            yield change
 
 
 def product(raised: Raised) -> Call | None:

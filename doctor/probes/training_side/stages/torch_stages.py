@@ -71,12 +71,8 @@ def interpreter() -> Dict[str, Any]:
     pip = importlib.machinery.PathFinder.find_spec("pip") is not None
     installed = distributions()
     nvidia = [each for each in installed if NVIDIA.match(each)]
-    return {
-        "version": platform.python_version(),
-        "pip": pip,
-        "packages": nvidia,
-        "installed": installed,
-    }
+    version = platform.python_version()
+    return {"version": version, "pip": pip, "packages": nvidia, "installed": installed}
 
 
 def distributions() -> List[str]:

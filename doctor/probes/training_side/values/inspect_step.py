@@ -5,7 +5,6 @@ Values are inspected on the CPU before a kernel reads them: a bad label kills a 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import traceback
@@ -26,18 +25,17 @@ from ..foreign import (
     observing,
     stack_frames,
 )
-from ..foreign.module_hooks import module_hooks
 from ..subject import subjects
 from ..subject.plan import Plan
 from ..subject.timed import Timed
 from ..subject.training_step import Subject
+from .called_modules import MOST_SHOWN, Calls
 from .index_origins import IndexOrigins
 
 IGNORED = -100
 """The label that torch's losses ignore by default."""
 LABELS = re.compile(r"(^|[._])(labels?|targets?|y)$")
 MASK = re.compile("mask|bias")
-MAX_PARAMETERS = 8
 LISTED = 3
 """Positions of values in a remark."""
 
@@ -106,42 +104,6 @@ def raised(error: Exception) -> str:
     return "%s in %s, line %s" % (text, os.path.basename(users[-1].filename), users[-1].lineno)
 
 
-class Calls:
-    """The modules with trainable parameters of their own that a forward pass calls."""
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        self._root = module
-        self._modules = {
-            name: each
-            for name, each in module.named_modules()
-            if name and any(weight.requires_grad for weight in each.parameters())
-            if not isinstance(each, torch.jit.ScriptModule)  # it takes no hooks
-        }
-        self._called: Set[str] = set()
-
-    def noted(self) -> contextlib.AbstractContextManager[None]:
-        """Notes the calls meanwhile."""
-        return module_hooks(self._root, self._note)
-
-    def _note(self, name: str, *call: Foreign) -> None:
-        if name in self._modules:
-            self._called.add(name)
-
-    def missing(self, weights: Set[int]) -> List[str]:
-        """The outermost modules of which neither they nor a part of them was called, and whose
-        weights no function got: `weights` are the ids of those that were passed to one."""
-        for name, module in self._modules.items():
-            if any(id(weight) in weights for weight in module.parameters()):
-                self._called.add(name)
-        idle = [
-            name
-            for name in self._modules
-            if not any(called == name or called.startswith(name + ".") for called in self._called)
-        ]
-        outer = [n for n in idle if not any(n.startswith(other + ".") for other in idle)]
-        return outer[:MAX_PARAMETERS]
-
-
 def bad_weights(module: torch.nn.Module) -> List[str]:
     """Parameters and buffers that are not finite; a buffer that is a mask may hold -inf."""
     result = []
@@ -155,7 +117,7 @@ def bad_weights(module: torch.nn.Module) -> List[str]:
         if tensor.dim() and number <= LISTED and number < tensor.numel():
             text += ", at %s" % " and ".join(map(str, bad.nonzero().tolist()))
         result.append(text + " (a buffer)" * (name in own))
-    return result[:MAX_PARAMETERS]
+    return result[:MOST_SHOWN]
 
 
 def _inspect(name: str, tensor: torch.Tensor, pad: Optional[int]) -> Tuple[List[str], List[str]]:
