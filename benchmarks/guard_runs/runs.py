@@ -14,9 +14,6 @@ from . import (
     distributed,
     faulty_programs,
     faulty_resources,
-    faulty_steps,
-    faulty_updates,
-    faulty_values,
     libraries,
     loops,
     optimizers,
@@ -27,15 +24,7 @@ from . import (
 from .models import start_guard
 
 HEALTHY = (optimizers, loops, architectures, trainers, distributed, public_healthy)
-FAULTY = (
-    faulty_values,
-    faulty_updates,
-    faulty_steps,
-    faulty_programs,
-    faulty_resources,
-    distributed,
-    public_faults,
-)
+FAULTY = (faulty_programs, faulty_resources, distributed, public_faults)
 CLEAN = {run.__name__: run for module in HEALTHY for run in module.CLEAN}
 OTHERS = {run.__name__: run for run in libraries.CLEAN}
 PUBLIC = [run.__name__ for run in public_healthy.CLEAN]
