@@ -78,8 +78,6 @@ def h200() -> Report:
     return shown(machines()["h200_torch2.11"])
 
 
-
-
 def _without_style(page: str) -> str:
     assets = r"sha256-[^']+|<style>.*?</style>|<script>.*?</script>"
     markup = re.sub(assets, "", page, flags=re.DOTALL)
