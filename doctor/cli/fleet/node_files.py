@@ -51,7 +51,7 @@ class Judged(NamedTuple):
     problems: tuple[NodeProblem, ...]
 
 
-def read_nodes(files: Sequence[NodeFile], *, progress: bool = False) -> list[NodeSummary | Unread]:
+def read_nodes(files: Sequence[NodeFile]) -> list[NodeSummary | Unread]:
     """A summary of each file, or why there is none, in the order of the files.
 
     Facts that differ in names and times only are judged once.
