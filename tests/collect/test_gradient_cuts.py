@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -270,14 +270,18 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-FIRST = ("first.weight", "first.bias")
-
-
-def cuts_of(
-    subject: dict[str, Any], child: TorchChild, names: Sequence[str] = FIRST, **more: Any
-) -> list[Cut]:
-    how = {"device": "cpu", "precision": "bf16", "recipe": "amp"}
-    answer = child.request(60, stage="cuts", names=list(names), subject=subject, **how, **more)
+def cuts_of(file: Path, name: str, child: TorchChild, **more: Any) -> list[Cut]:
+    """The ends of the paths of `first`."""
+    place = {"file": file.name, "name": name, "directory": str(file.parent)}
+    request: dict[str, Any] = {
+        "stage": "cuts",
+        "names": ["first.weight", "first.bias"],
+        "subject": {"kind": "factory", **place, "batch": 2, "length": None},
+        "device": "cpu",
+        "precision": "bf16",
+        "recipe": "amp",
+    }
+    answer = child.request(60, **request, **more)
     assert answer.answer, answer.ended
     return msgspec.convert(answer.answer["cuts"]["cuts"], list[Cut])
 
@@ -355,9 +359,7 @@ def cuts_of(
 def test_the_end_of_a_path_is_named_with_its_line(
     name: str, kind: str, function: str, text: str, remedy: str, child: TorchChild, file: Path
 ) -> None:
-    place = {"file": file.name, "name": name, "directory": str(file.parent)}
-    subject: dict[str, Any] = {"kind": "factory", **place, "batch": 2, "length": None}
-    found = cuts_of(subject, child)
+    found = cuts_of(file, name, child)
     assert (found[0].kind, len(found)) == (kind, 1)
     assert found[0].name.startswith(function)
     assert kind in ("replaced", "cancelled", "result hook") or found[0].place.startswith(
@@ -369,8 +371,7 @@ def test_the_end_of_a_path_is_named_with_its_line(
 
 
 def test_a_hook_on_a_parameter_is_named_with_its_variable(child: TorchChild, file: Path) -> None:
-    place = {"file": file.name, "name": "hooked_weight", "directory": str(file.parent)}
-    cuts = cuts_of({"kind": "factory", **place, "batch": 2, "length": None}, child)
+    cuts = cuts_of(file, "hooked_weight", child)
     assert {(cut.kind, cut.name) for cut in cuts} == {("hook", "masked"), ("hook", "<lambda>")}
     text = own_cuts.clause(cuts)
     assert "the hook masked on it, in cuts_of.py, line " in text or "masked, <lambda>" in text
@@ -380,16 +381,13 @@ def test_a_hook_on_a_parameter_is_named_with_its_variable(child: TorchChild, fil
 
 
 def test_all_ends_whose_values_reach_the_loss_are_named(child: TorchChild, file: Path) -> None:
-    place = {"file": file.name, "name": "codes", "directory": str(file.parent)}
-    cuts = cuts_of({"kind": "factory", **place, "batch": 2, "length": None}, child)
+    cuts = cuts_of(file, "codes", child)
     assert [(cut.kind, cut.name) for cut in cuts] == [("indices", "argmin"), ("detached", "detach")]
     assert "z + (codes - z).detach()" in own_cuts.fix(cuts)
 
 
 def test_each_detach_of_a_line_is_named(child: TorchChild, file: Path) -> None:
-    place = {"file": file.name, "name": "both_sides", "directory": str(file.parent)}
-    subject = {"kind": "factory", **place, "batch": 2, "length": None}
-    cuts = cuts_of(subject, child)
+    cuts = cuts_of(file, "both_sides", child)
     assert {cut.kind for cut in cuts} == {"detached"}
     if all(cut.remark for cut in cuts):  # Python 3.11 and newer know the columns
         text = own_cuts.clause(cuts)
@@ -398,9 +396,7 @@ def test_each_detach_of_a_line_is_named(child: TorchChild, file: Path) -> None:
 
 
 def test_the_operation_that_makes_a_gradient_tiny_is_named(child: TorchChild, file: Path) -> None:
-    place = {"file": file.name, "name": "shrunk", "directory": str(file.parent)}
-    subject = {"kind": "factory", **place, "batch": 2, "length": None}
-    (cut,) = cuts_of(subject, child, small=True)
+    (cut,) = cuts_of(file, "shrunk", child, small=True)
     assert (cut.kind, cut.name) == ("small", "MulBackward0")
     assert "the gradient shrinks in MulBackward0" in own_cuts.clause([cut])
     assert "remove the tiny factor" in own_cuts.fix([cut])

@@ -54,7 +54,6 @@ def compare_files(
     options: CompareOptions,
     *,
     fail_on: FailOn = "fail",
-    progress: bool = False,
 ) -> Report:
     """The report on facts files, or on those in directories. Raises UserError."""
     record = Record()
