@@ -185,7 +185,7 @@ def _is_unused(reading: Training) -> bool:
     if any("." in name for name in names) or reading.mentions("nativescaler", "amp_scaler"):
         return False
     return not any(
-        names & {value.name, *value.names}
+        names.intersection(value.all_names)
         for call in reading.calls
         for value in (*call.args, *call.keywords.values(), *call.unpacked)
         if call.method not in ("load_state_dict", "save")

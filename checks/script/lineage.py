@@ -206,8 +206,7 @@ def _owners_in(
             yield made.receiver
     if not depth:
         return
-    names = (value.name, *value.names) if value.kind in ("name", "item") else value.names
-    for name in names:
+    for name in value.all_names:
         if name in visited or not name:
             continue
         visited.add(name)

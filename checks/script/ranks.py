@@ -74,7 +74,7 @@ def depends_on_rank(reading: Training, value: Value, call: Call) -> bool:
     pending, visited = [value], set[str]()
     while pending:
         each = pending.pop()
-        names = [name for name in (each.name, *each.names) if name]
+        names = [name for name in each.all_names if name]
         if any(RANK.search(name) for name in names):
             return True
         for name in set(names) - visited:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
@@ -18,6 +18,7 @@ from doctor.facts.script import (
     Call,
     Function,
     Import,
+    Loop,
     Reference,
     Script,
     Span,
@@ -136,8 +137,32 @@ class Reading:
         return table
 
     def methods(self, *names: str) -> list[int]:
-        """Calls of methods or functions with these last names, in order."""
+        """Numbers of the calls of methods or functions with these last names, in order."""
         return sorted(number for name in names for number in self.by_method.get(name, ()))
+
+    def named(self, *names: str) -> list[Call]:
+        """Calls of methods or functions with these last names, in order."""
+        return [self.calls[number] for number in self.methods(*names)]
+
+    def numbered(self, numbers: Iterable[int]) -> Iterator[tuple[int, Call]]:
+        """Calls with their numbers."""
+        return ((number, self.calls[number]) for number in numbers)
+
+    def number(self, call: Call) -> int:
+        """Its position; the end of the file for a call that stands nowhere in it."""
+        return self.numbers.get(id(call), len(self.calls))
+
+    def call_of(self, value: Value | None) -> Call | None:
+        """The call whose result a value is."""
+        return self.calls[value.call] if value is not None and value.kind == "call" else None
+
+    def calls_of(self, values: Iterable[Value]) -> list[Call]:
+        """Those of some values that are results of calls."""
+        return [self.calls[value.call] for value in values if value.kind == "call"]
+
+    def loop_of(self, place: Call | Assignment) -> Loop | None:
+        """The innermost loop around."""
+        return self.script.loops[place.loops[-1]] if place.loops else None
 
     @cached_property
     def assigned(self) -> dict[tuple[object, str], list[Assignment]]:
@@ -146,6 +171,15 @@ class Reading:
         for each in self.script.assignments:
             table[self.key(each.target, each.scope)].append(each)
         return table
+
+    def assigned_to(self, name: str, scope: int) -> Sequence[Assignment]:
+        """All that is assigned to what a name of a function stands for."""
+        return self.assigned.get(self.key(name, scope), ())
+
+    @cached_property
+    def stores(self) -> tuple[Assignment, ...]:
+        """Assignments, and behind them those to parts."""
+        return (*self.script.assignments, *self.script.parts)
 
     @cached_property
     def _locals(self) -> dict[int, set[str]]:
@@ -231,7 +265,7 @@ class Reading:
         """Loops of a function whose iterable names this, under enumerate and tqdm, too."""
         for number, loop in enumerate(self.script.loops):
             value = loop.iterable
-            if loop.scope == scope and value is not None and name in (value.name, *value.names):
+            if loop.scope == scope and value is not None and name in value.all_names:
                 yield number
 
     def is_conditional(self, call: Call | Assignment, *, tries: bool = False) -> bool:
@@ -283,6 +317,10 @@ class Reading:
 
     def scope_calls(self, scope: int) -> list[int]:
         return self._by_scope.get(scope, [])
+
+    def calls_in(self, scope: int) -> list[Call]:
+        """Calls of one function, in order."""
+        return [self.calls[number] for number in self.scope_calls(scope)]
 
     @cached_property
     def _by_scope(self) -> dict[int, list[int]]:

@@ -208,7 +208,7 @@ class Training(Reading):
             number
             for number, loop in loops
             if (value := loop.iterable) is not None
-            and any(self.key(n, loop.scope) in keys for n in (value.name, *value.names) if n)
+            and any(self.key(n, loop.scope) in keys for n in value.all_names if n)
         ]
 
     def trains_on(self, made: Call) -> bool:

@@ -70,7 +70,7 @@ def _read_later(reading: Training, root: str, line: Line) -> bool:
     for value, span, scope in reading.expressions:
         if scope != line.scope or span.order <= line.span.order:
             continue
-        names = {_owner(n) for n in (value.name, *value.names)}
+        names = {_owner(n) for n in value.all_names}
         if owner in names:
             return True
     return False

@@ -55,7 +55,7 @@ def _wrapped(reading: Training, name: str, call: Call) -> bool:
     ) or any(
         reading.key(n.removesuffix(".indices"), scope) == key and n.endswith(".indices")
         for value, _, scope in reading.expressions
-        for n in (value.name, *value.names)
+        for n in value.all_names
     )
 
 

@@ -72,7 +72,7 @@ def _rate(reading: Training) -> Iterator[Match]:
             continue
         rate = _second(reading, call)
         used = rate not in ("", "_") and any(
-            rate in (v.name, *v.names) for v, _, scope in reading.expressions if scope == call.scope
+            rate in v.all_names for v, _, scope in reading.expressions if scope == call.scope
         )
         tested = any(
             rate and b.test is not None and re.search(rf"\b{re.escape(rate)}\b", b.test.text)

@@ -77,7 +77,7 @@ def _is_changed(reading: Training, scope: int, name: str, number: int) -> bool:
         for each in reading.script.comparisons
     )
     given = any(
-        name in (v.name, *v.names) or reading.calls[n].receiver == name
+        name in v.all_names or reading.calls[n].receiver == name
         for n in reading.scope_calls(scope)
         if n < number and reading.calls[n].method not in (*LOOKS, "len")
         for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
@@ -108,7 +108,7 @@ def _may_be_masked(reading: Training, scope: int, name: str, decode: int) -> boo
         for each in reading.script.comparisons
     )
     given = any(
-        n < decode and name in (v.name, *v.names) and reading.calls[n].method not in LOOKS
+        n < decode and name in v.all_names and reading.calls[n].method not in LOOKS
         for n in reading.scope_calls(scope)
         for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
     )

@@ -148,14 +148,14 @@ def _flipped_alone(reading: Training) -> Iterator[Match]:
         calls = [reading.calls[n] for n in reading.scope_calls(scope)]
         flips = [c for c in calls if c.method in FLIPS and c.arms and not c.method[:1].isupper()]
         boxed = [n for v, _, where in reading.expressions if where == scope
-                 for n in (v.name, *v.names) if re.search(r"box|keypoint", n)]  # fmt: skip
+                 for n in v.all_names if re.search(r"box|keypoint", n)]  # fmt: skip
         dicts = [key for v in function.returns for part in (v, *v.items) for key in part.keys]
         if not flips or not (boxed and "boxes" in dicts):
             continue
         changed = [a for a in reading.script.assignments if a.scope == scope
                    and re.search(r"box|keypoint|target", a.target) and a.arms]  # fmt: skip
         passed = any(re.search(r"box|target|keypoint", n) for c in flips for v in c.args
-                     for n in (v.name, *v.names))  # fmt: skip
+                     for n in v.all_names)  # fmt: skip
         changed_parts = [n for n in boxed if f"{n}[]" in reading.script.identifiers]
         if not (changed or passed or changed_parts):
             yield Match(flips[0].span, f"{flips[0].method} moves the image, and its boxes stay")
@@ -182,7 +182,7 @@ def _resized_alone(reading: Training) -> Iterator[Match]:
         ) or any(re.search(r"box\w*[^,]*[*/]|[*/][^,]*box|scale|ratio", t) for t in texts)
         changed = any("box" in name and name.endswith("[]") for name in reading.script.identifiers)
         passed = any(re.search(r"box|target", n) for c in resized for v in c.args
-                     for n in (v.name, *v.names))  # fmt: skip
+                     for n in v.all_names)  # fmt: skip
         if resized and held and not (moved or changed or passed):
             yield Match(resized[0].span, "resize() moves the image, and its boxes stay")
 

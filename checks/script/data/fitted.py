@@ -89,12 +89,12 @@ def _is_split(reading: Training, name: str, call: Call, splits: list[Call]) -> b
     for each in reading.script.assignments:
         later = each.scope == call.scope and each.position >= number and "[" not in each.target
         later = later and not any(reading.calls[n].name == "len" for n in each.value.calls)
-        if later and names & {each.value.name, *each.value.names} and not is_training(each.target):
+        if later and names.intersection(each.value.all_names) and not is_training(each.target):
             names.add(each.target)
     cut = any(
         reading.numbers[id(split)] > number
         and split.scope == call.scope
-        and names & {n for v in split.args for n in (v.name, *v.names)}
+        and names & {n for v in split.args for n in v.all_names}
         and not exclusive(split.arms, call.arms)
         for split in splits
     )
@@ -153,7 +153,7 @@ def _scales(reading: Training, name: str, call: Call) -> bool:
         for part in flatten([value]) if scope == call.scope else ():
             if part.kind == "other" and part.name == "Div" and len(part.items) == 2:
                 over, by = part.items
-                if (number in by.calls or {by.name, *by.names} & set(_held(reading, call))) and (
+                if (number in by.calls or set(by.all_names) & set(_held(reading, call))) and (
                     name.rpartition(".")[2]
                     and (over.name == "Sub" or over.kind in ("other", "name"))
                 ):

@@ -112,7 +112,7 @@ def _read_from(reading: Training, name: str, held: str) -> bool:
         n.partition("[")[0]
         for value, _, scope in reading.expressions
         if scope == item
-        for n in (value.name, *value.names)
+        for n in value.all_names
     }
     names |= {
         v.name

@@ -48,9 +48,7 @@ def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match
     for number in reading.methods("DistributedSampler"):
         call = reading.calls[number]
         seed = call.keywords.get("seed")
-        parts = (
-            [seed.name, *seed.names, *(reading.calls[n].name for n in seed.calls)] if seed else []
-        )
+        parts = [*seed.all_names, *(reading.calls[n].name for n in seed.calls)] if seed else []
         if any("rank" in name.casefold() for name in parts):
             message = "the seed depends on the rank: ranks read some samples twice, others never"
             yield Match(call.span, message, "fail", fix="Give all ranks one seed.")
@@ -172,7 +170,7 @@ def seed_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def _is_constant(reading: Training, value: Value, call: Call) -> bool:
     """Nothing that the loop changes."""
     targets = {t for n in call.loops for t in reading.script.loops[n].targets}
-    if targets & {value.name, *value.names} or value.calls:
+    if targets.intersection(value.all_names) or value.calls:
         return False
     return value.kind in ("literal", "name")
 

@@ -109,7 +109,7 @@ def masks(reading: Training) -> Iterator[Match]:
     for number, function in enumerate(reading.script.functions):
         calls = [reading.calls[n] for n in reading.scope_calls(number)]
         moved = [c for c in calls if _moves(c) and c.arms and c.targets and not _is_mask(c)]
-        returned = {n for v in function.returns for n in (v.name, *v.names)}
+        returned = {n for v in function.returns for n in v.all_names}
         named = {n for n in returned if MASKS.search(n.rpartition(".")[2].casefold())}
         if not moved or not named or not function.returns:
             continue
@@ -138,7 +138,7 @@ def _is_mask(call: Call) -> bool:
 def _names(call: Call) -> Iterator[str]:
     values: tuple[Value, ...] = (*call.args, *call.keywords.values())
     for value in values:
-        yield from (n.rpartition(".")[2] for n in (value.name, *value.names))
+        yield from (n.rpartition(".")[2] for n in value.all_names)
     yield call.receiver.rpartition(".")[2]
 
 

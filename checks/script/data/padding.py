@@ -79,7 +79,7 @@ def _fills(call: Call) -> bool:
         given = [*call.args[2:3], *(v for k, v in call.keywords.items() if k == "padding_value")]
     else:
         return False
-    names = [name for value in given for name in (value.name, *value.names)]
+    names = [name for value in given for name in value.all_names]
     return any(re.search(r"pad|eos", name.casefold()) for name in names)
 
 

@@ -42,7 +42,7 @@ def _is_sorted(reading: Training, key: Key, each: Assignment) -> bool:
     later = any(
         reading.key(call.receiver, call.scope) == key
         or any(reading.key(name, call.scope) == key for v in call.args[:1]
-               for name in (v.name, *v.names) if name)
+               for name in v.all_names if name)
         for n in reading.methods(*ORDERS)
         for call in (reading.calls[n],)
     )  # fmt: skip
@@ -105,7 +105,7 @@ def _is_mask(reading: Training, call: Call) -> bool:
     """The word is in what is assigned, or in what is passed."""
     values = (*call.args, *call.keywords.values())
     parts = reading.cached(_parts_assigned).get(reading.numbers[id(call)], ())
-    names = [*call.targets, *parts, *(n for v in values for n in (v.name, *v.names))]
+    names = [*call.targets, *parts, *(n for v in values for n in v.all_names)]
     return any(MASK & set(words(name)) for name in names)
 
 

@@ -118,7 +118,7 @@ def one_part_for_all(reading: Training) -> Iterator[Match]:
             parts, rank = call.keywords.get(count), call.keywords.get(place)
             if parts is None or rank is None or rank.kind != "literal" or call.loops:
                 continue
-            if parts.kind != "literal" and WORLD.search(",".join((parts.name, *parts.names))):
+            if parts.kind != "literal" and WORLD.search(",".join(parts.all_names)):
                 text = f"{method}({place}={rank.literal}) gives every process the same part"
                 yield Match(call.span, f"{text} of the data")
 
@@ -161,7 +161,7 @@ def _shares(reading: Training, number: int) -> bool:
     return any(
         name and reading.key(name, scope) == key
         for value, _, scope in reading.expressions
-        for name in (value.name, *value.names)
+        for name in value.all_names
     )
 
 

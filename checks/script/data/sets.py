@@ -66,12 +66,12 @@ def _is_kept(reading: Training, each: Assignment) -> bool:
     """Something writes the numbers to a file, or a model's configuration has them."""
     for call in reading.calls:
         values = (*call.args, *call.keywords.values())
-        if any(each.target in (v.name, *v.names) for v in values) and (
+        if any(each.target in v.all_names for v in values) and (
             call.method.startswith(KEEPS) or {"label2id", "id2label"} & call.keywords.keys()
         ):
             return True
     stored = (a for a in reading.script.assignments if "config" in a.target)
-    return any(each.target in (a.value.name, *a.value.names) for a in stored)
+    return any(each.target in a.value.all_names for a in stored)
 
 
 RULES = (

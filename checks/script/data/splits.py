@@ -97,9 +97,9 @@ def _held_out_unused(reading: Training) -> Iterator[Match]:
     unused = [n for n in loaders if is_held_out(n) and is_loader(n) and "." not in n]
     if not unused:
         return
-    read = {n for value, _, _ in reading.expressions for n in (value.name, *value.names)}
+    read = {n for value, _, _ in reading.expressions for n in value.all_names}
     read |= {n for loop in reading.script.loops if loop.iterable is not None
-             for n in (loop.iterable.name, *loop.iterable.names)}  # fmt: skip
+             for n in loop.iterable.all_names}  # fmt: skip
     for call in reading.calls:
         name = call.method.casefold()
         evaluates = any(word in name for word in ("eval", "valid", "test")) and "train" not in name
@@ -118,9 +118,9 @@ def _held_out_unused(reading: Training) -> Iterator[Match]:
 def _uses(reading: Training, name: str, scope: int, read: set[str]) -> bool:
     """The name is bound in this function, and read in none but those that return it."""
     readers = {
-        s for value, _, s in reading.expressions if name in (value.name, *value.names)
+        s for value, _, s in reading.expressions if name in value.all_names
     } | {loop.scope for loop in reading.script.loops if loop.iterable is not None
-         and name in (loop.iterable.name, *loop.iterable.names)}  # fmt: skip
+         and name in loop.iterable.all_names}  # fmt: skip
     bound = any(name in call.targets and call.scope == scope for call in reading.calls)
     return bound and scope not in readers
 
@@ -208,7 +208,7 @@ def _is_whole(reading: Training, split: Call, call: Call, data: Value) -> bool:
     used = any(
         name and reading.key(name, scope) == key
         for value, _, scope in reading.expressions
-        for name in (value.name, *value.names)
+        for name in value.all_names
     )
     return trains and not used
 

@@ -115,9 +115,7 @@ def _shuffles(reading: Training, call: Call) -> bool:
 
 def _rows(reading: Training, value: Value, call: Call, depth: int = 4) -> set[str]:
     """The names of the tables that hold the rows."""
-    names = {
-        name.partition("[")[0].partition(".")[0] for name in (value.name, *value.names) if name
-    }
+    names = {name.partition("[")[0].partition(".")[0] for name in value.all_names if name}
     found = set(names)
     for name in names if depth else ():
         for each in reading.assigned.get(reading.key(name, call.scope), ()):
@@ -147,7 +145,7 @@ def _copied(reading: Training, call: Call, rows: set[str]) -> str:
 def _grouped(reading: Training, rows: set[str]) -> str:
     """A column that names patients or the like, of the rows that are split."""
     for value, _, _ in reading.expressions:
-        for name in (value.name, *value.names):
+        for name in value.all_names:
             table, _, column = name.partition("[")
             if table in rows and GROUPS.search(column.removesuffix("]")):
                 return column.removesuffix("]")
@@ -170,7 +168,7 @@ def _of_one_row(reading: Training, rows: set[str]) -> str:
         if re.search(r"\.i?loc\[", render(reading, a.value))
     }
     for value, _, _ in reading.expressions:
-        for name in (value.name, *value.names):
+        for name in value.all_names:
             owner, _, column = name.rpartition(".")
             if owner in taken and GROUPS.search(column):
                 return column

@@ -43,7 +43,7 @@ def _of_index(reading: Training, scope: int, index: str) -> set[str]:
     names = {index}
     for each in reading.script.assignments:
         called = {reading.calls[n].name for n in each.value.calls}
-        if each.scope == scope and names & {each.value.name, *each.value.names}:
+        if each.scope == scope and names.intersection(each.value.all_names):
             names |= {each.target} if called <= {"divmod", "int", "len", "bisect.bisect"} else set()
     return names
 
@@ -63,4 +63,4 @@ def _is_row(value: Value, call: Call, number: int, chosen: set[str]) -> bool:
         base = base.items[0]
     own = base.kind == "call" and base.call == number
     own |= base.name.removesuffix(".iloc").removesuffix(".loc").partition("[")[0] in call.targets
-    return own and bool(chosen & {place.name, *place.names})
+    return own and bool(chosen.intersection(place.all_names))

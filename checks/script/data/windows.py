@@ -28,7 +28,7 @@ def windows_split(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         for value in call.args:
             made = {reading.calls[n].name for v in evaluate.options(reading, value, call)
                     for n in (v.call, *v.calls) if n >= 0}  # fmt: skip
-            names = {reading.key(name, call.scope) for name in (value.name, *value.names) if name}
+            names = {reading.key(name, call.scope) for name in value.all_names if name}
             if names & windows or made & classes:
                 yield Match(call.span, "windows that overlap are split at random")
                 break
@@ -110,13 +110,13 @@ def _overlaps(reading: Training, value: Value, variable: str, over: Value) -> bo
 def _passed_on(reading: Training, found: set[Key]) -> Iterator[Key]:
     """Names that are made of windows: by an assignment, or as a result of a function."""
     for each in reading.script.assignments:
-        names = (each.value.name, *each.value.names)
+        names = each.value.all_names
         if each.value.kind in ("call", "name") and any(
             reading.key(name, each.scope) in found for name in names if name
         ):
             yield reading.key(each.target, each.scope)
     for number, function in enumerate(reading.script.functions):
-        names = tuple(n for value in function.returns for n in (value.name, *value.names) if n)
+        names = tuple(n for value in function.returns for n in value.all_names if n)
         if number and any(reading.key(name, number) in found for name in names):
             for site in reading.call_sites.get(number, ()):
                 call = reading.calls[site]

@@ -139,7 +139,7 @@ def _changes(
         name.removeprefix("self.")  # not level.value, which may be shared
         for value, _, scope in reading.expressions
         if (function := reading.function(scope)).owner == owner and function.name in ITEMS
-        for name in (value.name, *value.names)
+        for name in value.all_names
         if name.count(".") == 1
     }
     for each in reading.script.assignments:

@@ -43,9 +43,9 @@ def leaves_alone(reading: Training) -> Iterator[Match]:
             test is not None and arm == 0 and asks_first(reading, test, each.scope, 2)
             for test, arm in tests
         )
-        names = {n for test, _ in tests if test is not None for n in test.names}
+        names = {n for test, _ in tests if test is not None for n in test.all_names}
         sent = any(
-            names & {n for v in (*c.args, *c.keywords.values()) for n in (v.name, *v.names)}
+            names & {n for v in (*c.args, *c.keywords.values()) for n in v.all_names}
             for c in (reading.calls[n] for n in reading.methods(*SHARED))
         )
         if alone and not sent:

@@ -99,7 +99,7 @@ def _backward_skipped(reading: Training) -> Iterator[Match]:
                 ENDS.fullmatch(each.method) and exclusive(each.arms, call.arms)
                 for each in reading.calls
             )
-            if not ends and any("loss" in name.casefold() for name in test.names):
+            if not ends and any("loss" in name.casefold() for name in test.all_names):
                 message = "a rank with a loss that is not finite skips it alone: the others hang"
                 fix = "Reduce the flag over all ranks before a step is skipped."
                 yield Match(call.span, f"{call.name}() of DDP: {message}", "warn", fix=fix)

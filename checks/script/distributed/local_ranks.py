@@ -39,7 +39,7 @@ def _reads_environment(reading: Training) -> bool:
         text
         for value, _, _ in reading.expressions
         for each in flatten([value])
-        for text in (str(each.literal), each.name, *each.names)
+        for text in (str(each.literal), *each.all_names)
     )
     return any("LOCAL_RANK" in text for text in names) or reading.mentions(
         "local_rank()", "get_local_rank", "local_process_index", "get_node_local_rank"

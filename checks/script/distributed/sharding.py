@@ -122,7 +122,7 @@ def _asks_slurm(reading: Training) -> bool:
         "SLURM_" in text
         for value, _, _ in reading.expressions
         for each in flatten([value])
-        for text in (str(each.literal), each.name, *each.names)
+        for text in (str(each.literal), *each.all_names)
     )
 
 
@@ -180,7 +180,7 @@ def not_prepared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         name
         for n in reading.methods("prepare", "append", "extend")
         for v in (*reading.calls[n].args, *reading.calls[n].unpacked)
-        for name in (v.name, *v.names)
+        for name in v.all_names
     }
     for number in reading.methods("DataLoader"):
         call = reading.calls[number]

@@ -80,7 +80,7 @@ def _reaches_loss(reading: Training, call: Call) -> bool:
             continue
         if other.receiver in names and reading.numbers[id(other)] in reading.backward_numbers:
             return True
-        if names & {n for v in (*other.args, *other.keywords.values()) for n in (v.name, *v.names)}:
+        if names & {n for v in (*other.args, *other.keywords.values()) for n in v.all_names}:
             names |= set(other.targets)
     return False
 
@@ -188,9 +188,7 @@ def _is_loaded(reading: Training, number: int, call: Call) -> bool:
         use = reading.calls[n]
         for value in use.args:
             if number in value.calls or any(
-                name.partition("[")[0] in call.targets
-                for name in (value.name, *value.names)
-                if name
+                name.partition("[")[0] in call.targets for name in value.all_names if name
             ):
                 return True
     return False

@@ -101,7 +101,7 @@ def _scales_gradients(reading: Training, backward: int, step: int) -> bool:
 def _is_number(value: Value, name: str) -> bool:
     if value.kind == "literal":
         return str(value.literal) == name
-    return any(each.rpartition(".")[2] == name for each in (value.name, *value.names))
+    return any(each.rpartition(".")[2] == name for each in value.all_names)
 
 
 def _values(reading: Training) -> Iterator[Value]:

@@ -83,7 +83,7 @@ def _sums_up(reading: Training, function: int, name: str) -> bool:
     for each in reading.script.assignments:
         if each.scope != function or not each.target.startswith("self."):
             continue
-        parts = (each.value.name, *each.value.names)
+        parts = each.value.all_names
         grows = each.augmented or each.target in parts
         if grows and name in parts and not each.value.calls:
             return True
@@ -177,7 +177,7 @@ def _reaches_backward(reading: Training, target: str, scope: int) -> bool:
     """backward() is called on it or on something that is computed from it."""
     names = {target}
     for each in reading.script.assignments:
-        if names & {each.value.name, *each.value.names} and not _holds(each.value, "item"):
+        if names.intersection(each.value.all_names) and not _holds(each.value, "item"):
             names.add(each.target)
     for number in reading.methods("backward"):
         call = reading.calls[number]
@@ -185,7 +185,7 @@ def _reaches_backward(reading: Training, target: str, scope: int) -> bool:
         used = {call.receiver}
         while inner >= 0:
             made = reading.calls[inner]
-            used |= {made.receiver, *(n for v in made.args for n in (v.name, *v.names))}
+            used |= {made.receiver, *(n for v in made.args for n in v.all_names)}
             inner = made.receiver_call
         if names & used:
             return True

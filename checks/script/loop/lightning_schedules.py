@@ -76,16 +76,16 @@ def _is_steps(reading: Training, value: Value, made: Call) -> bool:
                     for v in (c.left, c.right)]  # fmt: skip
     if any(_counts_loader(reading, n) for each in (value, *options) for n in each.calls):
         return True
-    names = [n for each in options for n in (each.name, *each.names)]
+    names = [n for each in options for n in each.all_names]
     if any("epoch" in name for name in names):
         return any(map(STEPS.search, names))
-    return any(map(STEPS.search, (value.name, *value.names, *names)))
+    return any(map(STEPS.search, (*value.all_names, *names)))
 
 
 def _counts_loader(reading: Training, number: int) -> bool:
     """len(train_loader), len(self.train_dataloader())."""
     call = reading.calls[number]
-    parts = [n for v in call.args for n in (v.name, *v.names)]
+    parts = [n for v in call.args for n in v.all_names]
     parts += [reading.calls[n].name for v in call.args for n in v.calls]
     return call.name == "len" and any("loader" in part for part in parts)
 

@@ -16,7 +16,6 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 from doctor.script.containers import MARK
-from doctor.script.values import names_of
 
 Key = tuple[object, str]
 PLAIN = {"sum", "abs", "min", "max", "float"}
@@ -211,7 +210,7 @@ def _is_part(reading: Training, owners: set[Key]) -> bool:
     reading.step(len(reading.calls))
     return any(
         v.kind in ("name", "list")
-        and any(reading.key(name, call.scope) in owners for name in names_of(v))
+        and any(reading.key(name, call.scope) in owners for name in v.all_names)
         for call in reading.calls
         if (call.method[:1].isupper() and call.method not in WRAPPERS)
         or call.name == "torch.compile"

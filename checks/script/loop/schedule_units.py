@@ -223,7 +223,7 @@ def _same(one: Value, other: Value) -> bool:
 def _source(loop: Loop) -> str:
     """The name of what a loop over batches iterates, under enumerate and tqdm."""
     value = loop.iterable
-    names = [name for name in ((value.name, *value.names) if value else ()) if name]
+    names = [name for name in (value.all_names if value else ()) if name]
     return names[0] if len(names) == 1 else ""
 
 
@@ -256,7 +256,7 @@ def _in_batches(reading: Training, step: Call, length: list[Value]) -> str:
         return ""
     loops = [reading.script.loops[n] for n in step.loops]
     sources = {n for loop in loops if loop.iterable is not None
-               for n in (loop.iterable.name, *loop.iterable.names) if n}  # fmt: skip
+               for n in loop.iterable.all_names if n}  # fmt: skip
     counted = any(_is_len(reading, part, source) for value in length
                   for part in flatten([value]) for source in sources)  # fmt: skip
     return f"counts batches, and steps after {rest[0][1]} of them: it never ends" if counted else ""

@@ -136,7 +136,7 @@ def _is_own(reading: Training, made: Call, name: str) -> bool:
         for each in reading.script.references
     )
     used = any(f".{last}.step" in f".{call.name}" for call in reading.calls) or any(
-        name in (v.name, *v.names) and v.kind != "call"
+        name in v.all_names and v.kind != "call"
         for call in reading.calls
         for v in (*call.args, *call.keywords.values())
     )

@@ -65,7 +65,7 @@ def _between_losses(
         same = each.loops == step.loops and each.arms == step.arms
         if before[-2] < zero < before[-1] and same and zeroes(reading, each, name, step):
             read = any(
-                ".grad" in a.target or ".grad" in " ".join((a.value.name, *a.value.names))
+                ".grad" in a.target or ".grad" in " ".join(a.value.all_names)
                 for a in reading.script.assignments
                 if before[-2] < a.position <= zero
             ) or any(
@@ -91,7 +91,7 @@ def _refilled(reading: Training, zero: int, step: int) -> bool:
         call = reading.calls[number]
         names = [
             call.receiver,
-            *(name for value in call.args for name in (value.name, *value.names)),
+            *(name for value in call.args for name in value.all_names),
         ]
         if any(name.endswith(".grad") for name in names):
             return True
@@ -156,7 +156,7 @@ def leaves(reading: Training, owner: object, name: str, quiet: tuple[str, ...] =
     `quiet`: the beginnings of names of functions that may have it.
     """
     for value, _, scope in reading.expressions:
-        names = {value.name, *value.names}
+        names = set(value.all_names)
         if f"{name}.step" in names:
             return True
         if name in names and reading.key(name, scope) == (owner, name):
@@ -164,7 +164,7 @@ def leaves(reading: Training, owner: object, name: str, quiet: tuple[str, ...] =
             if whole and not _is_argument(reading, value, scope):
                 return True
     return any(
-        name in (v.name, *v.names) and reading.key(name, call.scope) == (owner, name)
+        name in v.all_names and reading.key(name, call.scope) == (owner, name)
         for call in reading.calls
         if reading.target_function(call) is None and not call.name.startswith(quiet)
         for v in (*call.args, *call.keywords.values(), *call.unpacked)

@@ -27,7 +27,7 @@ def returns(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _end_ignored(reading)
     yield from policies.advantages(reading)
     for each in reading.script.assignments:
-        names = {w for n in (each.value.name, *each.value.names) for w in words(n)}
+        names = {w for n in each.value.all_names for w in words(n)}
         if each.augmented or not (names & REWARD and names & DISCOUNT):
             continue
         next_value = _network(reading, each.value, each.scope, each.position)
@@ -45,18 +45,18 @@ def _end_ignored(reading: Training) -> Iterator[Match]:
     for number, function in enumerate(reading.script.functions):
         given = [p.name for p in function.parameters if set(words(p.name)) & DONE]
         values = [v for v, _, scope in reading.expressions if scope == number]
-        names = {n for v in values for n in (v.name, *v.names)}
+        names = {n for v in values for n in v.all_names}
         spoken = {w for n in names for w in words(n)}
         rewarded = spoken & REWARD or any(set(words(p.name)) & REWARD for p in function.parameters)
         if len(given) != 1 or not rewarded or not spoken & (DISCOUNT | {"lam", "lambda"}):
             continue
         names |= {n for loop in reading.script.loops
                   if loop.scope == number and loop.iterable is not None
-                  for n in (loop.iterable.name, *loop.iterable.names)}  # fmt: skip
+                  for n in loop.iterable.all_names}  # fmt: skip
         here: list[Assignment | Call] = [a for a in reading.script.assignments if a.scope == number]
         here += [reading.calls[n] for n in reading.scope_calls(number)]
         names |= {n for each in here for test in reading.tests(each)
-                  for n in (test.name, *test.names)}  # fmt: skip
+                  for n in test.all_names}  # fmt: skip
         if not any(n.partition("[")[0].partition(".")[0] == given[0] for n in names):
             span = next(s for v, s, scope in reading.expressions if scope == number
                         and {w for n in v.names for w in words(n)} & DISCOUNT)  # fmt: skip
@@ -85,7 +85,7 @@ def _is_network(reading: Training, call: Call) -> bool:
 def _trains(reading: Training, value: Value, at: object, depth: int = 3) -> bool:
     """A part comes from the trained network, with its graph."""
     assert isinstance(at, Assignment)
-    names = [name for name in (value.name, *value.names) if name]
+    names = [name for name in value.all_names if name]
     if any(reading.calls[n].method in ("detach", "item", "no_grad") for n in value.calls):
         return False
     for n in value.calls:
@@ -133,8 +133,8 @@ def _unused_done(reading: Training, scope: int) -> str:
         for each in reading.script.assignments
         if each.scope == scope and set(words(each.target)) & DONE
     }
-    read = {n for v, _, s in reading.expressions if s == scope for n in (v.name, *v.names)}
-    tested = {n for b in reading.script.branches if b.test is not None for n in b.test.names}
+    read = {n for v, _, s in reading.expressions if s == scope for n in v.all_names}
+    tested = {n for b in reading.script.branches if b.test is not None for n in b.test.all_names}
     return next((name for name in sorted(bound) if name not in read | tested), "")
 
 

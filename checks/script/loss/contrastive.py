@@ -166,7 +166,7 @@ def _gathered_both(reading: Training) -> Iterator[Match]:
     for value, _, scope in reading.expressions if lost else ():
         for part in flatten([value]) if scope in losing else ():
             factors = part.items if part.name == "MatMult" else ()
-            names = [{n for n in (v.name, *v.names) if (scope, n) in lost} for v in factors]
+            names = [{n for n in v.all_names if (scope, n) in lost} for v in factors]
             if names and all(names):
                 name = min(names[0])
                 yield Match(lost[scope, name].span, f"{name} has no gradient after all_gather()")
@@ -187,7 +187,7 @@ def _cut_off(reading: Training) -> set[int]:
             for each in reading.script.assignments
         )
         own = {parameter.name for parameter in function.parameters}
-        given = [own & {v.name, *v.names} for v in function.returns if filled in v.names]
+        given = [own.intersection(v.all_names) for v in function.returns if filled in v.names]
         if (
             given
             and not any(given)

@@ -142,7 +142,7 @@ def _decided_inside(reading: Training) -> Iterator[Match]:
         for n in reading.scope_calls(number):
             call = reading.calls[n]
             source = call.base if call.base is not None else Value("name", name=call.receiver)
-            own = given & {source.name, *source.names, *(v.name for v in call.args)}
+            own = given & {*source.all_names, *(v.name for v in call.args)}
             decides = call.method in ("argmax", "round", "sign")
             compares = call.method in ("float", "int", "long") and source.kind == "test"
             if own and (decides or compares):

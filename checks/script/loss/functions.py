@@ -56,7 +56,7 @@ def _reads(reading: Training, scope: int, name: str) -> bool:
         for loop in reading.script.loops
         if loop.scope == scope and loop.iterable is not None
     ]
-    named = {n.partition(".")[0] for v in inside for n in (v.name, *v.names)}
+    named = {n.partition(".")[0] for v in inside for n in v.all_names}
     receivers = {reading.calls[n].receiver.partition(".")[0] for n in reading.scope_calls(scope)}
     changed = {a.target.partition(".")[0] for a in reading.script.assignments if a.scope == scope}
     return name in named | receivers | changed

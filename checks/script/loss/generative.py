@@ -123,7 +123,7 @@ def _clean_target(reading: Training) -> Iterator[Match]:
         clean, noise = call.args[0].name, call.args[1].name
         for n in reading.methods("mse_loss", "l1_loss", "smooth_l1_loss"):
             loss = reading.calls[n]
-            names = {name for value in loss.args[:2] for name in (value.name, *value.names)}
+            names = {name for value in loss.args[:2] for name in value.all_names}
             given = evaluate.is_parameter(reading, call.scope, noise)
             if loss.scope == call.scope and clean in names and noise not in names and not given:
                 yield Match(loss.span, f"the model is to predict {noise}, not {clean}")
@@ -140,7 +140,7 @@ def _noise_for_velocity(reading: Training) -> Iterator[Match]:
               if len((c := reading.calls[n]).args) == 3 and c.args[1].kind == "name"}  # fmt: skip
     for n in reading.methods("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
         loss = reading.calls[n]
-        names = {name for value in loss.args[:2] for name in (value.name, *value.names)}
+        names = {name for value in loss.args[:2] for name in value.all_names}
         if noises & names:
             yield Match(loss.span, "the scheduler predicts velocities, and the target is the noise")
 

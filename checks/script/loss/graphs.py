@@ -121,7 +121,7 @@ def _roots(reading: Training, call: Call) -> Iterator[str]:
     while call.receiver_call >= 0:
         call = reading.calls[call.receiver_call]
     yield call.receiver
-    yield from (name for value in call.args for name in (value.name, *value.names))
+    yield from (name for value in call.args for name in value.all_names)
 
 
 def _has_no_graph(reading: Training, each: Assignment) -> bool:
@@ -264,7 +264,7 @@ def _leads_to(reading: Training, call: Call, backward: Call, number: int) -> boo
     for each in reading.script.assignments:
         if each.scope != call.scope or each.position > number:
             continue
-        if names & {each.value.name, *each.value.names}:
+        if names.intersection(each.value.all_names):
             names.add(each.target)
     return backward.receiver in names and not exclusive(call.arms, backward.arms)
 

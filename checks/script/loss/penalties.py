@@ -57,7 +57,7 @@ def _norm(reading: Training, norm: Call, names: set[str], number: int) -> Iterat
     if value is None:
         return
     text = expanded(reading, value, norm, 2)
-    if not (names & {value.name, *value.names} or number in value.calls):
+    if not (names.intersection(value.all_names) or number in value.calls):
         return
     axis = evaluate.argument(reading, norm, "dim", 2 if torch else 1)
     if axis is None:
@@ -82,7 +82,7 @@ def _flat(reading: Training, text: str, norm: Call, value: Value) -> bool:
         return True
     return any(
         FLAT.search(render(reading, each.value))
-        for name in (value.name, *value.names)
+        for name in value.all_names
         for each in reading.script.assignments
         if each.scope == norm.scope and each.target == name
     )
@@ -138,7 +138,7 @@ def _over_batch(reading: Training, call: Call) -> Iterator[Match]:
     """The critic's batch norm makes the gradient of a sample depend on all others."""
     value = call.keywords.get("outputs") or (call.args[0] if call.args else None)
     seen = [] if value is None else [reading.calls[m] for m in (value.call, *value.calls) if m >= 0]
-    for name in (value.name, *value.names) if value is not None else ():
+    for name in value.all_names if value is not None else ():
         for held in objects.last_definition(reading, name, call) if name else ():
             seen += [reading.calls[m] for m in (held.call, *held.calls) if m >= 0]
     for critic in seen:

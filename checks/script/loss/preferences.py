@@ -179,7 +179,7 @@ def _state_stays(reading: Training) -> Iterator[Match]:
         inside = [a for a in starts if loop in a.loops]
         reset = any(".reset(" in render(reading, a.value) for a in starts)
         read = any(
-            state in (v.name, *v.names)
+            state in v.all_names
             for m in reading.by_loop.get(loop, ())
             for v in reading.calls[m].args
         )

@@ -185,7 +185,7 @@ def _is_listed(reading: Training, call: Call, where: Place, depth: int) -> bool:
         return inner is not None and _is_row(reading, inner, where, depth - 1)
     if call.name not in ("torch.tensor", "torch.as_tensor", "torch.FloatTensor") or not call.args:
         return False
-    names = [n for n in (call.args[0].name, *call.args[0].names) if n.isidentifier()]
+    names = [n for n in call.args[0].all_names if n.isidentifier()]
     for name in names:
         starts = [v for v, _ in _definitions(reading, name, where)]
         added = [

@@ -36,7 +36,7 @@ def curve_of_means(reading: Training) -> Iterator[Match]:
         if not each.augmented or each.operator != "Add" or not each.loops:
             continue
         loop = reading.script.loops[each.loops[-1]]
-        sources = (loop.iterable.name, *loop.iterable.names) if loop.iterable else ()
+        sources = loop.iterable.all_names if loop.iterable else ()
         loaders = {name for name in sources if is_loader(name)}
         function = reading.function(each.scope).name.casefold()
         if not CURVED.search(render(reading, each.value)) or "train" in function:
@@ -55,7 +55,7 @@ def count_by_batches(reading: Training, machine: ScriptMachine) -> Iterator[Matc
         if not counts and not _is_mean(reading, each):
             continue
         loop = reading.script.loops[each.loops[-1]]
-        sources = (loop.iterable.name, *loop.iterable.names) if loop.iterable else ()
+        sources = loop.iterable.all_names if loop.iterable else ()
         loaders = {name for name in sources if is_loader(name) or _is_made(reading, name, each)}
         if counts:
             for span in _divided(reading, each, loaders):
@@ -131,7 +131,7 @@ def _divided(reading: Training, count: Assignment, loaders: set[str]) -> Iterato
         for part in flatten([value]) if scope == count.scope else ():
             if part.kind == "other" and part.name == "Div" and len(part.items) == 2:
                 over, by = part.items
-                if count.target in (over.name, *over.names) and _is_length(reading, by, loaders):
+                if count.target in over.all_names and _is_length(reading, by, loaders):
                     yield span
     for each in reading.script.assignments:
         same = each.target == count.target and each.scope == count.scope
@@ -161,7 +161,7 @@ def score_over_batches(reading: Training, machine: ScriptMachine) -> Iterator[Ma
         if not call.name.startswith("sklearn.metrics.") or not call.loops:
             continue
         iterable = reading.script.loops[call.loops[-1]].iterable
-        names = (iterable.name, *iterable.names) if iterable is not None else ()
+        names = iterable.all_names if iterable is not None else ()
         if any(is_loader(name) for name in names) and _is_averaged(reading, call, number):
             yield Match(call.span, f"{call.method} of single batches is averaged")
 
@@ -208,7 +208,7 @@ def sum_reset(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                     yield Match(inside[0].span, f"{target} is emptied in every batch")
             elif len(batch) > 1 and plain and all(not a.loops for a in plain):
                 loader = reading.script.loops[batch[-1]].iterable
-                names = {loader.name, *loader.names} if loader is not None else set()
+                names = set(loader.all_names) if loader is not None else set()
                 if _averaged_per_epoch(reading, target, batch[:-1], call.scope, names):
                     yield Match(plain[0].span, f"{target} goes on through all epochs")
 
@@ -228,10 +228,10 @@ def _sums(reading: Training, call: Call) -> Iterator[tuple[str, Span]]:
 def _read_after(reading: Training, target: str, call: Call) -> bool:
     """The result of the loop is used after it."""
     function = reading.function(call.scope)
-    returned = any(target in (v.name, *v.names) for v in function.returns)
+    returned = any(target in v.all_names for v in function.returns)
     last = max(reading.by_loop[call.loops[-1]])
     return returned or any(
-        n > last and target in (v.name, *v.names)
+        n > last and target in v.all_names
         for n in reading.scope_calls(call.scope)
         for v in reading.calls[n].args
     )

@@ -170,7 +170,7 @@ def _update_not_called(reading: Training) -> Iterator[Match]:
 
 def _mentioned(reading: Training) -> Iterator[str]:
     for value, _, _ in reading.expressions:
-        yield from (value.name, *value.names)
+        yield from value.all_names
 
 
 def _blends(reading: Training, scope: int) -> bool:

@@ -53,7 +53,7 @@ def _decides_to_stop(reading: Training, call: Call) -> bool:
     """The result is compared beside a patience, or given to an object of this file that stops."""
     tests = [b.test for b in reading.script.branches if b.guard and b.test is not None]
     tests = [test for test in tests if STOP.search(test.text)]
-    asked = {name for test in tests for name in (test.name, *test.names)}
+    asked = {name for test in tests for name in test.all_names}
     given = set(call.targets)
     for n in reading.by_loop.get(call.loops[-1], ()):
         each = reading.calls[n]
@@ -99,7 +99,7 @@ def _own_share(reading: Training, loaders: set[str]) -> Iterator[Match]:
 def _over(reading: Training, loops: tuple[int, ...]) -> set[str]:
     """What the innermost loop reads."""
     iterable = reading.script.loops[loops[-1]].iterable if loops else None
-    return {iterable.name, *iterable.names} if iterable is not None else set()
+    return set(iterable.all_names) if iterable is not None else set()
 
 
 def _passed(reading: Training, name: str, scope: int) -> set[str]:
@@ -141,7 +141,7 @@ def _kept_repeats(reading: Training, prepared: set[str]) -> Iterator[Match]:
         return
     for number in reading.methods("gather"):
         call = reading.calls[number]
-        names = {n.casefold() for v in call.args for n in (v.name, *v.names)}
+        names = {n.casefold() for v in call.args for n in v.all_names}
         outputs = any(word in name for name in names
                       for word in ("pred", "label", "logit", "ref", "target"))  # fmt: skip
         inside = [n for loop in call.loops[-1:] for n in reading.by_loop.get(loop, ())]

@@ -49,7 +49,7 @@ def _graph_of(reading: Training, call: Call) -> str:
 def _has_masks(reading: Training, scope: int) -> bool:
     """The function has nodes for training, and others."""
     known = {a.target for a in reading.script.assignments if a.scope == scope}
-    known |= {n for v, _, s in reading.expressions if s == scope for n in (v.name, *v.names)}
+    known |= {n for v, _, s in reading.expressions if s == scope for n in v.all_names}
     return any(map(TRAIN.fullmatch, known)) and any(map(REST.fullmatch, known))
 
 
@@ -68,7 +68,7 @@ def _is_masked(reading: Training, graph: str, call: Call) -> bool:
 def nodes_held_out(reading: Training) -> Iterator[Match]:
     """The loss of a graph counts nodes that masks hold out."""
     yield from _mask_not_used(reading)
-    masks = {n for v, _, _ in reading.expressions for n in (v.name, *v.names)
+    masks = {n for v, _, _ in reading.expressions for n in v.all_names
              if n.endswith((".test_mask", ".val_mask"))}  # fmt: skip
     masks |= {n for c in reading.script.comparisons for n in (c.left.name, c.right.name)
               if n.endswith((".test_mask", ".val_mask"))}  # fmt: skip

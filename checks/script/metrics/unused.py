@@ -65,9 +65,7 @@ def _is_read(reading: Training, name: str, call: Call) -> bool:
     values += [v for c in reading.script.comparisons for v in (c.left, c.right)]
     receivers = any(c.receiver.partition(".")[0] == name for c in reading.calls)
     return receivers or any(
-        name == n.partition(".")[0].partition("[")[0]
-        for part in values
-        for n in (part.name, *part.names)
+        name == n.partition(".")[0].partition("[")[0] for part in values for n in part.all_names
     )
 
 

@@ -81,7 +81,7 @@ def _last_batch(reading: Training) -> Iterator[Match]:
         if line.augmented or not line.loops or line.arms or not line.target.isidentifier():
             continue
         loop = reading.script.loops[line.loops[-1]]
-        source = (loop.iterable.name, *loop.iterable.names) if loop.iterable is not None else ()
+        source = loop.iterable.all_names if loop.iterable is not None else ()
         loaders = [name for name in source if is_loader(name)]
         plain = re.fullmatch(r"[\w.]*(?:loss|acc\w*|correct)\w*(?:\.item\(\))?", line.text)
         if not loaders or plain is None:

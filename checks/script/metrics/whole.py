@@ -36,7 +36,7 @@ def of_last_batch(reading: Training) -> Iterator[Match]:
         call = reading.calls[n]
         if not call.name.startswith("sklearn.metrics."):
             continue
-        names = [name for v in call.args for name in (v.name, *v.names) if name.isidentifier()]
+        names = [name for v in call.args for name in v.all_names if name.isidentifier()]
         found = [_loop_of(reading, name, call, n) for name in dict.fromkeys(names)]
         loops = {loop for loop in found if loop is not None}
         if len(loops) == 1 and None not in found:
@@ -51,7 +51,7 @@ def _loop_of(reading: Training, name: str, call: Call, number: int) -> int | Non
         iterable = loop.iterable
         if loop.scope != call.scope or iterable is None or index in call.loops:
             continue
-        sources = [n for n in (iterable.name, *iterable.names) if n]
+        sources = [n for n in iterable.all_names if n]
         batches = any(is_loader(s) or is_held_out(s) for s in sources)
         inside = reading.by_loop.get(index, [])
         if not batches or not inside or inside[-1] > number:
@@ -71,7 +71,7 @@ def summed(reading: Training) -> Iterator[Match]:
         if not each.augmented or each.operator != "Add" or not each.loops:
             continue
         iterable = reading.script.loops[each.loops[-1]].iterable
-        loaders = [n for n in (iterable.name, *iterable.names) if n] if iterable else []
+        loaders = [n for n in iterable.all_names if n] if iterable else []
         if not _is_sum(reading, each):
             continue
         for loader in loaders:
@@ -162,7 +162,7 @@ def of_all_processes(reading: Training) -> Iterator[Match]:
         ]
         divided = any(re.search(rf"\b{re.escape(value.name)}\b[^,]*/", t) for t in later)
         used = any(
-            value.name in {n for v in c.args for n in (v.name, *v.names)}
+            value.name in {n for v in c.args for n in v.all_names}
             for m in reading.methods("print", "info", "log", "add_scalar", "write", "update")
             if (c := reading.calls[m]).scope == call.scope and c.span.order > call.span.order
         )

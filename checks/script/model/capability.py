@@ -59,7 +59,7 @@ def _compares_major(reading: Training) -> bool:
         "major" in name
         for each in reading.script.comparisons
         for side in (each.left, each.right)
-        for name in (side.name, *side.names)
+        for name in side.all_names
     )
 
 
@@ -179,7 +179,7 @@ def _chosen_by(reading: Training, arms: Arms, tests: set[int]) -> bool:
         if test is None:
             continue
         calls = set(test.calls)
-        for name in test.names:
+        for name in test.all_names:
             for each in reading.assigned.get((0, name), ()):
                 calls |= set(each.value.calls)
         if calls & tests:

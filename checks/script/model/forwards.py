@@ -70,7 +70,7 @@ def _roots_between(reading: Training, scope: int, one: Line, other: Line) -> Ite
             yield call.receiver.split(".")[0].partition("[")[0]
     for value, span, where in reading.expressions:
         if (where == scope and near(span)) or reading.function(where).parent == scope:
-            yield from (n.split(".")[0].partition("[")[0] for n in (value.name, *value.names))
+            yield from (n.split(".")[0].partition("[")[0] for n in value.all_names)
 
 
 def _single(reading: Training) -> Iterator[Match]:

@@ -105,7 +105,7 @@ def _is_combined(reading: Training, call: Call, number: int) -> bool:
             made is not None and made.method in ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell")
             for made in (objects.callee(reading, each) if each.name.startswith("self.") else ())
         )
-        if recurrent and any(name in (v.name, *v.names) for v in each.args[1:]):
+        if recurrent and any(name in v.all_names for v in each.args[1:]):
             return True
     return False
 
@@ -173,7 +173,7 @@ def _is_placed(reading: Training, target: str) -> bool:
     """Something moves it, or makes it a buffer or a parameter."""
     return any(
         call.method in (*PLACES, "Parameter", "setattr", "expand_as")
-        and target in (call.receiver, *(n for v in call.args for n in (v.name, *v.names)))
+        and target in (call.receiver, *(n for v in call.args for n in v.all_names))
         for call in reading.calls
     )
 

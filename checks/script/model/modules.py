@@ -82,7 +82,7 @@ def _is_registered(reading: Training, target: str) -> bool:
     """The modules are also given to something that registers them, or to the optimizer."""
     for call in reading.calls:
         values = (*call.args, *call.unpacked, *call.keywords.values())
-        if not any(target in (v.name, *v.names) for v in values):
+        if not any(target in v.all_names for v in values):
             continue
         if call.method in REGISTERS or call.method == "setattr":
             return True
@@ -91,7 +91,7 @@ def _is_registered(reading: Training, target: str) -> bool:
     name = target.removeprefix("self.")
     return bool({"add_module", "register_module", "setattr"} & reading.script.identifiers) or any(
         loop.iterable is not None
-        and any(n.endswith(f".{name}") for n in (loop.iterable.name, *loop.iterable.names))
+        and any(n.endswith(f".{name}") for n in loop.iterable.all_names)
         and _gives_parameters(reading, number)
         for number, loop in enumerate(reading.script.loops)
     )
@@ -111,13 +111,13 @@ def _is_used(reading: Training, at: Assignment) -> bool:
     for number, loop in enumerate(reading.script.loops):
         if loop.iterable is None or loop.scope == at.scope:
             continue
-        names = (loop.iterable.name, *loop.iterable.names)
+        names = loop.iterable.all_names
         if any(n and reading.key(n.partition("[")[0], loop.scope) == key for n in names):
             used = used or not _gives_parameters(reading, number)
     for call in reading.calls:
         if call.scope == at.scope:
             continue
-        names = (call.receiver, call.name, *(n for v in call.args for n in (v.name, *v.names)))
+        names = (call.receiver, call.name, *(n for v in call.args for n in v.all_names))
         used = used or any(
             n and reading.key(n.partition("[")[0].removesuffix("."), call.scope) == key
             for n in names
@@ -180,7 +180,7 @@ def _is_given(reading: Training, target: str) -> bool:
     """Something receives the tensor by name: an optimizer, a Parameter, a list."""
     name = target.removeprefix("self.")
     return any(
-        any(n.endswith(f".{name}") for n in (value.name, *value.names) if n)
+        any(n.endswith(f".{name}") for n in value.all_names if n)
         for call in reading.calls
         if call.method[:1].isupper() or call.method.startswith("register")
         for value in (*call.args, *call.keywords.values())

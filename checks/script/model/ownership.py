@@ -72,7 +72,7 @@ def _thawed_later(reading: Training) -> Iterator[Match]:
 def _is_filtered(reading: Training, value: Value) -> bool:
     """[p for p in model.parameters() if p.requires_grad], or filter(lambda ...)."""
     inner = reading.calls[value.call].args if value.kind == "call" else ()
-    names = [name for each in (value, *inner) for name in (each.name, *each.names)]
+    names = [name for each in (value, *inner) for name in each.all_names]
     return any(name.endswith(".requires_grad") for name in names)
 
 
@@ -110,7 +110,7 @@ def _list_left_out(reading: Training) -> Iterator[Match]:
         name
         for value, _, _ in reading.expressions
         if id(value) not in counted
-        for name in (value.name, *value.names)
+        for name in value.all_names
     }
     used |= {each.receiver for each in reading.calls if each.method != "append"}
     for name, each in lists.items():

@@ -153,16 +153,16 @@ def _unused(reading: Training, names: set[str]) -> Iterator[Match]:
         return
     for each in reading.script.assignments:
         loaded = any(n.partition("[")[0] in names and "epoch" in n for n in
-                     (each.value.name, *each.value.names))  # fmt: skip
+                     each.value.all_names)  # fmt: skip
         if not loaded or "epoch" not in each.target or "[" in each.target or each.augmented:
             continue
         reading.step(len(reading.expressions))
         last = each.target.rpartition(".")[2]
-        reads = {n for v, _, _ in reading.expressions for n in (v.name, *v.names)}
+        reads = {n for v, _, _ in reading.expressions for n in v.all_names}
         reads |= {n for loop in reading.script.loops if loop.iterable is not None
                   for n in loop.iterable.names}  # fmt: skip
         reads |= {n for c in reading.script.comparisons for v in (c.left, c.right)
-                  for n in (v.name, *v.names)}  # fmt: skip
+                  for n in v.all_names}  # fmt: skip
         used = any(name.rpartition(".")[2] == last for name in reads)
         if not used and any("epoch" in name for loop in reading.script.loops
                             for name in loop.targets):  # fmt: skip
@@ -177,7 +177,7 @@ def _epochs(reading: Training, key: str) -> Iterator[Assignment]:
             loop.iterable is not None and each.target in loop.iterable.names
             for loop in reading.script.loops
         )
-        if known and names & {each.value.name, *each.value.names}:
+        if known and names.intersection(each.value.all_names):
             yield each
 
 

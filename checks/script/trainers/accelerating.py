@@ -150,7 +150,7 @@ def _by_processes(reading: Training) -> bool:
     ) or any(
         name.endswith(("num_processes", "world_size"))
         for each in reading.script.assignments
-        for name in (each.value.name, *each.value.names)
+        for name in each.value.all_names
     )
 
 
@@ -158,7 +158,7 @@ def _calls_within(reading: Training, value: Value, made: Call, depth: int) -> se
     """Calls that a number is computed of, through names."""
     found = set(value.calls)
     number = reading.numbers[id(made)]
-    for name in {value.name, *value.names} - {""} if depth else ():
+    for name in set(value.all_names) - {""} if depth else ():
         for each in evaluate.definitions(reading, name, made.scope, number, made.arms):
             if each.scope == made.scope and each.position <= number:
                 found |= _calls_within(reading, each.value, made, depth - 1)

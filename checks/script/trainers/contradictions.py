@@ -125,7 +125,7 @@ def _resumed(reading: Training, call: Call) -> Iterator[Match]:
     named = any(
         name.endswith(".resume_from_checkpoint")
         for each, _, _ in reading.expressions
-        for name in (each.name, *each.names)
+        for name in each.all_names
     )
     plain = [each for each in trains if "trainer" in each.receiver.casefold()]
     if plain and not named and not any(e.args or e.keywords or e.unpacked for e in plain):
@@ -143,7 +143,7 @@ def _columns(reading: Training, call: Call) -> Iterator[Match]:
         for n in reading.trainers
         for key in ("train_dataset", "eval_dataset")
         if (data := reading.calls[n].keywords.get(key)) is not None
-        for name in (data.name, *data.names)
+        for name in data.all_names
         if reading.calls[n].scope == call.scope
     }
     for number in reading.methods("set_transform", "with_transform"):

@@ -69,7 +69,7 @@ def _unsaved(reading: Training, modules: set[str]) -> Iterator[Match]:
         for a in reading.script.assignments
     ) or any(c.receiver == "self.hparams" for c in reading.calls)
     for value, span, scope in reading.expressions if not given else ():
-        names = [n for n in (value.name, *value.names) if n.startswith("self.hparams.")]
+        names = [n for n in value.all_names if n.startswith("self.hparams.")]
         if names and reading.function(scope).owner in modules:
             yield Match(
                 span, f"{names[0]} is read, and save_hyperparameters() is never called", "fail"

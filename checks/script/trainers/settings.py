@@ -22,7 +22,7 @@ def outputs_not_returned(reading: Training, machine: ScriptMachine) -> Iterator[
         if "return_outputs" not in names or not any(b.startswith("transformers.") for b in bases):
             continue
         read = any(
-            "return_outputs" in (v.text, v.name, *v.names) or "return_outputs" in v.text
+            "return_outputs" in (v.text, *v.all_names) or "return_outputs" in v.text
             for v, _, scope in reading.expressions
             if scope == number
         ) or any(
