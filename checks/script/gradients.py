@@ -39,7 +39,7 @@ def _parts(call: Call) -> Iterator[Value]:
         yield Value("call", call=call.receiver_call)
     elif call.base is not None:
         yield call.base
-    yield from (*call.args, *call.keywords.values(), *call.unpacked)
+    yield from (*call.values, *call.unpacked)
 
 
 def _is_data(name: str) -> bool:

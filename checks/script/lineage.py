@@ -95,8 +95,7 @@ def _follow_parameter(reading: Reading, key: tuple[object, str], trail: _Trail, 
     if not isinstance(owner, int) or owner <= 0:
         return False
     followed = False
-    for site in reading.call_sites.get(owner, ())[:6]:
-        call = reading.calls[site]
+    for site, call in reading.numbered(reading.call_sites.get(owner, ())[:6]):
         value = evaluate.argument_of(reading, call, owner, name)
         if value is not None:
             followed = True
@@ -111,7 +110,7 @@ def _follow_call(reading: Reading, value: Value, trail: _Trail, depth: int) -> N
     trail.calls[number] = None
     call = reading.calls[number]
     function = reading.target_function(call)
-    returns = reading.function(function).returns if function is not None else ()
+    returns = reading.returns(function)
     for each in returns:
         _follow_return(reading, each, value, function or 0, trail, depth)
     if returns:
@@ -126,7 +125,7 @@ def _follow_call(reading: Reading, value: Value, trail: _Trail, depth: int) -> N
 
 def _follow_parts(reading: Reading, call: Call, number: int, trail: _Trail, depth: int) -> None:
     """What a module of this file is made of."""
-    for part in (*call.args, *call.keywords.values()):
+    for part in call.values:
         if part.kind == "name":
             _follow(reading, part, call.scope, number, trail, depth - 1)
 
@@ -134,7 +133,7 @@ def _follow_parts(reading: Reading, call: Call, number: int, trail: _Trail, dept
 def _follow_foreign(reading: Reading, call: Call, number: int, trail: _Trail, depth: int) -> None:
     """model = prepare(model) of another file returns what it is given, or a wrapper of it."""
     trail.complete = False
-    for part in (*call.args, *call.keywords.values()):
+    for part in call.values:
         if part.kind == "name" and part.name in call.targets:
             _follow(reading, part, call.scope, number, trail, depth - 1)
 
@@ -211,7 +210,7 @@ def _owners_in(
             continue
         visited.add(name)
         yield from _collected(reading, name, scope, position)
-        for each in reading.assigned.get(reading.key(name, scope), ()):
+        for each in reading.assigned_to(name, scope):
             if each.position <= position or each.scope != scope:
                 yield from _owners_in(
                     reading, each.value, each.scope, each.position, each.arms, visited, depth - 1
@@ -220,8 +219,7 @@ def _owners_in(
 
 def _collected(reading: Reading, name: str, scope: int, position: int) -> Iterator[str]:
     """Objects whose parameters a loop appends to the list: decay.append(p)."""
-    for number in reading.methods("append"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("append")):
         unnamed = not call.receiver and call.receiver_call < 0
         if number > position or call.scope != scope or not call.loops or not call.args:
             continue

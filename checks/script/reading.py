@@ -207,6 +207,10 @@ class Reading:
     def function(self, scope: int) -> Function:
         return self.script.functions[scope]
 
+    def returns(self, function: int | None) -> tuple[Value, ...]:
+        """What a function of this file returns, () without one."""
+        return self.script.functions[function].returns if function is not None else ()
+
     @cached_property
     def functions_by_name(self) -> dict[str, list[int]]:
         table: dict[str, list[int]] = defaultdict(list)
@@ -251,11 +255,9 @@ class Reading:
     @cached_property
     def expressions(self) -> list[tuple[Value, Span, int]]:
         """What is assigned, passed or returned, with its place and scope."""
-        given = (*self.script.assignments, *self.script.parts)
-        found = [(a.value, a.span, a.scope) for a in given]
+        found = [(a.value, a.span, a.scope) for a in self.stores]
         for call in self.calls:
-            values = (*call.args, *call.keywords.values(), *call.unpacked)
-            found += [(value, call.span, call.scope) for value in values]
+            found += [(v, call.span, call.scope) for v in (*call.values, *call.unpacked)]
         for scope, function in enumerate(self.script.functions):
             spans = function.exit_spans or (function.span,) * len(function.returns)
             found += [(v, s, scope) for v, s in zip(function.returns, spans, strict=True)]

@@ -237,13 +237,11 @@ class Training(Reading):
             yield from self._handed.get(key, ())
 
     def _by_optimizer(self) -> Iterator[Trained]:
-        for number in self.optimizers:
-            call = self.calls[number]
+        for number, call in self.numbered(self.optimizers):
             for name in dict.fromkeys(parameter_owners(self, call, number)):
                 lineage = lineage_of(self, name, call.scope, number)
                 yield Trained(number, name, lineage, False)
-        for number in self.methods("configure_optimizers"):
-            call = self.calls[number]
+        for number, call in self.numbered(self.methods("configure_optimizers")):
             if call.receiver and call.receiver != "self":
                 lineage = lineage_of(self, call.receiver, call.scope, number)
                 yield Trained(number, call.receiver, lineage, False)
@@ -317,7 +315,7 @@ class Training(Reading):
         return any(
             self.calls[n].method == "deepcopy"
             for owner in owners
-            for each in self.assigned.get(self.key(owner.receiver, owner.scope), ())
+            for each in self.assigned_to(owner.receiver, owner.scope)
             for n in each.value.calls
         )
 
@@ -364,8 +362,7 @@ class Training(Reading):
     def training_ends(self) -> dict[int, int]:
         """The last training call of each function: what is loaded later is not for training."""
         ends: dict[int, int] = {}
-        for number in (*self.backwards, *self.methods("train", "fit")):
-            call = self.calls[number]
+        for number, call in self.numbered((*self.backwards, *self.methods("train", "fit"))):
             if call.method not in ("train", "fit") or "train" in call.receiver.casefold():
                 ends[call.scope] = max(ends.get(call.scope, 0), number)
         return ends
@@ -416,8 +413,7 @@ class Training(Reading):
         Without a call and without a parser: (False, None).
         """
         undecided = False
-        for number in self.arguments:
-            call = self.calls[number]
+        for number, call in self.numbered(self.arguments):
             value = evaluate.argument(self, call, name)
             if value is None:
                 undecided |= evaluate.unpacks_unknown(self, call)

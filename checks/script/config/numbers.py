@@ -39,7 +39,7 @@ def _is_cast(reading: Training, key: str) -> bool:
     ):
         return True
     name = re.compile(rf"\b{re.escape(key)}\b")
-    casts = [reading.calls[n] for n in reading.methods("float", "eval", "literal_eval", "Decimal")]
+    casts = reading.named("float", "eval", "literal_eval", "Decimal")
     return any(
         name.search(text) or re.fullmatch(r"v|val|value|x|item", text)
         for call in casts

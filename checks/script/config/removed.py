@@ -94,7 +94,7 @@ def _is_fallback(reading: Training, arms: Arms) -> bool:
 
 
 def removed_function(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for call in (reading.calls[n] for n in reading.methods(*REMOVED_NAMES)):
+    for call in reading.named(*REMOVED_NAMES):
         if call.name in REMOVED and not _is_fallback(reading, call.arms):
             since, instead = REMOVED[call.name]
             yield from _gone(reading, machine, call.name, call.name_span, since, instead)
@@ -116,7 +116,7 @@ def _gone(
 
 
 def deprecated_function(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for call in (reading.calls[n] for n in reading.methods(*DEPRECATED_NAMES)):
+    for call in reading.named(*DEPRECATED_NAMES):
         if (instead := DEPRECATED.get(call.name)) and not _is_fallback(reading, call.arms):
             yield Match(call.name_span, f"{call.name} is deprecated; use {instead}")
 
@@ -146,14 +146,12 @@ def arguments_removed(reading: Training, machine: ScriptMachine) -> Iterator[Mat
 
 
 def _arguments(reading: Training) -> Iterator[tuple[Span, str]]:
-    for number in reading.methods("TrainingArguments", "Seq2SeqTrainingArguments"):
-        call = reading.calls[number]
+    for call in reading.named("TrainingArguments", "Seq2SeqTrainingArguments"):
         names = [name for name in call.keywords if name in ARGUMENTS]
         if names and call.name.startswith("transformers.") and not _is_fallback(reading, call.arms):
             text = ", ".join(f"{n} ({ARGUMENTS[n]})" if ARGUMENTS[n] else n for n in names)
             yield call.name_span, f"transformers 5 has no argument {text}"
-    for number in reading.methods("Trainer", "Seq2SeqTrainer"):
-        call = reading.calls[number]
+    for call in reading.named("Trainer", "Seq2SeqTrainer"):
         if "tokenizer" in call.keywords and call.name.startswith("transformers."):
             message = "transformers 5 has no argument tokenizer (processing_class) of Trainer"
             yield call.name_span, message
@@ -209,8 +207,7 @@ RENAMED = {"tokenizer": "processing_class", "max_seq_length": "max_length of SFT
 def trl_arguments(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     if limited(reading, "trl", (0, 20)) or reading.imports_from("unsloth"):
         return
-    for number in reading.methods(*TRL):
-        call = reading.calls[number]
+    for call in reading.named(*TRL):
         names = sorted(TRL[call.method] & call.keywords.keys())
         if names and call.name.startswith("trl.") and not _is_fallback(reading, call.arms):
             text = ", ".join(f"{n} ({RENAMED[n]})" if n in RENAMED else n for n in names)

@@ -30,7 +30,7 @@ def deprecated_amp(reading: Training, machine: ScriptMachine) -> Iterator[Match]
         if not name or _is_fallback(reading, each.arms):
             continue
         yield Match(each.span, f"{name} is deprecated; torch.amp has it")
-    for call in (reading.calls[n] for n in reading.methods(*MOVED)):
+    for call in reading.named(*MOVED):
         if _is_dotted(reading, call.name) and not _is_fallback(reading, call.arms):
             yield Match(call.name_span, f"{call.name} is deprecated; torch.amp has it")
     decorators = {d.name for each in reading.script.functions for d in each.decorators}

@@ -31,8 +31,7 @@ BLANKS = ("_", "-", "", "<blank>", "blank", "<pad>", "pad", "[blank]", "<blk>", 
 
 def of_silence(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """log(mel(wave)) of frames that are 0."""
-    for n in reading.methods(*LOGS):
-        call = reading.calls[n]
+    for call in reading.named(*LOGS):
         value = objects.operand(call)
         if value is None or call.name.startswith(("math.", "logging", "self.logger")):
             continue
@@ -64,7 +63,7 @@ def _is_power(reading: Training, value: Value, call: Call, depth: int = 4) -> bo
     if known and len(known) == len(made):
         return all(m.method in POWERS or _ends_in_power(reading, m) for m in known)
     if inner.method in ("abs", "pow", "square", "absolute", "squeeze", "power", "to", "float"):
-        part = objects.operand(inner) or (inner.args[0] if inner.args else None)
+        part = objects.operand(inner) or (inner.first)
         return part is not None and _is_power(reading, part, inner, depth - 1)
     return False
 
@@ -111,14 +110,13 @@ def _lengths(reading: Training, call: Call) -> Iterator[Match]:
 
 def _shortens(reading: Training) -> Call | None:
     """A layer of a module of this file that makes time shorter, along all axes."""
-    for n in reading.methods("Conv1d", "Conv2d", "MaxPool1d", "MaxPool2d", "AvgPool1d"):
-        made = reading.calls[n]
+    for made in reading.named("Conv1d", "Conv2d", "MaxPool1d", "MaxPool2d", "AvgPool1d"):
         if reading.function(made.scope).owner not in reading.modules:
             continue
         pool = made.method in ("MaxPool1d", "MaxPool2d", "AvgPool1d")
         stride = made.keywords.get("stride") or (made.args[3] if len(made.args) > 3 else None)
         if pool:
-            stride = made.keywords.get("stride") or (made.args[0] if made.args else None)
+            stride = made.given("stride", 0)
         if stride is None:
             continue
         numbers = [v.literal for v in (stride.items or (stride,))]

@@ -33,8 +33,7 @@ def _parts(reading: Training) -> Iterator[Match]:
     """A held-out part of a dataset whose samples random transforms change."""
     changed = {each.target.partition(".dataset")[0] for each in reading.script.assignments
                if ".dataset" in each.target}  # fmt: skip
-    for number in reading.methods("random_split", "Subset"):
-        call = reading.calls[number]
+    for call in reading.named("random_split", "Subset"):
         held = [name for name in call.targets if is_held_out(name)]
         if not held or not call.args or held[0] in changed or _wrapped(reading, held[0], call):
             continue
@@ -90,7 +89,7 @@ def _randomizes(reading: Training, number: int) -> str:
             return f"{key}=True"
     for value in (*call.args[1:], *call.keywords.values()):
         for each in evaluate.options(reading, value, call):
-            made = reading.calls[each.call] if each.kind == "call" else None
+            made = reading.call_of(each)
             for n in each.calls if made is not None and made.method == "Compose" else ():
                 name = reading.calls[n].name
                 random = reading.calls[n].method.startswith("Random")

@@ -25,8 +25,7 @@ def labels_decoded(reading: Training, machine: ScriptMachine) -> Iterator[Match]
             values += [each.left, each.right] if each.scope == scope else []
         if any(value.literal == -100 or "ignore" in value.name.casefold() for value in values):
             continue
-        for number in reading.scope_calls(scope):
-            call = reading.calls[number]
+        for number, call in reading.numbered(reading.scope_calls(scope)):
             name = call.args[0].name if call.args else ""
             if call.method != "batch_decode" or "label" not in name.casefold():
                 continue
@@ -46,8 +45,7 @@ def _predictions_decoded(reading: Training) -> Iterator[Match]:
     ):
         return
     for scope in metric_functions(reading):
-        for number in reading.scope_calls(scope):
-            call = reading.calls[number]
+        for number, call in reading.numbered(reading.scope_calls(scope)):
             name = call.args[0].name if call.method == "batch_decode" and call.args else ""
             if _is_raw(reading, scope, name) and not _is_changed(reading, scope, name, number):
                 fix = f"Decode np.where({name} != -100, {name}, tokenizer.pad_token_id)."
@@ -80,9 +78,9 @@ def _is_changed(reading: Training, scope: int, name: str, number: int) -> bool:
         name in v.all_names or reading.calls[n].receiver == name
         for n in reading.scope_calls(scope)
         if n < number and reading.calls[n].method not in (*LOOKS, "len")
-        for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+        for v in reading.calls[n].values
     )
-    written = (*reading.script.assignments, *reading.script.parts)
+    written = reading.stores
     return compared or given or any(a.target.startswith(f"{name}[") for a in written)
 
 
@@ -92,7 +90,7 @@ def _masks_labels(reading: Training) -> bool:
     made = [reading.calls[n] for n in collators]
     if any("label_pad_token_id" in each.keywords or each.unpacked for each in made):
         return False
-    filled = (reading.calls[n] for n in reading.methods("masked_fill", "masked_fill_"))
+    filled = reading.named("masked_fill", "masked_fill_")
     own = any(v.literal == -100 for call in filled for v in call.args)
     return bool(made) or own or "ignored_labels" in reading.script.identifiers
 
@@ -110,7 +108,7 @@ def _may_be_masked(reading: Training, scope: int, name: str, decode: int) -> boo
     given = any(
         n < decode and name in v.all_names and reading.calls[n].method not in LOOKS
         for n in reading.scope_calls(scope)
-        for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+        for v in reading.calls[n].values
     )
     return computed or tested or given
 
@@ -122,8 +120,7 @@ def collator(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if "CausalLM" in reading.calls[n].name or "LMHead" in reading.calls[n].name
     ]
     masked = any("MaskedLM" in reading.calls[n].name for n in reading.loads)
-    for number in reading.methods("DataCollatorForLanguageModeling"):
-        call = reading.calls[number]
+    for call in reading.named("DataCollatorForLanguageModeling"):
         asked = evaluate.argument(reading, call, "mlm", 1)
         off = asked is not None and evaluate.truth(reading, asked, call) is False
         if masked and not causal and off and call.name.startswith("transformers."):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script.data import mirrored
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import render, statements
+from doctor.checks.script.rendering import render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Span, Value
@@ -145,7 +145,7 @@ def _flipped_alone(reading: Training) -> Iterator[Match]:
     for scope, function in enumerate(reading.script.functions):
         if function.name != "__getitem__":
             continue
-        calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+        calls = reading.calls_in(scope)
         flips = [c for c in calls if c.method in FLIPS and c.arms and not c.method[:1].isupper()]
         boxed = [n for v, _, where in reading.expressions if where == scope
                  for n in v.all_names if re.search(r"box|keypoint", n)]  # fmt: skip
@@ -164,7 +164,7 @@ def _flipped_alone(reading: Training) -> Iterator[Match]:
 def _resized_alone(reading: Training) -> Iterator[Match]:
     """An image is resized to a fixed size, and its boxes keep their numbers."""
     for scope in reading.functions_by_name.get("__getitem__", ()):
-        calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+        calls = reading.calls_in(scope)
         resized = [
             c for c in calls
             if c.method == "resize" and c.name.startswith(("torchvision.", "cv2.")) and not c.arms
@@ -175,7 +175,7 @@ def _resized_alone(reading: Training) -> Iterator[Match]:
         own = [a for a in reading.script.assignments if a.scope == scope]
         own += [a for a in reading.script.parts if a.scope == scope]
         texts = [render(reading, a.value) for a in own]
-        texts += [render(reading, v) for v, _, where in reading.expressions if where == scope]
+        texts += texts_in(reading, scope)
         moved = any(
             re.search(r"box|target", a.target) and re.search(r"[*/]", render(reading, a.value))
             for a in own

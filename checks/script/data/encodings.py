@@ -38,9 +38,7 @@ def _kind(reading: Training, call: Call) -> str:
     """What is fitted: le of le = LabelEncoder(), or LabelEncoder() itself."""
     if call.receiver_call >= 0:
         return reading.calls[call.receiver_call].method
-    found = (
-        reading.assigned.get(reading.key(call.receiver, call.scope), ()) if call.receiver else ()
-    )
+    found = reading.assigned_to(call.receiver, call.scope) if call.receiver else ()
     kinds = {reading.calls[a.value.call].method for a in found if a.value.kind == "call"}
     return kinds.pop() if len(kinds) == 1 else ""
 
@@ -50,8 +48,7 @@ def _fitted_again(reading: Training) -> Iterator[Match]:
     if {"reindex", "align"} & reading.by_method.keys():
         return
     seen: set[str] = set()
-    for number in reading.methods("fit_transform", "get_dummies"):
-        call = reading.calls[number]
+    for call in reading.named("fit_transform", "get_dummies"):
         kind = _kind(reading, call) if call.method == "fit_transform" else call.method
         fresh = call.receiver_call >= 0 or kind == "get_dummies"
         if kind not in ENCODERS | {"get_dummies"} | (SCALERS if fresh else set()) or not call.args:
@@ -72,8 +69,7 @@ def _table(reading: Training, value: Value) -> str:
 
 def _fitted_in_function(reading: Training) -> Iterator[Match]:
     """A function that fits an encoder to what it gets, called for each part of the data."""
-    for number in reading.methods("fit_transform", "get_dummies", "factorize"):
-        call = reading.calls[number]
+    for call in reading.named("fit_transform", "get_dummies", "factorize"):
         kind = _kind(reading, call) if call.method == "fit_transform" else call.method
         if kind not in ENCODERS | SCALERS | {"get_dummies", "factorize"} or not call.scope:
             continue
@@ -143,7 +139,7 @@ def _of_each_dataset(reading: Training) -> Iterator[Match]:
         if function.name != "__init__" or line.arms or not NUMBERING.match(line.text):
             continue
         held = line.target.removeprefix("self.")
-        made = [reading.calls[n] for n in reading.methods(function.owner)]
+        made = reading.named(function.owner)
         names = [" ".join([*c.targets, *(render(reading, v) for v in c.args)]) for c in made]
         words = [re.findall(r"\w+", name) for name in names]
         train = any(any(map(is_training, w)) for w in words)

@@ -47,10 +47,9 @@ def _opened_before_workers(reading: Training) -> Iterator[Match]:
     shared = {name for n in reading.methods("DataLoader") for name in _dataset(reading, n)}
     for name in sorted(shared):
         start = objects.method_of(reading, name, "__init__")
-        for number in reading.scope_calls(start) if start is not None else ():
-            call = reading.calls[number]
+        for call in reading.calls_in(start) if start is not None else ():
             kind = OPENERS.get(call.name, "")
-            held = call.targets[0] if len(call.targets) == 1 else ""
+            held = call.target
             if not kind or not held.startswith("self.") or call.contexts:
                 continue
             if _closed(reading, start, held) or not _read_from(reading, name, held):
@@ -68,7 +67,7 @@ def _dataset(reading: Training, number: int) -> Iterator[str]:
     call = reading.calls[number]
     if not (has_workers(reading, call) or _unpacked_workers(reading, call)):
         return
-    data = call.args[0] if call.args else call.keywords.get("dataset")
+    data = call.given("dataset", 0)
     for option in evaluate.options(reading, data, call) if data is not None else ():
         made = reading.calls[option.call].name if option.kind == "call" else ""
         if objects.method_of(reading, made, "__getitem__") is not None:
@@ -100,7 +99,7 @@ def _read_from(reading: Training, name: str, held: str) -> bool:
     start = objects.method_of(reading, name, "__init__")
     kept = {held}
     for each in reading.script.assignments:
-        made = reading.calls[each.value.call] if each.value.kind == "call" else None
+        made = reading.call_of(each.value)
         if each.scope == start and made is not None and made.receiver == held:
             kept.add(each.target)
         part = each.value.kind == "item" and not any(
@@ -135,14 +134,13 @@ def _read_from(reading: Training, name: str, held: str) -> bool:
 
 def _pinned_on_gpu(reading: Training) -> Iterator[Match]:
     """pin_memory=True over a TensorDataset of tensors on the GPU."""
-    for number in reading.methods("DataLoader"):
-        call = reading.calls[number]
+    for call in reading.named("DataLoader"):
         pinned = call.keywords.get("pin_memory")
-        data = call.args[0] if call.args else call.keywords.get("dataset")
+        data = call.given("dataset", 0)
         if pinned is None or pinned.literal is not True or data is None:
             continue
         for option in evaluate.options(reading, data, call):
-            made = reading.calls[option.call] if option.kind == "call" else None
+            made = reading.call_of(option)
             if made is None or made.method != "TensorDataset" or not made.args:
                 continue
             if all(_on_gpu(reading, value, made) for value in made.args):

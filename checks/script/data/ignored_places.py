@@ -17,12 +17,20 @@ from doctor.facts.script_machine import ScriptMachine
 LEFT_OUT = re.compile(r"-100|ignore|mask|>=0|>-1|!=PAD|pad", re.IGNORECASE)
 
 
+def has_ignored_value(reading: Training) -> bool:
+    """-100 is assigned, passed or returned."""
+    return any(v.literal == -100 for value, _, _ in reading.expressions for v in flatten([value]))
+
+
+def leaves_places_out(reading: Training) -> bool:
+    """Some labels are -100."""
+    return "ignored_labels" in reading.script.identifiers or has_ignored_value(reading)
+
+
 def counted(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """compute_metrics of labels with -100, which it does not leave out."""
     tokens = any("TokenClassification" in reading.calls[n].name for n in reading.loads)
-    filled = "ignored_labels" in reading.script.identifiers or any(
-        part.literal == -100 for v, _, _ in reading.expressions for part in flatten([v])
-    )
+    filled = leaves_places_out(reading)
     causal = any("CausalLM" in reading.calls[n].name for n in reading.loads)
     if not (tokens or (causal and filled)):
         return
@@ -34,7 +42,7 @@ def counted(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         texts += [
             f"{render(reading, c.left)}{c.operator}{render(reading, c.right)}" for c in compared
         ]
-        calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+        calls = reading.calls_in(scope)
         elsewhere = [c for c in calls if reading.target_function(c) is not None]
         if any(LEFT_OUT.search(text) for text in texts) or elsewhere:
             continue

@@ -50,7 +50,7 @@ def _blue_first(reading: Training) -> Iterator[Match]:
 def _of_imagenet(reading: Training) -> bool:
     return any(
         "0.485" in render(reading, v) for n in reading.methods("Normalize")
-        for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+        for v in reading.calls[n].values
     ) or any(
         c.name.startswith(("torchvision.models.", "timm.create_model"))
         and ("pretrained" in c.keywords or "weights" in c.keywords)
@@ -60,7 +60,7 @@ def _of_imagenet(reading: Training) -> bool:
 
 def _not_normalized(reading: Training) -> Iterator[Match]:
     """Normalize() among the transforms of training, and not among those of evaluation."""
-    composed = [reading.calls[n] for n in reading.methods("Compose")]
+    composed = reading.named("Compose")
     named = [(c, c.targets[0]) for c in composed if len(c.targets) == 1 and c.args]
     trained = _for_training(named)
     if len(trained) != 1 or reading.calls_where(lambda name: name.endswith("_normalize")):
@@ -100,7 +100,7 @@ def _other_statistics(
 
 def _statistics(reading: Training, call: Call) -> str:
     made = [reading.calls[n] for n in call.args[0].calls if reading.calls[n].method == "Normalize"]
-    texts = [render(reading, v) for c in made for v in (*c.args, *c.keywords.values())]
+    texts = [render(reading, v) for c in made for v in c.values]
     return "".join(texts) if texts and re.fullmatch(r"[\d.,()\-]*", "".join(texts)) else ""
 
 

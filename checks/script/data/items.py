@@ -84,8 +84,7 @@ def _size(reading: Training, number: int) -> Iterator[Value]:
 
 def _seeded(reading: Training, number: int, function: Function) -> Iterator[Match]:
     """np.random.seed(0) in __getitem__: each item gets the same numbers."""
-    for n in reading.scope_calls(number):
-        call = reading.calls[n]
+    for call in reading.calls_in(number):
         if call.method not in SEEDS or not call.args or call.args[0].kind != "literal":
             continue
         held = any(re.search("train|eval|test|val|mode|split", t.text) for t in reading.tests(call))

@@ -29,7 +29,7 @@ JOINS = ("cat", "concatenate", "concat", "hstack", "pad")
 def shifted_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number, call in enumerate(reading.calls):
         labels = call.keywords.get("labels")
-        inputs = call.keywords.get("input_ids") or (call.args[0] if call.args else None)
+        inputs = call.given("input_ids", 0)
         if labels is None or inputs is None or not _is_shifted(reading, labels, inputs, call):
             continue
         message = "labels are shifted here, and the model shifts them once more"
@@ -74,8 +74,7 @@ def _is_shifted(reading: Training, labels: Value, inputs: Value, call: Call) -> 
     if _offset(reading, labels, call) == 1 and _offset(reading, inputs, call) == 0:
         return True
     if inputs.kind == "name" and _offset(reading, labels, call) == 1:
-        position = reading.numbers.get(id(call), len(reading.calls))
-        found = evaluate.definitions(reading, labels.name, call.scope, position, call.arms)
+        found = evaluate.definitions_at(reading, labels.name, call)
         made = [each.value for each in found] if labels.kind == "name" else [labels]
         if made and all(inputs.name in v.names for v in made):
             return True
@@ -92,7 +91,7 @@ def copied(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if kind != "cross_entropy" or len(call.args) < 2 or not reading.backwards:
             continue
         first, second = (_whole(reading, value, call) for value in call.args[:2])
-        run = reading.calls[first.call] if first is not None and first.kind == "call" else None
+        run = reading.call_of(first)
         if run is None or second is None or second.kind != "name" or reading.is_evaluation(call):
             continue
         given = [run.args[0]] if run.args else []
@@ -134,7 +133,7 @@ def _whole_name(reading: Training, name: str, call: Call) -> Value:
 
 def _is_target_changed(reading: Training, run: Call, loss: Call, name: str) -> bool:
     """The name is assigned between, or a part of it is set."""
-    first, last = reading.numbers[id(run)], reading.numbers[id(loss)]
+    first, last = reading.number(run), reading.number(loss)
     return f"{name}[]" in reading.script.identifiers or any(
         a.target == name and first < a.position <= last for a in reading.script.assignments
     )
@@ -149,16 +148,15 @@ def _hides_later(reading: Training) -> bool:
 
 def _start(reading: Training, value: Value, call: Call, depth: int = 6) -> str:
     """The start of the slice that a value is made of, through functions: i of data[i:i + n]."""
-    position = reading.numbers.get(id(call), len(reading.calls))
     pair = _of_dataset(reading, value.name, call) if value.kind == "name" and depth else None
     if pair is not None:
         return _start(reading, pair[0], pair[1], depth - 1)
-    found_at = evaluate.options_at(reading, value, call.scope, position, call.arms)
+    found_at = evaluate.options(reading, value, call)
     for option in found_at[:1] if depth else ():
         text = render(reading, option)
         if found := re.search(r"\w\[(?:\(?:,)?([^\[\]:,]+):[^\[\]]+\]", text):
             return found[1]
-        made = reading.calls[option.call] if option.kind == "call" else None
+        made = reading.call_of(option)
         while made is not None and made.receiver_call >= 0:
             made = reading.calls[made.receiver_call]
         if made is not None and made.receiver:
@@ -187,8 +185,7 @@ def _offset(reading: Training, value: Value, call: Call, depth: int = 8) -> int 
 def _offset_of_name(reading: Training, name: str, call: Call, depth: int) -> int | None:
     if (pair := _of_dataset(reading, name, call)) is not None:
         return _offset(reading, pair[0], pair[1], depth - 1)
-    position = reading.numbers.get(id(call), len(reading.calls))
-    found = evaluate.definitions(reading, name, call.scope, position, call.arms)
+    found = evaluate.definitions_at(reading, name, call)
     if not found:
         return 0 if name.endswith("input_ids") or name == "ids" else None
     values = {_offset(reading, each.value, call, depth - 1) for each in found}

@@ -28,9 +28,8 @@ SEEDS = {
 
 
 def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("DataLoader"):
-        call = reading.calls[number]
-        target = call.targets[0] if len(call.targets) == 1 else ""
+    for call in reading.named("DataLoader"):
+        target = call.target
         dropped = evaluate.argument(reading, call, "drop_last", 8)
         hook = reading.function(call.scope).name if not call.targets else ""
         target = target or (hook if hook.endswith(("_loader", "_dataloader")) else "")
@@ -45,8 +44,7 @@ def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match
         if labelled and _is_unshuffled(reading, call) and reading.trains_on(call):
             message = "the images are read in the order of their files, by class"
             yield Match(call.span, message, fix="shuffle=True for training.")
-    for number in reading.methods("DistributedSampler"):
-        call = reading.calls[number]
+    for call in reading.named("DistributedSampler"):
         seed = call.keywords.get("seed")
         parts = [*seed.all_names, *(reading.calls[n].name for n in seed.calls)] if seed else []
         if any("rank" in name.casefold() for name in parts):
@@ -66,9 +64,9 @@ def _is_unshuffled(reading: Training, call: Call) -> bool:
         return False
     if {"sampler", "batch_sampler"} & call.keywords.keys() or call.unpacked:
         return False
-    data = call.args[0] if call.args else call.keywords.get("dataset")
-    options = evaluate.options(reading, data, call) if data is not None else []
-    made = [reading.calls[each.call] for each in options if each.kind == "call"]
+    data = call.given("dataset", 0)
+    options = evaluate.options(reading, data, call)
+    made = reading.calls_of(options)
     return bool(made) and len(made) == len(options) and all(
         each.name.startswith(OF_TORCHVISION)
         and (train := each.keywords.get("train", Value("literal", literal=True))).literal is True
@@ -78,8 +76,7 @@ def _is_unshuffled(reading: Training, call: Call) -> bool:
 
 
 def _normalized_first(reading: Training) -> Iterator[Match]:
-    for number in reading.methods("Compose"):
-        call = reading.calls[number]
+    for call in reading.named("Compose"):
         given = evaluate.options(reading, call.args[0], call) if call.args else []
         items = given[0].items if len(given) == 1 and given[0].kind == "list" else ()
         names = [reading.calls[v.call].name for v in items if v.kind == "call"]
@@ -101,9 +98,8 @@ def stream_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match
         return
     streams = {c.name for c in reading.script.classes
                if any(b.endswith("IterableDataset") for b in c.bases)}  # fmt: skip
-    for number in reading.methods("DataLoader") if streams else ():
-        call = reading.calls[number]
-        data = call.args[0] if call.args else call.keywords.get("dataset")
+    for call in reading.named("DataLoader") if streams else ():
+        data = call.given("dataset", 0)
         made = [reading.calls[v.call].name for v in evaluate.options(reading, data, call)
                 if v.kind == "call"] if data is not None else []  # fmt: skip
         if len(made) != 1 or made[0] not in streams or not has_workers(reading, call):
@@ -130,8 +126,7 @@ def _reads_all(reading: Training, name: str) -> bool:
 
 def _one_seed(reading: Training) -> Iterator[Match]:
     """worker_init_fn sets one constant seed in all workers."""
-    for number in reading.methods("DataLoader"):
-        call = reading.calls[number]
+    for call in reading.named("DataLoader"):
         value = call.keywords.get("worker_init_fn")
         if value is None:
             continue
@@ -148,8 +143,7 @@ def _one_seed(reading: Training) -> Iterator[Match]:
 
 
 def seed_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("manual_seed", "seed", "set_seed"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("manual_seed", "seed", "set_seed")):
         fixed = call.args and not call.arms and _is_constant(reading, call.args[0], call)
         if call.name not in SEEDS or not call.loops or not fixed:
             continue

@@ -62,7 +62,7 @@ def landmarks(reading: Training) -> Iterator[Match]:
     if not reading.mentions(*SUBJECTS) or reading.mentions(*EXCHANGES):
         return
     for number in range(len(reading.script.functions)):
-        given = (*reading.script.assignments, *reading.script.parts)
+        given = reading.stores
         own = [a for a in given if a.scope == number]
         texts = [render(reading, a.value) for a in own]
         if not any(FLIPPED.search(text) for text in texts):
@@ -107,7 +107,7 @@ def corners(reading: Training) -> Iterator[Match]:
 def masks(reading: Training) -> Iterator[Match]:
     """An image is turned under a condition, and its mask in the same function is not."""
     for number, function in enumerate(reading.script.functions):
-        calls = [reading.calls[n] for n in reading.scope_calls(number)]
+        calls = reading.calls_in(number)
         moved = [c for c in calls if _moves(c) and c.arms and c.targets and not _is_mask(c)]
         returned = {n for v in function.returns for n in v.all_names}
         named = {n for n in returned if MASKS.search(n.rpartition(".")[2].casefold())}
@@ -136,7 +136,7 @@ def _is_mask(call: Call) -> bool:
 
 
 def _names(call: Call) -> Iterator[str]:
-    values: tuple[Value, ...] = (*call.args, *call.keywords.values())
+    values: tuple[Value, ...] = call.values
     for value in values:
         yield from (n.rpartition(".")[2] for n in value.all_names)
     yield call.receiver.rpartition(".")[2]

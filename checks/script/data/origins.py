@@ -51,8 +51,7 @@ def origin(reading: Training, value: Value, call: Call, depth: int = DEPTH) -> O
 def _named(reading: Training, name: str, call: Call, depth: int) -> Origin | None:
     """Of what the name holds, or of the name where this does not say it."""
     named = Origin(name, training=is_training(name))
-    number = reading.numbers[id(call)]
-    found = evaluate.definitions(reading, name, call.scope, number, call.arms)
+    found = evaluate.definitions_at(reading, name, call)
     if len(found) != 1:
         return None if found else named
     value, scope = found[0].value, found[0].scope
@@ -78,7 +77,7 @@ def _made(reading: Training, call: Call, depth: int) -> Origin | None:
         return origin(reading, receiver, call, depth)
     if call.method in TAKES and (call.receiver or call.receiver_call >= 0):
         return _part(origin(reading, receiver, call, depth))
-    data = call.args[0] if call.args else call.keywords.get("dataset")
+    data = call.given("dataset", 0)
     if call.method in CUTS or data is None:
         return _of_library(reading, call) if call.name.startswith(OF_LIBRARIES) else None
     if call.method in ("DataLoader", "TensorDataset", "tqdm"):
@@ -126,9 +125,8 @@ def roles(reading: Training) -> Iterator[tuple[str, Value, Call]]:
         for key, item in zip(value.keys, value.items, strict=False)
         if item.kind == "call"
     }
-    for number in reading.methods("DataLoader"):
-        call = reading.calls[number]
-        data = call.args[0] if call.args else call.keywords.get("dataset")
+    for number, call in reading.numbered(reading.methods("DataLoader")):
+        data = call.given("dataset", 0)
         name = call.targets[0] if len(call.targets) == 1 else keys.get(number, "")
         name = name or (reading.function(call.scope).name if not call.targets else "")
         drawn = {"sampler", "batch_sampler"} & call.keywords.keys() or call.unpacked

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.data.ignored_places import has_ignored_value
 from doctor.checks.script.data.labels import VIEWS
 from doctor.checks.script.lineage import lineage_of
-from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
@@ -45,9 +45,8 @@ def padding_in_labels(reading: Training, machine: ScriptMachine) -> Iterator[Mat
 def _leaves_out(reading: Training) -> bool:
     """Something is compared with padding, or is -100."""
     compared = reading.script.comparisons
-    return any(PADDING.search(f"{c.left.name} {c.right.name}") for c in compared) or any(
-        part.literal == -100 for v, _, _ in reading.expressions for part in flatten([v])
-    )
+    padding = any(PADDING.search(f"{c.left.name} {c.right.name}") for c in compared)
+    return padding or has_ignored_value(reading)
 
 
 def _labels(reading: Training) -> Iterator[tuple[Span, Value, int, int, str]]:
@@ -98,7 +97,7 @@ def _is_padded(
     owner = value.name.removesuffix("[input_ids]").removesuffix(".input_ids")
     if value.kind in ("item", "name") and owner != value.name:
         made = evaluate.options_at(reading, Value("name", name=owner), scope, position, ())
-        calls = [reading.calls[v.call] for v in made if v.kind == "call"]
+        calls = reading.calls_of(made)
         if calls or any(v.kind != "name" for v in made):
             return any(_pads(call) for call in calls)
         return owner == base and not reading.mentions("seq2seq")

@@ -51,8 +51,7 @@ def _is_sorted(reading: Training, key: Key, each: Assignment) -> bool:
 
 def _read_together(reading: Training) -> Iterator[tuple[Key, Key]]:
     """zip(a, b), and a[i] beside b[i] in one function."""
-    for n in reading.methods("zip"):
-        call = reading.calls[n]
+    for call in reading.named("zip"):
         keys = [reading.key(v.name, call.scope) for v in call.args if v.kind == "name"]
         yield from itertools.pairwise(keys)
     at: dict[tuple[int, str], list[Key]] = {}
@@ -83,7 +82,7 @@ def transformed_apart(reading: Training, machine: ScriptMachine) -> Iterator[Mat
     if reading.mentions("replayed", "set_rng_state", "setstate", "get_params", "to_deterministic"):
         return
     for scope in range(len(reading.script.functions)):
-        calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+        calls = reading.calls_in(scope)
         masks = [c for c in calls if _is_mask(reading, c) and len((*c.args, *c.keywords)) == 1]
         if not masks or any("seed" in c.method for c in calls):
             continue
@@ -103,8 +102,8 @@ def transformed_apart(reading: Training, machine: ScriptMachine) -> Iterator[Mat
 
 def _is_mask(reading: Training, call: Call) -> bool:
     """The word is in what is assigned, or in what is passed."""
-    values = (*call.args, *call.keywords.values())
-    parts = reading.cached(_parts_assigned).get(reading.numbers[id(call)], ())
+    values = call.values
+    parts = reading.cached(_parts_assigned).get(reading.number(call), ())
     names = [*call.targets, *parts, *(n for v in values for n in v.all_names)]
     return any(MASK & set(words(name)) for name in names)
 
@@ -120,7 +119,7 @@ def _draws_apart(reading: Training, image: Call, mask: Call) -> bool:
     if exclusive(image.arms, mask.arms):
         return False
     if image.method in MOVES:
-        first, last = sorted(reading.numbers[id(call)] for call in (image, mask))
+        first, last = sorted(reading.number(call) for call in (image, mask))
         again = any("rand" in call.name for call in reading.calls[first + 1 : last])
         coins = _is_drawn(reading, image) and _is_drawn(reading, mask)
         return image.method == mask.method and coins and again
@@ -150,8 +149,7 @@ def _is_random(reading: Training, value: Value, call: Call) -> bool:
     while pending and len(seen) < 40:
         each, place = pending.pop()
         for option in evaluate.options(reading, each, place):
-            for n in option.calls:
-                made = reading.calls[n]
+            for n, made in reading.numbered(option.calls):
                 if made.method in GEOMETRIC:
                     return True
                 if n not in seen and made.method in (

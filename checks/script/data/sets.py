@@ -25,8 +25,7 @@ def numbered_by_set(reading: Training, machine: ScriptMachine) -> Iterator[Match
     lasting = reading.methods(*SAVES, *PARALLEL) or reading.trainers or reading.fits
     if not lasting or reading.mentions("pythonhashseed"):
         return
-    for number in reading.methods("enumerate", "zip"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("enumerate", "zip")):
         if any(_is_set(reading, value, call) for value in call.args):
             for each in reading.script.assignments:
                 if _numbers(reading, each, number) and not _is_kept(reading, each):
@@ -41,7 +40,7 @@ def _numbers(reading: Training, each: Assignment, number: int) -> bool:
 
 def _is_set(reading: Training, value: Value, call: Call) -> bool:
     """Each thing that it may be is a set that may hold text, as it is or as a list."""
-    sorts = (reading.calls[n] for n in reading.methods("sort"))
+    sorts = reading.named("sort")
     if value.kind == "name" and any(each.receiver == value.name for each in sorts):
         return False
     found = evaluate.options(reading, value, call)
@@ -65,7 +64,7 @@ def _is_set_of_text(reading: Training, value: Value) -> bool:
 def _is_kept(reading: Training, each: Assignment) -> bool:
     """Something writes the numbers to a file, or a model's configuration has them."""
     for call in reading.calls:
-        values = (*call.args, *call.keywords.values())
+        values = call.values
         if any(each.target in v.all_names for v in values) and (
             call.method.startswith(KEEPS) or {"label2id", "id2label"} & call.keywords.keys()
         ):

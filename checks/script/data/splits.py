@@ -62,7 +62,7 @@ def _chosen_by_test(reading: Training) -> Iterator[Match]:
         if "test" in words(new) or whole.chosen_by(reading, new, each):
             yield Match(each.span, f"the best epoch is chosen by {new}, and validation is at hand")
     for call in reading.calls if both else ():
-        value = call.args[0] if call.args else None
+        value = call.first
         stops = call.method == "step" or "stop" in call.method.casefold()
         if value is not None and value.kind == "name" and "test" in words(value.name) and (
             stops and direction(value.name) and call.loops
@@ -82,9 +82,8 @@ def _trainers_on_test(reading: Training) -> Iterator[Match]:
         value = reading.calls[number].keywords.get(key)
         if value is None or "test" not in words(value.name):
             continue
-        for n in reading.methods("test", "predict", "evaluate"):
-            call = reading.calls[n]
-            if n > number and value in (*call.args, *call.keywords.values()):
+        for n, call in reading.numbered(reading.methods("test", "predict", "evaluate")):
+            if n > number and value in call.values:
                 yield Match(reading.calls[number].span, f"{value.name} chooses the checkpoint, and "
                             f"{call.method}() reports of it")  # fmt: skip
                 break
@@ -127,7 +126,7 @@ def _uses(reading: Training, name: str, scope: int, read: set[str]) -> bool:
 
 def _augmented_parts(reading: Training) -> Iterator[Match]:
     """Validation by a sampler over images that random transforms change."""
-    loaders = [reading.calls[n] for n in reading.methods("DataLoader")]
+    loaders = reading.named("DataLoader")
     for call in loaders:
         target, data = target_of(call), data_of(call)
         if data is None or data.kind != "name" or not is_held_out(target) or not _is_part(call):
@@ -143,11 +142,11 @@ def _augmented_parts(reading: Training) -> Iterator[Match]:
 
 
 def target_of(call: Call) -> str:
-    return call.targets[0] if len(call.targets) == 1 else ""
+    return call.target
 
 
 def data_of(call: Call) -> Value | None:
-    return call.args[0] if call.args else call.keywords.get("dataset")
+    return call.given("dataset", 0)
 
 
 def _is_part(call: Call) -> bool:
@@ -157,7 +156,7 @@ def _is_part(call: Call) -> bool:
 def _augmented(reading: Training, data: Value, call: Call) -> str:
     """A random transform of the dataset, "" where there is none or the file does not show it."""
     for option in evaluate.options(reading, data, call):
-        made = reading.calls[option.call] if option.kind == "call" else None
+        made = reading.call_of(option)
         value = made.keywords.get("transform") if made is not None else None
         for each in evaluate.options(reading, value, call) if value is not None else ():
             for n in each.calls:
@@ -169,8 +168,7 @@ def _augmented(reading: Training, data: Value, call: Call) -> str:
 
 def _below_split(reading: Training) -> Iterator[Match]:
     """The dataset below a part, or the whole beside its parts."""
-    for number in reading.methods("random_split"):
-        split = reading.calls[number]
+    for split in reading.named("random_split"):
         if split.name != SPLIT or len(split.targets) < 2:
             continue
         parts = {reading.key(name, split.scope) for name in split.targets}

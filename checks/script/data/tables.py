@@ -60,7 +60,7 @@ def _removed(reading: Training, table: str, column: str, each: Assignment) -> bo
     drops = any(
         n in ("drop", "pop", "loc", "iloc", "difference", "filter") for n in reading.by_method
     )
-    named = reading.assigned.get(reading.key(table, each.scope), ())
+    named = reading.assigned_to(table, each.scope)
     return drops or len(named) > 1 or any(f"del {table}" in t for t in texts)
 
 
@@ -70,11 +70,10 @@ def _centered(reading: Training) -> Iterator[Match]:
         (v.kind == "other" and v.name == "USub")
         or (isinstance(v.literal, int) and not isinstance(v.literal, bool) and v.literal < 0)
         for n in reading.methods("shift")
-        for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+        for v in reading.calls[n].values
     )  # fmt: skip
     ahead |= reading.mentions(*FORECASTS)
-    for n in reading.methods("rolling") if ahead else ():
-        call = reading.calls[n]
+    for call in reading.named("rolling") if ahead else ():
         center = call.keywords.get("center")
         if center is not None and center.literal is True:
             yield Match(
@@ -86,7 +85,7 @@ def rows_together(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     if reading.mentions("groupkfold", "groupshufflesplit", "leaveonegroup", "groups", "groupby",
                         "timeseriessplit"):  # fmt: skip
         return
-    splits = [reading.calls[n] for n in reading.methods("train_test_split")]
+    splits = reading.named("train_test_split")
     splits = [
         c for c in splits if c.name.startswith("sklearn.") and c.args and _shuffles(reading, c)
     ]
@@ -118,8 +117,8 @@ def _rows(reading: Training, value: Value, call: Call, depth: int = 4) -> set[st
     names = {name.partition("[")[0].partition(".")[0] for name in value.all_names if name}
     found = set(names)
     for name in names if depth else ():
-        for each in reading.assigned.get(reading.key(name, call.scope), ()):
-            if each.scope == call.scope and each.position <= reading.numbers[id(call)]:
+        for each in reading.assigned_to(name, call.scope):
+            if each.scope == call.scope and each.position <= reading.number(call):
                 found |= (
                     _rows(reading, each.value, call, depth - 1) if each.value != value else set()
                 )
@@ -131,7 +130,7 @@ def _copied(reading: Training, call: Call, rows: set[str]) -> str:
     for each in reading.script.assignments:
         if each.scope != call.scope or each.target not in rows:
             continue
-        if each.position > reading.numbers[id(call)]:
+        if each.position > reading.number(call):
             continue
         text = render(reading, each.value)
         if "concat(" in text and re.search(r"\(\w+\)\*\d+|\]\*\d+|\(\(\w+\)\*\w+\)", text):
@@ -179,7 +178,7 @@ def _in_order(reading: Training, rows: set[str]) -> bool:
     """The rows were sorted by time, or hold values of earlier rows."""
     for call in reading.calls:
         root = {call.receiver.partition("[")[0], *call.targets}
-        keys = [v for v in (*call.args, *call.keywords.values())]
+        keys = [v for v in call.values]
         texts = [str(part.literal) for v in keys for part in (v, *v.items)]
         if call.method == "sort_values" and root & rows and any(map(TIMES.match, texts)):
             return True

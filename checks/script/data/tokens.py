@@ -52,7 +52,7 @@ def _families(reading: Training, at: Assignment) -> set[str]:
     found = evaluate.definitions(reading, owner, at.scope, at.position, at.arms)
     results = set()
     for each in found:
-        call = reading.calls[each.value.call] if each.value.kind == "call" else None
+        call = reading.call_of(each.value)
         results.add(_family(reading, call) if call is not None else "")
     return results or {_family_of_file(reading)}
 
@@ -77,8 +77,7 @@ def _named_family(text: str) -> str:
 def _family_of_file(reading: Training) -> str:
     """Of all models that the file loads."""
     names: set[str] = set()
-    for number in reading.methods("from_pretrained"):
-        call = reading.calls[number]
+    for call in reading.named("from_pretrained"):
         names.add(call.name.casefold())
         value = evaluate.argument(reading, call, "pretrained_model_name_or_path", 0)
         names |= {str(each).casefold() for each in evaluate.literals(reading, value, call)}
@@ -124,8 +123,7 @@ def nan_filter(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def compile_unconditional(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     trained = {key for each in reading.trained for key in each.lineage.names}
-    for number in reading.methods("compile"):
-        call = reading.calls[number]
+    for call in reading.named("compile"):
         if (
             call.name != "torch.compile"
             or not call.args

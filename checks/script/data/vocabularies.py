@@ -36,8 +36,7 @@ def adapters(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     if len(loaded) != 1:
         return
     model = loaded[0]
-    for number in reading.methods("LoraConfig"):
-        call = reading.calls[number]
+    for call in reading.named("LoraConfig"):
         task = _text(reading, call, "task_type").rpartition(".")[2]
         wanted = next((t for ending, t in TASKS.items() if ending in model.name), "")
         if wanted and task and task != wanted and task in TASKS.values():
@@ -115,7 +114,7 @@ CLASSES = {
 
 def _of_known_sets(reading: Training) -> list[tuple[str, int]]:
     """The one dataset that is loaded, where its number of classes is known."""
-    calls = [reading.calls[n] for n in reading.methods("load_dataset")]
+    calls = reading.named("load_dataset")
     names = {str(c.args[0].literal).rpartition("/")[2] for c in calls if c.args}
     return [(name, CLASSES[name]) for name in names if len(names) == 1 and name in CLASSES]
 
@@ -155,10 +154,10 @@ def _around(reading: Training, call: Call) -> str:
 
 def _holds_answer(reading: Training, call: Call) -> bool:
     """The messages end with one of the assistant."""
-    value: Value | None = call.args[0] if call.args else None
+    value: Value | None = call.first
     if value is not None and value.kind == "item" and value.items[-1].kind == "slice":
         return False
-    found = evaluate.options(reading, value, call) if value is not None else []
+    found = evaluate.options(reading, value, call)
     for option in found:
         column = option.name.rpartition("[")[2].removesuffix("]")
         if option.kind == "item" and column in ("messages", "conversation", "conversations"):
@@ -176,9 +175,8 @@ def rewards(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 
 def _reward_functions(reading: Training) -> Iterator[Match]:
-    for number in reading.methods("GRPOTrainer", "RLOOTrainer"):
-        call = reading.calls[number]
-        value = call.keywords.get("reward_funcs") or (call.args[1] if len(call.args) > 1 else None)
+    for call in reading.named("GRPOTrainer", "RLOOTrainer"):
+        value = call.given("reward_funcs", 1)
         for each in value.items if value is not None and value.kind == "list" else [value]:
             for scope in reading.functions_by_name.get(each.name, ()) if each is not None else ():
                 function = reading.function(scope)
@@ -190,8 +188,7 @@ def _reward_functions(reading: Training) -> Iterator[Match]:
 
 
 def _groups(reading: Training) -> Iterator[Match]:
-    for number in reading.methods("GRPOConfig"):
-        call = reading.calls[number]
+    for call in reading.named("GRPOConfig"):
         sizes = [_number(call, k) for k in ("num_generations", "per_device_train_batch_size",
                                             "generation_batch_size")]  # fmt: skip
         steps = _number(call, "gradient_accumulation_steps")
@@ -207,7 +204,7 @@ def _groups(reading: Training) -> Iterator[Match]:
 def _number(call: Call, key: str) -> float | None:
     value = call.keywords.get(key)
     found = value.literal if value is not None else None
-    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+    return float(found) if evaluate.is_number(found) else None
 
 
 RULES = (

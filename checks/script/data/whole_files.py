@@ -23,8 +23,7 @@ def read_for_a_row(reading: Training, scope: int, function: Function) -> Iterato
     """pd.read_parquet(path).iloc[i] in __getitem__: each item reads all of its neighbours."""
     index = function.parameters[1].name if len(function.parameters) > 1 else ""
     chosen = _of_index(reading, scope, index) if index else set()
-    for number in reading.scope_calls(scope):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.scope_calls(scope)):
         if call.name not in READERS or call.arms or PARTS & call.keywords.keys():
             continue
         if any(_is_row(value, call, number, chosen) for value in _values(reading, scope)):

@@ -18,7 +18,7 @@ ROUNDS = 4
 
 def windows_split(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """random_split() or train_test_split() of windows that share most of their values."""
-    splits = [reading.calls[n] for n in reading.methods("random_split", "train_test_split")]
+    splits = reading.named("random_split", "train_test_split")
     splits = [call for call in splits if call.args and not _in_order(reading, call)]
     if not splits:
         return
@@ -46,9 +46,8 @@ def _windows(reading: Training) -> set[Key]:
     for each in reading.script.assignments:
         if any(_is_cut(reading, part) for part in _parts(reading, each.value)):
             found.add(reading.key(each.target, each.scope))
-    for n in reading.methods("append"):
-        call = reading.calls[n]
-        loop = reading.script.loops[call.loops[-1]] if call.loops else None
+    for call in reading.named("append"):
+        loop = reading.loop_of(call)
         if loop is None or loop.iterable is None or not call.args:
             continue
         for value in flatten(call.args):

@@ -35,11 +35,10 @@ def one_generator(reading: Training) -> Iterator[Match]:
     """A generator that a dataset draws from in __getitem__, of which each worker has a copy."""
     if reading.mentions("get_worker_info", "worker_init_fn"):
         return
-    for number in reading.methods("DataLoader"):
-        call = reading.calls[number]
+    for call in reading.named("DataLoader"):
         if not has_workers(reading, call):
             continue
-        data = call.args[0] if call.args else call.keywords.get("dataset")
+        data = call.given("dataset", 0)
         for option in evaluate.options(reading, data, call):
             name = reading.calls[option.call].name if option.kind == "call" else ""
             made = [(name, "__getitem__")] if name else []
@@ -71,15 +70,14 @@ def _transforms(reading: Training, data: Value) -> Iterator[str]:
 
 def _generators(reading: Training, name: str, entry: str) -> Iterator[Call]:
     """Generators that the class makes once, and draws from in __getitem__ or __call__."""
-    for number in reading.methods("default_rng", "RandomState", "Generator", "Random"):
-        made = reading.calls[number]
+    for made in reading.named("default_rng", "RandomState", "Generator", "Random"):
         function = reading.function(made.scope)
         shared = not made.scope and not made.loops
         if made.name not in GENERATORS or not (
             shared or (function.owner, function.name) == (name, "__init__")
         ):
             continue
-        target = made.targets[0] if len(made.targets) == 1 else ""
+        target = made.target
         key = reading.key(target, made.scope)
         once = bool(target) and len(reading.assigned.get(key, ())) == 1
         if once and any(_draws(reading, call, target, name, entry) for call in reading.calls):
@@ -102,10 +100,9 @@ def _draws(reading: Training, call: Call, target: str, name: str, entry: str) ->
 
 def changed_later(reading: Training) -> Iterator[Match]:
     """dataset.stage = 1 between epochs, of which workers that stay hold an older copy."""
-    for number in reading.methods("DataLoader"):
-        call = reading.calls[number]
+    for call in reading.named("DataLoader"):
         stay = call.keywords.get("persistent_workers")
-        data = call.args[0] if call.args else call.keywords.get("dataset")
+        data = call.given("dataset", 0)
         if data is None or data.kind != "name" or not has_workers(reading, call):
             continue
         if stay is None or evaluate.truth(reading, stay, call) is not True:

@@ -45,8 +45,7 @@ def leaves_alone(reading: Training) -> Iterator[Match]:
         )
         names = {n for test, _ in tests if test is not None for n in test.all_names}
         sent = any(
-            names & {n for v in (*c.args, *c.keywords.values()) for n in v.all_names}
-            for c in (reading.calls[n] for n in reading.methods(*SHARED))
+            names & {n for v in c.values for n in v.all_names} for c in (reading.named(*SHARED))
         )
         if alone and not sent:
             yield Match(
@@ -87,7 +86,7 @@ def not_awaited(reading: Training) -> Iterator[Match]:
             for m in reading.scope_calls(call.scope)
             if m > n
             and (c := reading.calls[m]).arms == call.arms[: len(call.arms) - len(arms)]
-            and any(place in render(reading, v) for v in (*c.args, *c.keywords.values()))
+            and any(place in render(reading, v) for v in c.values)
             and READS.search(c.name)
         ]
         if later:
@@ -102,8 +101,7 @@ def other_number(reading: Training) -> Iterator[Match]:
         for n in reading.methods("init_process_group")
         if (v := reading.calls[n].keywords.get("world_size")) is not None
     }
-    for n in reading.methods("spawn"):
-        call = reading.calls[n]
+    for call in reading.named("spawn"):
         value = call.keywords.get("nprocs")
         count = value.literal if value is not None else None
         if (

@@ -37,8 +37,7 @@ MOVED = "Move the call out of the condition: all ranks make it, and one uses the
 
 
 def collective_on_one_rank(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods(*COLLECTIVES, *OF_ACCELERATE, "save", *OF_SHARDS):
-        call = reading.calls[number]
+    for call in reading.named(*COLLECTIVES, *OF_ACCELERATE, "save", *OF_SHARDS):
         if not _is_collective(reading, call) or _is_of_group(call):
             continue
         site, arms = on_one_rank(reading, call)
@@ -72,8 +71,7 @@ def _is_of_group(call: Call) -> bool:
 
 def _stepped_on_one(reading: Training) -> Iterator[Match]:
     """optimizer.step() under a test for one rank, in a loop of DDP."""
-    for number in reading.methods("step") if ddp_calls(reading) else ():
-        call = reading.calls[number]
+    for call in reading.named("step") if ddp_calls(reading) else ():
         if call.loops and stepped(reading, call) and rank_arms(reading, call):
             message = "under a test for one rank: the others keep their weights"
             fix = "Move the step out of the condition."
@@ -112,7 +110,7 @@ def _is_collective(reading: Training, call: Call) -> bool:
         return call.name.startswith("torch.distributed.checkpoint.")
     if not call.receiver:
         return False
-    found = reading.assigned.get(reading.key(call.receiver, call.scope), ())
+    found = reading.assigned_to(call.receiver, call.scope)
     makers = [reading.calls[each.value.call] for each in found if each.value.kind == "call"]
     if call.method in OF_SHARDS:
         return is_sharded(reading, call, call.receiver) or any(map(_is_lightning, makers))
@@ -130,8 +128,7 @@ def _is_lightning(made: Call) -> bool:
 
 def _has_partner(reading: Training, call: Call, site: Call, arms: Arms) -> bool:
     """The other ranks call the same elsewhere: if not first: barrier() ... if first: barrier()."""
-    for n in reading.methods(call.method):
-        other = reading.calls[n]
+    for other in reading.named(call.method):
         if other is call or other.scope != site.scope:
             continue
         if other.arms and not within(other.arms, arms) and other.arms != site.arms:

@@ -16,22 +16,21 @@ MADE = {"torch.tensor", "torch.zeros", "torch.ones", "torch.empty", "torch.Tenso
 
 
 def on_cpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    starts = [reading.calls[n] for n in reading.methods("init_process_group")]
+    starts = reading.named("init_process_group")
     if not starts or reading.mentions("set_default_device", "set_default_tensor_type"):
         return
     for start in starts:
         value = evaluate.argument(reading, start, "backend", 0)
         if evaluate.literals(reading, value, start) != {"nccl"}:
             return
-    for number in reading.methods(*COLLECTIVES):
-        call = reading.calls[number]
+    for call in reading.named(*COLLECTIVES):
         place = 1 if call.method.startswith("all_gather") else 0
         if not call.name.startswith("torch.distributed.") or len(call.args) <= place:
             continue
         if "group" in call.keywords:
             continue
         found = evaluate.options(reading, call.args[place], call)
-        made = [reading.calls[v.call] for v in found if v.kind == "call"]
+        made = reading.calls_of(found)
         if made and len(made) == len(found) and all(_on_cpu(reading, each) for each in made):
             name = call.args[place].name or "the tensor"
             yield Match(call.span, f"{name} is on the CPU: NCCL exchanges tensors of GPUs alone")

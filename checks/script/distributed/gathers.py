@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.loss.losses import loss_calls
-from doctor.checks.script.rendering import lines, render
+from doctor.checks.script.rendering import lines, render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -24,8 +24,7 @@ def gathered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """A contrastive loss of features that dist.all_gather copied."""
     if not reading.backwards or any(word in reading.functions_by_name for word in ("backward",)):
         return
-    for number in reading.methods(*GATHERS):
-        call = reading.calls[number]
+    for call in reading.named(*GATHERS):
         if SAFE.match(call.name) or (
             "distributed" not in call.name and "dist" not in call.receiver
         ):
@@ -44,9 +43,9 @@ def gathered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _own_put_back(reading: Training, call: Call, held: str) -> bool:
     """gathered[rank] = features."""
-    targets = [a.target for a in (*reading.script.assignments, *reading.script.parts)
+    targets = [a.target for a in reading.stores
                if a.scope == call.scope]  # fmt: skip
-    joined = [render(reading, v) for v, _, scope in reading.expressions if scope == call.scope]
+    joined = texts_in(reading, call.scope)
     given = call.args[1].name
     return any(t.startswith(f"{held}[") for t in targets) or any(
         re.search(rf"cat\(\(?\(?{re.escape(given)}\b", t) and given != held for t in joined if given
@@ -79,7 +78,7 @@ def _reaches_loss(reading: Training, call: Call, held: str) -> bool:
 
 def _held(reading: Training, call: Call) -> set[str]:
     """The names that its result is assigned to."""
-    number = reading.numbers[id(call)]
+    number = reading.number(call)
     return {a.target for a in reading.script.assignments if a.value.call == number}
 
 
@@ -99,7 +98,7 @@ def _compared(reading: Training, scope: int, names: set[str]) -> bool:
 
 def _inside_product(reading: Training, call: Call) -> bool:
     """gather(a) @ gather(b).t()."""
-    number = reading.numbers[id(call)]
+    number = reading.number(call)
     return any(
         a.scope == call.scope and number in a.value.calls and "MatMult" in _names(a.value)
         for a in reading.script.assignments
@@ -116,7 +115,7 @@ def synced(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for each in reading.script.assignments:
         text = each.value.text.strip("() ") if each.value.kind == "test" else ""
         first = re.fullmatch(r"(\w+) == 0", text)
-        over = reading.script.loops[each.loops[-1]] if each.loops else None
+        over = reading.loop_of(each)
         switch = each.target.endswith(".require_backward_grad_sync")
         if first and switch and over is not None and first[1] in over.targets:
             message = "gradients are averaged in the first batch: those of the others are not"
@@ -169,8 +168,7 @@ def _other_batch(reading: Training) -> Iterator[Match]:
         for n in reading.methods("step")
         if reading.calls[n].loops and "sched" not in reading.calls[n].receiver
     ]
-    for number in reading.methods("no_sync"):
-        call = reading.calls[number]
+    for call in reading.named("no_sync"):
         text, holds = _test_of(reading, call.arms)
         local = _last(reading, text, holds, call.scope) if text else None
         if local is None:
@@ -195,7 +193,7 @@ def _other_batch(reading: Training) -> Iterator[Match]:
 def _forward_outside(reading: Training) -> Iterator[Match]:
     """with model.no_sync(): loss.backward(), and the forward pass before it."""
     for number, context in enumerate(reading.script.contexts):
-        made = reading.calls[context.value.call] if context.value.kind == "call" else None
+        made = reading.call_of(context.value)
         if made is None or made.method != "no_sync" or not made.receiver:
             continue
         inside = [c for c in reading.calls if number in c.contexts]

@@ -18,8 +18,7 @@ def argument_not_passed(reading: Training) -> Iterator[Match]:
         return
     if any(each.arguments.keys() & {"local_rank", "local-rank"} for each in launches):
         return
-    for number in reading.methods("add_argument"):
-        call = reading.calls[number]
+    for call in reading.named("add_argument"):
         flags = {str(value.literal) for value in call.args}
         if not flags & {"--local_rank", "--local-rank"}:
             continue

@@ -21,8 +21,9 @@ def split_apart(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         return
     seeds = [n for n in reading.calls_where(lambda name: SEEDED.search(name) is not None)
              if _by_rank(reading, reading.calls[n])]  # fmt: skip
-    for number in reading.methods("random_split", "randperm", "train_test_split"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(
+        reading.methods("random_split", "randperm", "train_test_split")
+    ):
         if {"generator", "random_state"} & call.keywords.keys() or call.loops:
             continue
         if call.method == "randperm" and not re.search("val|train|split", "".join(call.targets)):
@@ -36,7 +37,7 @@ def split_apart(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 
 def _by_rank(reading: Training, call: Call) -> bool:
-    texts = [render(reading, v) for v in (*call.args, *call.keywords.values())]
+    texts = [render(reading, v) for v in call.values]
     return any(RANK.search(text) for text in texts)
 
 

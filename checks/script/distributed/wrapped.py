@@ -24,7 +24,7 @@ def ddp_bypassed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number, call in enumerate(reading.calls):
         if not _in_step(reading, call) or reading.is_evaluation(call):
             continue
-        given = [v.name for v in (*call.args, *call.keywords.values()) if v.kind == "name"]
+        given = [v.name for v in call.values if v.kind == "name"]
         foreign = reading.target_function(call) is None and number not in wraps
         if any(_is_wrapped(reading, name, call, wraps) for name in
                (call.name, *(given if foreign and call.method not in LOOKS else ()))):  # fmt: skip
@@ -59,9 +59,8 @@ def _goes_past(reading: Training, call: Call, wraps: list[int], outer: set[str])
     if found and (not rest or rest[0] == ".") and _is_wrapped(reading, base, call, wraps):
         direct = not rest or rest.count(".") == 1
         return not rest or (direct and _reaches_loss(reading, call))
-    number = reading.numbers[id(call)]
-    for wrap in wraps:
-        made = reading.calls[wrap]
+    number = reading.number(call)
+    for wrap, made in reading.numbered(wraps):
         inner = made.args[0].name
         same = inner and reading.key(inner, made.scope) == reading.key(call.name, call.scope)
         if same and inner not in made.targets and number > wrap:
@@ -74,13 +73,13 @@ def _goes_past(reading: Training, call: Call, wraps: list[int], outer: set[str])
 
 def _reaches_loss(reading: Training, call: Call) -> bool:
     """backward() is called on what the call returns, or on what is computed of it."""
-    names, number = set(call.targets), reading.numbers[id(call)]
+    names, number = set(call.targets), reading.number(call)
     for other in reading.calls[number + 1 :]:
         if other.scope != call.scope:
             continue
-        if other.receiver in names and reading.numbers[id(other)] in reading.backward_numbers:
+        if other.receiver in names and reading.number(other) in reading.backward_numbers:
             return True
-        if names & {n for v in (*other.args, *other.keywords.values()) for n in v.all_names}:
+        if names & {n for v in other.values for n in v.all_names}:
             names |= set(other.targets)
     return False
 
@@ -89,7 +88,7 @@ def _in_step(reading: Training, call: Call) -> bool:
     """backward() comes after it in the same loop, or in a function that is a step."""
     if (not call.loops and not call.scope) or call.statement:
         return False
-    number = reading.numbers[id(call)]
+    number = reading.number(call)
     return any(
         n > number and reading.calls[n].scope == call.scope and reading.calls[n].loops == call.loops
         for n in reading.backwards
@@ -115,8 +114,7 @@ def saved_by_all(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     if not several or reading.imports_from(*frameworks) or reading.mentions(*BY_THEMSELVES):
         return
     message = "every process writes the same file"
-    for number in reading.methods("save", "save_file", "save_pretrained"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("save", "save_file", "save_pretrained")):
         if not _saves(reading, call, number) or _is_guarded(reading, call.arms):
             continue
         if any(depends_on_rank(reading, value, call) for value in call.args):
@@ -165,8 +163,7 @@ def loaded_to_one_gpu(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         return
     if "CUDA_VISIBLE_DEVICES" in reading.script.identifiers:
         return
-    for number in reading.methods("load"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("load")):
         if call.name != "torch.load" or call.unpacked or len(call.args) > 1:
             continue
         if "map_location" in call.keywords or not _is_loaded(reading, number, call):
@@ -184,8 +181,7 @@ def loaded_to_one_gpu(reading: Training, machine: ScriptMachine) -> Iterator[Mat
 
 def _is_loaded(reading: Training, number: int, call: Call) -> bool:
     """Its result reaches load_state_dict."""
-    for n in reading.methods("load_state_dict"):
-        use = reading.calls[n]
+    for use in reading.named("load_state_dict"):
         for value in use.args:
             if number in value.calls or any(
                 name.partition("[")[0] in call.targets for name in value.all_names if name
@@ -195,8 +191,7 @@ def _is_loaded(reading: Training, number: int, call: Call) -> bool:
 
 
 def sync_norm_after_ddp(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("convert_sync_batchnorm"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("convert_sync_batchnorm")):
         if not call.name.startswith("torch.nn.") or len(call.args) != 1:
             continue
         value = call.args[0]

@@ -59,7 +59,7 @@ def _inner(reading: Training, step: Call, backward: Call) -> str:
     if backward.loops[:-1] != step.loops or not within(backward.arms, step.arms):
         return ""
     iterable = reading.script.loops[backward.loops[-1]].iterable
-    call = reading.calls[iterable.call] if iterable and iterable.kind == "call" else None
+    call = reading.call_of(iterable)
     if call is None or call.name != "range" or len(call.args) != 1 or call.args[0].kind != "name":
         return ""
     name = call.args[0].name
@@ -107,16 +107,15 @@ def _is_number(value: Value, name: str) -> bool:
 def _values(reading: Training) -> Iterator[Value]:
     yield from flatten(each.value for each in reading.script.assignments)
     for call in reading.calls:
-        yield from flatten((*call.args, *call.keywords.values()))
+        yield from flatten(call.values)
     for function in reading.script.functions:
         yield from flatten(function.returns)
 
 
 def _own_loss(reading: Training, backward: Call) -> bool:
     """The loss is computed in this function, by something that does not know of the number."""
-    number = reading.numbers[id(backward)]
     name = reading.loss_name(backward)
-    found = evaluate.definitions(reading, name, backward.scope, number, backward.arms)
+    found = evaluate.definitions_at(reading, name, backward)
     return bool(found) and all(each.scope == backward.scope for each in found)
 
 
@@ -149,8 +148,7 @@ def _seldom_steps(reading: Training) -> Iterator[tuple[int, str, list[int]]]:
 
 def _in_accumulate(reading: Training, zeros: list[int]) -> Iterator[Match]:
     """zero_grad() before backward() under accelerator.accumulate(model)."""
-    for zero in zeros:
-        call = reading.calls[zero]
+    for zero, call in reading.numbered(zeros):
         if not any(_is_accumulate(reading, value) for value in reading.contexts(call)):
             continue
         later = [n for n in reading.backwards if n > zero and reading.calls[n].scope == call.scope]
@@ -175,8 +173,7 @@ def _is_accumulate(reading: Training, value: Value) -> bool:
 
 def _accumulation_steps(reading: Training) -> set[object]:
     found: set[object] = set()
-    for number in reading.methods("Accelerator"):
-        call = reading.calls[number]
+    for call in reading.named("Accelerator"):
         value = call.keywords.get("gradient_accumulation_steps")
         found |= evaluate.literals(reading, value, call) if value is not None else {1}
     return found
@@ -187,8 +184,7 @@ def clipped_between(reading: Training, machine: ScriptMachine) -> Iterator[Match
     clips = reading.methods(*amp.CLIPS)
     for number, _, before in _seldom_steps(reading) if clips else ():
         backward = reading.calls[before[-1]]
-        for n in clips:
-            clip = reading.calls[n]
+        for n, clip in reading.numbered(clips):
             same = (clip.scope, clip.loops) == (backward.scope, backward.loops)
             if not amp.is_clip(clip) or not before[-1] < n < number:
                 continue
@@ -209,8 +205,7 @@ def _clipped_in_accumulate(reading: Training, clips: list[int]) -> Iterator[Matc
     counts = _accumulation_steps(reading) if clips else set()
     if not counts - {1} or reading.mentions("sync_gradients"):
         return
-    for number in clips:
-        clip = reading.calls[number]
+    for number, clip in reading.numbered(clips):
         if not any(_is_accumulate(reading, value) for value in reading.contexts(clip)):
             continue
         before = [reading.calls[n] for n in reading.backwards if n < number]

@@ -27,8 +27,7 @@ def fp16_without_scaler(reading: Training, machine: ScriptMachine) -> Iterator[M
     }  # fmt: skip
     if not scopes:
         return
-    for number in amp.autocasts(reading):
-        call = reading.calls[number]
+    for number, call in reading.numbered(amp.autocasts(reading)):
         if reading.is_evaluation(call) or not _around_training(reading, call, number, scopes):
             continue
         dtypes = amp.autocast_dtypes(reading, call)
@@ -76,8 +75,7 @@ def scaler_with_bf16(reading: Training, machine: ScriptMachine) -> Iterator[Matc
 
 
 def backward_in_autocast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("backward"):
-        call = reading.calls[number]
+    for call in reading.named("backward"):
         if (
             call.name == "backward"
             or reading.is_autograd(call)

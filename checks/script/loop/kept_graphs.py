@@ -51,7 +51,7 @@ def _returned_sums(reading: Training, backward: Call, name: str) -> Iterator[Mat
     if not returns or any(value.name != name for value in returns):
         return
     results = evaluate.definitions(reading, name, backward.scope, len(reading.calls), ())
-    if any(each.position > reading.numbers[id(backward)] for each in results):
+    if any(each.position > reading.number(backward) for each in results):
         return
     sites = set(reading.call_sites.get(backward.scope, ()))
     for each in reading.script.assignments:
@@ -62,8 +62,7 @@ def _returned_sums(reading: Training, backward: Call, name: str) -> Iterator[Mat
 
 def _metered(reading: Training, backward: Call, name: str) -> Iterator[Match]:
     """meter.update(loss), where a class of this file adds what it is given to an attribute."""
-    for n in reading.methods("update", "add", "append", "push", "record"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("update", "add", "append", "push", "record")):
         if (call.scope, call.loops) != (backward.scope, backward.loops) or not call.args:
             continue
         functions = [f for f in reading.functions_by_name.get(call.method, ())]
@@ -93,13 +92,13 @@ def _sums_up(reading: Training, function: int, name: str) -> bool:
         and len(call.args) == 1
         and call.args[0].name == name
         and not _is_bounded(reading, call)
-        for call in (reading.calls[n] for n in reading.methods("append"))
+        for call in (reading.named("append"))
     )
 
 
 def _is_bounded(reading: Training, call: Call) -> bool:
     """It is appended to a deque(maxlen=...)."""
-    results = reading.assigned.get(reading.key(call.receiver, call.scope), ())
+    results = reading.assigned_to(call.receiver, call.scope)
     return any("deque" in reading.calls[n].name for each in results for n in each.value.calls)
 
 
@@ -107,7 +106,7 @@ def _is_short(reading: Training, call: Call) -> bool:
     """All loops around it are over a range of few literal numbers."""
     for number in call.loops:
         iterable = reading.script.loops[number].iterable
-        made = reading.calls[iterable.call] if iterable and iterable.kind == "call" else None
+        made = reading.call_of(iterable)
         if made is None or made.name != "range" or len(made.args) != 1:
             return False
         counts = evaluate.literals(reading, made.args[0], made)
@@ -154,7 +153,7 @@ def _holds(value: Value, name: str) -> bool:
 
 def _outlives(reading: Training, target: str, call: Call) -> bool:
     """It is started outside of the loop, as a number or a list, and not in it."""
-    results = reading.assigned.get(reading.key(target, call.scope), ())
+    results = reading.assigned_to(target, call.scope)
     started = [each for each in results if not each.augmented]
     if any(each.loops == call.loops[:-1] != () for each in started):
         inside = reading.by_loop[call.loops[-1]]
@@ -165,12 +164,9 @@ def _outlives(reading: Training, target: str, call: Call) -> bool:
 
 def _same_loss(reading: Training, call: Call, name: str, position: int) -> bool:
     """The name holds the same tensor at both places: loss = loss.item() is not between."""
-    first = reading.numbers[id(call)]
+    first = reading.number(call)
     low, high = sorted((first, position))
-    return not any(
-        low < each.position <= high
-        for each in reading.assigned.get(reading.key(name, call.scope), ())
-    )
+    return not any(low < each.position <= high for each in reading.assigned_to(name, call.scope))
 
 
 def _reaches_backward(reading: Training, target: str, scope: int) -> bool:
@@ -179,8 +175,7 @@ def _reaches_backward(reading: Training, target: str, scope: int) -> bool:
     for each in reading.script.assignments:
         if names.intersection(each.value.all_names) and not _holds(each.value, "item"):
             names.add(each.target)
-    for number in reading.methods("backward"):
-        call = reading.calls[number]
+    for call in reading.named("backward"):
         inner = call.receiver_call
         used = {call.receiver}
         while inner >= 0:

@@ -39,15 +39,15 @@ def beyond(reading: Training, made: Call) -> Iterator[Match]:
 
 def _optimizer(reading: Training, made: Call) -> Call | None:
     value = evaluate.argument(reading, made, "optimizer", 0)
-    found = evaluate.options(reading, value, made) if value is not None else []
-    calls = [reading.calls[v.call] for v in found if v.kind == "call"]
+    found = evaluate.options(reading, value, made)
+    calls = reading.calls_of(found)
     return calls[0] if len(calls) == len(found) == 1 else None
 
 
 def _number(reading: Training, value: Value | None, call: Call) -> float | None:
     found = evaluate.literals(reading, value, call) if value is not None else set()
     one = found.pop() if len(found) == 1 else None
-    return float(one) if isinstance(one, int | float) and not isinstance(one, bool) else None
+    return float(one) if evaluate.is_number(one) else None
 
 
 def _floor(reading: Training, made: Call) -> Iterator[Match]:
@@ -64,13 +64,12 @@ def _floor(reading: Training, made: Call) -> Iterator[Match]:
 def _milestones(reading: Training, made: Call) -> Iterator[Match]:
     """The first milestone is behind the last epoch."""
     value = evaluate.argument(reading, made, "milestones", 1)
-    options = evaluate.options(reading, value, made) if value is not None else []
+    options = evaluate.options(reading, value, made)
     lists = [v for v in options if v.kind == "list"]
     if made.method != "MultiStepLR" or len(lists) != 1 or len(options) != 1:
         return
     first = min((v.literal for v in lists[0].items if isinstance(v.literal, int)), default=0)
-    for n in reading.methods("step"):
-        step = reading.calls[n]
+    for step in reading.named("step"):
         if step.receiver not in made.targets or len(step.loops) != 1:
             continue
         end = _end(reading, step)
@@ -83,9 +82,7 @@ def _milestones(reading: Training, made: Call) -> Iterator[Match]:
 def _end(reading: Training, step: Call) -> float | None:
     """How often the loop around runs: n of range(n)."""
     iterable = reading.script.loops[step.loops[0]].iterable
-    made = (
-        reading.calls[iterable.call] if iterable is not None and iterable.kind == "call" else None
-    )
+    made = reading.call_of(iterable)
     if made is None or made.name != "range" or len(made.args) not in (1, 2):
         return None
     return _number(reading, made.args[-1], made)
@@ -130,10 +127,9 @@ def inverted(reading: Training) -> Iterator[Match]:
 
 def same_batch(reading: Training) -> Iterator[Match]:
     """next(iter(loader)) in the loop that trains begins anew each time."""
-    for n in reading.methods("next"):
-        call = reading.calls[n]
+    for call in reading.named("next"):
         inner = call.args[0] if call.args else Value("other")
-        made = reading.calls[inner.call] if inner.kind == "call" else None
+        made = reading.call_of(inner)
         if made is None or made.name != "iter" or not call.loops or not made.args:
             continue
         loop = call.loops[-1]
@@ -145,7 +141,7 @@ def same_batch(reading: Training) -> Iterator[Match]:
             if m in reading.backward_numbers and reading.calls[m].loops == call.loops
         ]
         source = made.args[0]
-        loaders = [c for c in objects.makers(reading, source, call.scope, n, call.arms)]
+        loaders = [c for c in objects.makers_at(reading, source, call)]
         known = [c for c in loaders if c is not None and c.method == "DataLoader"]
         named = loaders == [None] and is_loader(source.name) and not is_held_out(source.name)
         if trained and named:
@@ -166,7 +162,7 @@ def never_counted(reading: Training) -> Iterator[Match]:
         for name in each.value.names if each.loops else ():
             if not re.fullmatch(r"(?:global_|cur_|train_)?(?:step|iteration|iter_num|it)s?", name):
                 continue
-            held = reading.assigned.get(reading.key(name, each.scope), ())
+            held = reading.assigned_to(name, each.scope)
             loops = any(name in loop.targets for loop in reading.script.loops)
             zero = [a for a in held if a.value.literal == 0 and not a.augmented]
             if len(zero) == len(held) == 1 and not loops and each.target != name:

@@ -34,8 +34,7 @@ def stepped_per_epoch(reading: Training) -> Iterator[Match]:
         )
         if function.owner not in modules or changed:
             continue
-        for number in reading.scope_calls(scope):
-            made = reading.calls[number]
+        for number, made in reading.numbered(reading.scope_calls(scope)):
             if _counts_batches(reading, made) and any(
                 _is_bare(reading, value, scope, number) for value in function.returns
             ):
@@ -49,7 +48,7 @@ def _counts_batches(reading: Training, made: Call) -> bool:
         return per_epoch.literal != 1
     if not ("lr_scheduler" in made.name or "schedule" in made.method):
         return False
-    given = (*made.args, *made.keywords.values())
+    given = made.values
     if made.method in ("SequentialLR", "ChainedScheduler"):
         parts = [each for value in given for each in evaluate.options(reading, value, made)]
         inner = {v.call for part in parts if part.kind == "list" for item in part.items

@@ -33,8 +33,7 @@ def _is_scheduler(reading: Training, call: Call) -> bool:
 
 
 def scheduler_before_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("step"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("step")):
         if call.args or call.keywords or not call.loops or not call.receiver:
             continue
         if not _is_scheduler(reading, call):
@@ -95,8 +94,7 @@ def _eval_in_loops(reading: Training) -> Iterator[Match]:
 
 def _first_eval(reading: Training, reached: list[int]) -> Iterator[Match]:
     """The first eval() of a trained object among the calls of a loop."""
-    for number in reached:
-        call = reading.calls[number]
+    for number, call in reading.numbered(reached):
         if call.method != "eval" or call.args or not call.receiver:
             continue
         state = _is_trained(reading, call, number)
@@ -148,8 +146,7 @@ def _eval_before(reading: Training) -> Iterator[Match]:
     """eval() above the loop of a file that never calls train()."""
     if any(reading.calls[n].receiver for n in reading.methods("train")) or reading.trainers:
         return
-    for number in reading.methods("eval"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("eval")):
         if call.loops or call.arms or not call.receiver or call.args:
             continue
         if _has_reference(reading, call):

@@ -82,8 +82,7 @@ def _follow_name(
             if each.augmented and each.position > position and not each.loops:
                 continue
             follow(reading, each.value, scope, max(place, 0), each.arms, graph, depth - 1)
-    for n in reading.methods("append", "extend", "insert", "add_", "copy_"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("append", "extend", "insert", "add_", "copy_")):
         grows = call.receiver and reading.key(call.receiver, call.scope) == key
         for given in call.args if grows else ():
             follow(reading, given, call.scope, n, call.arms, graph, depth - 1)
@@ -116,7 +115,7 @@ def _follow_call(reading: Training, call: Call, graph: Graph, depth: int) -> Non
         graph.cut = graph.cut or f"{call.method}()"
     if graph.cut == f"{call.method}()" or call.method == "from_pretrained":
         return
-    number = reading.numbers[id(call)]
+    number = reading.number(call)
     function = reading.target_function(call)
     if function is not None:
         _follow_function(reading, call, function, graph, depth)
@@ -168,8 +167,7 @@ def step_without_loss(reading: Training, machine: ScriptMachine) -> Iterator[Mat
     for each in reading.trained:
         for name in () if each.trainer else reading.calls[each.sink].targets:
             made.setdefault(reading.key(name, reading.calls[each.sink].scope), []).append(each.sink)
-    for number in reading.methods("step") if made else ():
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("step") if made else ()):
         name = stepped(reading, call)
         sinks = made.get(reading.key(name, call.scope), ()) if name and call.loops else ()
         sink = max((n for n in sinks if n < number or len(sinks) == 1), default=None)
@@ -179,7 +177,7 @@ def step_without_loss(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         owners = {key for lineage in held for key in lineage.names}
         if not all(_is_made(reading, each) for each in held) or _is_part(reading, owners):
             continue
-        given = [*reading.calls[sink].args, *reading.calls[sink].keywords.values()]
+        given = [*reading.calls[sink].values]
         if not owners or any("Parameter" in reading.calls[n].name for v in given for n in v.calls):
             continue
         losses = [
@@ -214,7 +212,7 @@ def _is_part(reading: Training, owners: set[Key]) -> bool:
         for call in reading.calls
         if (call.method[:1].isupper() and call.method not in WRAPPERS)
         or call.name == "torch.compile"
-        for v in (*call.args, *call.keywords.values())
+        for v in call.values
     ) or any(
         each.value.kind == "name" and "." in each.target
         and reading.key(each.value.name, each.scope) in owners
@@ -226,8 +224,7 @@ def _unrelated(
     reading: Training, call: Call, name: str, owners: set[Key], losses: list[int]
 ) -> Iterator[Match]:
     graph = Graph()
-    for n in losses:
-        backward = reading.calls[n]
+    for n, backward in reading.numbered(losses):
         value = Value("name", name=backward.receiver)
         if backward.args:
             value = backward.args[0]

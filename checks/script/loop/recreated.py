@@ -22,8 +22,7 @@ RESET = re.compile("load|reset|restore|init|apply|copy_")
 
 
 def optimizer_made_each_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.optimizers:
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.optimizers):
         if not call.loops or not call.targets or not _keeps_state(call):
             continue
         steps = [
@@ -54,8 +53,7 @@ def optimizer_made_each_step(reading: Training, machine: ScriptMachine) -> Itera
 
 def _made_each_epoch(reading: Training) -> Iterator[Match]:
     """An optimizer with momentum that every epoch makes anew, over a model from outside."""
-    for number in reading.optimizers:
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.optimizers):
         if len(call.loops) != 1 or len(call.targets) != 1 or not _keeps_state(call) or call.arms:
             continue
         loop = reading.script.loops[call.loops[0]]
@@ -120,14 +118,14 @@ def _made_in(reading: Training, name: str, call: Call, loop: int) -> bool:
     return any(
         loop in each.loops
         for part in (name, root)
-        for each in reading.assigned.get(reading.key(part, call.scope), ())
+        for each in reading.assigned_to(part, call.scope)
     )
 
 
 def scaler_made_each_step(reading: Training) -> Iterator[Match]:
     for number in amp.scalers(reading):
         call = reading.calls[number]
-        steps = [reading.calls[n] for n in reading.methods("step")]
+        steps = reading.named("step")
         if call.loops and any(
             step.receiver in call.targets and (step.scope, step.loops) == (call.scope, call.loops)
             for step in steps

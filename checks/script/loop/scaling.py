@@ -41,13 +41,12 @@ def clip_without_unscale(reading: Training, machine: ScriptMachine) -> Iterator[
 
 def _clip_past_accelerate(reading: Training) -> Iterator[Match]:
     """clip_grad_norm_() of torch beside Accelerator(mixed_precision="fp16"), which scales."""
-    made = [reading.calls[n] for n in reading.methods("Accelerator")]
+    made = reading.named("Accelerator")
     fp16 = [c for c in made if (v := c.keywords.get("mixed_precision")) is not None
             and v.literal == "fp16"]  # fmt: skip
     if not fp16 or len(made) != 1 or reading.mentions("unscale_gradients"):
         return
-    for n in reading.methods(*amp.CLIPS):
-        call = reading.calls[n]
+    for call in reading.named(*amp.CLIPS):
         inside = [reading.calls[m] for m in reading.by_loop.get(call.loops[-1], ())] if (
             call.loops) else []  # fmt: skip
         own = any(c.method == "backward" and c.receiver in fp16[0].targets for c in inside)
@@ -126,8 +125,7 @@ def is_optimizer(reading: Training, call: Call) -> bool:
 
 
 def backward_unscaled(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for step in reading.methods("step"):
-        call = reading.calls[step]
+    for step, call in reading.numbered(reading.methods("step")):
         scaler = call.receiver
         if "scaler" not in scaler.casefold() or not call.args or call.args[0].kind != "name":
             continue
@@ -153,8 +151,7 @@ def _mixed(reading: Training) -> Iterator[Match]:
         step = next((n for n in steps if n > scaled), None)
         if step is None or amp.is_off(reading, scaler, call.scope) is True:
             continue
-        for number in reading.methods("backward"):
-            plain = reading.calls[number]
+        for number, plain in reading.numbered(reading.methods("backward")):
             if not scaled < number < step or not _adds_unscaled(reading, plain, number, call):
                 continue
             between = [n for n in reading.methods("zero_grad") if scaled < n < number]
@@ -189,8 +186,7 @@ def unscale_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 
 def clip_after_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for clip in reading.methods(*amp.CLIPS):
-        call = reading.calls[clip]
+    for clip, call in reading.numbered(reading.methods(*amp.CLIPS)):
         if call.method not in amp.CLIPS or reading.is_evaluation(call):
             continue
         here = [n for n in reading.scope_calls(call.scope) if reading.calls[n].loops == call.loops]

@@ -21,8 +21,9 @@ from doctor.facts.script_machine import ScriptMachine
 
 def schedulers(reading: Training) -> Iterator[tuple[int, str]]:
     """Schedulers that are held by one name."""
-    for number in reading.calls_where(lambda name: name[:1].isupper() or "schedule" in name):
-        call = reading.calls[number]
+    for number, call in reading.numbered(
+        reading.calls_where(lambda name: name[:1].isupper() or "schedule" in name)
+    ):
         if len(call.targets) == 1 and is_scheduler_call(call):
             yield number, call.targets[0]
 
@@ -44,7 +45,7 @@ def returned_schedulers(reading: Training) -> Iterator[tuple[int, str, int]]:
 def _made_in(reading: Training, value: Value, function: int) -> int:
     """The call of a scheduler that a returned value is, -1 for anything else."""
     if value.kind == "name":
-        found = reading.assigned.get(reading.key(value.name, function), ())
+        found = reading.assigned_to(value.name, function)
         value = found[0].value if len(found) == 1 and found[0].scope == function else value
     known = value.kind == "call" and is_scheduler_call(reading.calls[value.call])
     return value.call if known else -1
@@ -66,8 +67,7 @@ def scheduler_steps(
     `home` is the scope of the name, where another function made it.
     """
     held = reading.names_of(name, made.scope if home < 0 else home)
-    for number in reading.methods("step"):
-        step = reading.calls[number]
+    for number, step in reading.numbered(reading.methods("step")):
         if reading.key(step.receiver, step.scope) not in held:
             continue
         makers = scheduler_makers(reading, step, number)
@@ -78,10 +78,10 @@ def scheduler_steps(
 
 def scheduler_makers(reading: Training, step: Call, number: int) -> list[Call | None]:
     """What may have made the scheduler, also later in a loop around; None for what is unknown."""
-    values = evaluate.options(reading, Value("name", name=step.receiver), step)
+    values = evaluate.receivers(reading, step)
     values += [
         each.value
-        for each in reading.assigned.get(reading.key(step.receiver, step.scope), ())
+        for each in reading.assigned_to(step.receiver, step.scope)
         if each.position > number and set(each.loops) & set(step.loops)
     ]
     return [
@@ -136,9 +136,7 @@ def _is_own(reading: Training, made: Call, name: str) -> bool:
         for each in reading.script.references
     )
     used = any(f".{last}.step" in f".{call.name}" for call in reading.calls) or any(
-        name in v.all_names and v.kind != "call"
-        for call in reading.calls
-        for v in (*call.args, *call.keywords.values())
+        name in v.all_names and v.kind != "call" for call in reading.calls for v in call.values
     )
     plain = name.startswith("self.") and "." not in last and len(classes) == 1
     return plain and not classes[0].bases and steps and not elsewhere and not used
@@ -173,8 +171,7 @@ RATES = {"lr", "base_lr", "learning_rate", "max_lr", "peak_lr", "init_lr", "init
 
 def _absolute_rates(reading: Training) -> Iterator[Match]:
     """LambdaLR multiplies the rate of the optimizer by what its function returns."""
-    for number in reading.methods("LambdaLR"):
-        call = reading.calls[number]
+    for call in reading.named("LambdaLR"):
         given = evaluate.argument(reading, call, "lr_lambda", 1)
         if given is None or not call.name.startswith("torch.optim."):
             continue
@@ -201,7 +198,7 @@ def _lambdas(reading: Training, given: Value, call: Call) -> Iterator[int]:
     """The function of this file, also below `lambda step: rate(step, config)` and partial()."""
     yield from functions_of(reading, given, call)
     inner = given.items[0] if given.kind == "other" and not given.name and given.items else given
-    made = reading.calls[inner.call] if inner.kind == "call" else None
+    made = reading.call_of(inner)
     if made is None:
         return
     function = reading.target_function(made)

@@ -63,7 +63,7 @@ def _holds_all(reading: Training, number: int) -> bool:
     given = [call.args[0]] if call.args else [*call.keywords.values()][:1]
     for value in given:
         if value.kind == "name":
-            held = reading.assigned.get(reading.key(value.name, call.scope), ())
+            held = reading.assigned_to(value.name, call.scope)
             given += [each.value for each in held if each.value.kind != "name"]
     return all(value.name != "ListComp" for value in given) and any(
         reading.calls[n].method == "parameters" for value in given for n in value.calls
@@ -99,8 +99,7 @@ def _second_scheduler(reading: Training) -> Iterator[Match]:
 
 def _untrained(reading: Training) -> Iterator[Match]:
     """The optimizer holds an object that is never called, and another of its class is trained."""
-    for number in reading.optimizers:
-        made = reading.calls[number]
+    for number, made in reading.numbered(reading.optimizers):
         owners = list(dict.fromkeys(parameter_owners(reading, made, number)))
         if len(owners) != 1 or len(reading.optimizers) != 1 or "." in owners[0]:
             continue
@@ -125,8 +124,7 @@ def _maker(reading: Training, name: str, call: Call) -> Call | None:
     if "." in name or not name:
         return None
     value = Value("name", name=name)
-    number = reading.numbers[id(call)]
-    found = list(objects.makers(reading, value, call.scope, number, call.arms))
+    found = list(objects.makers_at(reading, value, call))
     first = found[0] if len(found) == 1 else None
     return first if first is not None and first.name in reading.modules else None
 
@@ -135,7 +133,7 @@ def _is_used(reading: Training, key: tuple[object, str], name: str) -> bool:
     """The object is called, or handed on to something other than its methods."""
     return any(
         reading.key(call.name, call.scope) == key
-        or any(v.kind == "name" and v.name == name for v in (*call.args, *call.keywords.values()))
+        or any(v.kind == "name" and v.name == name for v in call.values)
         for call in reading.calls
     ) or any(a.value.kind == "name" and a.value.name == name for a in reading.script.assignments)
 

@@ -24,8 +24,7 @@ def _cleared(reading: Training) -> Iterator[Match]:
     """memory.append((states, rewards)), and states.clear() for the next episode."""
     clears = [reading.calls[n] for n in reading.methods("clear") if not reading.calls[n].args]
     emptied = {reading.key(c.receiver, c.scope): c for c in clears if c.receiver}
-    for number in reading.methods(*KEEPS) if emptied else ():
-        call = reading.calls[number]
+    for call in reading.named(*KEEPS) if emptied else ():
         store = reading.key(call.receiver, call.scope)
         if not call.receiver or len(call.args) != 1 or store in emptied:
             continue
@@ -81,7 +80,7 @@ def _multiplied(reading: Training) -> Iterator[Match]:
             continue
         if any(_grows(call, each.target) for call in reading.calls) or any(
             a.target.startswith(f"{each.target}[") and a.target.count("[") > 1
-            for a in (*reading.script.assignments, *reading.script.parts)
+            for a in reading.stores
         ):
             yield Match(each.span, f"{each.target} is one list several times: each entry is in all")
 
@@ -102,8 +101,7 @@ def _hooks(reading: Training) -> Iterator[Match]:
     """register_forward_hook() in every batch, and nothing removes it."""
     if reading.mentions("remove") or not reading.methods("register_forward_hook"):
         return
-    for number in reading.methods("register_forward_hook"):
-        call = reading.calls[number]
+    for call in reading.named("register_forward_hook"):
         inner = call.loops[-1] if call.loops else None
         if inner is None or call.arms:
             continue

@@ -18,8 +18,7 @@ def update_skipped(
     reading: Training, scope: int, scaler: str, updates: list[int]
 ) -> Iterator[Match]:
     """A batch whose norm is too large is left between unscale_() and update()."""
-    for number in amp.on_scaler(reading, scope, scaler, "unscale_"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(amp.on_scaler(reading, scope, scaler, "unscale_")):
         later = [reading.calls[n] for n in updates if n > number]
         if not call.loops or not later or any(within(call.arms, u.arms) for u in later):
             continue

@@ -17,8 +17,7 @@ from doctor.script.containers import MARK
 
 def steps_in_loops(reading: Training) -> Iterator[tuple[int, str, list[int]]]:
     """Steps of an optimizer within a loop, its name, and the backward calls before it there."""
-    for number in reading.methods("step"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("step")):
         name = stepped(reading, call)
         if not name or not call.loops:
             continue
@@ -38,8 +37,7 @@ def zeroed_before_step(reading: Training, machine: ScriptMachine) -> Iterator[Ma
     for number, name, before in steps_in_loops(reading) if zeros else ():
         call = reading.calls[number]
         yield from _between_losses(reading, number, name, before)
-        for zero in zeros:
-            each = reading.calls[zero]
+        for zero, each in reading.numbered(zeros):
             if not before or not before[-1] < zero < number or each.loops != call.loops:
                 continue
             if not within(call.arms, each.arms) or not zeroes(reading, each, name, call):
@@ -60,8 +58,7 @@ def _between_losses(
     first, second = (reading.calls[n] for n in before[-2:])
     if not first.loops == second.loops == step.loops or not first.arms == second.arms == step.arms:
         return
-    for zero in reading.methods("zero_grad"):
-        each = reading.calls[zero]
+    for zero, each in reading.numbered(reading.methods("zero_grad")):
         same = each.loops == step.loops and each.arms == step.arms
         if before[-2] < zero < before[-1] and same and zeroes(reading, each, name, step):
             read = any(
@@ -105,8 +102,7 @@ def _refilled(reading: Training, zero: int, step: int) -> bool:
 
 
 def clip_before_backward(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods(*amp.CLIPS):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods(*amp.CLIPS)):
         if not call.loops or not amp.is_clip(call) or reading.is_evaluation(call):
             continue
         here = objects.around(reading, call, call.loops[-1])
@@ -127,7 +123,7 @@ def optimizer_never_steps(reading: Training, machine: ScriptMachine) -> Iterator
     if reading.trainers or reading.imports_from(*amp.FRAMEWORKS) or reading.fits:
         return
     looped = any(reading.calls[n].loops for n in reading.backwards)
-    calls = [reading.calls[n] for n in reading.methods("step")]
+    calls = reading.named("step")
     for number in reading.optimizers if looped else ():
         call = reading.calls[number]
         if len(call.targets) != 1 or call.arms or "." in call.targets[0].replace(f".{MARK}", ""):
@@ -167,17 +163,14 @@ def leaves(reading: Training, owner: object, name: str, quiet: tuple[str, ...] =
         name in v.all_names and reading.key(name, call.scope) == (owner, name)
         for call in reading.calls
         if reading.target_function(call) is None and not call.name.startswith(quiet)
-        for v in (*call.args, *call.keywords.values(), *call.unpacked)
+        for v in (*call.values, *call.unpacked)
         if v.kind in ("name", "list", "dict")
     )
 
 
 def _is_argument(reading: Training, value: Value, scope: int) -> bool:
     """It is an argument of some call, which is judged by that call."""
-    return any(
-        value in (*reading.calls[n].args, *reading.calls[n].keywords.values())
-        for n in reading.scope_calls(scope)
-    )
+    return any(value in reading.calls[n].values for n in reading.scope_calls(scope))
 
 
 METHODS = {"zero_grad", "step", "backward", "eval", "train", "unscale_", "barrier", "synchronize"}

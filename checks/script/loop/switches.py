@@ -19,8 +19,7 @@ def anomaly_detection(reading: Training, machine: ScriptMachine) -> Iterator[Mat
     name = reading.script.path.rpartition("/")[2]
     if name.startswith("test_") or name.endswith("_test.py"):
         return
-    for number in reading.methods("set_detect_anomaly", "detect_anomaly"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("set_detect_anomaly", "detect_anomaly")):
         if not call.name.startswith("torch.") or reading.is_conditional(call):
             continue
         position = 0 if call.method == "set_detect_anomaly" else None
@@ -30,8 +29,7 @@ def anomaly_detection(reading: Training, machine: ScriptMachine) -> Iterator[Mat
             continue
         if on and not reading.is_evaluation(call) and not _switched_off(reading, number):
             yield Match(call.span, "anomaly detection stays on for the whole training")
-    for number in reading.methods("Trainer"):
-        call = reading.calls[number]
+    for call in reading.named("Trainer"):
         value = call.keywords.get("detect_anomaly")
         if value is not None and value.literal is True and not reading.is_flagged(call):
             yield Match(call.span, "anomaly detection stays on for the whole training")
@@ -61,10 +59,9 @@ def tf32_mixed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 
 def no_op_switch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods(
-        "enable_mem_efficient_sdp", "enable_flash_sdp", "enable_math_sdp"
+    for number, call in reading.numbered(
+        reading.methods("enable_mem_efficient_sdp", "enable_flash_sdp", "enable_math_sdp")
     ):
-        call = reading.calls[number]
         others = [n for n in reading.methods(call.method) if n != number]
         value = evaluate.argument(reading, call, "enabled", 0)
         on = value is not None and value.literal is True
@@ -73,8 +70,7 @@ def no_op_switch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 
 def clip_norm(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("clip_grad_norm_", "clip_grad_norm"):
-        call = reading.calls[number]
+    for call in reading.named("clip_grad_norm_", "clip_grad_norm"):
         of_an_object = bool(call.receiver) and len(call.args) == 1
         position = 0 if of_an_object else 1
         if of_an_object and call.args[0].literal == 0:
@@ -136,8 +132,7 @@ def dataparallel_autocast(reading: Training, machine: ScriptMachine) -> Iterator
     ]
     if not wraps:
         return
-    for number in amp.autocasts(reading):
-        call = reading.calls[number]
+    for number, call in reading.numbered(amp.autocasts(reading)):
         if reading.is_evaluation(call) or "bf16" not in amp.autocast_dtypes(reading, call):
             continue
         if call.contexts or not any(c.value.call == number for c in reading.script.contexts):

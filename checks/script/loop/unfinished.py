@@ -9,7 +9,6 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.loop.zeroed import stepped
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Value
 from doctor.facts.script_machine import ScriptMachine
 
 
@@ -17,8 +16,7 @@ def backward_missing(reading: Training, machine: ScriptMachine) -> Iterator[Matc
     words = ("backward", "closure", "autograd", "accelerator", "fabric", "engine", "scaler", "hebb")
     if reading.mentions(*words) or reading.trainers or reading.fits:
         return
-    for number in reading.methods("step"):
-        call = reading.calls[number]
+    for call in reading.named("step"):
         name = stepped(reading, call)
         if not name or not call.loops or reading.assigned.get(reading.key(f"{name}.step", 0)):
             continue
@@ -67,11 +65,10 @@ def returns_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match
 
 
 def closure_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("step"):
-        call = reading.calls[number]
+    for call in reading.named("step"):
         if call.args or call.keywords or call.unpacked or not call.receiver:
             continue
-        values = evaluate.options(reading, Value("name", name=call.receiver), call)
+        values = evaluate.receivers(reading, call)
         if values and all(
             each.kind == "call" and reading.calls[each.call].name == "torch.optim.LBFGS"
             for each in values

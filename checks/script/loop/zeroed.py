@@ -22,8 +22,7 @@ def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         return
     if any(c.loops and c.method in ("Adam", "SGD", "AdamW") for c in reading.calls):
         return
-    for step in reading.methods("step"):
-        call = reading.calls[step]
+    for step, call in reading.numbered(reading.methods("step")):
         name = stepped(reading, call)
         if not name or not call.loops:
             continue
@@ -45,11 +44,10 @@ def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Mat
 
 def _zeroed_outside(reading: Training) -> Iterator[Match]:
     """Every zero_grad() of the file is outside of the loop that steps."""
-    zeros = [reading.calls[n] for n in reading.methods("zero_grad")]
+    zeros = reading.named("zero_grad")
     if not zeros or any(a.target.endswith(".grad") for a in reading.script.assignments):
         return
-    for number in reading.methods("step"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("step")):
         if (
             not call.loops
             or not stepped(reading, call)
@@ -76,7 +74,7 @@ def _zeroed_outside(reading: Training) -> Iterator[Match]:
 
 def _one_of_several(reading: Training) -> Iterator[Match]:
     """Of the optimizers of one loop, each held by a name, one is never zeroed."""
-    zeros = [reading.calls[n] for n in reading.methods("zero_grad")]
+    zeros = reading.named("zero_grad")
     made = {
         reading.key(name, reading.calls[n].scope): n
         for n in reading.optimizers
@@ -94,8 +92,7 @@ def _one_of_several(reading: Training) -> Iterator[Match]:
     owners = {
         n: {_root(each.name) for each in reading.trained if each.sink == n} for n in made.values()
     }
-    for number in reading.methods("step"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("step")):
         name = stepped(reading, call)
         sink = made.get(reading.key(name, call.scope)) if name and call.loops else None
         if sink is None or any(zeroes(reading, zero, name, call) for zero in zeros):
@@ -120,8 +117,7 @@ def _is_passed(reading: Training, name: str, call: Call) -> bool:
     function = reading.function(call.scope)
     if not call.scope or not evaluate.is_parameter(reading, call.scope, name):
         return False
-    for number in reading.methods(function.name):
-        site = reading.calls[number]
+    for site in reading.named(function.name):
         value = evaluate.argument_of(reading, site, call.scope, name)
         if value is not None and value.kind == "name" and _is_made(reading, value.name, site):
             return True
@@ -142,7 +138,7 @@ def _is_handed_on(reading: Training, name: str, call: Call) -> bool:
         name in (value.name, *(item.name for item in value.items))
         for each in (reading.calls[n] for n in reading.by_loop[call.loops[-1]])
         if each.method not in ("step", "unscale_")
-        for value in (*each.args, *each.keywords.values())
+        for value in each.values
     )
 
 
@@ -164,7 +160,7 @@ def stepped(reading: Training, call: Call) -> str:
 
 def _makes_optimizer(reading: Training, name: str, call: Call) -> bool:
     """The name holds an optimizer that this file makes, or a wrapper of one."""
-    for each in reading.assigned.get(reading.key(name, call.scope), ()):
+    for each in reading.assigned_to(name, call.scope):
         if each.value.kind != "call":
             continue
         made = reading.calls[each.value.call]
@@ -178,7 +174,7 @@ def _makes_optimizer(reading: Training, name: str, call: Call) -> bool:
 def _is_made(reading: Training, name: str, call: Call) -> bool:
     return any(
         each.value.kind == "call" and each.value.call in reading.optimizers
-        for each in reading.assigned.get(reading.key(name, call.scope), ())
+        for each in reading.assigned_to(name, call.scope)
     )
 
 

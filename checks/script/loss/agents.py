@@ -54,7 +54,7 @@ def _end_ignored(reading: Training) -> Iterator[Match]:
                   if loop.scope == number and loop.iterable is not None
                   for n in loop.iterable.all_names}  # fmt: skip
         here: list[Assignment | Call] = [a for a in reading.script.assignments if a.scope == number]
-        here += [reading.calls[n] for n in reading.scope_calls(number)]
+        here += reading.calls_in(number)
         names |= {n for each in here for test in reading.tests(each)
                   for n in test.all_names}  # fmt: skip
         if not any(n.partition("[")[0].partition(".")[0] == given[0] for n in names):
@@ -140,8 +140,7 @@ def _unused_done(reading: Training, scope: int) -> str:
 
 def _truncated_as_end(reading: Training) -> Iterator[Match]:
     """A replay buffer keeps `terminated or truncated`: the value after a time limit is cut off."""
-    for number in reading.methods("add", "push", "append", "store", "put"):
-        call = reading.calls[number]
+    for call in reading.named("add", "push", "append", "store", "put"):
         one = call.args[0] if len(call.args) == 1 else None
         row = one.items if one is not None and one.kind == "list" else ()
         values = [_uncast(reading, value) for value in row or call.args]
@@ -161,13 +160,13 @@ def _truncated_as_end(reading: Training) -> Iterator[Match]:
 
 def _uncast(reading: Training, value: Value) -> Value:
     """done in float(done) and np.float32(done)."""
-    call = reading.calls[value.call] if value.kind == "call" else None
+    call = reading.call_of(value)
     return call.args[0] if call is not None and len(call.args) == 1 else value
 
 
 def _is_either(reading: Training, value: Value) -> bool:
     """terminated or truncated, also by | and logical_or()."""
-    call = reading.calls[value.call] if value.kind == "call" else None
+    call = reading.call_of(value)
     joined = call is not None and call.method in ("logical_or", "bitwise_or")
     joined |= value.name == "BitOr" or (value.kind == "test" and " or " in value.text)
     return joined and any(re.match("trunc", name) for name in value.names)
@@ -177,8 +176,7 @@ def objective(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """The clipped objective of PPO: the minimum of both, with a minus before it."""
     if any("maximize" in reading.calls[n].keywords for n in reading.optimizers):
         return
-    for number in reading.methods("min", "max", "minimum", "maximum"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("min", "max", "minimum", "maximum")):
         if len(call.args) != 2 or not call.name.startswith("torch."):
             continue
         parts = [_defined(reading, value, call) for value in call.args]

@@ -25,7 +25,7 @@ def backward_raises(reading: Training, machine: ScriptMachine) -> Iterator[Match
 
 def _is_vector(reading: Training, call: Call) -> bool:
     for value in objects.last_definition(reading, call.receiver, call):
-        made = reading.calls[value.call] if value.kind == "call" else None
+        made = reading.call_of(value)
         if made is None:
             return False
         makers = objects.callee(reading, made) if made.method not in LOSSES else [made]
@@ -45,8 +45,7 @@ def _freed(reading: Training) -> Iterator[Match]:
     Each is compared with the last one before it that went through the same result alone.
     """
     latest: dict[tuple[object, ...], int] = {}
-    for number in reading.backwards:
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.backwards):
         if not call.receiver or not call.loops:
             continue
         reading.step()
@@ -88,7 +87,7 @@ def _outputs(reading: Training, call: Call, number: int) -> set[str]:
             values = evaluate.definitions(reading, name, call.scope, number, call.arms)[:1]
             for made in values:
                 reading.step()
-                inner = reading.calls[made.value.call] if made.value.kind == "call" else None
+                inner = reading.call_of(made.value)
                 trained = inner is not None and reading.key(inner.name, inner.scope) in (
                     reading.trained_names
                 )

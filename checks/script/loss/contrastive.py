@@ -80,7 +80,7 @@ def _one_view_twice(reading: Training) -> Iterator[Match]:
 
 def _is_augmented(reading: Training, value: Value) -> bool:
     """A call of what is called an augmentation, of one argument."""
-    call = reading.calls[value.call] if value.kind == "call" else None
+    call = reading.call_of(value)
     return call is not None and len(call.args) == 1 and AUGMENTS.search(call.name) is not None
 
 
@@ -102,8 +102,7 @@ def _both_branches(reading: Training) -> Iterator[Match]:
         "detach", "no_grad", "negatives", "margin"
     ):
         return
-    for number in reading.methods("backward"):
-        backward = reading.calls[number]
+    for number, backward in reading.numbered(reading.methods("backward")):
         found = objects.last_definition(reading, backward.receiver, backward)
         text = render(reading, found[0]) if len(found) == 1 else ""
         pairs = re.findall(r"(\w+)\((\w+),(\w+)\)", text)
@@ -121,8 +120,7 @@ def _both_branches(reading: Training) -> Iterator[Match]:
 
 def _along_batch(reading: Training) -> Iterator[Match]:
     """normalize(z, dim=0) of embeddings whose products are compared by cross-entropy."""
-    for n in reading.methods("normalize"):
-        call = reading.calls[n]
+    for call in reading.named("normalize"):
         axis = call.keywords.get("dim") or (call.args[2] if len(call.args) > 2 else None)
         if call.name != "torch.nn.functional.normalize" or axis is None or axis.literal != 0:
             continue
@@ -157,7 +155,7 @@ def _gathered_both(reading: Training) -> Iterator[Match]:
     gathers = _cut_off(reading)
     lost: dict[tuple[int, str], Call] = {}
     for each in reading.script.assignments if gathers else ():
-        call = reading.calls[each.value.call] if each.value.kind == "call" else None
+        call = reading.call_of(each.value)
         if call is None or reading.target_function(call) not in gathers or not call.args:
             continue
         if call.args[0].name == each.target and not is_without_graph(reading, call):
@@ -176,8 +174,7 @@ def _gathered_both(reading: Training) -> Iterator[Match]:
 def _cut_off(reading: Training) -> set[int]:
     """Functions that return what all_gather() filled, without the tensor that was given."""
     found: set[int] = set()
-    for n in reading.methods("all_gather"):
-        call = reading.calls[n]
+    for call in reading.named("all_gather"):
         function = reading.function(call.scope)
         if call.name != "torch.distributed.all_gather" or not call.scope or not call.args:
             continue
@@ -206,8 +203,7 @@ def _without_offset(reading: Training) -> Iterator[Match]:
         for n in reading.methods("all_gather")
         if reading.calls[n].scope and reading.function(reading.calls[n].scope).returns
     }
-    for n in reading.methods("cross_entropy") if gathers else ():
-        call = reading.calls[n]
+    for call in reading.named("cross_entropy") if gathers else ():
         if len(call.args) < 2:
             continue
         logits, labels = (expanded(reading, v, call, 4) for v in call.args[:2])
@@ -239,8 +235,7 @@ def _without_own_rows(reading: Training) -> Iterator[Match]:
         for n in reading.methods("all_gather", "gather")
         if len((call := reading.calls[n]).args) == 1 and call.args[0].kind == "name"
     }
-    for n in reading.methods("cross_entropy") if gathered else ():
-        call = reading.calls[n]
+    for call in reading.named("cross_entropy") if gathered else ():
         if len(call.args) != 2:
             continue
         logits, labels = (expanded(reading, v, call, 2) for v in call.args)
@@ -260,7 +255,7 @@ def _without_own_rows(reading: Training) -> Iterator[Match]:
 
 def _is_gathered(reading: Training, name: str, call: Call, gathers: set[str]) -> bool | None:
     """The name holds what a function that gathers returned; None where nothing is assigned."""
-    number = reading.numbers[id(call)]
+    number = reading.number(call)
     held = [a for a in reading.script.assignments
             if a.target == name and a.scope == call.scope and a.position <= number]  # fmt: skip
     made = held[-1].value if held else None

@@ -116,8 +116,7 @@ def _one_label(reading: Training) -> Iterator[Match]:
 
 def _angles(reading: Training) -> Iterator[Match]:
     """acos() of cosines that rounding brings to 1: its gradient is infinite there."""
-    for number in reading.methods("acos", "arccos", "acos_"):
-        call = reading.calls[number]
+    for call in reading.named("acos", "arccos", "acos_"):
         if not call.name.startswith("torch.") and not call.receiver:
             continue
         value = (

@@ -71,10 +71,9 @@ def _how_cut(reading: Training, value: Value, call: Call, depth: int = 4) -> str
 def is_output(reading: Training, value: Value, call: Call, depth: int = 3) -> bool:
     """What a network that trains returned, at most viewed in another shape."""
     if value.kind == "name" and depth:
-        place = reading.numbers[id(call)]
         found = [
             a.value
-            for a in evaluate.definitions(reading, value.name, call.scope, place, call.arms)
+            for a in evaluate.definitions_at(reading, value.name, call)
             if a.value.kind == "call" and reading.calls[a.value.call] is not call
         ]
         return bool(found) and all(is_output(reading, v, call, depth - 1) for v in found)
@@ -95,7 +94,7 @@ def _penalties(reading: Training) -> Iterator[Match]:
         if found and OFF.search(found["item"]):
             yield Match(each.span, "the penalty is of detached weights: it has no gradient")
         for name in each.value.names:
-            for term in reading.assigned.get(reading.key(name, each.scope), ()):
+            for term in reading.assigned_to(name, each.scope):
                 over = [reading.script.loops[n] for n in term.loops]
                 weights = any(
                     loop.iterable is not None

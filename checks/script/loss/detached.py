@@ -20,8 +20,7 @@ def loss_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _switched_on(reading)
     yield from decided_terms(reading)
     yield from cut_off(reading)
-    for number in reading.methods("backward"):
-        call = reading.calls[number]
+    for call in reading.named("backward"):
         if call.name == "backward" or reading.is_autograd(call):
             continue
         name = reading.loss_name(call)
@@ -32,7 +31,7 @@ def loss_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             continue
         if not name or _regains(reading, name):
             continue
-        results = evaluate.definitions(reading, name, call.scope, number, call.arms)
+        results = evaluate.definitions_at(reading, name, call)
         yield from _numbers_in_sum(reading, call, results[:1])
         if results and all(_detaches(reading, each.value) for each in results):
             method = reading.calls[results[0].value.call].method
@@ -120,8 +119,7 @@ def _switched_on(reading: Training) -> Iterator[Match]:
 
 def _losses(reading: Training) -> Iterator[tuple[str, int, int, Arms]]:
     """What backward() is called on, and what training_step() returns."""
-    for number in reading.backwards:
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.backwards):
         name = reading.loss_name(call)
         if name and not name.startswith("self."):
             yield name, call.scope, number, call.arms
@@ -139,8 +137,7 @@ def _decided_inside(reading: Training) -> Iterator[Match]:
         given = {p.name for p in function.parameters} - {"self"}
         if not re.search(r"loss|dice|iou|term|criterion|tversky", named) or "metric" in named:
             continue
-        for n in reading.scope_calls(number):
-            call = reading.calls[n]
+        for call in reading.calls_in(number):
             source = call.base if call.base is not None else Value("name", name=call.receiver)
             own = given & {*source.all_names, *(v.name for v in call.args)}
             decides = call.method in ("argmax", "round", "sign")
@@ -163,7 +160,7 @@ def decided_terms(reading: Training) -> Iterator[Match]:
             if not passed or not is_output(reading, passed[0], reading.calls[term]):
                 continue
             function = reading.target_function(reading.calls[term])
-            returns = reading.function(function).returns if function is not None else ()
+            returns = reading.returns(function)
             if function is None or len(returns) != 1 or not reading.function(function).parameters:
                 continue
             given = reading.function(function).parameters[0].name

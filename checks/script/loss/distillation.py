@@ -60,8 +60,7 @@ def _sides(reading: Training, call: Call) -> Iterator[Match]:
 def _teacher_trains(reading: Training) -> Iterator[Match]:
     """teacher.train() of a model that no optimizer holds."""
     trained = {name for _, name in reading.trained_names}
-    for number in reading.methods("train"):
-        call = reading.calls[number]
+    for call in reading.named("train"):
         name = call.receiver
         if not call.statement or name in trained or not set(words(name)) & NAMES or call.args:
             continue
@@ -69,9 +68,7 @@ def _teacher_trains(reading: Training) -> Iterator[Match]:
             reading.calls[n].receiver == name for n in reading.methods("eval")
         ):
             continue
-        made = list(
-            objects.makers(reading, Value("name", name=name), call.scope, number, call.arms)
-        )
+        made = list(objects.makers_at(reading, Value("name", name=name), call))
         if made and all(m is not None for m in made):
             yield Match(
                 call.span,
@@ -81,8 +78,7 @@ def _teacher_trains(reading: Training) -> Iterator[Match]:
 
 def _averaged(reading: Training) -> Iterator[Match]:
     """KLDivLoss() divides by the number of elements, and not by that of samples."""
-    for number in reading.methods("KLDivLoss", "kl_div"):
-        call = reading.calls[number]
+    for call in reading.named("KLDivLoss", "kl_div"):
         if not call.name.startswith("torch.") or len(call.args) > 2 or call.unpacked:
             continue
         value = evaluate.argument(reading, call, "reduction")

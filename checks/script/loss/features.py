@@ -26,7 +26,7 @@ def _features(reading: Training) -> Iterator[Match]:
         if any(reading.is_inference(value) for value in reading.contexts(call)):
             continue
         sides = [
-            evaluate.definitions(reading, value.name, call.scope, number, call.arms)
+            evaluate.definitions_at(reading, value.name, call)
             for value in call.args[:2]
             if value.kind == "name"
         ]
@@ -50,8 +50,7 @@ def _checkpointed_input(reading: Training) -> Iterator[Match]:
     """checkpoint(self.first, x, use_reentrant=True) of the batch, which needs no gradient."""
     if reading.mentions("requires_grad_", "enable_input_require_grads", "dummy"):
         return
-    for number in reading.methods("checkpoint"):
-        call = reading.calls[number]
+    for call in reading.named("checkpoint"):
         reentrant = call.keywords.get("use_reentrant")
         if "checkpoint" not in call.name or reentrant is None or reentrant.literal is not True:
             continue
@@ -106,7 +105,7 @@ def always_off(reading: Training) -> Iterator[Match]:
         passed = any(
             value.kind == "name" and value.name == name and call.method not in ("print", "len")
             for call in reading.calls
-            for value in (*call.args, *call.keywords.values())
+            for value in call.values
         )
         trains = {n for call in runs for n in call.loops}
         loops = any(

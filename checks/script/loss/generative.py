@@ -98,7 +98,7 @@ def _of_one_level(reading: Training) -> Iterator[Match]:
     for each in reading.script.assignments:
         text = next((t for t, s, _ in reading.cached(statements) if s == each.span), "")
         found = re.search(r"^\(\((\w+)\*[\w.]+\)\+\(\(1-\1\)\*[\w.]+\)\)$", text)
-        values = reading.assigned.get(reading.key(found[1], each.scope), ()) if found else ()
+        values = reading.assigned_to(found[1], each.scope) if found else ()
         texts = [t for v in values for t, s, _ in reading.cached(statements) if s == v.span]
         if (
             len(values) == 1
@@ -121,8 +121,7 @@ def _clean_target(reading: Training) -> Iterator[Match]:
         if len(call.args) < 2 or call.args[0].kind != "name" or call.args[1].kind != "name":
             continue
         clean, noise = call.args[0].name, call.args[1].name
-        for n in reading.methods("mse_loss", "l1_loss", "smooth_l1_loss"):
-            loss = reading.calls[n]
+        for loss in reading.named("mse_loss", "l1_loss", "smooth_l1_loss"):
             names = {name for value in loss.args[:2] for name in value.all_names}
             given = evaluate.is_parameter(reading, call.scope, noise)
             if loss.scope == call.scope and clean in names and noise not in names and not given:
@@ -138,8 +137,7 @@ def _noise_for_velocity(reading: Training) -> Iterator[Match]:
         return
     noises = {c.args[1].name for n in reading.methods("add_noise")
               if len((c := reading.calls[n]).args) == 3 and c.args[1].kind == "name"}  # fmt: skip
-    for n in reading.methods("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
-        loss = reading.calls[n]
+    for loss in reading.named("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
         names = {name for value in loss.args[:2] for name in value.all_names}
         if noises & names:
             yield Match(loss.span, "the scheduler predicts velocities, and the target is the noise")

@@ -26,12 +26,11 @@ def forward_without_grad(reading: Training, machine: ScriptMachine) -> Iterator[
     yield from _part_without_grad(reading)
     if not reading.mentions(*NO_GRAPH):
         return
-    for number in reading.methods("backward"):
-        call = reading.calls[number]
+    for call in reading.named("backward"):
         name = reading.loss_name(call)
         if call.name == "backward" or reading.is_autograd(call) or not name:
             continue
-        found = evaluate.definitions(reading, name, call.scope, number, call.arms)
+        found = evaluate.definitions_at(reading, name, call)
         if not found or any(each.scope != call.scope for each in found):
             continue
         given = {name, *(n for each in found for n in each.value.names)}
@@ -52,12 +51,12 @@ def _part_without_grad(reading: Training) -> Iterator[Match]:
     held = {
         reading.calls[m].receiver.rpartition(".")[2]
         for n in reading.optimizers if not reading.calls[n].arms
-        for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+        for v in reading.calls[n].values
         for m in (v.call, *v.calls) if m >= 0
         and reading.calls[m].method == "parameters" and "." in reading.calls[m].receiver
     }  # fmt: skip
     for part in sorted(held):
-        uses = [reading.calls[n] for n in reading.methods(part)]
+        uses = reading.named(part)
         if len(uses) != 1 or uses[0].name != f"self.{part}" or uses[0].arms:
             continue
         (call,) = uses
@@ -84,8 +83,7 @@ PENALTIES = re.compile(r"penalt|(?:^|_)gp(?:_|$)|lipschitz|(?:^|_)r1(?:_|$)")
 
 def _constant_penalty(reading: Training) -> Iterator[Match]:
     """A norm of autograd.grad() without create_graph is a part of the loss."""
-    for n in reading.methods("grad"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("grad")):
         asked = call.keywords.get("create_graph")
         if call.name != "torch.autograd.grad" or (asked and asked.literal is not False):
             continue
@@ -99,7 +97,7 @@ def _constant_penalty(reading: Training) -> Iterator[Match]:
         normed = any(
             c.method in ("norm", "square", "pow", "vector_norm")
             and targets & {c.receiver, *_roots(reading, c)}
-            for c in (reading.calls[m] for m in reading.scope_calls(call.scope))
+            for c in (reading.calls_in(call.scope))
         )
         named = PENALTIES.search(reading.function(call.scope).name.casefold())
         sites = reading.call_sites.get(call.scope, ()) if normed and named else ()
@@ -107,8 +105,7 @@ def _constant_penalty(reading: Training) -> Iterator[Match]:
             yield Match(call.span, "without create_graph=True this penalty is a constant")
             continue
         losses = (m for m in reading.backwards if m > n and reading.calls[m].scope == call.scope)
-        for m in losses if normed else ():
-            backward = reading.calls[m]
+        for m, backward in reading.numbered(losses if normed else ()):
             found = gradients.sources(reading, backward, m, reading.loss_name(backward))
             if found & {reading.key(name, call.scope) for name in targets}:
                 message = "without create_graph=True this gradient is a constant in the loss"
@@ -142,8 +139,7 @@ def _is_without(reading: Training, value: Value, call: Call) -> bool | None:
     """Whether an argument was computed under no_grad; None for data of the loop, False unknown."""
     if value.kind != "name":
         return False
-    number = reading.numbers[id(call)]
-    found = evaluate.definitions(reading, value.name, call.scope, number, call.arms)
+    found = evaluate.definitions_at(reading, value.name, call)
     if not found:
         bound = any(value.name in reading.script.loops[loop].targets for loop in call.loops)
         return (
@@ -176,14 +172,12 @@ def is_without_graph(reading: Training, call: Call) -> bool:
 
 
 def hidden_not_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.backwards:
-        backward = reading.calls[number]
+    for number, backward in reading.numbered(reading.backwards):
         if not backward.loops or backward.args or backward.keywords:
             continue
         around = objects.around(reading, backward, backward.loops[-1])
         reading.step(len(around))
-        for n in around:
-            call = reading.calls[n]
+        for n, call in reading.numbered(around):
             if n >= number or call.loops != backward.loops or len(call.targets) < 2:
                 continue
             for name in call.targets:
@@ -235,10 +229,10 @@ def _carried(reading: Training, call: Call, name: str) -> bool:
     if under_no_grad(reading, call.contexts):
         return False
     loop = call.loops[-1]
-    results = reading.assigned.get(reading.key(name, call.scope), ())
+    results = reading.assigned_to(name, call.scope)
     inside = [each for each in results if loop in each.loops]
     starts = [each for each in results if loop not in each.loops and each.scope == call.scope]
-    number = reading.numbers[id(call)]
+    number = reading.number(call)
     makes_state = [
         each
         for each in starts

@@ -44,7 +44,7 @@ def from_zero_to_one(reading: Training) -> bool:
     texts += [
         expanded(reading, value, call, 0)
         for call in reading.calls
-        for value in (*call.args, *call.keywords.values())
+        for value in call.values
         if value.kind in ("other", "call")
     ]
     return not any(CENTERED.search(text) for text in texts)
@@ -71,8 +71,7 @@ def _perceptual(reading: Training, unit: bool) -> Iterator[Match]:
 
 def _encoded(reading: Training) -> Iterator[Match]:
     """vae.encode(image) of an AutoencoderKL of diffusers."""
-    for number in reading.methods("encode"):
-        call = reading.calls[number]
+    for call in reading.named("encode"):
         if not call.receiver or not call.args:
             continue
         owner = Value("name", name=call.receiver)

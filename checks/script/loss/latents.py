@@ -22,9 +22,8 @@ KEEPS = {
 def latents_unscaled(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """add_noise() of what a VAE of diffusers returned, without a factor on the way."""
     yield from _unshifted(reading)
-    for number in reading.methods("add_noise"):
-        call = reading.calls[number]
-        value = call.args[0] if call.args else call.keywords.get("original_samples")
+    for call in reading.named("add_noise"):
+        value = call.given("original_samples", 0)
         if value is not None and _is_latent(reading, value, call, 6):
             yield Match(call.span, "the latents are not multiplied by vae.config.scaling_factor")
             return

@@ -14,8 +14,7 @@ def of_several_numbers(reading: Training) -> Iterator[Match]:
     """Normal(mu, std).log_prob(action) without a sum over the numbers of an action."""
     if not _of_actions(reading) or _is_summed(reading):
         return
-    for number in reading.methods("log_prob"):
-        call = reading.calls[number]
+    for call in reading.named("log_prob"):
         uses = [
             line.text
             for line in reading.cached(lines)
@@ -32,8 +31,8 @@ def _of_actions(reading: Training) -> bool:
     """A normal distribution of a policy, whose actions may have several numbers."""
     if "Normal" not in reading.by_method or reading.mentions("independent", "multivariate"):
         return False
-    made = [reading.calls[n] for n in reading.methods("Normal")]
-    linear = [reading.calls[n] for n in reading.methods("Linear")]
+    made = reading.named("Normal")
+    linear = reading.named("Linear")
     sizes = [c.args[1].literal for c in linear if len(c.args) > 1]
     several = any(isinstance(size, int) and 1 < size < 32 for size in sizes)
     return (

@@ -99,7 +99,7 @@ def _is_source(reading: Training, call: Call, sources: set[str]) -> bool:
     if call.receiver_call >= 0 and call.name.endswith("()"):
         return reading.calls[call.receiver_call].method in sources
     if call.receiver or "." not in call.name:
-        for each in reading.assigned.get(reading.key(call.name, call.scope), ()):
+        for each in reading.assigned_to(call.name, call.scope):
             made = each.value
             if made.kind == "call" and reading.calls[made.call].method in sources:
                 name = reading.calls[made.call].name
@@ -110,8 +110,7 @@ def _is_source(reading: Training, call: Call, sources: set[str]) -> bool:
 def _logs_of(reading: Training, sources: set[str]) -> Iterator[tuple[Call, int]]:
     if not reading.mentions(*(source.casefold() for source in sources)):
         return
-    for number in reading.methods(*LOGS):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods(*LOGS)):
         value = _log_argument(reading, call)
         if value is None or reading.is_evaluation(call):
             continue

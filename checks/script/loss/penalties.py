@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.rendering import expanded, render
+from doctor.checks.script.rendering import expanded, render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -21,8 +21,7 @@ ONE = re.compile(
 
 
 def penalties(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for n in reading.methods("grad"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("grad")):
         if call.name not in ("torch.autograd.grad", "autograd.grad"):
             continue
         names = {
@@ -46,7 +45,7 @@ def penalties(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _is_two_sided(reading: Training, scope: int) -> bool:
     """(norm - 1) ** 2: each sample's gradient is drawn towards 1."""
-    texts = [render(reading, v) for v, _, where in reading.expressions if where == scope]
+    texts = texts_in(reading, scope)
     return any(re.search(r"-1\)(?:\*\*2|\.pow\(2\)|\.square\(\)|\)\*\*2)", t) for t in texts)
 
 
@@ -136,7 +135,7 @@ def _mixes(reading: Training, call: Call, name: str) -> bool:
 
 def _over_batch(reading: Training, call: Call) -> Iterator[Match]:
     """The critic's batch norm makes the gradient of a sample depend on all others."""
-    value = call.keywords.get("outputs") or (call.args[0] if call.args else None)
+    value = call.given("outputs", 0)
     seen = [] if value is None else [reading.calls[m] for m in (value.call, *value.calls) if m >= 0]
     for name in value.all_names if value is not None else ():
         for held in objects.last_definition(reading, name, call) if name else ():
@@ -144,8 +143,7 @@ def _over_batch(reading: Training, call: Call) -> Iterator[Match]:
     for critic in seen:
         made = objects.callee(reading, critic) if critic.args else []
         classes = {m.name for m in made if m is not None} & reading.modules
-        for norm in reading.methods("BatchNorm2d", "BatchNorm1d"):
-            each = reading.calls[norm]
+        for each in reading.named("BatchNorm2d", "BatchNorm1d"):
             if reading.function(each.scope).owner in classes:
                 message = "batch norm in a critic whose gradient is penalized by sample"
                 yield Match(each.span, message, "warn")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.naming import words
-from doctor.checks.script.rendering import render, statements
+from doctor.checks.script.rendering import render, statements, texts_in
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call
@@ -29,7 +29,7 @@ CORRECTED = re.compile(
 
 def advantages(reading: Training) -> Iterator[Match]:
     """gae = delta + gamma * lam * gae, where delta knows the ends of episodes and gae does not."""
-    for each in (*reading.script.assignments, *reading.script.parts):
+    for each in reading.stores:
         text = render(reading, each.value)
         base, _, index = each.target.partition("[")
         name = re.escape(base) + (r"\[\(\w+\+1\)\]" if index else "")
@@ -78,8 +78,7 @@ def _reset(reading: Training, each: Assignment) -> bool:
 
 def squashed(reading: Training) -> Iterator[Match]:
     """tanh(u) is the action, and the log-probability is that of u."""
-    for n in reading.methods("log_prob"):
-        call = reading.calls[n]
+    for call in reading.named("log_prob"):
         value = call.args[0] if len(call.args) == 1 else None
         if value is None or value.kind != "name" or not call.receiver or not call.scope:
             continue
@@ -102,7 +101,7 @@ def squashed(reading: Training) -> Iterator[Match]:
         made = objects.last_definition(reading, call.receiver, call)
         kinds = {reading.calls[v.call].method for v in made if v.kind == "call"}
         texts = [text for _, text in own]
-        texts += [render(reading, v) for v, _, scope in reading.expressions if scope == call.scope]
+        texts += texts_in(reading, call.scope)
         if (
             bound
             and drawn
@@ -121,8 +120,7 @@ def samples_cut(reading: Training) -> Iterator[Match]:
     """z = Normal(mu, std).sample(): no gradient reaches the encoder from what z becomes."""
     if "rsample" in reading.by_method or not reading.backwards:
         return
-    for n in reading.methods("sample"):
-        call = reading.calls[n]
+    for call in reading.named("sample"):
         function = reading.function(call.scope)
         if (
             function.owner not in reading.modules

@@ -25,8 +25,7 @@ LOGS = {"logp", "logps", "log", "logprob", "logprobs"}
 def preferred(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """-logsigmoid(rejected - chosen), of DPO and of reward models."""
     yield from _named_the_other(reading)
-    for number in reading.methods("logsigmoid", "sigmoid"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("logsigmoid", "sigmoid")):
         value = objects.operand(call) if not call.args else call.args[0]
         if value is None or not _is_negated(reading, number, call):
             continue
@@ -160,21 +159,20 @@ def _fixed(reading: Training, name: str, call: Call) -> float:
     """An exploration rate of 0.5 and more that nothing changes, 0 for any other."""
     if not name.isidentifier():
         return 0
-    found = reading.assigned.get(reading.key(name, call.scope), ())
+    found = reading.assigned_to(name, call.scope)
     number = found[0].value.literal if len(found) == 1 else None
     return number if isinstance(number, float) and 0.5 <= number <= 1 else 0
 
 
 def _state_stays(reading: Training) -> Iterator[Match]:
     """s2, r, done = env.step(a) in a loop that chooses by s and never sets it."""
-    for n in reading.methods("step"):
-        call = reading.calls[n]
+    for call in reading.named("step"):
         if "env" not in call.receiver.casefold() or not call.loops or len(call.targets) < 4:
             continue
         following, loop = call.targets[0], call.loops[-1]
         named = re.fullmatch(r"(?:next_|new_)(\w+)|(\w+?)(?:2|_next|_new|_|p|_prime|1)", following)
         state = (named[1] or named[2]) if named else ""
-        starts = [a for a in reading.assigned.get(reading.key(state, call.scope), ())
+        starts = [a for a in reading.assigned_to(state, call.scope)
                   if state and a.scope == call.scope]  # fmt: skip
         inside = [a for a in starts if loop in a.loops]
         reset = any(".reset(" in render(reading, a.value) for a in starts)
@@ -191,14 +189,12 @@ def _critic_moved(reading: Training) -> Iterator[Match]:
     """-(log_prob * (returns - value)).mean() with the graph of the value."""
     for text, span, scope in reading.cached(statements):
         for name in re.findall(r"-\(\w*log_?p\w*\*(\w*adv\w*)\)\.(?:mean|sum)\(\)", text):
-            found = [
-                a for a in reading.assigned.get(reading.key(name, scope), ()) if not a.augmented
-            ]
+            found = [a for a in reading.assigned_to(name, scope) if not a.augmented]
             if len(found) != 1 or found[0].contexts:
                 continue
             made = render(reading, found[0].value)
             parts = re.fullmatch(r"\(\w*(?:ret|target|reward)\w*-(\w*val\w*)\)", made)
-            values = reading.assigned.get(reading.key(parts[1], scope), ()) if parts else ()
+            values = reading.assigned_to(parts[1], scope) if parts else ()
             texts = [render(reading, v.value) for v in values]
             if (
                 texts

@@ -35,7 +35,7 @@ def _returned(reading: Training, value: Value) -> list[Value]:
     inner, index = value, None
     if value.kind == "item" and len(value.items) == 2:
         inner, index = value.items[0], value.items[1].literal
-    call = reading.calls[inner.call] if inner.kind == "call" else None
+    call = reading.call_of(inner)
     function = _entered(reading, call) if call is not None else None
     if function is None:
         return [value]

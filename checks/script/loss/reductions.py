@@ -68,8 +68,7 @@ def _is_unreduced(reading: Training, text: str) -> bool:
 
 def implicit_axis(reading: Training) -> Iterator[Match]:
     """softmax(x) without dim chooses an axis by the number of axes: 0 of one or three."""
-    for n in reading.methods("softmax", "log_softmax", "Softmax", "LogSoftmax"):
-        call = reading.calls[n]
+    for call in reading.named("softmax", "log_softmax", "Softmax", "LogSoftmax"):
         layer = call.method[:1].isupper()
         given = call.keywords.keys() & {"dim"} or len(call.args) > (0 if layer else 1)
         if call.name.startswith("torch.nn.") and not given and not call.unpacked:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import words
-from doctor.checks.script.rendering import expanded, render, statements
+from doctor.checks.script.rendering import expanded, render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -94,7 +94,7 @@ def _mixed(reading: Training) -> Iterator[Match]:
         if not mixed:
             continue
         others = [t for t, s, _ in reading.cached(statements) if s != span]
-        others += [render(reading, v) for v, _, where in reading.expressions if where == scope]
+        others += texts_in(reading, scope)
         shuffled = rf"(?!{re.escape(mixed[2])}\b)\b\w+\[{mixed[3]}\]"
         owner = reading.function(scope).name
         if not owner and not any(re.search(shuffled, t) for t in others) and any(
@@ -105,8 +105,7 @@ def _mixed(reading: Training) -> Iterator[Match]:
 
 def of_processes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """DistributedSampler(num_replicas=device_count(), rank=local_rank)."""
-    for number in reading.methods("DistributedSampler"):
-        call = reading.calls[number]
+    for call in reading.named("DistributedSampler"):
         values = [
             evaluate.argument(reading, call, k, p) for k, p in (("num_replicas", 1), ("rank", 2))
         ]

@@ -26,8 +26,7 @@ def groups(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _grouped(reading: Training) -> Iterator[tuple[str, str]]:
     """(grouped, K) of grouped = rewards.view(-1, K): K neighbours are a group."""
-    for number in reading.methods("view", "reshape"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("view", "reshape")):
         given = call.args[0].items if len(call.args) == 1 else call.args
         if len(given) != 2 or not set(words(call.receiver)) & REWARDS:
             continue
@@ -51,8 +50,7 @@ def _tiled(reading: Training, sizes: set[str]) -> Iterator[Match]:
             )
             yield Match(line.span, message)
             return
-    for number in reading.methods("repeat"):
-        call = reading.calls[number]
+    for call in reading.named("repeat"):
         sizes_given = [render(reading, v) for v in call.args]
         named = set(words(call.receiver)) & PROMPTS
         if named and len(sizes_given) == 2 and sizes_given[0] in sizes and sizes_given[1] == "1":
@@ -75,7 +73,7 @@ def _in_rounds(reading: Training, size: str, scope: int) -> bool:
 
 def _is_list(reading: Training, name: str, scope: int) -> bool:
     """Nothing says that it is a number or a tensor."""
-    found = reading.assigned.get(reading.key(name, scope), ())
+    found = reading.assigned_to(name, scope)
     return not any(a.value.kind == "literal" or "torch." in render(reading, a.value) for a in found)
 
 

@@ -91,8 +91,7 @@ def _makers(reading: Training, call: Call) -> list[Call]:
     if found or "." not in call.name:
         return found
     owner, _, name = call.name.rpartition(".")
-    position = reading.numbers[id(call)]
-    holders = objects.makers(reading, Value("name", name=owner), call.scope, position, call.arms)
+    holders = objects.makers_at(reading, Value("name", name=owner), call)
     classes = {m.name if m is not None else "" for m in holders}
     if len(classes) != 1 or (owned := classes.pop()) not in reading.modules:
         return []
@@ -136,7 +135,7 @@ def _is_narrow(reading: Training, made: Call, depth: int) -> bool:
     if function is None or each is None or len(each.returns) != 1:
         return False
     value = each.returns[0]
-    inner = reading.calls[value.call] if value.kind == "call" else None
+    inner = reading.call_of(value)
     last = (inner.args or inner.unpacked)[-1:] if inner is not None else ()
     if inner is None or inner.name != "torch.nn.Sequential" or not last:
         return False
@@ -158,7 +157,7 @@ def _last_layer(reading: Training, value: Value, made: Call) -> Call | None:
     for option in evaluate.options(reading, value, made):
         items = option.items if option.kind == "list" else (option,)
         last = items[-1] if items else option
-        return reading.calls[last.call] if last.kind == "call" else None
+        return reading.call_of(last)
     return None
 
 
@@ -226,10 +225,10 @@ def unsqueezed(reading: Training) -> Iterator[Match]:
             if len(pair) != 2:
                 continue
             for one, two in (pair, pair[::-1]):
-                call = reading.calls[one.call] if one.kind == "call" else None
+                call = reading.call_of(one)
                 if call is None or call.name not in squeezed or two.kind != "name":
                     continue
-                position = reading.numbers[id(call)]
+                position = reading.number(call)
                 if GOALS.search(two.name) and _is_column(reading, one, (scope, position), DEPTH):
                     message = f"{call.name}() is (N, 1), and squeezed elsewhere: here it meets "
                     yield Match(span, message + f"{two.name} as (N, N), if that is (N,)", "warn")

@@ -38,8 +38,7 @@ def flow(reading: Training) -> Iterator[Match]:
         drawn = f"({found['a']}-{found['b']})"
         held = {a.target for a in reading.script.assignments if a.scope == scope}
         noisy = found["a"] in held or found["b"] in held
-        for n in reading.methods(*LOSSES) if noisy else ():
-            call = reading.calls[n]
+        for call in reading.named(*LOSSES) if noisy else ():
             if call.scope != scope or len(call.args) < 2:
                 continue
             written = {expanded(reading, call.args[1], call, depth) for depth in (0, 1)}
@@ -60,8 +59,7 @@ def _names_noise(reading: Training, found: re.Match[str], call: Call) -> bool:
 def _draws(reading: Training) -> Iterator[tuple[Call, str]]:
     """randint() calls that draw steps, with the names that they are given."""
     wanted = reading.mentions("cumprod", "add_noise", "betas", "noise_scheduler", "alpha_bar")
-    for n in reading.methods("randint") if wanted else ():
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("randint") if wanted else ()):
         given = {
             a.target
             for a in reading.script.assignments
@@ -78,7 +76,7 @@ def _size(call: Call) -> Value | None:
 
 def _one_step(reading: Training) -> Iterator[Match]:
     """randint(0, T, (1,)) for a whole batch."""
-    loaders = [reading.calls[n] for n in reading.methods("DataLoader")]
+    loaders = reading.named("DataLoader")
     single = any(
         (v := evaluate.argument(reading, c, "batch_size", 1)) is None or v.literal == 1
         for c in loaders
@@ -120,10 +118,9 @@ def _drawn_again(reading: Training) -> Iterator[Match]:
     """The target of the loss is drawn anew: it is not the noise that was added."""
     if not reading.mentions("cumprod", "add_noise", "alpha_bar", "abar", "sqrt_alphas"):
         return
-    for n in reading.methods(*LOSSES):
-        call = reading.calls[n]
+    for call in reading.named(*LOSSES):
         for value in call.args[:2]:
-            made = reading.calls[value.call] if value.kind == "call" else None
+            made = reading.call_of(value)
             if made is not None and made.method in ("randn_like", "randn"):
                 yield Match(
                     call.span, "the target is drawn anew: it is not the noise that was added"

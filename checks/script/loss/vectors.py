@@ -39,7 +39,7 @@ def is_vector(reading: Training, value: Value, scope: int, position: int, depth:
         )
     if value.kind == "item" and len(value.items) == 2 and value.items[1].kind in ("slice", "name"):
         return is_vector(reading, value.items[0], scope, position, depth - 1)
-    made = reading.calls[value.call] if value.kind == "call" else None
+    made = reading.call_of(value)
     if made is None:
         parts = value.items if value.name in ARITHMETIC else ()
         vectors = any(is_vector(reading, each, scope, position, depth - 1) for each in parts)
@@ -63,10 +63,10 @@ def _is_vector_named(reading: Training, name: str, scope: int, position: int, de
         sites = [reading.calls[n] for n in reading.call_sites.get(scope, ())]
         given = [evaluate.argument_of(reading, s, scope, name) for s in sites]
         return bool(given) and all(
-            v is not None and is_vector(reading, v, s.scope, reading.numbers[id(s)], depth - 1)
+            v is not None and is_vector(reading, v, s.scope, reading.number(s), depth - 1)
             for v, s in zip(given, sites, strict=True)
         )
-    every = reading.assigned.get(reading.key(name, scope), ())
+    every = reading.assigned_to(name, scope)
     found = [each for each in every if each.position <= position]
     value = found[-1].value if found else Value("other")
     made = reading.calls[value.call] if value.call >= 0 else None

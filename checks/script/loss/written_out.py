@@ -10,7 +10,7 @@ from doctor.checks.script.loss import critics, policies
 from doctor.checks.script.loss.changed_before import changed_before
 from doctor.checks.script.loss.directions import gaussians, overlaps
 from doctor.checks.script.outcomes import outcomes
-from doctor.checks.script.rendering import expanded, render, statements
+from doctor.checks.script.rendering import expanded, render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Function, Value
@@ -73,15 +73,14 @@ def _of_logits(reading: Training) -> Iterator[Match]:
         inputs = [p.name for p in function.parameters if p.name != "self"]
         if not OVERLAPS.search(named) or len(inputs) < 2 or "metric" in named.casefold():
             continue
-        own = [render(reading, v) for v, _, scope in reading.expressions if scope == number]
+        own = texts_in(reading, number)
         shares = re.compile(r"sigmoid|softmax|one_hot|argmax|>|round|logits?_to|activation|act\(")
         compared = any(c.scope == number for c in reading.script.comparisons)
         multiplied = any(re.search(rf"\({inputs[0]}\*{inputs[1]}\)", t) for t in own)
         if not multiplied or compared or any(shares.search(t) for t in own):
             continue
-        for site in objects.sites(reading, number):
-            call = reading.calls[site]
-            value = call.args[0] if call.args else call.keywords.get(inputs[0])
+        for site, call in reading.numbered(objects.sites(reading, number)):
+            value = call.given(inputs[0], 0)
             if value is None or call.unpacked or reading.is_evaluation(call):
                 continue
             found = outcomes(reading, value, call.scope, site, call.arms)
@@ -119,7 +118,7 @@ def _is_permuted(reading: Training, name: str, perm: str) -> bool:
 def _variances(reading: Training) -> Iterator[Match]:
     """GaussianNLLLoss(mean, target, log_var)."""
     for call in _calls_of(reading, {"GaussianNLLLoss", "gaussian_nll_loss"}):
-        value = call.args[2] if len(call.args) > 2 else call.keywords.get("var")
+        value = call.given("var", 2)
         if value is not None and value.kind == "name" and re.fullmatch(
             r"(?:\w+\.)*log_?(?:var|sigma|std|s2)\w*", value.name.casefold()
         ):  # fmt: skip
@@ -152,8 +151,7 @@ def _calls_of(reading: Training, losses: set[str]) -> Iterator[Call]:
 
 def axes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """view() as if it were transpose()."""
-    for n in reading.methods("view", "reshape"):
-        call = reading.calls[n]
+    for call in reading.named("view", "reshape"):
         source = _same_order(reading, call)
         if source is None or source.kind != "name" or call.unpacked:
             continue
@@ -199,8 +197,7 @@ def _axis(reading: Training, value: Value, name: str, call: Call) -> int | None:
 
 
 def _unpacked_axis(reading: Training, size: str, name: str, call: Call) -> int | None:
-    number = reading.numbers[id(call)]
-    found = evaluate.definitions(reading, size, call.scope, number, call.arms)
+    found = evaluate.definitions_at(reading, size, call)
     if len(found) != 1 or found[0].scope != call.scope or not _unchanged(
         reading, name, Value("name", name=size), call
     ):  # fmt: skip
@@ -217,8 +214,8 @@ def _unchanged(reading: Training, name: str, size: Value, call: Call) -> bool:
     """The tensor is the one whose shape was read: nothing was assigned to its name since."""
     if size.kind != "name":
         return True
-    number = reading.numbers[id(call)]
-    read = evaluate.definitions(reading, size.name, call.scope, number, call.arms)
+    number = reading.number(call)
+    read = evaluate.definitions_at(reading, size.name, call)
     own = [a for a in reading.script.assignments if a.target == name and a.scope == call.scope]
     in_place = any(
         each.receiver == name and each.method.endswith("_") and each.scope == call.scope

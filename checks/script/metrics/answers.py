@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.metrics.generation import is_decoder
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import render
+from doctor.checks.script.rendering import render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
@@ -29,8 +29,7 @@ SCORES = (
 
 
 def answers(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for n in reading.methods("generate"):
-        call = reading.calls[n]
+    for call in reading.named("generate"):
         if not call.receiver or not is_decoder(reading, call):
             continue
         yield from _without_effect(reading, call)
@@ -61,9 +60,8 @@ def _prompt_scored(reading: Training, call: Call) -> Iterator[Match]:
         for n in reading.methods(*SCORES)
     ):
         return
-    for n in reading.methods(*DECODES):
-        made = reading.calls[n]
-        value = made.args[0] if made.args else None
+    for n, made in reading.numbered(reading.methods(*DECODES)):
+        value = made.first
         whole = value is not None and value.kind == "name" and value.name in names
         cut = _is_cut(reading, made, n) or any(
             a.target in names and "[" in render(reading, a.value)
@@ -77,7 +75,7 @@ def _prompt_scored(reading: Training, call: Call) -> Iterator[Match]:
 
 def _is_cut(reading: Training, made: Call, number: int) -> bool:
     """What was decoded is split or cut before it is used."""
-    texts = [render(reading, v) for v, _, scope in reading.expressions if scope == made.scope]
+    texts = texts_in(reading, made.scope)
     if any(
         re.search(r"\.(?:split|replace|removeprefix|partition|rpartition|strip_prompt)\(", t)
         or re.search(r"\[len\(", t)

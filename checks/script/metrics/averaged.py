@@ -30,9 +30,8 @@ def averages(reading: Training) -> Iterator[Match]:
 
 def _copied(reading: Training) -> Iterator[Match]:
     """ema = copy.deepcopy(model) in the loop over batches."""
-    for n in reading.methods("deepcopy"):
-        call = reading.calls[n]
-        target = call.targets[0] if len(call.targets) == 1 else ""
+    for call in reading.named("deepcopy"):
+        target = call.target
         loop = call.loops[-1] if call.loops else -1
         steps = [
             m
@@ -48,8 +47,7 @@ def _never_updated(reading: Training) -> Iterator[Match]:
     """AveragedModel without update_parameters()."""
     if reading.mentions("update_parameters", "swa_callback"):
         return
-    for n in reading.methods("AveragedModel"):
-        call = reading.calls[n]
+    for call in reading.named("AveragedModel"):
         passed = any(
             v.name in call.targets
             for c in reading.calls
@@ -64,8 +62,7 @@ def _left_in(reading: Training) -> Iterator[Match]:
     """ema.copy_to(model.parameters()) after each epoch, and nothing puts the weights back."""
     if reading.mentions(*UNDONE):
         return
-    for n in reading.methods(*APPLIES):
-        call = reading.calls[n]
+    for call in reading.named(*APPLIES):
         trains = call.loops and any(
             m in reading.backward_numbers for m in reading.by_loop.get(call.loops[0], ())
         )

@@ -67,7 +67,7 @@ def count_by_batches(reading: Training, machine: ScriptMachine) -> Iterator[Matc
 
 def _is_made(reading: Training, name: str, at: Assignment) -> bool:
     """A name that a DataLoader of this file is assigned to."""
-    found = reading.assigned.get(reading.key(name, at.scope), ())
+    found = reading.assigned_to(name, at.scope)
     return bool(found) and all(
         a.value.kind == "call" and reading.calls[a.value.call].method == "DataLoader" for a in found
     )
@@ -77,7 +77,7 @@ def _is_weighted(reading: Training, value: Value) -> bool:
     """loss.item() * x.size(0)."""
     if value.kind != "other" or value.name != "Mult" or len(value.items) != 2:
         return False
-    parts = [reading.calls[v.call] if v.kind == "call" else None for v in value.items]
+    parts = [reading.call_of(v) for v in value.items]
     sizes = [
         (p is not None and p.method == "size" and [a.literal for a in p.args] == [0])
         or (p is not None and p.name == "len")
@@ -89,7 +89,7 @@ def _is_weighted(reading: Training, value: Value) -> bool:
 
 def _is_mean(reading: Training, each: Assignment) -> bool:
     """loss.item() of a loss of torch that averages."""
-    call = reading.calls[each.value.call] if each.value.kind == "call" else None
+    call = reading.call_of(each.value)
     if call is None or call.method != "item" or not call.receiver:
         return False
     for n, _ in loss_calls(reading):
@@ -156,8 +156,7 @@ def _is_length(reading: Training, value: Value, loaders: set[str]) -> bool:
 def score_over_batches(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from curve_of_means(reading)
     yield from whole.epoch_scores(reading)
-    for number in reading.methods(*NOT_ADDITIVE):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods(*NOT_ADDITIVE)):
         if not call.name.startswith("sklearn.metrics.") or not call.loops:
             continue
         iterable = reading.script.loops[call.loops[-1]].iterable
@@ -176,8 +175,7 @@ def _is_averaged(reading: Training, call: Call, number: int) -> bool:
             and (each.value.call == number or {each.value.name} & set(call.targets))
         ):
             return True
-    for n in reading.methods("append"):
-        other = reading.calls[n]
+    for n, other in reading.numbered(reading.methods("append")):
         value = other.args[0] if len(other.args) == 1 else Value("other")
         if other.loops == call.loops and (value.call in held or value.name in call.targets):
             return any(
@@ -198,7 +196,7 @@ def sum_reset(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         for target, each in _sums(reading, call):
             plain = [
                 a
-                for a in reading.assigned.get(reading.key(target, call.scope), ())
+                for a in reading.assigned_to(target, call.scope)
                 if not a.augmented and a.scope == call.scope
             ]
             inside = [a for a in plain if a.loops == batch and not a.arms]
@@ -219,8 +217,7 @@ def _sums(reading: Training, call: Call) -> Iterator[tuple[str, Span]]:
         same = (each.scope, each.loops, each.operator) == (call.scope, call.loops, "Add")
         if same and direction(each.target) and "." not in each.target:
             yield each.target, each.span
-    for n in reading.methods("append"):
-        other = reading.calls[n]
+    for other in reading.named("append"):
         if (other.scope, other.loops) == (call.scope, call.loops) and other.receiver:
             yield other.receiver, other.span
 
@@ -241,8 +238,7 @@ def _averaged_per_epoch(
     reading: Training, target: str, loops: tuple[int, ...], scope: int, names: set[str]
 ) -> bool:
     """target / len(loader) in the loop over epochs."""
-    for n in reading.methods("len"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("len")):
         if call.scope == scope and call.loops == loops and call.args and call.args[0].name in names:
             for value, _, where in reading.expressions:
                 for part in flatten([value]) if where == scope and n in value.calls else ():

@@ -29,7 +29,7 @@ def weights_swapped(reading: Training) -> Iterator[Match]:
         )
         if found is None:
             continue
-        given = (*reading.script.assignments, *reading.script.parts)
+        given = reading.stores
         targets = {a.target for a in given if a.span == span}
         rate = found["rate"].rpartition(".")[2].casefold()
         slow = rate in ("decay", "ema_decay", "momentum", "beta", "m", "mu")
@@ -47,8 +47,7 @@ SLOW = re.compile(r"decay|momentum|(?:^|_)(?:beta|mu|m|alpha)$")
 
 def moved_too_far(reading: Training) -> Iterator[Match]:
     """slow.lerp_(fast, decay), and slow.mul_(1 - decay).add_(fast, alpha=decay)."""
-    for n in reading.methods("lerp_", "add_", "lerp"):
-        call = reading.calls[n]
+    for call in reading.named("lerp_", "add_", "lerp"):
         weight = call.args[1] if len(call.args) > 1 else None
         weight = weight or call.keywords.get("weight") or call.keywords.get("alpha")
         if weight is None or not _over_two_networks(reading, call):
@@ -120,7 +119,7 @@ def _is_used_after(reading: Training, each: Assignment) -> bool:
     """Whether the loop passes the new tensor on: to a call, or to another name."""
     number, name = each.loops[-1], each.target
     later = [c for n, c in enumerate(reading.calls) if n >= each.position and number in c.loops]
-    values = [v for c in later for v in (*c.args, *c.keywords.values())]
+    values = [v for c in later for v in c.values]
     values += [
         other.value
         for other in reading.script.assignments

@@ -36,7 +36,7 @@ def _held_by_an_object(reading: Training) -> Iterator[Match]:
     """self.best = model.state_dict() in a method that is called where a score is better, and
     stopper.best is loaded or saved by another function."""
     for each in reading.script.assignments:
-        call = reading.calls[each.value.call] if each.value.kind == "call" else None
+        call = reading.call_of(each.value)
         if each.loops or call is None or call.method != "state_dict" or call.args:
             continue
         owner, _, held = each.target.rpartition(".")
@@ -45,7 +45,7 @@ def _held_by_an_object(reading: Training) -> Iterator[Match]:
         better = any(test and IMPROVED.search(test.text) for test in tests)
         if owner != "self" or call.receiver not in given or not better:
             continue
-        uses = [reading.calls[n] for n in reading.methods("load_state_dict", "save")]
+        uses = reading.named("load_state_dict", "save")
         if any(
             use.scope != each.scope and value.name.endswith(f".{held}")
             for use in uses
@@ -128,8 +128,7 @@ def _is_own_state(reading: Training, call: Call) -> bool:
 
 
 def _is_used_later(reading: Training, each: Assignment, name: str, *methods: str) -> bool:
-    for number in reading.methods(*methods):
-        use = reading.calls[number]
+    for number, use in reading.numbered(reading.methods(*methods)):
         later = use.loops[: len(each.loops)] != each.loops and number >= each.position
         if later and use.scope == each.scope and (_uses(use, name) or _uses(use, each.target)):
             return True

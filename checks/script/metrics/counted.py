@@ -13,7 +13,7 @@ from doctor.checks.script.metrics.nodes import ONE_GRAPH, nodes_held_out
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Call
 from doctor.facts.script_machine import ScriptMachine
 
 RECURRENT = ("LSTM", "GRU", "RNN")
@@ -21,13 +21,11 @@ RECURRENT = ("LSTM", "GRU", "RNN")
 
 def encoded_by_target(reading: Training) -> Iterator[Match]:
     """groupby(...)[target].transform("mean") before the split."""
-    splits = [
-        reading.calls[n] for n in reading.methods("train_test_split", "KFold", "random_split")
-    ]
+    splits = reading.named("train_test_split", "KFold", "random_split")
     for each in reading.script.assignments:
         text = render(reading, each.value)
         found = re.search(r"groupby\(.*\)\[?'?\.?(\w+)'?\]?\.(?:transform|agg|mean)\(", text)
-        later = [c for c in splits if reading.numbers[id(c)] >= each.position]
+        later = [c for c in splits if reading.number(c) >= each.position]
         if not found or not later:
             continue
         column = found[1]
@@ -43,13 +41,11 @@ def encoded_by_target(reading: Training) -> Iterator[Match]:
 
 def prepared_apart(reading: Training) -> Iterator[Match]:
     """Words counted in both parts; copies before the split."""
-    for n in reading.methods("fit_transform", "fit"):
-        call = reading.calls[n]
+    for call in reading.named("fit_transform", "fit"):
         text = render(reading, call.args[0]) if call.args else ""
         if re.fullmatch(r"\(\w*train\w*\+\w*(?:test|val|dev)\w*\)", text):
             yield Match(call.span, "it is fitted to training and test texts together")
-    for n in reading.methods("train_test_split"):
-        call = reading.calls[n]
+    for call in reading.named("train_test_split"):
         for value in call.args[:1]:
             text = expanded(reading, value, call, 2)
             found = re.search(r"(?:concatenate|cat|vstack)\(\((\w+),(.*)\)", text)
@@ -69,8 +65,7 @@ def averaged_norms(reading: Training) -> Iterator[Match]:
         )
         for c in reading.calls
     )
-    for n in reading.methods("AveragedModel") if norms else ():
-        call = reading.calls[n]
+    for call in reading.named("AveragedModel") if norms else ():
         if any(reading.calls[m].receiver in call.targets for m in reading.methods("eval")):
             yield Match(
                 call.span, "statistics of batch norm are not those of the average: update_bn()"
@@ -105,9 +100,8 @@ def padding_averaged(reading: Training) -> Iterator[Match]:
         "mask", "lengths", "lens", "seq_len", "pack_padded", "count", "offsets"
     ):
         return
-    for n in reading.methods("mean"):
-        call = reading.calls[n]
-        axis = call.keywords.get("dim") or (call.args[0] if call.args else None)
+    for call in reading.named("mean"):
+        axis = call.given("dim", 0)
         inner = objects.operand(call)
         if inner is not None and inner.kind == "name":
             found = objects.last_definition(reading, inner.name, call)
@@ -121,7 +115,7 @@ def padding_averaged(reading: Training) -> Iterator[Match]:
 
 def padding_counted(reading: Training) -> Iterator[Match]:
     """Targets are padded with a class, and the loss does not leave it out."""
-    pads = [reading.calls[n] for n in reading.methods("pad_sequence")]
+    pads = reading.named("pad_sequence")
     if len(pads) < 2 or reading.mentions("ignore_index", "mask", "pack_padded", "lengths", "lens"):
         return
     values = [
@@ -129,8 +123,7 @@ def padding_counted(reading: Training) -> Iterator[Match]:
     ]
     if any(v is not None and v.literal == -100 for v in values):
         return
-    for number in reading.methods("CrossEntropyLoss", "cross_entropy"):
-        call = reading.calls[number]
+    for call in reading.named("CrossEntropyLoss", "cross_entropy"):
         if call.name.startswith("torch."):
             yield Match(
                 call.span, "padding of the targets counts as a class: ignore_index is not set"
@@ -165,7 +158,7 @@ def of_epoch(reading: Training) -> Iterator[Match]:
     for number, call in enumerate(reading.calls):
         if call.method != "compute" or not call.loops or not call.receiver or call.args:
             continue
-        found = evaluate.options(reading, Value("name", name=call.receiver), call)
+        found = evaluate.receivers(reading, call)
         made = [_unmoved(reading, reading.calls[v.call]) for v in found if v.kind == "call"]
         if len(made) != 1 or not made[0].name.startswith("torchmetrics.") or made[0].loops:
             continue

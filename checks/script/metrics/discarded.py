@@ -9,7 +9,7 @@ from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainers.contradictions import is_of_datasets
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Call
 from doctor.facts.script_machine import ScriptMachine
 
 CONTEXTS = {
@@ -102,7 +102,7 @@ def _is_batch(reading: Training, call: Call) -> bool:
 
 def _is_dataset(reading: Training, call: Call) -> bool:
     """A dataset of Hugging Face, by what made it."""
-    values = evaluate.options(reading, Value("name", name=call.receiver), call)
+    values = evaluate.receivers(reading, call)
     made = bool(values) and all(
         each.call >= 0 and reading.calls[each.call].name.startswith(DATASETS) for each in values
     )

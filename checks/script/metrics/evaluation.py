@@ -45,8 +45,7 @@ def trains_under_no_grad(reading: Training) -> Iterator[Match]:
     """train() on what trains, within no_grad, in no function that wants it so."""
     if reading.mentions("update_bn", "mc_dropout", "calibrat", "recalib"):
         return
-    for number in reading.methods("train"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("train")):
         last = [n for n in reading.scope_calls(call.scope) if n > number]
         back = any(reading.calls[n].method == "eval" for n in last[:4])
         if call.args or call.keywords or back or not call.receiver:
@@ -97,8 +96,7 @@ def _has_mode(reading: Training, call: Call, number: int) -> bool:
 def keeps_graphs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     if reading.mentions("set_grad_enabled"):
         return
-    for number in reading.methods("eval"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("eval")):
         key = reading.key(call.receiver, call.scope)
         if call.args or key not in reading.trained_names or not _scope_is_open(reading, call):
             continue
@@ -113,8 +111,7 @@ def _runs_after(
 ) -> Iterator[tuple[int, Call]]:
     """Calls of the model in loops after eval(), with a graph and without a backward()."""
     reading.step(len(reading.scope_calls(reading.calls[number].scope)))
-    for n in reading.scope_calls(reading.calls[number].scope):
-        run = reading.calls[n]
+    for n, run in reading.numbered(reading.scope_calls(reading.calls[number].scope)):
         if n < number or not run.loops or reading.key(run.name, run.scope) != key:
             continue
         trains = any(b in reading.backward_numbers for b in reading.by_loop[run.loops[0]])
@@ -151,8 +148,7 @@ def _collected(reading: Training, run: Call, number: int) -> Iterator[str]:
             yield each.target
         elif value.kind == "call" and _is_loss(reading, reading.calls[value.call], names):
             names.add(each.target)
-    for n in reading.methods("append"):
-        call = reading.calls[n]
+    for call in reading.named("append"):
         if call.scope == run.scope and run.loops[-1] in call.loops and len(call.args) == 1:
             value = _reshaped(reading, call.args[0])
             tensors = names if one else names - set(run.targets)
@@ -208,8 +204,7 @@ def context_not_entered(reading: Training, machine: ScriptMachine) -> Iterator[M
 
 
 def cache_emptied(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("empty_cache"):
-        call = reading.calls[number]
+    for call in reading.named("empty_cache"):
         if call.name != "torch.cuda.empty_cache" or not call.loops or reading.is_evaluation(call):
             continue
         inner = [

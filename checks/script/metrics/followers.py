@@ -46,14 +46,13 @@ def same_object(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _twins(reading: Training) -> Iterator[Match]:
     """policy = net.to(device) and target = net.to(device): one network, which loads itself."""
-    for n in reading.methods("load_state_dict"):
-        call = reading.calls[n]
+    for call in reading.named("load_state_dict"):
         states = [reading.calls[m] for v in call.args[:1] for m in v.calls]
         source = next((s.receiver for s in states if s.method == "state_dict"), "")
         if not source or source == call.receiver or not FOLLOWS.search(call.receiver.casefold()):
             continue
-        followers = reading.assigned.get(reading.key(call.receiver, call.scope), [])
-        sources = reading.assigned.get(reading.key(source, call.scope), [])
+        followers = reading.assigned_to(call.receiver, call.scope)
+        sources = reading.assigned_to(source, call.scope)
         if len(followers) != 1 or len(sources) != 1:
             continue
         one, other = followers[0], sources[0]
@@ -79,7 +78,7 @@ def _itself(reading: Training, each: Assignment) -> str:
 
 def _is_network(reading: Training, each: Assignment) -> bool:
     """The value is a module for certain; one name is assigned once."""
-    if len(reading.assigned.get(reading.key(each.target, each.scope), ())) != 1:
+    if len(reading.assigned_to(each.target, each.scope)) != 1:
         return False
     if not FOLLOWS.search(each.target.casefold()):
         return False
@@ -102,15 +101,15 @@ def _is_treated_as_copy(reading: Training, each: Assignment, source: str) -> boo
     if _is_reference(reading, each, source):
         return True
     key = reading.key(each.target, each.scope)
-    for n in reading.methods("load_state_dict"):
-        call = reading.calls[n]
+    for call in reading.named("load_state_dict"):
         inner = [reading.calls[m] for v in call.args[:1] for m in v.calls]
         if reading.key(call.receiver, call.scope) == key and any(
             i.method == "state_dict" and i.receiver == source for i in inner
         ):
             return True
-    for n in reading.methods("parameters", "state_dict", "named_parameters"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(
+        reading.methods("parameters", "state_dict", "named_parameters")
+    ):
         loops = [
             number
             for number, loop in enumerate(reading.script.loops)
@@ -196,8 +195,7 @@ def _blends(reading: Training, scope: int) -> bool:
 
 def _target_not_synchronized(reading: Training) -> Iterator[Match]:
     """A target network that is copied once, used in the loop that trains, and never again set."""
-    for n in reading.methods("load_state_dict"):
-        call = reading.calls[n]
+    for call in reading.named("load_state_dict"):
         inner = [reading.calls[m] for v in call.args[:1] for m in v.calls]
         source = next((i.receiver for i in inner if i.method == "state_dict"), "")
         if not source or call.loops or "target" not in call.receiver.casefold():
@@ -235,10 +233,7 @@ def _touches(reading: Training, call: Call, key: tuple[object, str]) -> bool:
     quiet = {"eval", "train", "to", "cuda", "requires_grad_"}
     if reading.key(call.receiver, call.scope) == key and call.method not in quiet:
         return True
-    return any(
-        v.kind == "name" and reading.key(v.name, call.scope) == key
-        for v in (*call.args, *call.keywords.values())
-    )
+    return any(v.kind == "name" and reading.key(v.name, call.scope) == key for v in call.values)
 
 
 def _buffers_left(reading: Training) -> Iterator[Match]:
@@ -272,8 +267,7 @@ def _copies_module(reading: Training) -> bool:
 
 def _is_evaluated(reading: Training) -> bool:
     """Something that follows is in evaluation mode."""
-    for n in reading.methods("eval"):
-        call = reading.calls[n]
+    for call in reading.named("eval"):
         inner = reading.calls[call.receiver_call] if call.receiver_call >= 0 else None
         if FOLLOWS.search(call.receiver.casefold()) or (
             inner is not None and inner.method == "deepcopy"

@@ -12,7 +12,7 @@ from doctor.checks.script.ranks import ddp_calls, is_accelerator
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Call
 from doctor.facts.script_machine import ScriptMachine
 
 
@@ -39,7 +39,7 @@ def _stops_apart(reading: Training) -> Iterator[Match]:
         return
     for call in reading.calls:
         function = reading.target_function(call) if call.loops and call.targets else None
-        over = {v.name for v in (*call.args, *call.keywords.values())} & shares
+        over = {v.name for v in call.values} & shares
         if function is None or not over or any("rank" in t.text for t in reading.tests(call)):
             continue
         trains = calls_reached(reading, reading.scope_calls(function))
@@ -72,11 +72,8 @@ def _decides_to_stop(reading: Training, call: Call) -> bool:
 
 def _own_share(reading: Training, loaders: set[str]) -> Iterator[Match]:
     """A metric, or a count, over the share of one process."""
-    for number in reading.methods("add_batch", "add"):
-        call = reading.calls[number]
-        loaded = evaluate.options_at(
-            reading, Value("name", name=call.receiver), call.scope, number, call.arms
-        )
+    for call in reading.named("add_batch", "add"):
+        loaded = evaluate.receivers(reading, call)
         known = [reading.calls[v.call].name for v in loaded if v.kind == "call"]
         if (
             _over(reading, call.loops) & loaders
@@ -113,8 +110,7 @@ def _passed(reading: Training, name: str, scope: int) -> set[str]:
 def _sampled(reading: Training) -> set[str]:
     """Loaders of a DistributedSampler in a file with DDP."""
     found: set[str] = set()
-    for n in reading.methods("DataLoader") if ddp_calls(reading) else ():
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("DataLoader") if ddp_calls(reading) else ()):
         made = evaluate.options(reading, call.keywords.get("sampler"), call)
         if made and all(
             v.kind == "call" and reading.calls[v.call].method == "DistributedSampler" for v in made
@@ -139,8 +135,7 @@ def _kept_repeats(reading: Training, prepared: set[str]) -> Iterator[Match]:
     """gather() keeps the samples that fill the last batch; gather_for_metrics() drops them."""
     if reading.mentions("gather_for_metrics", "remainder", "samples_seen", "even_batches"):
         return
-    for number in reading.methods("gather"):
-        call = reading.calls[number]
+    for call in reading.named("gather"):
         names = {n.casefold() for v in call.args for n in v.all_names}
         outputs = any(word in name for name in names
                       for word in ("pred", "label", "logit", "ref", "target"))  # fmt: skip
@@ -167,10 +162,9 @@ def _not_synchronized(reading: Training) -> Iterator[Match]:
         for key, v in reading.calls[n].keywords.items()
         if v.kind == "literal" and key in ("strategy", "devices")
     )
-    for n in reading.methods("log", "log_dict") if several else ():
-        call = reading.calls[n]
+    for call in reading.named("log", "log_dict") if several else ():
         step = reading.function(call.scope).name in ("validation_step", "test_step")
-        value = call.args[1] if len(call.args) > 1 else call.keywords.get("value")
+        value = call.given("value", 1)
         if not step or call.receiver != "self" or "sync_dist" in call.keywords or value is None:
             continue
         metric = value.name.startswith("self.") or reading.mentions("torchmetrics", "all_gather")

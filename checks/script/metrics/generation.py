@@ -19,8 +19,7 @@ PADS_RIGHT = (
 
 
 def padded_on_the_right(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("generate"):
-        call = reading.calls[number]
+    for call in reading.named("generate"):
         if not call.receiver or not is_decoder(reading, call):
             continue
         for value in (*call.args[:1], *call.unpacked, *call.keywords.values()):
@@ -33,7 +32,7 @@ def padded_on_the_right(reading: Training, machine: ScriptMachine) -> Iterator[M
 
 def is_decoder(reading: Training, call: Call) -> bool:
     """Each object that the receiver may be is loaded as a causal model."""
-    options = evaluate.options(reading, Value("name", name=call.receiver), call)
+    options = evaluate.receivers(reading, call)
     names = [name for each in options for name in _sources(reading, each)]
     return bool(names) and all(name.endswith("ForCausalLM.from_pretrained") for name in names)
 

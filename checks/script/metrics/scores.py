@@ -25,16 +25,14 @@ INFINITE = ("inf", "Inf", "infty", "maxsize")
 def score_swapped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _decisions(reading)
     yield from of_two_classes(reading)
-    for number in reading.methods("compute", "add_batch"):
-        call = reading.calls[number]
+    for call in reading.named("compute", "add_batch"):
         if {"predictions", "references"} <= call.keywords.keys():
             said = [
                 set(words(_root(reading, call.keywords[k]))) for k in ("predictions", "references")
             ]
             if said[0] & TRUE and said[1] & PREDICTED:
                 yield Match(call.span, "references are passed as predictions, and the other way")
-    for number in reading.methods(*ORDERED, "f1_score"):
-        call = reading.calls[number]
+    for call in reading.named(*ORDERED, "f1_score"):
         weighted = call.keywords.get("average")
         if call.method == "f1_score" and (weighted is None or weighted.literal != "weighted"):
             continue
@@ -46,9 +44,8 @@ def score_swapped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _decisions(reading: Training) -> Iterator[Match]:
     """roc_auc_score(y, p > 0.5): the area under two points."""
-    for number in reading.methods("roc_auc_score", "average_precision_score", "roc_curve"):
-        call = reading.calls[number]
-        given = call.keywords.get("y_score") or (call.args[1] if len(call.args) > 1 else None)
+    for call in reading.named("roc_auc_score", "average_precision_score", "roc_curve"):
+        given = call.given("y_score", 1)
         if not call.name.startswith("sklearn.metrics.") or given is None:
             continue
         if _is_decision(reading, given, call):
@@ -68,7 +65,7 @@ def _is_decision(reading: Training, value: Value, call: Call) -> bool:
             each = cast.base or Value("call", call=cast.receiver_call)
             if each.kind == "call" and each.call < 0:
                 return False
-        made = reading.calls[each.call] if each.kind == "call" else None
+        made = reading.call_of(each)
         rounds = made is not None and made.method in ("round", "argmax", "rint")
         if not rounds and not (each.kind == "test" and re.search(r"[<>]", each.text)):
             return False
@@ -184,7 +181,7 @@ def _starts(reading: Training, update: Assignment) -> list[int | None]:
     found = [each.value for each in reading.assigned.get(key, ()) if each is not update]
     if not found and update.target.endswith("]"):  # an entry of a dictionary
         base, _, entry = update.target.removesuffix("]").partition("[")
-        tables = [each.value for each in reading.assigned.get(reading.key(base, update.scope), ())]
+        tables = [each.value for each in reading.assigned_to(base, update.scope)]
         found = [v for t in tables if (v := evaluate.entry(reading, t, entry)) is not None]
     return [_start(reading, value) for value in found]
 
@@ -197,7 +194,7 @@ def _start(reading: Training, value: Value) -> int | None:
     number = value.literal
     if value.kind == "item" and "best" in value.name:
         return RESTORED
-    if isinstance(number, int | float) and not isinstance(number, bool):
+    if evaluate.is_number(number):
         if 0 < abs(number) < 999:
             return REACHABLE
         return (number > 0) - (number < 0)

@@ -21,15 +21,16 @@ def output_unused(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _never_read(reading: Training) -> Iterator[Match]:
     """out = model(x) in a loop that trains, and nothing reads out."""
-    for number in sorted(
-        {
-            n
-            for b in reading.backwards
-            for loop in reading.calls[b].loops[-1:]
-            for n in reading.by_loop[loop]
-        }
+    for number, call in reading.numbered(
+        sorted(
+            {
+                n
+                for b in reading.backwards
+                for loop in reading.calls[b].loops[-1:]
+                for n in reading.by_loop[loop]
+            }
+        )
     ):
-        call = reading.calls[number]
         if len(call.targets) != 1 or not call.args or "." in call.targets[0]:
             continue
         name = call.targets[0]
@@ -123,7 +124,7 @@ def returns_nothing(reading: Training, machine: ScriptMachine) -> Iterator[Match
             continue
         if _ends_otherwise(reading, scope):
             continue
-        calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+        calls = reading.calls_in(scope)
         if function.name == "configure_optimizers":
             if any(
                 call.targets and n in reading.optimizers
@@ -147,7 +148,7 @@ def returns_nothing(reading: Training, machine: ScriptMachine) -> Iterator[Match
 
 def _ends_otherwise(reading: Training, scope: int) -> bool:
     """It raises, or leaves its result in an attribute or in what it was given."""
-    calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+    calls = reading.calls_in(scope)
     kept = any(
         a.scope == scope and ("." in a.target or a.target.endswith("]"))
         for a in reading.script.assignments
@@ -162,8 +163,7 @@ def flags(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     if not reading.imports_from("argparse"):
         return
     switches = []
-    for number in reading.methods("add_argument"):
-        call = reading.calls[number]
+    for call in reading.named("add_argument"):
         kind, default = call.keywords.get("type"), call.keywords.get("default")
         flag = str(call.args[0].literal) if call.args else ""
         name = flag.lstrip("-").replace("-", "_")

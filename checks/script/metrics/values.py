@@ -62,10 +62,7 @@ def _largest_output(reading: Training) -> Iterator[Match]:
         for one, other in ((each.left, each.right), (each.right, each.left)):
             text = render(reading, one)
             line = held.get((each.scope, one.name))
-            single = (
-                line is not None
-                and len(reading.assigned.get(reading.key(one.name, each.scope), ())) == 1
-            )
+            single = line is not None and len(reading.assigned_to(one.name, each.scope)) == 1
             named = other.name.rpartition(".")[2]
             if (VALUES.fullmatch(text) or single) and set(words(named)) & LABELS:
                 yield Match(

@@ -32,8 +32,7 @@ SCORES = (
 
 def of_last_batch(reading: Training) -> Iterator[Match]:
     """pred is set in the loop over batches, and scored behind it."""
-    for n in reading.methods(*SCORES):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods(*SCORES)):
         if not call.name.startswith("sklearn.metrics."):
             continue
         names = [name for v in call.args for name in v.all_names if name.isidentifier()]
@@ -105,7 +104,7 @@ def of_base_two(reading: Training) -> Iterator[Match]:
         if not found or not named or reading.mentions("log2", "bits", "bpc", "bpb"):
             continue
         own = found["loss"] or found["two"]
-        made = reading.assigned.get(reading.key(own, scope), ())
+        made = reading.assigned_to(own, scope)
         nats = any(
             "cross_entropy" in render(reading, a.value)
             or "criterion" in render(reading, a.value)
@@ -121,7 +120,7 @@ def rounded(reading: Training) -> Iterator[Match]:
     for each in reading.script.comparisons:
         sides = (each.left, each.right) if each.operator == "==" else ()
         for side in sides:
-            call = reading.calls[side.call] if side.kind == "call" else None
+            call = reading.call_of(side)
             if call is None or call.method != "round":
                 continue
             source = objects.operand(call)
@@ -138,7 +137,7 @@ def _are_logits(reading: Training, value: Value, call: Call) -> bool:
     kinds = {kind for _, kind in loss_calls(reading)}
     if "bce_logits" not in kinds or kinds & {"mse", "bce"}:
         return False
-    found = outcomes(reading, value, call.scope, reading.numbers[id(call)], call.arms)
+    found = outcomes(reading, value, call.scope, reading.number(call), call.arms)
     return bool(found) and found <= {"logits", "logit"}
 
 
@@ -146,8 +145,7 @@ def of_all_processes(reading: Training) -> Iterator[Match]:
     """The mean of each process is summed over all, and reported as a mean."""
     if reading.mentions("world_size", "reduceop", "get_world_size", "num_processes", "avg"):
         return
-    for n in reading.methods("all_reduce"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("all_reduce")):
         if call.name != "torch.distributed.all_reduce" or len(call.args) != 1 or call.keywords:
             continue
         value = call.args[0]
@@ -174,14 +172,14 @@ def of_all_processes(reading: Training) -> Iterator[Match]:
 
 def overlapping(reading: Training) -> Iterator[Match]:
     """Subset(train_set, ...) evaluates, and a loader trains on the whole train_set."""
-    loaders = [reading.calls[n] for n in reading.methods("DataLoader")]
+    loaders = reading.named("DataLoader")
     for call in loaders:
-        name = call.targets[0] if len(call.targets) == 1 else ""
-        data = call.args[0] if call.args else call.keywords.get("dataset")
+        name = call.target
+        data = call.given("dataset", 0)
         if data is None or not is_held_out(name) or "test" in words(name):
             continue
         for option in evaluate.options(reading, data, call):
-            part = reading.calls[option.call] if option.kind == "call" else None
+            part = reading.call_of(option)
             if part is None or part.method != "Subset" or not part.args:
                 continue
             whole = part.args[0].name
@@ -195,7 +193,7 @@ def overlapping(reading: Training) -> Iterator[Match]:
                 and (c.args[0].name if c.args else "") == whole
                 and c.scope == part.scope == call.scope
             ]
-            again = len(reading.assigned.get(reading.key(whole, part.scope), ())) > 1
+            again = len(reading.assigned_to(whole, part.scope)) > 1
             if trains and not again and is_training(whole):
                 message = f"{name} reads a part of {whole}, all of which trains the model"
                 yield Match(call.span, message)
@@ -243,8 +241,7 @@ def of_two_classes(reading: Training) -> Iterator[Match]:
         if (v := call.keywords.get(key)) is not None
     }
     many = len(counts) == 1 and all(isinstance(n, int) and n > 2 for n in counts)
-    for n in reading.methods(*BINARY) if many else ():
-        call = reading.calls[n]
+    for call in reading.named(*BINARY) if many else ():
         if not call.name.startswith("sklearn.metrics.") or len(call.args) != 2 or call.unpacked:
             continue
         text = expanded(reading, call.args[1], call, 2)

@@ -59,7 +59,7 @@ def _changes_elsewhere(reading: Training, trained: Trained) -> str:
         known = call.method in LOOKS | WRAPPERS or reading.target_function(call) is not None
         given = any(
             v.kind == "name" and reading.key(v.name, call.scope) in trained.lineage.names
-            for v in (*call.args, *call.keywords.values())
+            for v in call.values
         )
         if given and not known and number != trained.sink:
             return f"{call.name}() may add them"
@@ -81,8 +81,8 @@ def _is_quantized(reading: Training, call: Call) -> bool:
         if key in call.keywords and evaluate.truth(reading, call.keywords[key], call) is True:
             return True
     value = call.keywords.get("quantization_config")
-    found = evaluate.options(reading, value, call) if value is not None else []
-    configs = [reading.calls[each.call] for each in found if each.kind == "call"]
+    found = evaluate.options(reading, value, call)
+    configs = reading.calls_of(found)
     return bool(configs) and len(configs) == len(found) and all(
         config.method == "BitsAndBytesConfig"
         and any(
@@ -111,8 +111,7 @@ def _frozen_with_base(reading: Training) -> Iterator[Match]:
         made = set(lineage_of(reading, name, each.scope, each.position).calls)
         if made & wraps and "merge_and_unload" not in {reading.calls[n].method for n in made}:
             yield Match(each.span, f"the adapters of {name} are frozen with the rest of it")
-    for n in reading.methods("requires_grad_"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("requires_grad_")):
         name = re.sub(r"\.base_model(?:\.model)?$", "", call.receiver)
         if name and call.args and call.args[0].literal is False:
             made = set(lineage_of(reading, name, call.scope, n).calls)
@@ -150,8 +149,7 @@ def _leaves_out_adapters(reading: Training, each: Assignment) -> bool:
 
 def _prepared_late(reading: Training) -> Iterator[Match]:
     """prepare_model_for_kbit_training freezes everything, adapters included."""
-    for number in reading.methods("prepare_model_for_kbit_training"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("prepare_model_for_kbit_training")):
         if not call.args or call.args[0].kind != "name":
             continue
         lineage = lineage_of_value(reading, call.args[0], call.scope, number)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import expanded, render
+from doctor.checks.script.rendering import expanded, render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
@@ -44,7 +44,7 @@ def _weights(reading: Training, call: Call) -> Iterator[Match]:
     axis = evaluate.argument(reading, call, "dim", 1 if call.name.startswith("torch.") else 0)
     if axis is not None and axis.literal in (0, 1, -2) and ".T" not in found[0]:
         yield Match(call.span, f"attention sums to 1 over axis {axis.literal}, not over the keys")
-    own = [render(reading, v) for v, _, scope in reading.expressions if scope == call.scope]
+    own = texts_in(reading, call.scope)
     if not any(SCALED.search(each) for each in (text, *own)):
         yield Match(call.span, "query times key is not divided by the root of its width", "warn")
 
@@ -143,8 +143,7 @@ def _shape(reading: Training, call: Call) -> list[str]:
 
 
 def _unpacked(reading: Training, call: Call) -> list[str]:
-    for n in reading.scope_calls(call.scope):
-        made = reading.calls[n]
+    for made in reading.calls_in(call.scope):
         if made.method == "size" and not made.args and len(made.targets) == 3:
             return list(made.targets)
     return []
@@ -169,10 +168,9 @@ def time_first(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def _pooled(reading: Training, call: Call) -> Iterator[Match]:
     """What holds the result of the layers is pooled, or one place of it is taken."""
     scope = reading.scope_calls(call.scope)
-    name, place = call.targets[0], reading.numbers[id(call)]
-    for n in scope:
-        pool = reading.calls[n]
-        axis = pool.keywords.get("dim") or (pool.args[0] if pool.args else None)
+    name, place = call.targets[0], reading.number(call)
+    for n, pool in reading.numbered(scope):
+        axis = pool.given("dim", 0)
         last = axis is not None and axis.literal in (1, -2)
         if n > place and pool.method in ("mean", "max", "sum") and pool.receiver == name and last:
             yield Match(pool.span, f"{call.name} has the time first: axis 1 is the batch")
@@ -199,10 +197,9 @@ def _is_first_place(part: Value, name: str) -> bool:
 
 def _pooled_at_once(reading: Training, call: Call) -> Iterator[Match]:
     """encoder(x).mean(1)."""
-    number = reading.numbers[id(call)]
-    for n in reading.methods("mean", "max", "sum"):
-        pool = reading.calls[n]
-        axis = pool.keywords.get("dim") or (pool.args[0] if pool.args else None)
+    number = reading.number(call)
+    for pool in reading.named("mean", "max", "sum"):
+        axis = pool.given("dim", 0)
         if pool.receiver_call == number and axis is not None and axis.literal in (1, -2):
             yield Match(pool.span, f"{call.name} has the time first: axis 1 is the batch")
 
@@ -211,11 +208,10 @@ def _takes_time_first(reading: Training, made: Call) -> bool:
     if made.name.rpartition(".")[0] != "torch.nn" or made.method not in LAYERS or made.unpacked:
         return False
     if made.method in ("TransformerEncoder", "TransformerDecoder"):
-        value = made.args[0] if made.args else made.keywords.get("encoder_layer")
+        value = made.given("encoder_layer", 0)
         if value is None:
             return False
-        number = reading.numbers[id(made)]
-        inner = list(objects.makers(reading, value, made.scope, number, made.arms))
+        inner = list(objects.makers_at(reading, value, made))
         return bool(inner) and all(m is not None and _takes_time_first(reading, m) for m in inner)
     return "batch_first" not in made.keywords and len(made.args) < LAYERS[made.method]
 

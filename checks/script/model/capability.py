@@ -94,8 +94,7 @@ def _bf16_literals(reading: Training, by_name: bool) -> Iterator[tuple[Call, str
 
 
 def _bf16_weights(reading: Training, by_name: bool) -> Iterator[tuple[Call, str]]:
-    for number in reading.loads:
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.loads):
         trains = number <= reading.training_ends.get(call.scope, number)
         if trains and load_dtypes(reading, call) == {"bf16"}:
             yield call, "loading in bf16"
@@ -107,8 +106,7 @@ def _bf16_weights(reading: Training, by_name: bool) -> Iterator[tuple[Call, str]
 
 def _named_precisions(reading: Training) -> Iterator[tuple[Call, str]]:
     """mixed_precision="bf16" of accelerate, precision="bf16-mixed" of Lightning."""
-    for number in reading.methods("Accelerator", "Trainer", "Fabric"):
-        call = reading.calls[number]
+    for call in reading.named("Accelerator", "Trainer", "Fabric"):
         for key in ("mixed_precision", "precision"):
             texts = evaluate.literals(reading, evaluate.argument(reading, call, key), call)
             if texts and all(isinstance(text, str) and "bf16" in text for text in texts):
@@ -116,8 +114,7 @@ def _named_precisions(reading: Training) -> Iterator[tuple[Call, str]]:
 
 
 def emulated_check(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("is_bf16_supported"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("is_bf16_supported")):
         if not call.name.startswith("torch.cuda"):
             continue
         if call.args or call.keywords or call.statement or reading.is_evaluation(call):
@@ -130,11 +127,7 @@ def emulated_check(reading: Training, machine: ScriptMachine) -> Iterator[Match]
 
 def _only_reported(reading: Training, number: int) -> bool:
     """It is printed or asserted, and decides nothing."""
-    users = [
-        call
-        for call in reading.calls
-        if any(number in v.calls for v in (*call.args, *call.keywords.values()))
-    ]
+    users = [call for call in reading.calls if any(number in v.calls for v in call.values)]
     names = {call.method for call in users}
     return bool(names) and names <= {"print", "info", "debug", "warning", "log", "format", "str"}
 
@@ -163,8 +156,7 @@ def loaded_before_branch(reading: Training, machine: ScriptMachine) -> Iterator[
         )
     ]
     for trained in reading.trained:
-        for number in trained.lineage.calls:
-            call = reading.calls[number]
+        for number, call in reading.numbered(trained.lineage.calls):
             if number not in reading.loads or not load_dtypes(reading, call) <= HALVES:
                 continue
             later = [c for c in choices if c.scope == call.scope and c.position > number]

@@ -41,8 +41,7 @@ def _last_step(reading: Training, call: Call, names: list[str]) -> Iterator[Matc
 
 
 def _mixed_states(reading: Training, call: Call, states: list[str]) -> Iterator[Match]:
-    for n in reading.methods("view", "reshape"):
-        shaped = reading.calls[n]
+    for shaped in reading.named("view", "reshape"):
         if shaped.scope != call.scope or shaped.receiver not in states or len(shaped.args) != 2:
             continue
         if render(reading, shaped.args[0]) == "-1":
@@ -67,7 +66,7 @@ def _is_bidirectional(reading: Training, call: Call) -> bool:
 
 def _results(reading: Training, call: Call) -> list[str]:
     """out, h and c of out, (h, c) = self.lstm(x)."""
-    number = reading.numbers[id(call)]
+    number = reading.number(call)
     made = [a for a in reading.script.assignments if a.scope == call.scope and number in
             (a.value.call, *a.value.calls) and a.span.order <= call.span.order]  # fmt: skip
     names = [a.target for a in made]
@@ -97,8 +96,7 @@ def _is_last(part: Value, name: str) -> bool:
 
 def hidden_tokens(reading: Training) -> Iterator[Match]:
     """scaled_dot_product_attention(attn_mask=pad == 0): True takes part there."""
-    for number in reading.methods("scaled_dot_product_attention"):
-        call = reading.calls[number]
+    for call in reading.named("scaled_dot_product_attention"):
         value = call.keywords.get("attn_mask") or (call.args[3] if len(call.args) > 3 else None)
         if value is None:
             continue

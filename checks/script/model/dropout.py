@@ -24,8 +24,9 @@ def functional_dropout(reading: Training, machine: ScriptMachine) -> Iterator[Ma
     yield from _attention_dropout(reading)
     yield from _all_dropped(reading)
     yield from _masked_in_evaluation(reading)
-    for number in reading.methods(*DROPOUTS, "Dropout", "Dropout2d", "Dropout()"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(
+        reading.methods(*DROPOUTS, "Dropout", "Dropout2d", "Dropout()")
+    ):
         owner = reading.function(call.scope)
         if owner.owner not in reading.modules or _is_wanted(reading, call):
             continue
@@ -76,14 +77,13 @@ def _all_dropped(reading: Training) -> Iterator[Match]:
 
 def _attention_dropout(reading: Training) -> Iterator[Match]:
     """scaled_dot_product_attention(dropout_p=self.dropout) drops in evaluation, too."""
-    for number in reading.methods("scaled_dot_product_attention"):
-        call = reading.calls[number]
+    for call in reading.named("scaled_dot_product_attention"):
         rate = call.keywords.get("dropout_p")
         owner = reading.function(call.scope).owner
         if rate is None or rate.kind != "name" or not rate.name.startswith("self."):
             continue
         if owner in reading.modules and not _is_wanted(reading, call):
-            found = reading.assigned.get(reading.key(rate.name, call.scope), ())
+            found = reading.assigned_to(rate.name, call.scope)
             if found and not any("train" in name for a in found for name in a.value.names):
                 yield Match(call.span, f"dropout_p={rate.name} is on in evaluation, too")
 
@@ -95,7 +95,7 @@ def _runs_in_forward(reading: Training, scope: int, owner: str) -> bool:
 
 def _is_wanted(reading: Training, call: Call) -> bool:
     """Under `if self.training`, with p=0, or in a method that samples on purpose."""
-    rate = call.args[1] if len(call.args) > 1 else call.keywords.get("p")
+    rate = call.given("p", 1)
     zero = rate is not None and rate.kind == "literal" and rate.literal in (0, 0.0)
     name = f"{reading.function(call.scope).owner} {reading.function(call.scope).name}".casefold()
     return (

@@ -25,8 +25,7 @@ def _workspace(reading: Training) -> Iterator[Match]:
         "CUBLAS_WORKSPACE_CONFIG" in str(v.literal) or "CUBLAS_WORKSPACE_CONFIG" in v.name
         for v, _, _ in reading.expressions
     ) or any("CUBLAS_WORKSPACE_CONFIG" in a.target for a in reading.script.assignments)
-    for n in reading.methods("use_deterministic_algorithms"):
-        call = reading.calls[n]
+    for call in reading.named("use_deterministic_algorithms"):
         on = bool(call.args) and evaluate.truth(reading, call.args[0], call) is True
         gpu = bool(reading.methods("cuda")) or reading.mentions("cuda")
         if on and gpu and not (launched or named or "warn_only" in call.keywords):
@@ -51,8 +50,7 @@ def _too_late(reading: Training) -> Iterator[Match]:
 
 def _other_device(reading: Training) -> Iterator[Match]:
     """torch.autocast("cpu") around what is moved to a GPU."""
-    for n in reading.methods("autocast"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("autocast")):
         value = evaluate.argument(reading, call, "device_type", 0)
         if not call.name.startswith("torch.") or value is None or value.literal != "cpu":
             continue

@@ -75,10 +75,9 @@ def _roots_between(reading: Training, scope: int, one: Line, other: Line) -> Ite
 
 def _single(reading: Training) -> Iterator[Match]:
     """softmax(self.score(x), dim=-1), where score has one output."""
-    for number in reading.methods("softmax"):
-        call = reading.calls[number]
+    for call in reading.named("softmax"):
         value = objects.operand(call) if not call.name.startswith("torch.") else None
-        value = value if value is not None else (call.args[0] if call.args else None)
+        value = value if value is not None else (call.first)
         place = 1 if call.name.startswith("torch.") else 0
         axis = evaluate.argument(reading, call, "dim", place)
         if value is None or axis is None or not _is_minus_one(axis):
@@ -103,7 +102,7 @@ def _outputs(reading: Training, call: Call) -> int:
     for made in objects.callee(reading, call):
         while made is not None and made.name == "torch.nn.Sequential" and made.args:
             last = made.args[-1]
-            made = reading.calls[last.call] if last.kind == "call" else None
+            made = reading.call_of(last)
         linear = made is not None and made.name == "torch.nn.Linear"
         size = evaluate.argument(reading, made, "out_features", 1) if linear and made else None
         sizes.add(size.literal if size is not None and isinstance(size.literal, int) else 0)
@@ -129,9 +128,8 @@ def _modules(reading: Training) -> Iterator[Match]:
 
 def _one_after_linear(reading: Training) -> Iterator[Match]:
     """nn.Sequential(..., nn.Linear(d, 1), nn.Softmax(-1))."""
-    for number in reading.methods("Sequential"):
-        call = reading.calls[number]
-        parts = [reading.calls[v.call] for v in call.args if v.kind == "call"]
+    for call in reading.named("Sequential"):
+        parts = reading.calls_of(call.args)
         if len(parts) != len(call.args):
             continue
         for before, after in itertools.pairwise(parts):

@@ -24,12 +24,11 @@ def of_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def _frozen_whole(reading: Training) -> Iterator[Match]:
     """backbone.train(), where no parameter of the backbone trains, and its norms follow batches."""
     frozen = set(_frozen_names(reading))
-    for number in reading.methods("train") if frozen else ():
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("train") if frozen else ()):
         key = reading.key(call.receiver, call.scope)
         if key not in frozen or call.keywords or any(v.literal is not True for v in call.args):
             continue
-        others = [reading.calls[n] for n in reading.methods("eval")]
+        others = reading.named("eval")
         again = any(reading.key(c.receiver, c.scope) == key and c.span.order > call.span.order
                     and c.scope == call.scope for c in others)  # fmt: skip
         if not again and _has_norms(reading, call.receiver, call.scope, number):
@@ -47,15 +46,14 @@ def _frozen_names(reading: Training) -> Iterator[tuple[object, str]]:
         for n in reading.methods("requires_grad_")
     )
     for each in reading.script.assignments if not thawed else ():
-        loop = reading.script.loops[each.loops[-1]] if each.loops else None
+        loop = reading.loop_of(each)
         over = loop.iterable if loop is not None else None
-        made = reading.calls[over.call] if over is not None and over.kind == "call" else None
+        made = reading.call_of(over)
         if made is None or made.method != "parameters" or each.arms or loop is None:
             continue
         if each.target == f"{loop.target}.requires_grad" and made.receiver:
             yield reading.key(made.receiver, made.scope)
-    for n in reading.methods("requires_grad_") if not thawed else ():
-        call = reading.calls[n]
+    for call in reading.named("requires_grad_") if not thawed else ():
         if call.receiver and not call.loops and not call.arms:
             yield reading.key(call.receiver, call.scope)
 
@@ -86,7 +84,7 @@ def _is_normed(reading: Training, made: Call) -> bool:
         each is not None and _is_normed(reading, each)
         for c in inner
         for each in objects.makers(
-            reading, Value("name", name=c.receiver), c.scope, reading.numbers[id(c)]
+            reading, Value("name", name=c.receiver), c.scope, reading.number(c)
         )
     )
 
@@ -95,18 +93,17 @@ def norms_thaw(reading: Training) -> Iterator[Match]:
     """eval() of single layers, once, and a train() of the whole model in the loop after it."""
     if reading.functions_by_name.get("train") or reading.functions_by_name.get("_freeze"):
         return
-    for number in reading.methods("eval"):
-        call = reading.calls[number]
-        loop = reading.script.loops[call.loops[-1]] if call.loops else None
+    for call in reading.named("eval"):
+        loop = reading.loop_of(call)
         over = loop.iterable if loop is not None else None
-        made = reading.calls[over.call] if over is not None and over.kind == "call" else None
+        made = reading.call_of(over)
         if made is None or made.method not in ("modules", "named_modules") or loop is None:
             continue
         if call.receiver not in loop.targets or not any(
             "Norm" in t.text for t in reading.tests(call)
         ):
             continue
-        sites = [reading.calls[n] for n in reading.methods(reading.function(call.scope).name)]
+        sites = reading.named(reading.function(call.scope).name)
         once = len(call.loops) == 1 and all(not site.loops for site in sites)
         later = [reading.calls[n] for n in reading.methods("train") if reading.calls[n].loops]
         plain = [t for t in later if not t.args and not t.keywords and t.receiver]

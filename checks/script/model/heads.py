@@ -94,7 +94,7 @@ def _other_width(reading: Training, call: Call, name: str, right: str) -> Iterat
 
 
 def _first_linear(reading: Training, each: Assignment) -> Call | None:
-    made = reading.calls[each.value.call] if each.value.kind == "call" else None
+    made = reading.call_of(each.value)
     if made is not None and made.name == "torch.nn.Sequential" and made.args:
         made = next(
             (
@@ -111,7 +111,7 @@ def frozen_chance(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """weights=None, and the parameters are frozen."""
     for call, name in _networks(reading):
         weights = call.keywords.get("weights")
-        old = call.keywords.get("pretrained") or (call.args[0] if call.args else None)
+        old = call.given("pretrained", 0)
         none = (weights is None or (weights.kind == "literal" and weights.literal is None)) and (
             old is None or old.literal is False
         )
@@ -142,8 +142,7 @@ def frozen_chance(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def _is_frozen(reading: Training, name: str) -> bool:
     """All parameters, or those of a part, get requires_grad = False."""
     own = re.compile(rf"{re.escape(name)}(?:\.(?:features|layer\d|conv1|encoder|backbone))?")
-    for n in reading.methods("requires_grad_"):
-        call = reading.calls[n]
+    for call in reading.named("requires_grad_"):
         if own.fullmatch(call.receiver) and call.args and call.args[0].literal is False:
             return True
     loops = {

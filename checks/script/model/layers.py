@@ -41,7 +41,7 @@ def _has_weights(reading: Training, value: Value) -> bool:
         return False
     call = reading.calls[value.call]
     function = reading.target_function(call)
-    returns = reading.function(function).returns if function is not None else ()
+    returns = reading.returns(function)
     if returns:
         return all(_has_weights(reading, each) for each in returns)
     return objects.is_layer(reading, call)
@@ -53,8 +53,7 @@ def left_on_cpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     blocks = [context.value for context in reading.script.contexts]
     if any(v.kind == "call" and reading.calls[v.call].name == "torch.device" for v in blocks):
         return
-    for number in reading.methods(*TABLES):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods(*TABLES)):
         function = reading.function(call.scope)
         inside = function.name == "forward" and function.owner in reading.modules
         if inside and _is_new(call) and _is_combined(reading, call, number):
@@ -67,7 +66,7 @@ def left_on_cpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _moves(reading: Training) -> bool:
     """A model of the file that trains is moved to a GPU."""
-    for call in (reading.calls[n] for n in reading.methods("cuda", "to")):
+    for call in reading.named("cuda", "to"):
         names = [reading.root(call), *call.targets]
         trained = any(reading.key(n, call.scope) in reading.trained_names for n in names if n)
         gpu = any("cuda" in str(v.literal) or "device" in v.name for v in call.args)
@@ -97,7 +96,7 @@ def _is_combined(reading: Training, call: Call, number: int) -> bool:
         return not moved_later(reading, call, name, number)
     here = [reading.calls[n] for n in reading.scope_calls(call.scope) if n > number]
     moved = any(each.method in PLACES and each.receiver == name for each in here)
-    again = len([a for a in reading.assigned.get(reading.key(name, call.scope), ())]) > 1
+    again = len([a for a in reading.assigned_to(name, call.scope)]) > 1
     if moved or again:
         return False
     for each in here:
@@ -113,14 +112,13 @@ def _is_combined(reading: Training, call: Call, number: int) -> bool:
 def moved_later(reading: Training, call: Call, name: str, number: int) -> bool:
     """The name is moved, or set again."""
     here = [reading.calls[n] for n in reading.scope_calls(call.scope) if n > number]
-    again = len(reading.assigned.get(reading.key(name, call.scope), ())) > 1
+    again = len(reading.assigned_to(name, call.scope)) > 1
     return again or any(each.method in PLACES and each.receiver == name for each in here)
 
 
 def _is_looked_up(reading: Training, scope: int, number: int, name: str) -> bool:
     """An Embedding of the module gets it as it is."""
-    for n in reading.scope_calls(scope):
-        each = reading.calls[n]
+    for n, each in reading.numbered(reading.scope_calls(scope)):
         if n <= number or not each.name.startswith("self.") or len(each.args) != 1:
             continue
         value = each.args[0]
@@ -133,16 +131,17 @@ def _is_looked_up(reading: Training, scope: int, number: int, name: str) -> bool
 
 def _weights_left(reading: Training) -> Iterator[Match]:
     """The weights of a loss, made on the CPU, and neither they nor the loss are moved."""
-    for number in reading.methods("CrossEntropyLoss", "BCEWithLogitsLoss", "NLLLoss"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(
+        reading.methods("CrossEntropyLoss", "BCEWithLogitsLoss", "NLLLoss")
+    ):
         moved = any(
             reading.calls[n].receiver_call == number or reading.calls[n].receiver in call.targets
             for n in reading.methods("to", "cuda")
         ) or any(set(call.targets) & set(reading.calls[n].targets) for n in reading.methods("to"))
         for key in ("weight", "pos_weight"):
             value = call.keywords.get(key)
-            options = evaluate.options(reading, value, call) if value is not None else []
-            made = [reading.calls[v.call] for v in options if v.kind == "call"]
+            options = evaluate.options(reading, value, call)
+            made = reading.calls_of(options)
             plain = (
                 made
                 and len(made) == len(options)

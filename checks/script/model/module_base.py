@@ -17,7 +17,7 @@ def base_not_initialized(reading: Training, machine: ScriptMachine) -> Iterator[
         known = ("torch.nn.Module", "LightningModule", "LightningDataModule")
         if not bases or not any(b.endswith(known) for b in bases[0]):
             continue
-        calls = [reading.calls[n] for n in reading.scope_calls(number)]
+        calls = reading.calls_in(number)
         started = [
             n for n in reading.scope_calls(number)
             if reading.calls[n].method == "__init__" or reading.calls[n].name == "super"

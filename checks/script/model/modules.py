@@ -42,7 +42,7 @@ def _is_own(reading: Training, each: Assignment) -> bool:
 def _holds_modules(reading: Training, value: Value, at: Assignment) -> bool:
     """A list, a dictionary or a comprehension of layers that are made there."""
     if value.kind == "name" and value.name:
-        every = reading.assigned.get(reading.key(value.name, at.scope), ())
+        every = reading.assigned_to(value.name, at.scope)
         found = [each.value for each in every if not each.augmented]
         return bool(found) and all(
             each.kind == "list" and _is_filled(reading, each, value.name, at.scope)
@@ -64,7 +64,7 @@ def _is_filled(reading: Training, value: Value, name: str, scope: int) -> bool:
         call.receiver == name
         and call.scope == scope
         and any(_is_made(reading, v) for v in call.args)
-        for call in (reading.calls[n] for n in reading.methods("append"))
+        for call in (reading.named("append"))
     )
 
 
@@ -183,7 +183,7 @@ def _is_given(reading: Training, target: str) -> bool:
         any(n.endswith(f".{name}") for n in value.all_names if n)
         for call in reading.calls
         if call.method[:1].isupper() or call.method.startswith("register")
-        for value in (*call.args, *call.keywords.values())
+        for value in call.values
     ) or any(
         value.kind == "list" and any(n == target for n in value.names)
         for function in reading.script.functions
@@ -192,8 +192,7 @@ def _is_given(reading: Training, target: str) -> bool:
 
 
 def made_in_forward(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods(*LAYERS):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods(*LAYERS)):
         function = reading.function(call.scope)
         if function.name != "forward" or function.owner not in reading.modules or call.arms:
             continue

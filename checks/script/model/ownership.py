@@ -33,8 +33,7 @@ def optimizer_too_early(reading: Training, machine: ScriptMachine) -> Iterator[M
         return
     yield from _list_left_out(reading)
     yield from _thawed_later(reading)
-    for number in reading.optimizers:
-        made = reading.calls[number]
+    for number, made in reading.numbered(reading.optimizers):
         if len(made.targets) != 1 or _is_renewed(reading, made, number):
             continue
         for owner in dict.fromkeys(parameter_owners(reading, made, number)):
@@ -81,9 +80,8 @@ def _thaws(reading: Training) -> Iterator[tuple[int, int, tuple[int, ...], Span]
     for each in reading.script.assignments:
         if each.target.endswith(".requires_grad") and each.value.literal is True:
             yield each.scope, each.position, each.loops, each.span
-    for number in reading.methods("requires_grad_"):
-        call = reading.calls[number]
-        if all(value.literal is True for value in (*call.args, *call.keywords.values())):
+    for number, call in reading.numbered(reading.methods("requires_grad_")):
+        if all(value.literal is True for value in call.values):
             yield call.scope, number, call.loops, call.span
 
 
@@ -129,15 +127,14 @@ def _sorts(reading: Training, each: Assignment) -> bool:
     tested = len(each.value.items) > 2
     named = source.kind == "name" and any(
         reading.calls[n].method in PARAMETERS
-        for other in reading.assigned.get(reading.key(source.name, each.scope), ())
+        for other in reading.assigned_to(source.name, each.scope)
         for n in other.value.calls
     )
     return tested and (named or any(reading.calls[n].method in PARAMETERS for n in source.calls))
 
 
 def _collects(reading: Training, each: Assignment) -> bool:
-    for n in reading.methods("append"):
-        call = reading.calls[n]
+    for call in reading.named("append"):
         unnamed = not call.receiver and call.receiver_call < 0
         if call.scope != each.scope or not call.loops:
             continue
@@ -183,8 +180,7 @@ def _last_backward(reading: Training, made: Call) -> int | None:
 def _added(reading: Training, owner: str, made: Call, number: int) -> Iterator[tuple[Span, str]]:
     """Calls that give the owner new parameters between the optimizer and its use."""
     key, last = reading.key(owner, made.scope), _last_backward(reading, made)
-    for n in reading.methods(*ADDS):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods(*ADDS)):
         if call.method == "fix" and not call.name.endswith("ModuleValidator.fix"):
             continue
         if n < number or call.scope != made.scope or exclusive(call.arms, made.arms):
@@ -213,7 +209,7 @@ def _bound(reading: Training, owner: str, made: Call, number: int) -> Iterator[t
 def _is_later(reading: Training, backward: int, made: Call) -> bool:
     """The backward runs after the optimizer is made: here below, or in a function called below."""
     call = reading.calls[backward]
-    number = reading.numbers[id(made)]
+    number = reading.number(made)
     if call.scope == made.scope:
         return backward > number
     return (

@@ -26,7 +26,7 @@ def sequences(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 
 def _packed(reading: Training, call: Call) -> Iterator[Match]:
-    value = call.keywords.get("lengths") or (call.args[1] if len(call.args) > 1 else None)
+    value = call.given("lengths", 1)
     text = expanded(reading, value, call, 2) if value is not None else ""
     if re.search(r"\.cuda\(\)$|\.to\((?:'cuda[:\d]*'|(?:self\.)?device|x\.device)\)$", text):
         yield Match(
@@ -58,8 +58,7 @@ def _packed(reading: Training, call: Call) -> Iterator[Match]:
 
 def _one_direction(reading: Training) -> Iterator[Match]:
     """h[-1] of a bidirectional layer."""
-    for n in reading.methods(*RECURRENT):
-        made = reading.calls[n]
+    for made in reading.named(*RECURRENT):
         value = made.keywords.get("bidirectional")
         owner = reading.function(made.scope).owner
         if value is None or value.literal is not True or not made.name.startswith("torch.nn."):

@@ -20,7 +20,7 @@ EXEMPT = re.compile(r"no_?decay|skip|exclude|without|bias|norm")
 def grouped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.optimizers:
         call = reading.calls[number]
-        value = call.args[0] if call.args else call.keywords.get("params")
+        value = call.given("params", 0)
         groups = _groups(reading, value, call) if value is not None else []
         if len(groups) < 2:
             continue

@@ -42,7 +42,7 @@ def _second_use(reading: Training, each: Assignment) -> Iterator[Match]:
     key = reading.key(each.target, each.scope)
     if len(reading.assigned.get(key, ())) != 1:
         return
-    uses = sorted(_readers(reading, each, key), key=lambda use: reading.numbers[id(use)])
+    uses = sorted(_readers(reading, each, key), key=lambda use: reading.number(use))
     for n, use in enumerate(uses):
         earlier = [other for other in uses[:n] if not exclusive(other.arms, use.arms)]
         repeated = use.scope == each.scope and len(use.loops) > len(each.loops)
@@ -56,7 +56,7 @@ def _readers(reading: Training, each: Assignment, key: tuple[object, str]) -> It
     for number, call in enumerate(reading.calls):
         if number < each.position or call.method in LOOKS or call.receiver == each.target:
             continue
-        values = (*call.args, *call.keywords.values(), *call.unpacked)
+        values = (*call.values, *call.unpacked)
         if any(
             v.kind == "name" and v.name == each.target and reading.key(v.name, call.scope) == key
             for v in values
@@ -107,9 +107,9 @@ def all_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for each in reading.script.assignments:
         if not each.target.endswith(".requires_grad") or each.value.literal is not False:
             continue
-        loop = reading.script.loops[each.loops[-1]] if each.loops else None
+        loop = reading.loop_of(each)
         iterable = loop.iterable if loop is not None else None
-        call = reading.calls[iterable.call] if iterable and iterable.kind == "call" else None
+        call = reading.call_of(iterable)
         if call is None or call.method != "parameters" or not call.receiver or each.arms:
             continue
         name = call.receiver
@@ -139,8 +139,9 @@ def _frozen_at_once(reading: Training) -> Iterator[Match]:
         if not reading.calls[n].args or reading.calls[n].args[0].literal is not False
     ]  # fmt: skip
     assigned = any(a.target.endswith("requires_grad") for a in reading.script.assignments)
-    for number in reading.methods("requires_grad_") if not thaws and not assigned else ():
-        call = reading.calls[number]
+    for number, call in reading.numbered(
+        reading.methods("requires_grad_") if not thaws and not assigned else ()
+    ):
         held = [
             n for n in reading.optimizers
             if reading.calls[n].scope == call.scope and n > number
@@ -197,7 +198,7 @@ def _holds_only(reading: Training, made: Call, name: str) -> bool:
     """An optimizer of parameters of the model and of nothing else."""
     value = evaluate.argument(reading, made, "params", 0)
     if value is not None and value.kind == "name":
-        found = reading.assigned.get(reading.key(value.name, made.scope), ())
+        found = reading.assigned_to(value.name, made.scope)
         filled = any(call.receiver == value.name for call in reading.calls)
         value = found[0].value if len(found) == 1 and not filled else None
     if value is None:

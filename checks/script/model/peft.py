@@ -48,8 +48,7 @@ def checkpointing_after_peft(reading: Training, machine: ScriptMachine) -> Itera
         return
     severity: Severity = "note" if _is_5(machine.transformers) else "fail"
     enabled = reading.methods(*ENABLE)
-    for number in enabled:
-        call = reading.calls[number]
+    for number, call in reading.numbered(enabled):
         if _not_reentrant(reading, call) or not call.receiver:
             continue
         if _wrapped_before(reading, number, wraps) and not _enabled_before(
@@ -141,8 +140,7 @@ def fresh_adapter(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     wraps = {n for n in reading.methods("get_peft_model") if _is_peft_model(reading.calls[n])}
     if not wraps:
         return
-    for number in reading.methods("from_pretrained"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("from_pretrained")):
         if not call.receiver.rpartition(".")[2].startswith("PeftModel") or not call.args:
             continue
         base = evaluate.argument(reading, call, "model", 0)
@@ -159,8 +157,7 @@ def cast_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Match
     wraps = {n for n in reading.methods("get_peft_model") if _is_peft_model(reading.calls[n])}
     if not wraps or reading.has_master_weights:
         return
-    for number in reading.methods("half", "bfloat16", "to"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("half", "bfloat16", "to")):
         dtypes = cast_dtype(reading, call)
         if not call.receiver or not dtypes & {"bf16", "fp16"} or reading.is_evaluation(call):
             continue

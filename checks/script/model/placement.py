@@ -18,8 +18,7 @@ def device_map_auto(reading: Training, machine: ScriptMachine) -> Iterator[Match
     trained = {n for each in reading.trained for n in each.lineage.calls}
     names = {each.name.rpartition(".")[2] for each in reading.trained if each.name}
     ends = reading.training_ends
-    for number in reading.loads:
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.loads):
         texts = evaluate.literals(reading, evaluate.argument(reading, call, "device_map"), call)
         if "auto" not in texts or reading.is_evaluation(call):
             continue

@@ -19,8 +19,7 @@ STATES = re.compile(r".*\.last_hidden_state|.*\.hidden_states\[-1\]")
 
 
 def pooled(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("mean"):
-        call = reading.calls[number]
+    for call in reading.named("mean"):
         value = call.base
         given = list(call.args)
         if call.name.startswith("torch.") and call.args:

@@ -18,8 +18,7 @@ INIT = re.compile(
 
 def reinitialized(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """model = resnet18(weights=...); model.apply(init_weights)."""
-    for number in reading.methods("apply"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("apply")):
         if not call.receiver or len(call.args) != 1 or call.args[0].kind != "name" or call.arms:
             continue
         if not INIT.search(call.args[0].name.rpartition(".")[2]) or not _draws(reading, call):
@@ -43,8 +42,7 @@ def _draws(reading: Training, call: Call) -> bool:
 
 
 def _loaded_before(reading: Training, call: Call, number: int) -> str:
-    for n in reading.methods("load_state_dict"):
-        each = reading.calls[n]
+    for n, each in reading.numbered(reading.methods("load_state_dict")):
         same = each.receiver == call.receiver and each.scope == call.scope
         if same and n < number and not each.arms:
             again = [m for m in reading.methods("load_state_dict") if m > number]

@@ -41,8 +41,7 @@ def _same_slice(reading: Training) -> Iterator[Match]:
         target = _base(reading, loss.args[1], loss)
         if target is None or not _is_shifted(target):
             continue
-        for n in reading.by_loop[loss.loops[-1]]:
-            call = reading.calls[n]
+        for n, call in reading.numbered(reading.by_loop[loss.loops[-1]]):
             trained = reading.key(call.name, call.scope) in reading.trained_names
             if (
                 n < number
@@ -70,12 +69,11 @@ def _whole_target(reading: Training) -> Iterator[Match]:
             r"(\w+)\.(?:reshape|view|flatten|contiguous\(\)\.view)\((?:-1)?\)",
             render(reading, loss.args[1]),
         )
-        for n in reading.by_loop[loss.loops[-1]] if found else ():
-            call = reading.calls[n]
+        for n, call in reading.numbered(reading.by_loop[loss.loops[-1]] if found else ()):
             key = reading.key(call.name, call.scope)
             passed = [v.name for v in call.args[1:] if v.kind == "name"]
             if n < number and key in reading.trained_names and found and found[1] in passed:
-                sets = reading.assigned.get(reading.key(found[1], call.scope), ())
+                sets = reading.assigned_to(found[1], call.scope)
                 if not any("[" in render(reading, a.value) for a in sets):
                     yield Match(loss.span, f"the decoder reads {found[1]}, which it is to predict")
 
@@ -87,7 +85,7 @@ def _base(reading: Training, value: Value, call: Call, depth: int = 4) -> Value 
     if value.kind == "name" and depth:
         values = objects.last_definition(reading, value.name, call)
         return _base(reading, values[0], call, depth - 1) if len(values) == 1 else None
-    made = reading.calls[value.call] if value.kind == "call" else None
+    made = reading.call_of(value)
     if made is None or made.method not in VIEWS or not depth:
         return None
     if made.base is not None:
@@ -133,8 +131,7 @@ def _without_mask(reading: Training) -> Iterator[Match]:
 
 def _masked_late(reading: Training) -> Iterator[Match]:
     """masked_fill(mask, -inf) of what a softmax returned."""
-    for number in reading.methods("masked_fill", "masked_fill_"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("masked_fill", "masked_fill_")):
         if len(call.args) != 2 or not call.receiver:
             continue
         if not _is_infinite(reading, call.args[1]):
@@ -206,7 +203,7 @@ def last_of_batch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         )
         if not plain or not call.targets:
             continue
-        again = [a for a in reading.assigned.get(reading.key(call.targets[0], call.scope), ())]
+        again = [a for a in reading.assigned_to(call.targets[0], call.scope)]
         if len(again) > 1 or _moves_batch(reading, call):
             continue
         for value, span, scope in reading.expressions:

@@ -23,8 +23,7 @@ def low_precision_cast(reading: Training, machine: ScriptMachine) -> Iterator[Ma
     if reading.has_master_weights:
         return
     for trained in trained_whole(reading):
-        for number in casts_of(reading, trained):
-            call = reading.calls[number]
+        for number, call in reading.numbered(casts_of(reading, trained)):
             if reading.is_evaluation(call) or not before_training(reading, number, trained):
                 continue
             dtypes = cast_dtype(reading, call)
@@ -50,7 +49,7 @@ def _default_dtype(reading: Training) -> Iterator[Match]:
     if len(calls) != 1 or not reading.optimizers:
         return
     call = reading.calls[calls[0]]
-    value = call.args[0] if call.args else None
+    value = call.first
     dtypes = evaluate.dtypes(reading, value, call) if value is not None else set()
     makes = any(n > calls[0] for each in trained_whole(reading) for n in each.lineage.calls)
     if dtypes and dtypes <= HALVES and makes and not call.arms and not call.scope:
@@ -61,8 +60,7 @@ def _default_dtype(reading: Training) -> Iterator[Match]:
 def _part_casts(reading: Training) -> Iterator[Match]:
     """Layers that a module of this file makes and casts: self.embed.to(torch.bfloat16)."""
     modules = modules_of(reading)
-    for number in reading.methods(*CASTS):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods(*CASTS)):
         if reading.function(call.scope).owner not in modules or reading.is_named_evaluation(call):
             continue
         dtypes = cast_dtype(reading, call)
@@ -97,7 +95,7 @@ def _is_layer(reading: Training, name: str, scope: int) -> bool:
         return False
     return any(
         each.value.kind == "call" and reading.calls[each.value.call].name in LAYERS
-        for each in reading.assigned.get(reading.key(".".join(parts[:2]), scope), ())
+        for each in reading.assigned_to(".".join(parts[:2]), scope)
     )
 
 

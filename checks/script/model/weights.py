@@ -23,8 +23,7 @@ def half_weights(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     fp16, _ = reading.setting("fp16")
     scaler = bool(amp.scaled_backwards(reading)) or fp16 is True
     for trained in trained_whole(reading):
-        for number in loads_of(reading, trained):
-            call = reading.calls[number]
+        for number, call in reading.numbered(loads_of(reading, trained)):
             dtypes = load_dtypes(reading, call)
             if not dtypes & HALVES or cast_back(reading, trained.lineage, number):
                 continue

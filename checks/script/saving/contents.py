@@ -51,14 +51,12 @@ def _refused(reading: Training, severity: Severity) -> Iterator[Match]:
     if reading.mentions("safe_globals") or installed.limited(reading, "torch", ONLY_WEIGHTS):
         return
     held: dict[tuple[object, str], str] = {}
-    for n in reading.methods("save"):
-        call = reading.calls[n]
+    for call in reading.named("save"):
         path = evaluate.argument(reading, call, "f", 1)
         what = _foreign(reading, call) if call.name == "torch.save" and path is not None else ""
         if what:
             held |= dict.fromkeys(_paths(reading, path, call), what)
-    for n in reading.methods("load") if held else ():
-        call = reading.calls[n]
+    for call in reading.named("load") if held else ():
         path = evaluate.argument(reading, call, "f", 0)
         plain = not {"weights_only", "pickle_module"} & call.keywords.keys() and not call.unpacked
         if call.name != "torch.load" or path is None or not plain:
@@ -83,7 +81,7 @@ def _foreign(reading: Training, call: Call) -> str:
     for saved in evaluate.options(reading, call.args[0], call) if call.args else ():
         for value in saved.items if saved.kind == "dict" else ():
             for option in evaluate.options(reading, value, call):
-                made = reading.calls[option.call] if option.kind == "call" else None
+                made = reading.call_of(option)
                 what = _kind(reading, made) if made is not None else ""
                 if what:
                     return what

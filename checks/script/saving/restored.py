@@ -23,7 +23,7 @@ def not_restored(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     handed = any(
         v.kind == "name" and v.name in names and c.name != "print"
         for c in reading.calls
-        for v in (*c.args, *c.keywords.values())
+        for v in c.values
     ) or any(v.name in names for f in reading.script.functions for v in f.returns)
     if not names or handed:
         return
@@ -35,7 +35,7 @@ def not_restored(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if not starts:
             continue
         for key, value in zip(saved.keys, saved.items, strict=True):
-            call = reading.calls[value.call] if value.kind == "call" else None
+            call = reading.call_of(value)
             state = call is not None and call.method == "state_dict"
             best = "best" in key.casefold() and value.kind == "name"
             if (state or best) and key not in read:
@@ -54,7 +54,7 @@ def _best_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]:
         return
     for each in improvements(reading):
         reading.step(len(reading.calls))
-        found = reading.assigned.get(reading.key(each.target, each.scope), ())
+        found = reading.assigned_to(each.target, each.scope)
         fixed = [a for a in found if not a.loops and a is not each]
         if "best" in each.target.casefold() and fixed and all(
             a.value.kind in ("literal", "call", "other") and not a.value.names for a in fixed
@@ -100,7 +100,7 @@ def _by_functions(reading: Training) -> Iterator[tuple[int, str]]:
     for number, call in enumerate(reading.calls):
         if len(call.targets) == 1 and reading.target_function(call) is not None:
             made = evaluate.options_at(reading, Value("call", call=number), call.scope, number, ())
-            calls = [reading.calls[each.call] for each in made if each.kind == "call"]
+            calls = reading.calls_of(made)
             if len(calls) == len(made) > 0 and all(
                 is_scheduler_call(each) and "Plateau" not in each.name for each in calls
             ):
@@ -111,12 +111,12 @@ def _saved_by_container(reading: Training) -> set[tuple[object, str]]:
     """Names in dictionaries, lists and arguments, where state_dict() is called on what these hold:
     part.state_dict() of a loop, a comprehension or a parameter, getattr(self, name).state_dict().
     """
-    calls = [reading.calls[n] for n in reading.methods("state_dict")]
+    calls = reading.named("state_dict")
     if all(reading.assigned.get(reading.key(each.receiver, each.scope)) for each in calls):
         return set()
     held = [(item, scope) for value, _, scope in reading.expressions
             if value.kind in ("list", "dict") for item in value.items]  # fmt: skip
-    held += [(v, c.scope) for c in reading.calls for v in (*c.args, *c.keywords.values())
+    held += [(v, c.scope) for c in reading.calls for v in c.values
              if reading.target_function(c) is not None or c.method[:1].isupper()]  # fmt: skip
     return {reading.key(value.name, scope) for value, scope in held if value.kind == "name"}
 

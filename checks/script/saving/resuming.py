@@ -12,8 +12,7 @@ from doctor.facts.script_machine import ScriptMachine
 
 
 def result_of_load(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("load_state_dict"):
-        call = reading.calls[number]
+    for call in reading.named("load_state_dict"):
         root = reading.root(call)
         if call.targets == (root,) and root and not call.name.startswith("torch.distributed."):
             yield Match(call.span, f"load_state_dict() returns the keys, and {root} becomes that")
@@ -22,8 +21,7 @@ def result_of_load(reading: Training, machine: ScriptMachine) -> Iterator[Match]
 def saved_dictionaries(reading: Training) -> list[tuple[Call, Value]]:
     """Calls of torch.save with a dictionary that is written out."""
     found = []
-    for number in reading.methods("save"):
-        call = reading.calls[number]
+    for call in reading.named("save"):
         if call.name != "torch.save" or len(call.args) < 2:
             continue
         for option in evaluate.options(reading, call.args[0], call):
@@ -34,8 +32,7 @@ def saved_dictionaries(reading: Training) -> list[tuple[Call, Value]]:
 
 def loaded_names(reading: Training) -> Iterator[tuple[str, Call]]:
     """Names that hold what torch.load returned."""
-    for number in reading.methods("load"):
-        call = reading.calls[number]
+    for call in reading.named("load"):
         if call.name == "torch.load" and len(call.targets) == 1:
             yield call.targets[0], call
 
@@ -70,11 +67,7 @@ def _starts(reading: Training, key: str) -> Iterator[Assignment]:
     names = {name for name, _ in loaded_names(reading)}
     for each in reading.script.assignments:
         if each.value.kind == "item" and each.value.name in {f"{name}[{key}]" for name in names}:
-            again = [
-                a
-                for a in reading.assigned.get(reading.key(each.target, each.scope), ())
-                if a.augmented
-            ]
+            again = [a for a in reading.assigned_to(each.target, each.scope) if a.augmented]
             if not again and "epoch" in each.target.casefold():
                 yield each
 

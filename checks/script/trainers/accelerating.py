@@ -16,8 +16,7 @@ from doctor.facts.script_machine import ScriptMachine
 
 
 def accumulates(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("Accelerator"):
-        made = reading.calls[number]
+    for made in reading.named("Accelerator"):
         value = made.keywords.get("gradient_accumulation_steps")
         if value is None or (value.kind == "literal" and value.literal == 1):
             continue
@@ -45,12 +44,7 @@ def accumulates(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def _loss(reading: Training, call: Call) -> list[Value]:
     values = list(call.args[:1])
     if values and values[0].kind == "name":
-        values += [
-            each.value
-            for each in evaluate.definitions(
-                reading, values[0].name, call.scope, reading.numbers[id(call)], call.arms
-            )
-        ]
+        values += [each.value for each in evaluate.definitions_at(reading, values[0].name, call)]
     return values
 
 
@@ -77,8 +71,7 @@ def _schedule(reading: Training) -> Iterator[Match]:
         if found := _of_updates(reading, made, name, value.name):
             yield found
             return
-        for n in sorted(_calls_within(reading, value, made, 5)):
-            call = reading.calls[n]
+        for n, call in reading.numbered(sorted(_calls_within(reading, value, made, 5))):
             source = call.args[0].name if call.name == "len" and call.args else ""
             at = prepared.get(reading.key(source, call.scope), n)
             if source and at < n and call.scope == made.scope:
@@ -157,9 +150,9 @@ def _by_processes(reading: Training) -> bool:
 def _calls_within(reading: Training, value: Value, made: Call, depth: int) -> set[int]:
     """Calls that a number is computed of, through names."""
     found = set(value.calls)
-    number = reading.numbers[id(made)]
+    number = reading.number(made)
     for name in set(value.all_names) - {""} if depth else ():
-        for each in evaluate.definitions(reading, name, made.scope, number, made.arms):
+        for each in evaluate.definitions_at(reading, name, made):
             if each.scope == made.scope and each.position <= number:
                 found |= _calls_within(reading, each.value, made, depth - 1)
     return found

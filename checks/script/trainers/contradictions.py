@@ -48,8 +48,7 @@ def _settings(reading: Training) -> list[Call]:
     for each in reading.script.assignments if reading.arguments else ():
         if "." in each.target:
             later[each.scope, each.target.rpartition(".")[0]].append(each)
-    for number in reading.arguments:
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.arguments):
         given: dict[str, Value] = {}
         for value in call.unpacked:
             for option in evaluate.options(reading, value, call):
@@ -146,8 +145,7 @@ def _columns(reading: Training, call: Call) -> Iterator[Match]:
         for name in data.all_names
         if reading.calls[n].scope == call.scope
     }
-    for number in reading.methods("set_transform", "with_transform"):
-        each = reading.calls[number]
+    for each in reading.named("set_transform", "with_transform"):
         names = {name.partition("[")[0] for name in (each.receiver, *each.targets)}
         known = is_of_datasets(reading, each)
         if known and each.args and names & given - {""} and each.scope == call.scope:
@@ -217,11 +215,7 @@ def _loaded_metric(reading: Training, found: list[Value]) -> str:
     call = reading.calls[found[0].call]
     if call.method != "compute" or not call.receiver:
         return ""
-    made = [
-        reading.calls[v.call]
-        for v in evaluate.options(reading, Value("name", name=call.receiver), call)
-        if v.kind == "call"
-    ]
+    made = reading.calls_of(evaluate.receivers(reading, call))
     names = {str(m.args[0].literal) for m in made if m.name == "evaluate.load" and m.args}
     return names.pop() if len(names) == 1 and names <= KNOWN else ""
 
@@ -273,7 +267,7 @@ def is_of_datasets(reading: Training, call: Call, depth: int = 6) -> bool:
         inner = [reading.calls[call.receiver_call]]
     else:
         root = call.receiver.partition("[")[0]
-        results = reading.assigned.get(reading.key(root, call.scope), ())
+        results = reading.assigned_to(root, call.scope)
         inner = [reading.calls[n] for each in results for n in each.value.calls]
         inner += [reading.calls[a.value.call] for a in results if a.value.kind == "call"]
     return any(
@@ -288,7 +282,7 @@ def _generated(reading: Training, call: Call) -> Iterator[Match]:
     if not call.method.startswith("Seq2Seq") or "predict_with_generate" in call.keywords:
         return
     for scope in metric_functions(reading):
-        calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+        calls = reading.calls_in(scope)
         decodes = any(c.method in ("batch_decode", "decode") for c in calls)
         if decodes and not any(c.method == "argmax" for c in calls):
             yield Match(call.span, "compute_metrics decodes logits: predict_with_generate is off")
@@ -297,8 +291,7 @@ def _generated(reading: Training, call: Call) -> Iterator[Match]:
 def metric_functions(reading: Training) -> list[int]:
     """Functions of the file that Trainers get as compute_metrics, also of objects and closures."""
     found: list[int] = []
-    for n in reading.trainers:
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.trainers):
         value = call.keywords.get("compute_metrics")
         for each in evaluate.options(reading, value, call) or ([value] if value else []):
             made = reading.calls[each.call].name if each.kind == "call" else ""

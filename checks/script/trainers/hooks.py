@@ -80,7 +80,7 @@ def _unsaved(reading: Training, modules: set[str]) -> Iterator[Match]:
 def _is_scheduler(reading: Training, value: Value, scope: int) -> bool:
     found = [value]
     if value.kind == "name":
-        held = reading.assigned.get(reading.key(value.name, scope), ())
+        held = reading.assigned_to(value.name, scope)
         found = [a.value for a in held]
     return bool(found) and all(
         v.kind == "call"
@@ -131,7 +131,7 @@ def _split_twice(reading: Training) -> Iterator[Match]:
         found = re.fullmatch(r"(\w+)\[(train|test|validation)\]", value.name)
         if value.kind != "item" or not found:
             continue
-        held = reading.assigned.get(reading.key(found[1], scope), ())
+        held = reading.assigned_to(found[1], scope)
         if held and all(_is_one_split(reading, a.value, found[1], 6) for a in held):
             message = f"{found[1]} is one split already: it has no {found[2]!r}"
             yield Match(span, message)
@@ -139,7 +139,7 @@ def _split_twice(reading: Training) -> Iterator[Match]:
 
 
 def _is_one_split(reading: Training, value: Value, name: str, depth: int) -> bool:
-    call = reading.calls[value.call] if value.kind == "call" else None
+    call = reading.call_of(value)
     if call is None or not depth:
         return False
     if call.method == "load_dataset":

@@ -29,8 +29,7 @@ def wrong_runs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def _tested_on_training(reading: Training) -> Iterator[Match]:
     """trainer.fit(model, train_loader), and trainer.test(model, train_loader)."""
     fitted = {v.name for m in reading.fits for v in reading.calls[m].args[1:2]}
-    for n in reading.methods("test", "validate"):
-        call = reading.calls[n]
+    for call in reading.named("test", "validate"):
         value = evaluate.argument(reading, call, "dataloaders", 1)
         trains = value is not None and value.kind == "name" and value.name in fitted
         if trains and value is not None and "trainer" in call.receiver.casefold():
@@ -39,8 +38,7 @@ def _tested_on_training(reading: Training) -> Iterator[Match]:
 
 def _left_on(reading: Training) -> Iterator[Match]:
     """fast_dev_run=True, overfit_batches=10 beside a result that is kept."""
-    for n in reading.methods("Trainer") if reading.methods(*KEEPS) else ():
-        call = reading.calls[n]
+    for call in reading.named("Trainer") if reading.methods(*KEEPS) else ():
         tested = "test" in f"{reading.script.path} {reading.function(call.scope).name}".casefold()
         if not call.name.startswith(PACKAGES) or tested:
             continue
@@ -54,10 +52,9 @@ def _left_on(reading: Training) -> Iterator[Match]:
 
 def _other_model(reading: Training, modules: set[str]) -> Iterator[Match]:
     """trainer.fit(model), and trainer.test(Model()) of weights that nothing trained."""
-    for n in reading.methods("test", "validate", "predict"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("test", "validate", "predict")):
         value = evaluate.argument(reading, call, "model", 0)
-        made = reading.calls[value.call] if value is not None and value.kind == "call" else None
+        made = reading.call_of(value)
         fitted = any(
             reading.calls[m].receiver == call.receiver and m < n
             and reading.calls[m].scope == call.scope

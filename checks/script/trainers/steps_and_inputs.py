@@ -35,7 +35,7 @@ def _number(reading: Training, call: Call, name: str) -> float | None:
     value = call.keywords.get(name)
     found = evaluate.literals(reading, value, call) if value is not None else set()
     number = found.pop() if len(found) == 1 else None
-    return number if isinstance(number, int | float) and not isinstance(number, bool) else None
+    return number if evaluate.is_number(number) else None
 
 
 def inputs_removed(reading: Training, call: Call) -> Iterator[Match]:
@@ -93,7 +93,7 @@ def endless(reading: Training, call: Call) -> Iterator[Match]:
         for option in evaluate.options(reading, data, reading.calls[number]) if data else ():
             while option.kind == "call" and reading.calls[option.call].receiver_call >= 0:
                 option = Value("call", call=reading.calls[option.call].receiver_call)
-            made = reading.calls[option.call] if option.kind == "call" else None
+            made = reading.call_of(option)
             stream = made.keywords.get("streaming") if made is not None else None
             if stream is not None and stream.literal is True:
                 yield Match(call.span, "a streamed dataset has no length: max_steps is missing")
@@ -103,6 +103,6 @@ def endless(reading: Training, call: Call) -> Iterator[Match]:
 def _takes(reading: Training, trainer: Call, call: Call) -> bool:
     """These are the trainer's settings, or which it has is unknown."""
     given = trainer.keywords.get("args")
-    options = evaluate.options(reading, given, trainer) if given is not None else []
-    made = [reading.calls[o.call] for o in options if o.kind == "call"]
+    options = evaluate.options(reading, given, trainer)
+    made = reading.calls_of(options)
     return not made or len(made) < len(options) or call in made
