@@ -16,6 +16,7 @@ from doctor.checks.script.lineage import (
 )
 from doctor.checks.script.reading import Reading, exclusive
 from doctor.facts.script import Assignment, Call, Loop, Script, Value
+from doctor.facts.script_machine import ScriptMachine
 
 OPTIMIZERS = {
     "AdamW", "Adam", "SGD", "RMSprop", "Adagrad", "Adadelta", "NAdam", "RAdam", "Adamax", "LBFGS",
@@ -45,10 +46,11 @@ class Trained:
 
 
 class Training(Reading):
-    """A reading that knows what trains."""
+    """A reading that knows what trains, and on which machine."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, machine: ScriptMachine) -> None:
         super().__init__(script)
+        self.machine = machine
 
     @cached_property
     def trains(self) -> bool:

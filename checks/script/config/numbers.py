@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.yaml_numbers import of_text
 
 LOADS = ("yaml.safe_load", "yaml.load", "yaml.full_load")
@@ -18,7 +17,7 @@ RATES = re.compile(
 )
 
 
-def texts(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def texts(reading: Training) -> Iterator[Match]:
     for call in reading.calls:
         if call.name not in LOADS:
             continue

@@ -9,7 +9,6 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Comparison, Value
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.fixes import makers
 from doctor.script.fixes.deprecated_amp import MOVED
 from doctor.script.fixes.deprecated_amp import fix as renamed_amp
@@ -24,7 +23,7 @@ MODULES = (
 )
 
 
-def deprecated_amp(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def deprecated_amp(reading: Training) -> Iterator[Match]:
     for each in reading.script.imports:
         name = _deprecated(each.name)
         if not name or _is_fallback(reading, each.arms):
@@ -66,7 +65,7 @@ SOURCES = {"__version__", "version", "get_version"}
 """Names without one of which a file holds no version of a package."""
 
 
-def version_compare(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def version_compare(reading: Training) -> Iterator[Match]:
     if SOURCES.isdisjoint(reading.script.identifiers):
         return
     for each in reading.script.comparisons:

@@ -10,7 +10,6 @@ from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 POWERS = (
     "MelSpectrogram",
@@ -29,7 +28,7 @@ LOGS = ("log", "log10", "log2")
 BLANKS = ("_", "-", "", "<blank>", "blank", "<pad>", "pad", "[blank]", "<blk>", "~", "|", "<b>")
 
 
-def of_silence(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def of_silence(reading: Training) -> Iterator[Match]:
     """log(mel(wave)) of frames that are 0."""
     for call in reading.named(*LOGS):
         value = objects.operand(call)
@@ -73,7 +72,7 @@ def _ends_in_power(reading: Training, made: Call) -> bool:
     return last.kind == "call" and reading.calls[last.call].method in POWERS
 
 
-def ctc(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def ctc(reading: Training) -> Iterator[Match]:
     losses = [
         c for c in reading.calls if len(c.args) + len(c.keywords) >= 4 and _is_ctc(reading, c)
     ]

@@ -10,7 +10,6 @@ from doctor.checks.script.naming import is_held_out
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 RANDOMIZES = {"ColorJitter", "AutoAugment", "RandAugment", "TrivialAugmentWide", "AugMix"}
 
@@ -18,7 +17,7 @@ RANDOMIZES = {"ColorJitter", "AutoAugment", "RandAugment", "TrivialAugmentWide",
 FLAGS = {"augment", "augmentation", "train_augment", "augmented", "do_augment"}
 
 
-def held_out_augmented(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def held_out_augmented(reading: Training) -> Iterator[Match]:
     """Data for evaluation that random transforms change."""
     if reading.mentions("tta", "test_time", "contrastive", "twocrop", "twoview", "ten_crop"):
         return

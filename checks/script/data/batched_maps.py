@@ -10,7 +10,6 @@ from doctor.checks.script.rendering import lines, render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 TEXT = r"{row}\['\w+'\]"
 SPEECH = re.compile(r"wav2vec2|hubert|wavlm|whisper|unispeech", re.IGNORECASE)
@@ -18,7 +17,7 @@ MIRRORED = {"MNIST", "SVHN", "EMNIST", "USPS", "QMNIST", "GTSRB"}
 WITH_VOID = {"VOCSegmentation": "VOC", "Cityscapes": "Cityscapes"}
 
 
-def prepared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def prepared(reading: Training) -> Iterator[Match]:
     yield from _one_row(reading)
     yield from _rate(reading)
     yield from _mirrored(reading)

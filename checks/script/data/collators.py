@@ -12,10 +12,9 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainers.contradictions import metric_functions
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
-def labels_decoded(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def labels_decoded(reading: Training) -> Iterator[Match]:
     yield from _predictions_decoded(reading)
     if not _masks_labels(reading):
         return
@@ -113,7 +112,7 @@ def _may_be_masked(reading: Training, scope: int, name: str, decode: int) -> boo
     return computed or tested or given
 
 
-def collator(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def collator(reading: Training) -> Iterator[Match]:
     causal = [
         reading.calls[n]
         for n in reading.loads
@@ -172,7 +171,7 @@ NO_BOS = ("qwen", "gpt", "smollm", "granite", "phi-4", "falcon", "bloom", "pythi
           "tinyllama")  # fmt: skip
 
 
-def special_tokens_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def special_tokens_twice(reading: Training) -> Iterator[Match]:
     rendered = {
         n
         for n in reading.methods("apply_chat_template")

@@ -11,7 +11,6 @@ from doctor.checks.script.rendering import render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 MODELS = re.compile(r"torchvision\.models\.detection\.\w+")
 SOFTMAX = re.compile(r"rcnn|ssd", re.IGNORECASE)
@@ -21,7 +20,7 @@ FLIPS = {"hflip", "vflip", "rotate", "crop", "resized_crop", "RandomHorizontalFl
          "RandomVerticalFlip", "RandomRotation", "RandomResizedCrop", "RandomCrop"}  # fmt: skip
 
 
-def boxes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def boxes(reading: Training) -> Iterator[Match]:
     models = [c for c in reading.calls if MODELS.match(c.name)]
     if models:
         yield from _corners(reading)

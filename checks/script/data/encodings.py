@@ -10,7 +10,6 @@ from doctor.checks.script.rendering import lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 ENCODERS = {"LabelEncoder", "OrdinalEncoder", "OneHotEncoder", "LabelBinarizer",
             "MultiLabelBinarizer", "CountVectorizer", "TfidfVectorizer"}  # fmt: skip
@@ -26,7 +25,7 @@ CODES = re.compile(
 )
 
 
-def encodings(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def encodings(reading: Training) -> Iterator[Match]:
     yield from _fitted_again(reading)
     yield from _fitted_in_function(reading)
     yield from _numbered_apart(reading)

@@ -11,7 +11,6 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 LABELS = {"labels", "label", "targets", "target", "lm", "y"}
 MARKERS = re.compile(
@@ -20,7 +19,7 @@ MARKERS = re.compile(
 TEMPLATES = ("DataCollatorForCompletionOnlyLM", "train_on_responses_only")
 
 
-def end_masked(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def end_masked(reading: Training) -> Iterator[Match]:
     """labels[labels == pad_token_id] = -100, where the padding token is the end token."""
     same = [
         each for each in reading.script.assignments
@@ -52,7 +51,7 @@ def _ends_are_written(reading: Training, name: str) -> bool:
     ) or any("apply_chat_template" in call.method for call in reading.calls)
 
 
-def marker_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def marker_missing(reading: Training) -> Iterator[Match]:
     """The text that labels begin behind is none that prompts have."""
     for call in reading.calls:
         value = call.keywords.get("response_template") or call.keywords.get("response_part")

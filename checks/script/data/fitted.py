@@ -11,7 +11,6 @@ from doctor.checks.script.reading import exclusive, flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 FITTED = {
     "StandardScaler", "MinMaxScaler", "RobustScaler", "MaxAbsScaler", "PCA", "PowerTransformer",
@@ -23,7 +22,7 @@ FITTED = {
 SPLITTER = "sklearn.model_selection.train_test_split"
 
 
-def fitted_on_test(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def fitted_on_test(reading: Training) -> Iterator[Match]:
     splits = reading.named("train_test_split")
     splits = [call for call in splits if call.name == SPLITTER and call.args]
     parted = [*splits, *(reading.named("random_split"))]

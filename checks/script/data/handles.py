@@ -9,7 +9,6 @@ from doctor.checks.script.data.worker_copies import has_workers
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 OPENERS = {
     "h5py.File": "an HDF5 file",
@@ -36,7 +35,7 @@ READS = {
 ON_GPU = {"cuda"}
 
 
-def handles(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def handles(reading: Training) -> Iterator[Match]:
     if not reading.mentions("get_worker_info", "worker_init_fn"):
         yield from _opened_before_workers(reading)
     yield from _pinned_on_gpu(reading)

@@ -12,7 +12,6 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainers.contradictions import metric_functions
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Value
-from doctor.facts.script_machine import ScriptMachine
 
 LEFT_OUT = re.compile(r"-100|ignore|mask|>=0|>-1|!=PAD|pad", re.IGNORECASE)
 
@@ -27,7 +26,7 @@ def leaves_places_out(reading: Training) -> bool:
     return "ignored_labels" in reading.script.identifiers or has_ignored_value(reading)
 
 
-def counted(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def counted(reading: Training) -> Iterator[Match]:
     """compute_metrics of labels with -100, which it does not leave out."""
     tokens = any("TokenClassification" in reading.calls[n].name for n in reading.loads)
     filled = leaves_places_out(reading)
@@ -61,7 +60,7 @@ ALIGNS = ("word_ids", "word_to_token", "token_to_word", "words()", "offset", "ov
 """Names of what tells which word a token is of."""
 
 
-def words_and_tokens(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def words_and_tokens(reading: Training) -> Iterator[Match]:
     """Labels of words beside tokens of is_split_into_words, and nothing that aligns them."""
     yield from _of_characters(reading)
     if reading.mentions(*ALIGNS) or not any(

@@ -12,7 +12,6 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 MASKS = {"mask", "masks", "seg", "segmentation", "label", "labels", "lbl", "target", "gt",
          "annotation"}  # fmt: skip
@@ -23,7 +22,7 @@ ALSO = re.compile(r"(\w+)(?:\[[^\]]*\])?(?:\.(?:float|unsqueeze|to|type)\([^()]*
 """mask[None, None].float(): the mask in another form."""
 
 
-def read(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def read(reading: Training) -> Iterator[Match]:
     yield from _blue_first(reading)
     yield from _not_normalized(reading)
     yield from ranges(reading)
@@ -118,7 +117,7 @@ def _is_written(reading: Training, call: Call) -> bool:
     )
 
 
-def masks_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def masks_kept(reading: Training) -> Iterator[Match]:
     """Masks hold numbers of classes: nothing may lie between two of them."""
     if reading.imports_from("diffusers"):  # masks of inpainting are weights
         return

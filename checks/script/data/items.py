@@ -11,14 +11,13 @@ from doctor.checks.script.rendering import render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Function, Value
-from doctor.facts.script_machine import ScriptMachine
 
 SEEDS = ("seed", "manual_seed", "seed_everything", "set_seed", "default_rng", "RandomState")
 BATCHES = re.compile(r"(?:^|\.|_)(?:batch_?size|bs|bsz|batch)$", re.IGNORECASE)
 SLICE = r"(?P<{0}>[\w.]+)\[(?:\()?(?P<{1}>[^:\[\]]*):(?P<{2}>[^\[\]:]+)"
 
 
-def items(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def items(reading: Training) -> Iterator[Match]:
     for number, function in enumerate(reading.script.functions):
         if function.name == "__len__":
             yield from _of_batches(reading, number, function)

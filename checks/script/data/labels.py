@@ -12,7 +12,6 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 CAUSAL = ("ForCausalLM", "LMHeadModel", "CausalLM")
 
@@ -26,7 +25,7 @@ JOINS = ("cat", "concatenate", "concat", "hstack", "pad")
 """What puts others behind them."""
 
 
-def shifted_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def shifted_twice(reading: Training) -> Iterator[Match]:
     for number, call in enumerate(reading.calls):
         labels = call.keywords.get("labels")
         inputs = call.given("input_ids", 0)
@@ -39,7 +38,7 @@ def shifted_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         elif causal is None:
             yield Match(call.span, message, undecided="the model's class is in another file")
     yield from _shifted_by_collator(reading)
-    yield from copied(reading, machine)
+    yield from copied(reading)
 
 
 def _shifted_by_collator(reading: Training) -> Iterator[Match]:
@@ -82,7 +81,7 @@ def _is_shifted(reading: Training, labels: Value, inputs: Value, call: Call) -> 
     return bool(first) and second in (f"({first}+1)", f"(1+{first})")
 
 
-def copied(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def copied(reading: Training) -> Iterator[Match]:
     """cross_entropy of the logits of x and of x: each token is to be what it is."""
     if reading.mentions("mlm", "mask_token", "masked_lm", "autoencod", "reconstruct"):
         return
@@ -239,7 +238,7 @@ def _is_causal(reading: Training, call: Call, number: int) -> bool | None:
     return None if not lineage.complete else False
 
 
-def without_head(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def without_head(reading: Training) -> Iterator[Match]:
     """AutoModel in a Trainer that computes no loss of its own."""
     for trained in reading.trained:
         sink = reading.calls[trained.sink]

@@ -18,7 +18,6 @@ from doctor.checks.script.naming import is_held_out
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 OF_TORCHVISION = "torchvision.datasets."
 SEEDS = {
@@ -27,7 +26,7 @@ SEEDS = {
 }  # fmt: skip
 
 
-def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def loader_settings(reading: Training) -> Iterator[Match]:
     for call in reading.named("DataLoader"):
         target = call.target
         dropped = evaluate.argument(reading, call, "drop_last", 8)
@@ -88,7 +87,7 @@ def _normalized_first(reading: Training) -> Iterator[Match]:
                 yield Match(call.span, message, "fail", fix=f"Put ToTensor before {short}.")
 
 
-def stream_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def stream_repeated(reading: Training) -> Iterator[Match]:
     """An IterableDataset whose workers all read the same files."""
     if reading.mentions(
         "get_worker_info", "worker_init_fn", "split_by_worker", "worker_id", "initial_seed"
@@ -142,7 +141,7 @@ def _one_seed(reading: Training) -> Iterator[Match]:
             yield Match(seeds[0].span, message, fix=PER_WORKER)
 
 
-def seed_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def seed_in_loop(reading: Training) -> Iterator[Match]:
     for number, call in reading.numbered(reading.methods("manual_seed", "seed", "set_seed")):
         fixed = call.args and not call.arms and _is_constant(reading, call.args[0], call)
         if call.name not in SEEDS or not call.loops or not fixed:

@@ -12,7 +12,6 @@ from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 MASKS = (
     "forlanguagemodeling",
@@ -28,7 +27,7 @@ MASKS = (
 PADDING = re.compile("pad_token_id|mask")
 
 
-def padding_in_labels(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def padding_in_labels(reading: Training) -> Iterator[Match]:
     if reading.mentions(*MASKS) or not any(_pads(c) or _fills(c) for c in reading.calls):
         return
     if _leaves_out(reading):
@@ -109,7 +108,7 @@ def _is_padded(
     )
 
 
-def mask_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def mask_missing(reading: Training) -> Iterator[Match]:
     """model(input_ids=...) of a padded batch, without its attention mask."""
     if not any(_pads(call) for call in reading.calls):
         return

@@ -11,14 +11,13 @@ from doctor.checks.script.reading import exclusive, flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 LISTS = {"listdir", "glob", "iterdir", "rglob", "scandir"}
 ORDERS = {"sorted", "natsorted", "sort"}
 Key = tuple[object, str]
 
 
-def paired_unsorted(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def paired_unsorted(reading: Training) -> Iterator[Match]:
     lists: dict[Key, Assignment] = {}
     for each in reading.script.assignments:
         names = {reading.calls[n].method for n in (each.value.call, *each.value.calls) if n >= 0}
@@ -76,7 +75,7 @@ MASK = {"mask", "masks", "seg", "segmentation", "segm", "segmap"}
 OF_MASKS = {"VOCSegmentation", "Cityscapes", "SBDataset", "OxfordIIITPet", "CocoDetection"}
 
 
-def transformed_apart(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def transformed_apart(reading: Training) -> Iterator[Match]:
     """An image and its mask get random flips or crops of their own."""
     message = "image and mask are transformed apart: each draws its own flips and crops"
     if reading.mentions("replayed", "set_rng_state", "setstate", "get_params", "to_deterministic"):

@@ -12,10 +12,9 @@ from doctor.checks.script.ranks import OTHERS, depends_on_rank, wrapping_calls
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 
-def set_epoch_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def set_epoch_missing(reading: Training) -> Iterator[Match]:
     calls = reading.named("set_epoch")
     fixed = [each for each in calls if each.receiver and [v.kind for v in each.args] == ["literal"]]
     epochs = {reading.calls[n].scope for n in reading.backwards if len(reading.calls[n].loops) > 1}
@@ -78,7 +77,7 @@ def _counts(reading: Training, loop: int) -> bool:
     return value is None or bool(over)
 
 
-def sampler_and_shuffle(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def sampler_and_shuffle(reading: Training) -> Iterator[Match]:
     for call in reading.named("DataLoader"):
         if not call.name.startswith("torch.") or evaluate.unpacks_unknown(reading, call):
             continue
@@ -119,7 +118,7 @@ def one_part_for_all(reading: Training) -> Iterator[Match]:
                 yield Match(call.span, f"{text} of the data")
 
 
-def ddp_without_sampler(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def ddp_without_sampler(reading: Training) -> Iterator[Match]:
     yield from one_part_for_all(reading)
     if not wrapping_calls(reading) or reading.imports_from(*OTHERS, "webdataset"):
         return

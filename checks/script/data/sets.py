@@ -9,7 +9,6 @@ from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 WRAPPERS = {"list", "tuple", "iter"}
 NUMBERS = {"tolist", "numpy", "int", "range", "unique", "astype", "item", "argmax", "long"}
@@ -20,7 +19,7 @@ PARALLEL = {"init_process_group", "Accelerator", "init_distributed", "Distribute
 SAVES = ("save", "save_pretrained", "save_model", "save_state", "save_checkpoint", "save_file")
 
 
-def numbered_by_set(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def numbered_by_set(reading: Training) -> Iterator[Match]:
     """{c: i for i, c in enumerate(set(labels))}, in a file that saves weights or has ranks."""
     lasting = reading.methods(*SAVES, *PARALLEL) or reading.trainers or reading.fits
     if not lasting or reading.mentions("pythonhashseed"):

@@ -13,13 +13,12 @@ from doctor.checks.script.reading import exclusive, flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 SPLIT = "torch.utils.data.random_split"
 RANDOM = "torchvision.transforms."
 
 
-def evaluated_on_training(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def evaluated_on_training(reading: Training) -> Iterator[Match]:
     if "tests" in reading.script.path:
         return
     for call, name, rows in shared_rows(reading):

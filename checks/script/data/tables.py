@@ -11,7 +11,6 @@ from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 GROUPS = re.compile(r"(?:patient|subject|speaker|participant|person|animal|case|video|scene|series|"
                     r"recording)(?:_?(?:id|no|num|name|key|number))$|^(?:patient|subject|speaker)$",
@@ -22,7 +21,7 @@ FORECASTS = ("forecast", "horizon", "lookback", "look_back", "pred_len", "n_ahea
 TIMES = re.compile(r"^(?:\w*_)?(?:time|timestamp|date|datetime|day|hour|ts)$", re.IGNORECASE)
 
 
-def features(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def features(reading: Training) -> Iterator[Match]:
     """y = df["price"], and X is all of df."""
     yield from _centered(reading)
     yield from ahead(reading)
@@ -81,7 +80,7 @@ def _centered(reading: Training) -> Iterator[Match]:
             )
 
 
-def rows_together(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def rows_together(reading: Training) -> Iterator[Match]:
     if reading.mentions("groupkfold", "groupshufflesplit", "leaveonegroup", "groups", "groupby",
                         "timeseriessplit"):  # fmt: skip
         return

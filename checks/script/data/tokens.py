@@ -8,7 +8,6 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.fixes import makers
 from doctor.script.fixes.makers import Fix
 
@@ -21,7 +20,7 @@ ZERO_IS_FREE = (
 )  # fmt: skip
 
 
-def pad_token_zero(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def pad_token_zero(reading: Training) -> Iterator[Match]:
     for each in reading.script.assignments:
         if not _sets_pad_zero(each) or reading.is_flagged(each):
             continue
@@ -84,7 +83,7 @@ def _family_of_file(reading: Training) -> str:
     return _named_family(" ".join(sorted(names)))
 
 
-def pad_zero_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def pad_zero_missing(reading: Training) -> Iterator[Match]:
     for each in reading.script.comparisons:
         if each.operator != "==" or each.right.literal != 0 or each.right.kind != "literal":
             continue
@@ -110,7 +109,7 @@ def _branches_on(reading: Training, name: str) -> bool:
     return False
 
 
-def nan_filter(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def nan_filter(reading: Training) -> Iterator[Match]:
     for number in reading.arguments:
         call = reading.calls[number]
         known = call.method.endswith("TrainingArguments") and not evaluate.unpacks_unknown(
@@ -121,7 +120,7 @@ def nan_filter(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(call.name_span, "the Trainer logs a NaN loss as 0.0 or an older value")
 
 
-def compile_unconditional(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def compile_unconditional(reading: Training) -> Iterator[Match]:
     trained = {key for each in reading.trained for key in each.lineage.names}
     for call in reading.named("compile"):
         if (

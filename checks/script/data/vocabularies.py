@@ -10,7 +10,6 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 TASKS = {
     "ForSequenceClassification": "SEQ_CLS", "ForTokenClassification": "TOKEN_CLS",
@@ -31,7 +30,7 @@ LAYERS = (
 """Models by their names, and their layers that adapters can wrap."""
 
 
-def adapters(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def adapters(reading: Training) -> Iterator[Match]:
     loaded = [reading.calls[n] for n in reading.loads]
     if len(loaded) != 1:
         return
@@ -73,7 +72,7 @@ def _layers(reading: Training, call: Call, model: Call) -> Iterator[Match]:
         )
 
 
-def heads(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def heads(reading: Training) -> Iterator[Match]:
     """A classifier of two classes by default, and a list of more labels."""
     for n in reading.loads:
         call = reading.calls[n]
@@ -119,7 +118,7 @@ def _of_known_sets(reading: Training) -> list[tuple[str, int]]:
     return [(name, CLASSES[name]) for name in names if len(names) == 1 and name in CLASSES]
 
 
-def texts(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def texts(reading: Training) -> Iterator[Match]:
     """What a map() makes of texts: no batch axis, no open prompt."""
     mapped = {v.name for n in reading.methods("map") for v in reading.calls[n].args[:1]}
     for number, call in enumerate(reading.calls):
@@ -168,7 +167,7 @@ def _holds_answer(reading: Training, call: Call) -> bool:
     return False
 
 
-def rewards(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def rewards(reading: Training) -> Iterator[Match]:
     """Reward functions of GRPO, and groups that compare nothing."""
     yield from _reward_functions(reading)
     yield from _groups(reading)

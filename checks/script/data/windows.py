@@ -9,14 +9,13 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 Key = tuple[object, str]
 ROUNDS = 4
 """Assignments through which windows are followed. Our own number."""
 
 
-def windows_split(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def windows_split(reading: Training) -> Iterator[Match]:
     """random_split() or train_test_split() of windows that share most of their values."""
     splits = reading.named("random_split", "train_test_split")
     splits = [call for call in splits if call.args and not _in_order(reading, call)]

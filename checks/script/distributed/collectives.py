@@ -20,7 +20,6 @@ from doctor.checks.script.reading import exclusive, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Call
-from doctor.facts.script_machine import ScriptMachine
 
 COLLECTIVES = {
     "barrier", "all_reduce", "all_gather", "all_gather_object", "broadcast",
@@ -36,7 +35,7 @@ OF_ACCELERATE = {"wait_for_everyone", "gather_for_metrics", "gather", "save_stat
 MOVED = "Move the call out of the condition: all ranks make it, and one uses the result."
 
 
-def collective_on_one_rank(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def collective_on_one_rank(reading: Training) -> Iterator[Match]:
     for call in reading.named(*COLLECTIVES, *OF_ACCELERATE, "save", *OF_SHARDS):
         if not _is_collective(reading, call) or _is_of_group(call):
             continue

@@ -8,14 +8,13 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 COLLECTIVES = ("all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor")
 MADE = {"torch.tensor", "torch.zeros", "torch.ones", "torch.empty", "torch.Tensor",
         "torch.FloatTensor", "torch.LongTensor", "torch.as_tensor", "torch.from_numpy"}  # fmt: skip
 
 
-def on_cpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def on_cpu(reading: Training) -> Iterator[Match]:
     starts = reading.named("init_process_group")
     if not starts or reading.mentions("set_default_device", "set_default_tensor_type"):
         return

@@ -10,7 +10,6 @@ from doctor.checks.script.rendering import lines, render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 GATHERS = {"all_gather", "all_gather_into_tensor"}
 SAFE = re.compile(r"torch\.distributed\.nn\.")
@@ -20,7 +19,7 @@ MODULO = re.compile(
 )
 
 
-def gathered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def gathered(reading: Training) -> Iterator[Match]:
     """A contrastive loss of features that dist.all_gather copied."""
     if not reading.backwards or any(word in reading.functions_by_name for word in ("backward",)):
         return
@@ -109,7 +108,7 @@ def _names(value: Value) -> set[str]:
     return {value.name} | {n for each in value.items for n in _names(each)}
 
 
-def synced(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def synced(reading: Training) -> Iterator[Match]:
     yield from _other_batch(reading)
     yield from _forward_outside(reading)
     for each in reading.script.assignments:

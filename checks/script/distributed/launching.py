@@ -9,7 +9,6 @@ from doctor.checks.script.distributed import batch
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Launch
-from doctor.facts.script_machine import ScriptMachine
 
 HERE = re.compile(r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::\d+)?$")
 OWN_NAME = re.compile(r"\$\(hostname\b|\$\{?HOSTNAME\b|`hostname\b")
@@ -17,7 +16,7 @@ ADDRESSES = ("master_addr", "rdzv_endpoint", "main_process_ip")
 RANKS = ("node_rank", "machine_rank")
 
 
-def commands_cut(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def commands_cut(reading: Training) -> Iterator[Match]:
     texts = {
         "cut.blank": "blanks follow the backslash: the command ends here",
         "cut.comment": "a comment between continued lines ends the command",
@@ -28,7 +27,7 @@ def commands_cut(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(setting.span, message)
 
 
-def meeting(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def meeting(reading: Training) -> Iterator[Match]:
     """Several nodes, and an address or a rank that is the same on each of them."""
     known = batch.settings(reading)
     for launch in reading.script.launches:
@@ -113,7 +112,7 @@ def _started_once(reading: Training, launch: Launch) -> Iterator[Match]:
         )
 
 
-def processes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def processes(reading: Training) -> Iterator[Match]:
     for launch in reading.script.launches:
         each = _per_node(launch)
         there = batch.gpus(reading)

@@ -9,13 +9,12 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 SEEDED = re.compile(r"seed", re.IGNORECASE)
 RANK = re.compile(r"\b(?:local_?)?rank\b|get_rank\(|process_index", re.IGNORECASE)
 
 
-def split_apart(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def split_apart(reading: Training) -> Iterator[Match]:
     """random_split() from a generator that each process seeds otherwise."""
     if not reading.mentions("distributedsampler", "init_process_group", "accelerator"):
         return

@@ -12,10 +12,9 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
-def accelerate_plain_backward(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def accelerate_plain_backward(reading: Training) -> Iterator[Match]:
     made = [n for n in reading.methods("Accelerator") if reading.calls[n].targets]
     names = {reading.key(t, reading.calls[n].scope) for n in made for t in reading.calls[n].targets}
     prepared = {
@@ -53,7 +52,7 @@ def _mixed(reading: Training, call: Call) -> set[object]:
     return evaluate.literals(reading, value, call) if value is not None else set()
 
 
-def all_on_first_gpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def all_on_first_gpu(reading: Training) -> Iterator[Match]:
     yield from argument_not_passed(reading)
     starts = reading.named("init_process_group")
     wraps = ddp_calls(reading)
@@ -136,7 +135,7 @@ def _mixed_adapters(reading: Training) -> Iterator[Match]:
             yield Match(call.span, message, "fail")
 
 
-def clip_of_shards(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def clip_of_shards(reading: Training) -> Iterator[Match]:
     yield from _mixed_adapters(reading)
     for call in reading.named("clip_grad_norm_"):
         if call.name != "torch.nn.utils.clip_grad_norm_" or not call.args:
@@ -153,7 +152,7 @@ def clip_of_shards(reading: Training, machine: ScriptMachine) -> Iterator[Match]
                 yield Match(call.span, f"the norm is of this process's shards of {inner.receiver}")
 
 
-def prepared_in_other_order(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def prepared_in_other_order(reading: Training) -> Iterator[Match]:
     for call in reading.named("prepare"):
         if not is_accelerator(reading, call) or call.unpacked or call.keywords:
             continue
@@ -162,7 +161,7 @@ def prepared_in_other_order(reading: Training, machine: ScriptMachine) -> Iterat
             yield Match(call.span, "prepare() returns its arguments in their own order")
 
 
-def not_prepared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def not_prepared(reading: Training) -> Iterator[Match]:
     """accelerator.backward() in a loop over a DataLoader that prepare() never got."""
     prepares = [n for n in reading.methods("prepare") if is_accelerator(reading, reading.calls[n])]
     if not prepares or reading.mentions(
@@ -188,7 +187,7 @@ def not_prepared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                 )
 
 
-def saved_wrapped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def saved_wrapped(reading: Training) -> Iterator[Match]:
     """model.save_pretrained() of what prepare() returned; engines and FSDP pass it on."""
     if reading.mentions("deepspeed", "fsdp", "zero3", "parallelism"):
         return

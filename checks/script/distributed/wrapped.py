@@ -11,10 +11,9 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
-def ddp_bypassed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def ddp_bypassed(reading: Training) -> Iterator[Match]:
     """What a step calls is the model below DDP, under any name, and DDP itself never."""
     wraps = [n for n in ddp_calls(reading) if len(reading.calls[n].targets) == 1]
     if not wraps or any(reading.calls[n].arms for n in wraps):
@@ -108,7 +107,7 @@ BY_THEMSELVES = (
 SAVERS = ("torch.save", "safetensors.torch.save_file")
 
 
-def saved_by_all(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def saved_by_all(reading: Training) -> Iterator[Match]:
     frameworks = [name for name in OTHERS if name != "accelerate"]
     several = ddp_calls(reading) or reading.methods("Accelerator")
     if not several or reading.imports_from(*frameworks) or reading.mentions(*BY_THEMSELVES):
@@ -158,7 +157,7 @@ def _outer(reading: Training, site: Call) -> bool:
     return any(_is_guarded(reading, each.arms) for each in sites)
 
 
-def loaded_to_one_gpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def loaded_to_one_gpu(reading: Training) -> Iterator[Match]:
     if not ddp_calls(reading) or reading.imports_from(*OTHERS):
         return
     if "CUDA_VISIBLE_DEVICES" in reading.script.identifiers:
@@ -190,7 +189,7 @@ def _is_loaded(reading: Training, number: int, call: Call) -> bool:
     return False
 
 
-def sync_norm_after_ddp(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def sync_norm_after_ddp(reading: Training) -> Iterator[Match]:
     for number, call in reading.numbered(reading.methods("convert_sync_batchnorm")):
         if not call.name.startswith("torch.nn.") or len(call.args) != 1:
             continue

@@ -12,7 +12,6 @@ from doctor.checks.script.reading import flatten, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 EVERY = re.compile(r"%\s*\(?\s*([\w.]+)")
 
@@ -21,7 +20,7 @@ SWITCH = re.compile(r"[\w.]*(?:clip|norm)\w*(?: (?:>|!=|is not) (?:0|0\.0|None))
 """The whole test of what only turns clipping on."""
 
 
-def not_divided(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def not_divided(reading: Training) -> Iterator[Match]:
     for number, _, before in steps_in_loops(reading):
         step = reading.calls[number]
         if not before:
@@ -119,7 +118,7 @@ def _own_loss(reading: Training, backward: Call) -> bool:
     return bool(found) and all(each.scope == backward.scope for each in found)
 
 
-def zeroed_between(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def zeroed_between(reading: Training) -> Iterator[Match]:
     """zero_grad() before every backward() of an optimizer that steps more seldom."""
     zeros = reading.methods("zero_grad")
     for number, name, before in _seldom_steps(reading) if zeros else ():
@@ -179,7 +178,7 @@ def _accumulation_steps(reading: Training) -> set[object]:
     return found
 
 
-def clipped_between(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def clipped_between(reading: Training) -> Iterator[Match]:
     """A clip after every backward() of an optimizer that steps more seldom."""
     clips = reading.methods(*amp.CLIPS)
     for number, _, before in _seldom_steps(reading) if clips else ():

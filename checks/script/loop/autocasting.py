@@ -9,12 +9,11 @@ from doctor.checks.script.evaluate import UNDECIDED
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.fixes import dedent
 from doctor.script.fixes.makers import Fix
 
 
-def fp16_without_scaler(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def fp16_without_scaler(reading: Training) -> Iterator[Match]:
     if reading.imports_from(*amp.FRAMEWORKS) or reading.mentions("accelerator"):
         return
     if amp.may_scale(reading):
@@ -56,7 +55,7 @@ def _around_training(reading: Training, call: Call, number: int, scopes: set[int
     return any(reading.calls[site].scope in scopes for site in reading.call_sites[call.scope])
 
 
-def scaler_with_bf16(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def scaler_with_bf16(reading: Training) -> Iterator[Match]:
     if not amp.scaled_backwards(reading):
         return
     trains = [n for n in amp.autocasts(reading) if not reading.is_evaluation(reading.calls[n])]
@@ -74,7 +73,7 @@ def scaler_with_bf16(reading: Training, machine: ScriptMachine) -> Iterator[Matc
             yield Match(call.span, message, undecided=reason)
 
 
-def backward_in_autocast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def backward_in_autocast(reading: Training) -> Iterator[Match]:
     for call in reading.named("backward"):
         if (
             call.name == "backward"

@@ -9,13 +9,12 @@ from doctor.checks.script.loop.zeroed import stepped
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 FEW = 100
 """Iterations of which the graphs may be kept. Our own number."""
 
 
-def graph_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def graph_kept(reading: Training) -> Iterator[Match]:
     for number in reading.backwards:
         call = reading.calls[number]
         yield from _graph_of_gradients(reading, call)

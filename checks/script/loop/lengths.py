@@ -11,7 +11,6 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 EVERY = re.compile(r"[\w.() +]+%\s*[\w.]+")
 ACTS = {
@@ -172,7 +171,7 @@ def never_counted(reading: Training) -> Iterator[Match]:
                     yield Match(each.span, message, "fail")
 
 
-def goes_on(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def goes_on(reading: Training) -> Iterator[Match]:
     yield from inverted(reading)
     yield from same_batch(reading)
 

@@ -11,7 +11,6 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 DRAWS = {"next", "sample", "randint", "choice", "get_batch", "randperm", "batch", "next_batch"}
 """Calls that bring another batch into a loop that counts."""
@@ -32,7 +31,7 @@ def _is_scheduler(reading: Training, call: Call) -> bool:
     return False
 
 
-def scheduler_before_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def scheduler_before_step(reading: Training) -> Iterator[Match]:
     for number, call in reading.numbered(reading.methods("step")):
         if call.args or call.keywords or not call.loops or not call.receiver:
             continue
@@ -76,7 +75,7 @@ def _applies(reading: Training, call: Call) -> bool:
     return is_optimizer(reading, call) or "scaler" in call.receiver.casefold()
 
 
-def eval_left_on(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def eval_left_on(reading: Training) -> Iterator[Match]:
     yield from _eval_in_loops(reading)
     yield from _eval_before(reading)
 

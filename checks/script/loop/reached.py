@@ -14,7 +14,6 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.containers import MARK
 
 Key = tuple[object, str]
@@ -162,7 +161,7 @@ def _follow_object(reading: Training, call: Call, number: int, graph: Graph, dep
         graph.complete = False
 
 
-def step_without_loss(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def step_without_loss(reading: Training) -> Iterator[Match]:
     made: dict[Key, list[int]] = {}
     for each in reading.trained:
         for name in () if each.trainer else reading.calls[each.sink].targets:

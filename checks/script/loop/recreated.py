@@ -12,7 +12,6 @@ from doctor.checks.script.reading import within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Loop
-from doctor.facts.script_machine import ScriptMachine
 
 STATEFUL = ("Adam", "AdamW", "RMSprop", "NAdam", "RAdam", "Adagrad", "Adamax", "Adadelta", "Lion")
 
@@ -21,7 +20,7 @@ RESET = re.compile("load|reset|restore|init|apply|copy_")
 """In the names of what gives a model other weights."""
 
 
-def optimizer_made_each_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def optimizer_made_each_step(reading: Training) -> Iterator[Match]:
     for number, call in reading.numbered(reading.optimizers):
         if not call.loops or not call.targets or not _keeps_state(call):
             continue

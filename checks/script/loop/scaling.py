@@ -11,7 +11,6 @@ from doctor.checks.script.loop.skipped_updates import update_skipped
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.fixes import makers
 from doctor.script.fixes.makers import Fix
 
@@ -19,7 +18,7 @@ OPTIMIZER = re.compile(r"(^|_)opt(\d*|s?)(_|$)|_opt$|^opt[A-Z\d]?$")
 """What people call an optimizer, besides a word with "optim" in it."""
 
 
-def clip_without_unscale(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def clip_without_unscale(reading: Training) -> Iterator[Match]:
     for backward, scaler in amp.scaled_backwards(reading):
         scope = reading.calls[backward].scope
         if amp.is_off(reading, scaler, scope) is True:
@@ -54,7 +53,7 @@ def _clip_past_accelerate(reading: Training) -> Iterator[Match]:
             yield Match(call.span, "gradients are clipped as accelerate scaled them, for fp16")
 
 
-def update_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def update_missing(reading: Training) -> Iterator[Match]:
     for number, scaler in _stepping(reading):
         call = reading.calls[number]
         if updates := amp.on_scaler(reading, call.scope, scaler, "update"):
@@ -86,7 +85,7 @@ def _elsewhere(reading: Training, scaler: str, scope: int, method: str) -> bool:
     )
 
 
-def step_past_scaler(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def step_past_scaler(reading: Training) -> Iterator[Match]:
     for backward, scaler in amp.scaled_backwards(reading):
         call = reading.calls[backward]
         if amp.is_off(reading, scaler, call.scope) is True:
@@ -124,7 +123,7 @@ def is_optimizer(reading: Training, call: Call) -> bool:
     )
 
 
-def backward_unscaled(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def backward_unscaled(reading: Training) -> Iterator[Match]:
     for step, call in reading.numbered(reading.methods("step")):
         scaler = call.receiver
         if "scaler" not in scaler.casefold() or not call.args or call.args[0].kind != "name":
@@ -169,7 +168,7 @@ def _adds_unscaled(reading: Training, plain: Call, number: int, scaled: Call) ->
     )
 
 
-def unscale_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def unscale_twice(reading: Training) -> Iterator[Match]:
     for backward, scaler in amp.scaled_backwards(reading):
         scope = reading.calls[backward].scope
         unscales = amp.on_scaler(reading, scope, scaler, "unscale_")
@@ -185,7 +184,7 @@ def unscale_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(other.span, f"a second {scaler}.unscale_() before {scaler}.update()")
 
 
-def clip_after_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def clip_after_step(reading: Training) -> Iterator[Match]:
     for clip, call in reading.numbered(reading.methods(*amp.CLIPS)):
         if call.method not in amp.CLIPS or reading.is_evaluation(call):
             continue

@@ -20,7 +20,6 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Loop, Value
-from doctor.facts.script_machine import ScriptMachine
 
 LENGTHS = {
     "CosineAnnealingLR": ("T_max", 1), "LinearLR": ("total_iters", 3), "StepLR": ("step_size", 1),
@@ -37,7 +36,7 @@ GO_ON = ("CosineAnnealingLR", "LinearLR")
 """After its length the first turns back and the second stays: one epoch of them may be meant."""
 
 
-def wrong_unit(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def wrong_unit(reading: Training) -> Iterator[Match]:
     yield from stepped_per_epoch(reading)
     yield from _in_micro_batches(reading)
     for number, name, home in _with_homes(reading):

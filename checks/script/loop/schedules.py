@@ -16,7 +16,6 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Scalar, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
 def schedulers(reading: Training) -> Iterator[tuple[int, str]]:
@@ -103,7 +102,7 @@ def takes_epoch(made: Call) -> bool:
 QUIET = {"state_dict", "load_state_dict", "get_last_lr"}
 
 
-def never_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def never_steps(reading: Training) -> Iterator[Match]:
     if not reading.backwards or reading.trainers or reading.fits:
         return
     for number, name in schedulers(reading):
@@ -142,7 +141,7 @@ def _is_own(reading: Training, made: Call, name: str) -> bool:
     return plain and not classes[0].bases and steps and not elsewhere and not used
 
 
-def plateau_without_metric(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def plateau_without_metric(reading: Training) -> Iterator[Match]:
     for number, name in schedulers(reading):
         made = reading.calls[number]
         if not _is_plateau(made) or made.arms:
@@ -152,7 +151,7 @@ def plateau_without_metric(reading: Training, machine: ScriptMachine) -> Iterato
                 yield Match(call.span, f"{name}.step() of ReduceLROnPlateau needs the metric")
 
 
-def metric_to_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def metric_to_steps(reading: Training) -> Iterator[Match]:
     losses = {reading.calls[n].receiver for n in reading.backwards} - {""}
     for number, name in schedulers(reading):
         made = reading.calls[number]
@@ -230,7 +229,7 @@ def _is_rate(value: Value, own: set[str]) -> bool:
     )  # fmt: skip
 
 
-def scheduler_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def scheduler_settings(reading: Training) -> Iterator[Match]:
     yield from _absolute_rates(reading)
     yield from lengths.never_counted(reading)
     for number, name in schedulers(reading):

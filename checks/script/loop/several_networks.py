@@ -11,12 +11,11 @@ from doctor.checks.script.reading import exclusive, flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 GROUPS = {"SequentialLR", "ChainedScheduler"}
 
 
-def other_parameters(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def other_parameters(reading: Training) -> Iterator[Match]:
     yield from _listed_twice(reading)
     yield from _second_optimizer(reading)
     yield from _second_scheduler(reading)

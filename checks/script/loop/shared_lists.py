@@ -8,13 +8,12 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 KEEPS = ("append", "appendleft", "add", "put", "push", "insert", "store")
 MAKERS = {"list", "dict", "deque", "collections.deque", "set", "collections.defaultdict"}
 
 
-def shared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def shared(reading: Training) -> Iterator[Match]:
     yield from _cleared(reading)
     yield from _multiplied(reading)
     yield from _hooks(reading)

@@ -11,7 +11,6 @@ from doctor.checks.script.reading import exclusive, flatten, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.containers import MARK
 
 
@@ -32,7 +31,7 @@ def steps_in_loops(reading: Training) -> Iterator[tuple[int, str, list[int]]]:
         yield number, name, before
 
 
-def zeroed_before_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def zeroed_before_step(reading: Training) -> Iterator[Match]:
     zeros = reading.methods("zero_grad")
     for number, name, before in steps_in_loops(reading) if zeros else ():
         call = reading.calls[number]
@@ -101,7 +100,7 @@ def _refilled(reading: Training, zero: int, step: int) -> bool:
     return False
 
 
-def clip_before_backward(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def clip_before_backward(reading: Training) -> Iterator[Match]:
     for number, call in reading.numbered(reading.methods(*amp.CLIPS)):
         if not call.loops or not amp.is_clip(call) or reading.is_evaluation(call):
             continue
@@ -119,7 +118,7 @@ def clip_before_backward(reading: Training, machine: ScriptMachine) -> Iterator[
             yield Match(call.span, "gradients are clipped before backward() computes them")
 
 
-def optimizer_never_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def optimizer_never_steps(reading: Training) -> Iterator[Match]:
     if reading.trainers or reading.imports_from(*amp.FRAMEWORKS) or reading.fits:
         return
     looped = any(reading.calls[n].loops for n in reading.backwards)
@@ -176,7 +175,7 @@ def _is_argument(reading: Training, value: Value, scope: int) -> bool:
 METHODS = {"zero_grad", "step", "backward", "eval", "train", "unscale_", "barrier", "synchronize"}
 
 
-def method_not_called(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def method_not_called(reading: Training) -> Iterator[Match]:
     for each in reading.script.bare:
         if each.name.rpartition(".")[2] in METHODS:
             yield Match(each.span, f"{each.name} is named and not called: () is missing")

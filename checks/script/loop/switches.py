@@ -9,13 +9,12 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 TINY_NORM = 0.001
 """Norms of gradients to clip to are 0.1 to 10; so small a number is a slip. Our own number."""
 
 
-def anomaly_detection(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def anomaly_detection(reading: Training) -> Iterator[Match]:
     name = reading.script.path.rpartition("/")[2]
     if name.startswith("test_") or name.endswith("_test.py"):
         return
@@ -46,7 +45,7 @@ def _switched_off(reading: Training, number: int) -> bool:
 LEGACY_TF32 = ("torch.backends.cuda.matmul.allow_tf32", "torch.backends.cudnn.allow_tf32")
 
 
-def tf32_mixed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def tf32_mixed(reading: Training) -> Iterator[Match]:
     new = [
         a
         for a in reading.script.assignments
@@ -58,7 +57,7 @@ def tf32_mixed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(each.span, "allow_tf32 and fp32_precision are mixed in one program")
 
 
-def no_op_switch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def no_op_switch(reading: Training) -> Iterator[Match]:
     for number, call in reading.numbered(
         reading.methods("enable_mem_efficient_sdp", "enable_flash_sdp", "enable_math_sdp")
     ):
@@ -69,7 +68,7 @@ def no_op_switch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(call.span, f"{call.method}(True) changes nothing: it is on by default")
 
 
-def clip_norm(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def clip_norm(reading: Training) -> Iterator[Match]:
     for call in reading.named("clip_grad_norm_", "clip_grad_norm"):
         of_an_object = bool(call.receiver) and len(call.args) == 1
         position = 0 if of_an_object else 1
@@ -94,7 +93,7 @@ def _absurd(reading: Training, call: Call, value: Value | None) -> Iterator[Matc
 DETERMINISTIC = ("use_deterministic_algorithms",)
 
 
-def benchmark_beside_deterministic(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def benchmark_beside_deterministic(reading: Training) -> Iterator[Match]:
     switches = {
         a.target: a
         for a in reading.script.assignments
@@ -126,7 +125,7 @@ def _algorithms(reading: Training, benchmark: Assignment) -> bool:
     )
 
 
-def dataparallel_autocast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def dataparallel_autocast(reading: Training) -> Iterator[Match]:
     wraps = [
         n for n in reading.methods("DataParallel") if reading.calls[n].name.startswith("torch.")
     ]

@@ -9,10 +9,9 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.loop.zeroed import stepped
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script_machine import ScriptMachine
 
 
-def backward_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def backward_missing(reading: Training) -> Iterator[Match]:
     words = ("backward", "closure", "autograd", "accelerator", "fabric", "engine", "scaler", "hebb")
     if reading.mentions(*words) or reading.trainers or reading.fits:
         return
@@ -42,7 +41,7 @@ def backward_missing(reading: Training, machine: ScriptMachine) -> Iterator[Matc
             return
 
 
-def returns_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def returns_in_loop(reading: Training) -> Iterator[Match]:
     """A return at the end of the first iteration, unconditionally."""
     for scope, function in enumerate(reading.script.functions):
         for (position, arms), span, loops in zip(
@@ -64,7 +63,7 @@ def returns_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match
                 yield Match(span, "the function returns after the first iteration of the loop")
 
 
-def closure_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def closure_missing(reading: Training) -> Iterator[Match]:
     for call in reading.named("step"):
         if call.args or call.keywords or call.unpacked or not call.receiver:
             continue

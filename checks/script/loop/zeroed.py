@@ -9,11 +9,10 @@ from doctor.checks.script.loop.scaling import is_optimizer
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.containers import MARK
 
 
-def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def zero_grad_missing(reading: Training) -> Iterator[Match]:
     yield from _zeroed_outside(reading)
     yield from _one_of_several(reading)
     if reading.mentions("zero_grad", "zerograd", "deepspeed", "zero_gradients"):

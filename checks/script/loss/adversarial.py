@@ -12,12 +12,11 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 ZERO = re.compile(r"zeros|fake_?label|label_?fake|\bzero\b|full\([^()]*(?:\([^()]*\))?[^()]*,0[,)]")
 
 
-def two_players(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def two_players(reading: Training) -> Iterator[Match]:
     held = _held(reading)
     if len(held) < 2:
         return

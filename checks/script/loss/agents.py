@@ -14,7 +14,6 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 DONE = {"done", "dones", "terminal", "terminals", "terminated", "d", "finished"}
 REWARD = {"reward", "rewards", "r", "rew", "rews"}
@@ -22,7 +21,7 @@ DISCOUNT = {"gamma", "discount"}
 ADVANTAGE = {"adv", "advs", "advantage", "advantages", "gae", "returns", "ret"}
 
 
-def returns(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def returns(reading: Training) -> Iterator[Match]:
     yield from _truncated_as_end(reading)
     yield from _end_ignored(reading)
     yield from policies.advantages(reading)
@@ -172,7 +171,7 @@ def _is_either(reading: Training, value: Value) -> bool:
     return joined and any(re.match("trunc", name) for name in value.names)
 
 
-def objective(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def objective(reading: Training) -> Iterator[Match]:
     """The clipped objective of PPO: the minimum of both, with a minus before it."""
     if any("maximize" in reading.calls[n].keywords for n in reading.optimizers):
         return

@@ -11,10 +11,9 @@ from doctor.checks.script.loss.losses import LOSSES
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 
-def backward_raises(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def backward_raises(reading: Training) -> Iterator[Match]:
     """backward() of a loss per sample, and a second one through a graph that is freed."""
     for number in reading.backwards:
         call = reading.calls[number]

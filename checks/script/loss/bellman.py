@@ -10,7 +10,6 @@ from doctor.checks.script.rendering import Line, expanded, lines
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Value
-from doctor.facts.script_machine import ScriptMachine
 
 GAMMA = r"(?:[\w.]*(?:gamma|GAMMA|discount|DISCOUNT)\w*|0\.9\d*)"
 PLACES = re.compile(
@@ -28,7 +27,7 @@ ACTOR = re.compile(
 )
 
 
-def formulas(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def formulas(reading: Training) -> Iterator[Match]:
     table = reading.cached(lines)
     for line in table:
         yield from _own_element(table, line)

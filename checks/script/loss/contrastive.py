@@ -16,7 +16,6 @@ from doctor.checks.script.rendering import expanded, formulas, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 ITSELF = re.compile(
     r"\((\w+)@\1\.(?:T\b|t\(\)|transpose\()|torch\.(?:mm|matmul)\((\w+),\2\.(?:T\b|t\(\)|transpose)"
@@ -38,7 +37,7 @@ AUGMENTS = re.compile(r"(?:^|[._])(?:aug\w*|transforms?|tfm?s?|trans|t|train_tra
 COSINES = ("cosine_similarity", "CosineSimilarity")
 
 
-def compared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def compared(reading: Training) -> Iterator[Match]:
     yield from _one_view_twice(reading)
     yield from _without_offset(reading)
     yield from targets(reading)

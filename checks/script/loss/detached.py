@@ -11,12 +11,11 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 DETACHES = ("item", "detach", "tolist", "numpy")
 
 
-def loss_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def loss_detached(reading: Training) -> Iterator[Match]:
     yield from _switched_on(reading)
     yield from decided_terms(reading)
     yield from cut_off(reading)

@@ -11,7 +11,6 @@ from doctor.checks.script.rendering import expanded
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 SOFTMAX = re.compile(
     r"(?:torch\.nn\.functional\.|torch\.)?(?:log_)?softmax\((?P<x>.+?)(?:,(?:dim=)?-?\d)?\)(?:\.detach\(\))?"
@@ -20,7 +19,7 @@ SOFTMAX = re.compile(
 NAMES = {"teacher", "reference", "ref", "frozen", "pretrained", "oracle"}
 
 
-def taught(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def taught(reading: Training) -> Iterator[Match]:
     yield from _teacher_trains(reading)
     yield from _averaged(reading)
     yield from _both_sides(reading)

@@ -9,10 +9,9 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
-def environment(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def environment(reading: Training) -> Iterator[Match]:
     """gymnasium returns two values from reset(), and five from step()."""
     if not reading.imports_from("gymnasium"):
         return

@@ -10,14 +10,13 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 REVERSAL = re.compile(r"revers|(?:^|_)grl", re.IGNORECASE)
 CONSTANTS = ("zeros_like", "zeros")
 """What a gradient that is 0 everywhere is made by: it needs no incoming one."""
 
 
-def own_backward(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def own_backward(reading: Training) -> Iterator[Match]:
     for each in reading.script.classes if "test" not in reading.script.path else ():
         if not any(base.endswith("autograd.Function") for base in each.bases):
             continue

@@ -12,7 +12,6 @@ from doctor.checks.script.rendering import statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Span
-from doctor.facts.script_machine import ScriptMachine
 
 LOGVAR = r"[\w.\[\]]*(?:log_?var|lv|log_?sigma_?sq|log_?sigma2)\w*"
 EXP = rf"(?:torch\.exp\({LOGVAR}\)|{LOGVAR}\.exp\(\))"
@@ -30,7 +29,7 @@ WEIGHED = re.compile(r"/(?:\w+\.(?:size|shape|numel)|len\(|\w*batch|n\b|b\b)|bet
 PLAIN = r"[\w.]*(?:abar|bar|cumprod|alpha|alphas)\w*(?:\.to\([\w.]*\))?(?:\[[^\]]*\])*"
 
 
-def of_latents(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def of_latents(reading: Training) -> Iterator[Match]:
     if not reading.mentions("logvar", "log_var", "lv", "log_sigma", "logsigma"):
         return
     for text, span, scope in reading.cached(statements):
@@ -79,7 +78,7 @@ def _summed_and_averaged(reading: Training) -> Iterator[Match]:
             )
 
 
-def of_diffusion(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def of_diffusion(reading: Training) -> Iterator[Match]:
     for text, span, _ in reading.cached(statements):
         found = re.search(rf"\(\(({PLAIN})\*[\w.]+\)\+\(\(1-({PLAIN})\)\*[\w.]+\)\)", text)
         if found and found[1] == found[2] and reading.mentions("cumprod"):

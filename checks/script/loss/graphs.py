@@ -12,7 +12,6 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 NO_GRAPH = ("no_grad", "inference_mode")
 CUTS = ("detach_", "repackage_hidden", "detach")
@@ -20,7 +19,7 @@ MOST_CALLS = 4
 """Modules within modules that are searched for a detach(). Our own number."""
 
 
-def forward_without_grad(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def forward_without_grad(reading: Training) -> Iterator[Match]:
     yield from without_gradient(reading)
     yield from _constant_penalty(reading)
     yield from _part_without_grad(reading)
@@ -171,7 +170,7 @@ def is_without_graph(reading: Training, call: Call) -> bool:
     )
 
 
-def hidden_not_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def hidden_not_detached(reading: Training) -> Iterator[Match]:
     for number, backward in reading.numbered(reading.backwards):
         if not backward.loops or backward.args or backward.keywords:
             continue

@@ -10,7 +10,6 @@ from doctor.checks.script.rendering import expanded, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Value
-from doctor.facts.script_machine import ScriptMachine
 
 TO_UNIT = (
     "ToTensor",
@@ -26,7 +25,7 @@ CENTERED = re.compile(
 UNIT = re.compile(r"sigmoid\(|clamp\((?:min=)?0(?:\.0)?,(?:max=)?1(?:\.0)?\)|/255")
 
 
-def ranges(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def ranges(reading: Training) -> Iterator[Match]:
     unit = reading.cached(from_zero_to_one)
     yield from _perceptual(reading, unit)
     if unit:

@@ -10,7 +10,6 @@ from doctor.checks.script.rendering import expanded
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 POSITIVE = r"(?:\w*(?:pos|positives?|fraud|ones)\w*|\w*\(?\(\w+==1\)\.sum\(\))"
 NEGATIVE = r"(?:\w*(?:neg|negatives?|zeros)\w*|\(\w+==0\)\.sum\(\))"
@@ -31,7 +30,7 @@ OF_CLASSES = re.compile(
 LOSSES = ("CrossEntropyLoss", "NLLLoss", "cross_entropy", "nll_loss")
 
 
-def weighed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def weighed(reading: Training) -> Iterator[Match]:
     for call in reading.named("BCEWithLogitsLoss", "binary_cross_entropy_with_logits"):
         value = call.keywords.get("pos_weight")
         if value is not None and INVERTED.search(_text(reading, value, call)):

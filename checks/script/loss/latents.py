@@ -10,7 +10,6 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 KEEPS = {
     "to", "float", "half", "bfloat16", "detach", "cuda", "contiguous", "type", "clone", "squeeze",
@@ -19,7 +18,7 @@ KEEPS = {
 """Methods that leave the size of the numbers as it is."""
 
 
-def latents_unscaled(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def latents_unscaled(reading: Training) -> Iterator[Match]:
     """add_noise() of what a VAE of diffusers returned, without a factor on the way."""
     yield from _unshifted(reading)
     for call in reading.named("add_noise"):

@@ -14,14 +14,13 @@ from doctor.checks.script.rendering import expanded, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 MOVES = ("permute", "transpose", "swapaxes", "movedim", "rearrange", "moveaxis", "einsum")
 IMAGES = ("unet", "segmentation", "deeplab", "fcn_resnet", "conv2d", "convtranspose2d", "segnet")
 SEQUENCES = ("LSTM", "GRU", "RNN", "TransformerEncoder", "TransformerDecoder")
 
 
-def layout(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def layout(reading: Training) -> Iterator[Match]:
     moved = any(name in reading.by_method for name in MOVES)
     for number, kind in loss_calls(reading):
         call = reading.calls[number]
@@ -57,7 +56,7 @@ def _ctc(reading: Training, call: Call, moved: bool) -> Iterator[Match]:
         yield Match(call.span, "CTC takes (time, batch, classes): the layers have the batch first")
 
 
-def last_layer(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def last_layer(reading: Training) -> Iterator[Match]:
     """A ReLU makes of half of the logits 0."""
     yield from ends(reading)
     yield from of_classes(reading)
@@ -134,7 +133,7 @@ def _labels_of_pairs(reading: Training) -> Iterator[Match]:
             yield Match(call.span, f"{kind} takes labels of 1 and -1, not 1 and 0")
 
 
-def started(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def started(reading: Training) -> Iterator[Match]:
     """All weights of linear layers are one number."""
     for call in reading.named("zeros_", "constant_", "ones_"):
         value = call.args[0].name if call.args else ""

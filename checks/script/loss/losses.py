@@ -10,7 +10,6 @@ from doctor.checks.script.outcomes import UNKNOWN, VIEWS, outcomes
 from doctor.checks.script.rule import Find, Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 LOSSES = {
     "CrossEntropyLoss": "cross_entropy", "cross_entropy": "cross_entropy",
@@ -88,7 +87,7 @@ def _input(reading: Training, call: Call) -> Value | None:
 def wrong_input(kind: str, bad: dict[str, str]) -> Find:
     """A rule that the input of a loss was made by another operation than the loss is for."""
 
-    def find(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    def find(reading: Training) -> Iterator[Match]:
         for number, found in loss_calls(reading):
             call = reading.calls[number]
             value = _input(reading, call)
@@ -108,7 +107,7 @@ def wrong_input(kind: str, bad: dict[str, str]) -> Find:
     return find
 
 
-def loss_of_decision(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def loss_of_decision(reading: Training) -> Iterator[Match]:
     for number, _ in loss_calls(reading):
         call = reading.calls[number]
         value = _input(reading, call)
@@ -139,7 +138,7 @@ def reaches_backward(reading: Training, number: int) -> bool:
     )
 
 
-def arguments_swapped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def arguments_swapped(reading: Training) -> Iterator[Match]:
     for number, kind in loss_calls(reading):
         call = reading.calls[number]
         if kind not in ORDERED or len(call.args) < 2:

@@ -10,10 +10,9 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 
-def blended(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def blended(reading: Training) -> Iterator[Match]:
     """Draws of the wrong distribution, and results of diffusers taken for tensors."""
     for number, call in reading.numbered(reading.methods("rand_like", "rand")):
         if call.name.startswith("torch.") and _is_scaled_by_std(reading, call, number):

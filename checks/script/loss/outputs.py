@@ -11,7 +11,6 @@ from doctor.checks.script.outcomes import VIEWS, outcomes
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 SHARES = {"softmax", "log_softmax"}
 PICKS = {"argmax", "max"}
@@ -24,7 +23,7 @@ def _dim(reading: Training, call: Call, position: int) -> object:
     return value.literal if value is not None and value.kind == "literal" else None
 
 
-def batch_axis(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def batch_axis(reading: Training) -> Iterator[Match]:
     yield from implicit_axis(reading)
     if not reading.mentions("dataloader", "trainer"):
         return
@@ -150,7 +149,7 @@ def _has_heads(reading: Training, value: Value, call: Call) -> bool:
     return False
 
 
-def read_as(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def read_as(reading: Training) -> Iterator[Match]:
     for call in reading.named("multinomial"):
         if call.name == "torch.multinomial" and _made_by(reading, call, call.args[:1], set(RAW)):
             yield Match(call.span, "multinomial() draws from the output of a layer: no softmax")
@@ -186,7 +185,7 @@ def _thresholds(reading: Training) -> Iterator[Match]:
                 )
 
 
-def bce_in_autocast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def bce_in_autocast(reading: Training) -> Iterator[Match]:
     """binary_cross_entropy of probabilities raises where the GPU computes in half precision."""
     for number, kind in loss_calls(reading):
         call = reading.calls[number]

@@ -10,7 +10,6 @@ from doctor.checks.script.rendering import expanded, render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 FLAT = re.compile(r"\.(?:view|reshape|flatten)\(|torch\.flatten\(|rearrange\(")
 ONE = re.compile(
@@ -20,7 +19,7 @@ ONE = re.compile(
 )
 
 
-def penalties(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def penalties(reading: Training) -> Iterator[Match]:
     for n, call in reading.numbered(reading.methods("grad")):
         if call.name not in ("torch.autograd.grad", "autograd.grad"):
             continue

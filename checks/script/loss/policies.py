@@ -11,7 +11,6 @@ from doctor.checks.script.rendering import render, statements, texts_in
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call
-from doctor.facts.script_machine import ScriptMachine
 
 ENDS = re.compile(
     r"done|terminal|terminated|not_?done|non_?terminal|(?:^|[^a-z])(?:nd|nt|d)(?:$|[^a-z])"
@@ -194,7 +193,7 @@ def _of_equal(reading: Training, name: str, scope: int) -> bool:
     return bool(equal.search(name)) or any(equal.search(t) for t in texts)
 
 
-def formulas(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def formulas(reading: Training) -> Iterator[Match]:
     yield from squashed(reading)
     yield from samples_cut(reading)
     yield from margins(reading)

@@ -12,7 +12,6 @@ from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 GOOD = r"\w*(?:chosen|preferred|winner|win|better|pos|good)\w*|\w*_w|pc|rc|yw"
 BAD = r"\w*(?:reject|rejected|loser|lose|worse|neg|bad)\w*|\w*_l|pr|rr|yl"
@@ -22,7 +21,7 @@ WEIGHTS = {"ret", "rets", "returns", "return", "advantage", "advantages", "adv",
 LOGS = {"logp", "logps", "log", "logprob", "logprobs"}
 
 
-def preferred(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def preferred(reading: Training) -> Iterator[Match]:
     """-logsigmoid(rejected - chosen), of DPO and of reward models."""
     yield from _named_the_other(reading)
     for number, call in reading.numbered(reading.methods("logsigmoid", "sigmoid")):
@@ -70,7 +69,7 @@ def _is_negated(reading: Training, number: int, call: Call) -> bool:
     )
 
 
-def policies(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def policies(reading: Training) -> Iterator[Match]:
     yield from _same_policy(reading)
     yield from _minimized(reading)
 
@@ -130,7 +129,7 @@ def _negative_before(reading: Training, text: str, call: Call) -> bool:
     return any(t.startswith("-") for t in appended) or not names
 
 
-def chooses(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def chooses(reading: Training) -> Iterator[Match]:
     """random() > epsilon explores, and a small epsilon does so nearly always."""
     for call in reading.calls:
         drawn = call.method == "sample" and call.receiver.endswith("action_space")
@@ -206,7 +205,7 @@ def _critic_moved(reading: Training) -> Iterator[Match]:
                 )
 
 
-def in_order(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def in_order(reading: Training) -> Iterator[Match]:
     """r + gamma * running over rewards from the first to the last."""
     for each in reading.script.assignments:
         if not each.loops or each.augmented or each.value.name != "Add":

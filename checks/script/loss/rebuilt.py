@@ -8,7 +8,6 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 REBUILT = ("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.Tensor",
            "torch.autograd.Variable")  # fmt: skip
@@ -17,7 +16,7 @@ REBUILT = ("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.Tensor
 REDUCES = {"mean", "sum", "to", "cuda", "max", "min", "float"}
 
 
-def loss_rebuilt(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def loss_rebuilt(reading: Training) -> Iterator[Match]:
     for number in reading.backwards:
         call = reading.calls[number]
         name = reading.loss_name(call)

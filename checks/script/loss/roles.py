@@ -11,7 +11,6 @@ from doctor.checks.script.rendering import expanded, render, statements, texts_i
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 CRITICS = re.compile(r"critic|disc|^(?:self\.)?[CD]$|q_?net|qf\d?|^(?:self\.)?q\d?$", re.IGNORECASE)
 ENTROPY = re.compile(r"\((?:[^()]|\([^()]*\))*\+\([\w.]+\*(?:\w+\.entropy\(\)|\w*entropy)"
@@ -20,7 +19,7 @@ FAKE = re.compile(r"fake|gen|synth", re.IGNORECASE)
 REAL = re.compile(r"real|true|^x$|data", re.IGNORECASE)
 
 
-def exchanged(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def exchanged(reading: Training) -> Iterator[Match]:
     for text, span, _ in reading.cached(statements):
         if ENTROPY.search(text) and re.search(r"^\(-|^\(\w*(?:loss|pg|policy)", text):
             yield Match(span, "the entropy is minimized: its term has a minus in a loss")
@@ -103,7 +102,7 @@ def _mixed(reading: Training) -> Iterator[Match]:
             yield Match(span, "inputs are mixed, and labels are those of one: the loss takes both")
 
 
-def of_processes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def of_processes(reading: Training) -> Iterator[Match]:
     """DistributedSampler(num_replicas=device_count(), rank=local_rank)."""
     for call in reading.named("DistributedSampler"):
         values = [

@@ -9,14 +9,13 @@ from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script_machine import ScriptMachine
 
 PROMPTS = {"prompts", "prompt", "questions", "queries", "chats", "texts", "messages", "problems",
            "inputs", "input", "ids", "batch", "states", "contexts", "conversations"}  # fmt: skip
 REWARDS = {"reward", "rewards", "scores", "score", "r", "rew", "rews", "returns", "ret"}
 
 
-def groups(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def groups(reading: Training) -> Iterator[Match]:
     sizes = dict(_grouped(reading))
     if not sizes:
         return

@@ -11,12 +11,11 @@ from doctor.checks.script.loss.vectors import ARITHMETIC, SAME, is_vector
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 DEPTH = 12
 
 
-def broadcast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def broadcast(reading: Training) -> Iterator[Match]:
     found = list(squared.differences(reading))
     yield from found
     yield from (m for m in squared.unsqueezed(reading) if m.span not in {f.span for f in found})

@@ -10,14 +10,13 @@ from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 NAMES = {"t", "temp", "temperature", "tau"}
 INVERSE = {"inv", "inverse", "reciprocal", "recip", "scale"}
 SOFTMAX = ("softmax", "log_softmax", "cross_entropy")
 
 
-def temperature_multiplied(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def temperature_multiplied(reading: Training) -> Iterator[Match]:
     """softmax(logits * temperature), with a number that is known."""
     for call in reading.named(*SOFTMAX):
         value = call.first

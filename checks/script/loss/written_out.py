@@ -14,7 +14,6 @@ from doctor.checks.script.rendering import expanded, render, statements, texts_i
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Function, Value
-from doctor.facts.script_machine import ScriptMachine
 
 FOCAL = re.compile(r"(?<!-)\b(?:pt|p_t|prob_?t|true_prob\w*)\*\*[\w.]*gamma\b")
 OVERLAPS = re.compile(r"dice|jaccard|tversky|iou", re.IGNORECASE)
@@ -37,7 +36,7 @@ SIGNED = {"CosineEmbeddingLoss": 2, "cosine_embedding_loss": 2, "MarginRankingLo
 """Losses whose targets are 1 and -1, and where the target stands."""
 
 
-def formulas_hold(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def formulas_hold(reading: Training) -> Iterator[Match]:
     for text, span, scope in reading.cached(statements):
         if FOCAL.search(text) and _is_focal(reading, reading.function(scope)):
             message = "the factor of a focal loss is (1 - pt) ** gamma: here easy samples count"
@@ -55,7 +54,7 @@ def formulas_hold(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _signed(reading)
     yield from gaussians(reading)
     yield from overlaps(reading)
-    yield from policies.formulas(reading, machine)
+    yield from policies.formulas(reading)
     yield from changed_before(reading)
     yield from critics.written(reading)
 
@@ -149,7 +148,7 @@ def _calls_of(reading: Training, losses: set[str]) -> Iterator[Call]:
             yield call
 
 
-def axes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def axes(reading: Training) -> Iterator[Match]:
     """view() as if it were transpose()."""
     for call in reading.named("view", "reshape"):
         source = _same_order(reading, call)

@@ -12,7 +12,6 @@ from doctor.checks.script.rendering import render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 SAMPLES = ("temperature", "top_p", "top_k", "typical_p")
 DECODES = ("batch_decode", "decode")
@@ -28,7 +27,7 @@ SCORES = (
 )
 
 
-def answers(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def answers(reading: Training) -> Iterator[Match]:
     for call in reading.named("generate"):
         if not call.receiver or not is_decoder(reading, call):
             continue

@@ -14,7 +14,6 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 NOT_ADDITIVE = {
     "f1_score", "precision_score", "recall_score", "fbeta_score", "roc_auc_score",
@@ -46,7 +45,7 @@ def curve_of_means(reading: Training) -> Iterator[Match]:
             yield Match(span, f"{what} of batches are averaged: take the mean of the losses first")
 
 
-def count_by_batches(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def count_by_batches(reading: Training) -> Iterator[Match]:
     yield from whole.summed(reading)
     for each in reading.script.assignments:
         if not each.augmented or not each.loops:
@@ -153,7 +152,7 @@ def _is_length(reading: Training, value: Value, loaders: set[str]) -> bool:
     return False
 
 
-def score_over_batches(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def score_over_batches(reading: Training) -> Iterator[Match]:
     yield from curve_of_means(reading)
     yield from whole.epoch_scores(reading)
     for number, call in reading.numbered(reading.methods(*NOT_ADDITIVE)):
@@ -186,7 +185,7 @@ def _is_averaged(reading: Training, call: Call, number: int) -> bool:
     return False
 
 
-def sum_reset(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def sum_reset(reading: Training) -> Iterator[Match]:
     """A sum or list of an epoch that is emptied in every batch, or in no epoch."""
     for number in reading.backwards:
         call = reading.calls[number]

@@ -9,13 +9,12 @@ from doctor.checks.script.reading import within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 IMPROVED = re.compile(r"^[^%]*[<>][^%]*$")
 """A test such as `accuracy > best`, not one of every Nth step."""
 
 
-def best_not_copied(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def best_not_copied(reading: Training) -> Iterator[Match]:
     if not reading.trains:
         return
     for each in reading.script.assignments:

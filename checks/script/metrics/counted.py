@@ -14,7 +14,6 @@ from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 RECURRENT = ("LSTM", "GRU", "RNN")
 
@@ -130,7 +129,7 @@ def padding_counted(reading: Training) -> Iterator[Match]:
             )
 
 
-def several_labels(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def several_labels(reading: Training) -> Iterator[Match]:
     """Cross-entropy on labels that are read with a sigmoid."""
     decided = any(
         re.search(r"\.sigmoid\(|sigmoid\(", f"{render(reading, c.left)}{render(reading, c.right)}")
@@ -187,20 +186,20 @@ def counted_of_process(reading: Training) -> Iterator[Match]:
             yield Match(span, f"{found[1]} is of all processes, len({found[2]}) of one")
 
 
-def held_out(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def held_out(reading: Training) -> Iterator[Match]:
     yield from nodes_held_out(reading)
     yield from encoded_by_target(reading)
     yield from models_of_folds(reading)
     yield from prepared_apart(reading)
 
 
-def of_sequences(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def of_sequences(reading: Training) -> Iterator[Match]:
     yield from padded_end(reading)
     yield from padding_averaged(reading)
     yield from padding_counted(reading)
 
 
-def of_metrics(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def of_metrics(reading: Training) -> Iterator[Match]:
     yield from of_epoch(reading)
     yield from counted_of_process(reading)
     yield from averaged_norms(reading)

@@ -10,7 +10,6 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainers.contradictions import is_of_datasets
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 CONTEXTS = {
     "torch.no_grad", "torch.inference_mode", "torch.autocast", "torch.amp.autocast",
@@ -37,7 +36,7 @@ TENSORS = {
 """Batches of other names may be moved in place: those of transformers and PyTorch Geometric are."""
 
 
-def discarded(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def discarded(reading: Training) -> Iterator[Match]:
     for number, call in enumerate(reading.calls):
         if call.statement and (reason := _reason(reading, call, number)):
             yield Match(call.span, reason)

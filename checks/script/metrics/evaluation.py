@@ -10,7 +10,6 @@ from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 MODE_LAYERS = {
     "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "BatchNorm1d", "BatchNorm2d",
@@ -19,7 +18,7 @@ MODE_LAYERS = {
 """Layers that compute something else in evaluation."""
 
 
-def never_evaluates(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def never_evaluates(reading: Training) -> Iterator[Match]:
     yield from trains_under_no_grad(reading)
     if not reading.backwards or reading.trainers or reading.fits:
         return
@@ -93,7 +92,7 @@ def _has_mode(reading: Training, call: Call, number: int) -> bool:
     return False
 
 
-def keeps_graphs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def keeps_graphs(reading: Training) -> Iterator[Match]:
     if reading.mentions("set_grad_enabled"):
         return
     for number, call in reading.numbered(reading.methods("eval")):
@@ -194,7 +193,7 @@ def _is_loss(reading: Training, call: Call, names: set[str]) -> bool:
     )
 
 
-def context_not_entered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def context_not_entered(reading: Training) -> Iterator[Match]:
     for each in reading.script.contexts:
         value = each.value
         if value.kind == "name" and value.name in (
@@ -203,7 +202,7 @@ def context_not_entered(reading: Training, machine: ScriptMachine) -> Iterator[M
             yield Match(each.span, f"with {value.name}: is not called, and raises")
 
 
-def cache_emptied(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def cache_emptied(reading: Training) -> Iterator[Match]:
     for call in reading.named("empty_cache"):
         if call.name != "torch.cuda.empty_cache" or not call.loops or reading.is_evaluation(call):
             continue

@@ -18,7 +18,6 @@ from doctor.checks.script.metrics.evaluation import MODE_LAYERS
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call
-from doctor.facts.script_machine import ScriptMachine
 
 FOLLOWS = re.compile(
     r"(^|_|\.)(ema|target|teacher|momentum|key|shadow|old|averaged?|ref|reference|initial|anchor)"
@@ -29,7 +28,7 @@ SAME = {"eval", "train", "to", "cuda", "half", "bfloat16", "requires_grad_", "fl
 CHANGES = {"mul_", "lerp_", "copy_", "add_"}
 
 
-def same_object(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def same_object(reading: Training) -> Iterator[Match]:
     """target = model, and then it is treated as a copy."""
     if reading.mentions("disable_adapter", "set_adapter"):
         return
@@ -141,7 +140,7 @@ def _is_reference(reading: Training, each: Assignment, source: str) -> bool:
     return runs[key] == {True} and False in runs[other]
 
 
-def never_follows(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def never_follows(reading: Training) -> Iterator[Match]:
     if not reading.backwards:
         return
     yield from _update_not_called(reading)

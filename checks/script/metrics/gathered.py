@@ -13,10 +13,9 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 
-def not_gathered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def not_gathered(reading: Training) -> Iterator[Match]:
     prepares = [n for n in reading.methods("prepare") if is_accelerator(reading, reading.calls[n])]
     prepared = {t for n in prepares for t in reading.calls[n].targets}
     if prepared:

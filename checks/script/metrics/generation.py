@@ -9,7 +9,6 @@ from doctor.checks.script.lineage import OF_THE_MODEL, WRAPPERS
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 PADS_RIGHT = (
     "gpt2", "distilgpt2", "openai-community/gpt2", "distilbert/distilgpt2", "facebook/opt-",
@@ -18,7 +17,7 @@ PADS_RIGHT = (
 """Models whose tokenizers say no side: the default is right."""
 
 
-def padded_on_the_right(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def padded_on_the_right(reading: Training) -> Iterator[Match]:
     for call in reading.named("generate"):
         if not call.receiver or not is_decoder(reading, call):
             continue

@@ -12,7 +12,6 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 ORDERED = {
     "precision_score", "recall_score", "fbeta_score", "roc_auc_score", "average_precision_score",
@@ -22,7 +21,7 @@ ORDERED = {
 INFINITE = ("inf", "Inf", "infty", "maxsize")
 
 
-def score_swapped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def score_swapped(reading: Training) -> Iterator[Match]:
     yield from _decisions(reading)
     yield from of_two_classes(reading)
     for call in reading.named("compute", "add_batch"):
@@ -87,7 +86,7 @@ def _root(reading: Training, value: Value) -> str:
     return value.name
 
 
-def best_never_changes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def best_never_changes(reading: Training) -> Iterator[Match]:
     yield from _not_remembered(reading)
     for each in improvements_compared(reading):
         update, new, sign = each
@@ -217,7 +216,7 @@ WAITING = {
 }  # fmt: skip
 
 
-def patience_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def patience_kept(reading: Training) -> Iterator[Match]:
     updates = [update for update, _, _ in improvements_compared(reading)]
     for each in reading.script.assignments if updates else ():
         one = each.value.literal == 1 and each.augmented and each.operator == "Add"

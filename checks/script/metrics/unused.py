@@ -10,10 +10,9 @@ from doctor.checks.script.loss.graphs import under_no_grad
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
-def output_unused(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def output_unused(reading: Training) -> Iterator[Match]:
     yield from _never_read(reading)
     yield from _given_twice(reading)
     yield from _one_view(reading)
@@ -115,7 +114,7 @@ def _one_view(reading: Training) -> Iterator[Match]:
                 yield Match(span, f"{names[0]} is both views: a random transform runs once")
 
 
-def returns_nothing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def returns_nothing(reading: Training) -> Iterator[Match]:
     """forward() of a module that computes something and returns nothing."""
     for scope, function in enumerate(reading.script.functions):
         if function.returns or function.name not in ("forward", "configure_optimizers"):
@@ -158,7 +157,7 @@ def _ends_otherwise(reading: Training, scope: int) -> bool:
     return kept or any(c.method in ("NotImplementedError", "update", "add_") for c in calls)
 
 
-def flags(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def flags(reading: Training) -> Iterator[Match]:
     """Types of command line arguments."""
     if not reading.imports_from("argparse"):
         return

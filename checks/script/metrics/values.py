@@ -10,7 +10,6 @@ from doctor.checks.script.rendering import lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Value
-from doctor.facts.script_machine import ScriptMachine
 
 VALUES = re.compile(
     r"(?:torch\.max\([\w.]+(?:\([\w.,]*\))?(?:\.data)?,(?:dim=)?-?1\)|[\w.]+(?:\([\w.]*\))?\.max\((?:dim=)?-?1\))(?:\[0\]|\.values)"
@@ -18,7 +17,7 @@ VALUES = re.compile(
 LABELS = TRUE | {"y", "yb", "lbl", "lbls"}
 
 
-def values(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def values(reading: Training) -> Iterator[Match]:
     yield from _largest_output(reading)
     yield from _last_batch(reading)
     yield from _logits(reading)

@@ -11,12 +11,11 @@ from doctor.checks.script.model.parameters import LOOKS
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Trained, Training
 from doctor.facts.script import Assignment, Call
-from doctor.facts.script_machine import ScriptMachine
 
 ADAPTS = {"get_peft_model", "add_adapter", "load_adapter", "prepare_model"}
 
 
-def nothing_trains(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def nothing_trains(reading: Training) -> Iterator[Match]:
     """Adapters that are frozen, and quantized weights without adapters."""
     yield from _frozen_with_base(reading)
     if reading.mentions("set_adapter", "unsloth", "fastlanguagemodel") or _switched(reading):

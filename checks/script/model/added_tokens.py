@@ -12,10 +12,9 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainable import PEFT
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
-def tokens_without_resize(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def tokens_without_resize(reading: Training) -> Iterator[Match]:
     if not reading.loads or reading.mentions("resize_token_embeddings", "smart_tokenizer"):
         return
     if reading.mentions("setup_chat_format", "embedding_resize", "resize_embeddings"):
@@ -71,7 +70,7 @@ def _leaves(value: Value) -> Iterator[Value]:
         yield value
 
 
-def resize_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def resize_after_peft(reading: Training) -> Iterator[Match]:
     if reading.mentions("modules_to_save", "trainable_token_indices"):
         return
     for number, call in reading.numbered(reading.methods("resize_token_embeddings")):
@@ -90,7 +89,7 @@ def resize_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Mat
                 yield Match(call.span, message)
 
 
-def new_rows_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def new_rows_frozen(reading: Training) -> Iterator[Match]:
     """Tokens that texts use are added, and the adapters leave the embeddings frozen."""
     yield from _head_frozen(reading)
     adds = reading.named("add_tokens", "add_special_tokens")

@@ -11,7 +11,6 @@ from doctor.checks.script.rendering import expanded, render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 QK = re.compile(r"(?:\w*q\w*@\w*k\w*|matmul\(\w*q\w*,\w*k\w*)[\w.]*\.(?:transpose\(-[12],-[12]\)|"
                 r"mT|T\b|transpose\([123],[123]\)|permute\()", re.IGNORECASE)  # fmt: skip
@@ -23,7 +22,7 @@ LAYERS = {
 """Layers of torch.nn that take the time first, and where batch_first stands among the arguments."""
 
 
-def formula(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def formula(reading: Training) -> Iterator[Match]:
     for call in reading.calls:
         if call.method == "softmax":
             yield from _weights(reading, call)
@@ -149,7 +148,7 @@ def _unpacked(reading: Training, call: Call) -> list[str]:
     return []
 
 
-def time_first(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def time_first(reading: Training) -> Iterator[Match]:
     """x[:, 0] or mean(dim=1) of layers that take the time first."""
     for call in reading.calls:
         made = objects.callee(reading, call) if call.args else []
@@ -219,7 +218,7 @@ def _takes_time_first(reading: Training, made: Call) -> bool:
 MASKED = {"mask", "attn_mask", "src_mask", "tgt_mask"}
 
 
-def later_places(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def later_places(reading: Training) -> Iterator[Match]:
     """Boolean masks: torch.nn hides what is True, scaled_dot_product_attention keeps it."""
     for call in reading.calls:
         keeps = call.method == "scaled_dot_product_attention"

@@ -9,7 +9,6 @@ from doctor.checks.script.casts import HALVES, cast_dtype, casts_of, load_dtypes
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Call
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.fixes import makers
 from doctor.script.fixes.makers import Fix
 
@@ -63,18 +62,20 @@ def _compares_major(reading: Training) -> bool:
     )
 
 
-def bf16_unchecked(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def bf16_unchecked(reading: Training) -> Iterator[Match]:
     if has_capability_test(reading):
         return
-    below = machine.capability is not None and machine.capability < (8, 0)
-    if machine.capability is not None and not below:
+    below = reading.machine.capability is not None and reading.machine.capability < (8, 0)
+    if reading.machine.capability is not None and not below:
         return
     for call, what in _bf16_literals(reading, by_name=below):
         if reading.is_flagged(call, *PRECISION_WORDS) or reading.is_evaluation(call):
             continue
         message = f"{what} requires a GPU of compute capability 8.0 or later"
-        if below and machine.capability:
-            message += f"; this one is {machine.capability[0]}.{machine.capability[1]}"
+        if below and reading.machine.capability:
+            message += (
+                f"; this one is {reading.machine.capability[0]}.{reading.machine.capability[1]}"
+            )
         yield Match(call.span, message, "fail" if below else "note")
 
 
@@ -113,7 +114,7 @@ def _named_precisions(reading: Training) -> Iterator[tuple[Call, str]]:
                 yield call, f"{key} bf16"
 
 
-def emulated_check(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def emulated_check(reading: Training) -> Iterator[Match]:
     for number, call in reading.numbered(reading.methods("is_bf16_supported")):
         if not call.name.startswith("torch.cuda"):
             continue
@@ -141,7 +142,7 @@ def _checks_capability(reading: Training, call: Call, number: int) -> bool:
     return any("capability" in test.text for test in reading.tests(call))
 
 
-def loaded_before_branch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def loaded_before_branch(reading: Training) -> Iterator[Match]:
     tests = set(reading.methods("get_device_capability", "is_bf16_supported"))
     if not tests:
         return

@@ -8,7 +8,6 @@ from doctor.checks.script import objects
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 DROPOUTS = {
     "dropout",
@@ -20,7 +19,7 @@ DROPOUTS = {
 }
 
 
-def functional_dropout(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def functional_dropout(reading: Training) -> Iterator[Match]:
     yield from _attention_dropout(reading)
     yield from _all_dropped(reading)
     yield from _masked_in_evaluation(reading)

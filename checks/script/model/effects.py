@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script_machine import ScriptMachine
 
 STARTS = ("cuda", "current_device", "set_device", "device_count", "synchronize", "empty_cache")
 
 
-def effects(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def effects(reading: Training) -> Iterator[Match]:
     yield from _workspace(reading)
     yield from _too_late(reading)
     yield from _other_device(reading)

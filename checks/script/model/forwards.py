@@ -11,12 +11,11 @@ from doctor.checks.script.rendering import Line, lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 LAYER = re.compile(r"(?:[\w.]+\()*self\.\w+(?:\[\w+\])?\(")
 
 
-def forwards(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def forwards(reading: Training) -> Iterator[Match]:
     yield from _replaced(reading)
     yield from _single(reading)
     yield from _one_after_linear(reading)

@@ -9,14 +9,13 @@ from doctor.checks.script import objects
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 NORMED = re.compile(r"(?:wide_)?res(?:net|next)|densenet|mobilenet|efficientnet|regnet|inception|"
                     r"googlenet|shufflenet|mnasnet|vgg\d+_bn")  # fmt: skip
 """Networks of torchvision and timm with batch norms, by their names."""
 
 
-def of_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def of_frozen(reading: Training) -> Iterator[Match]:
     yield from norms_thaw(reading)
     yield from _frozen_whole(reading)
 

@@ -11,7 +11,6 @@ from doctor.checks.script.rendering import expanded, lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 POOL = re.compile(r"(?:\w+\.)*global_(?:add|mean|max|sum)_pool\((?P<x>[\w.]+),")
 POOLS = ("global_", "scatter", "segment", "readout", "Aggregation", "SumPooling", "AvgPooling",
@@ -19,7 +18,7 @@ POOLS = ("global_", "scatter", "segment", "readout", "Aggregation", "SumPooling"
 LOADERS = ("torch_geometric.loader.DataLoader", "torch_geometric.data.DataLoader")
 
 
-def graphs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def graphs(reading: Training) -> Iterator[Match]:
     if not reading.imports_from("torch_geometric"):
         return
     yield from _layer_behind_pool(reading)

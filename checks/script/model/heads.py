@@ -9,7 +9,6 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call
-from doctor.facts.script_machine import ScriptMachine
 
 HEADS: tuple[tuple[str, str], ...] = (
     (r"resnet|resnext|wide_resnet|regnet|shufflenet|inception|googlenet", "fc"),
@@ -53,7 +52,7 @@ def _networks(reading: Training) -> Iterator[tuple[Call, str]]:
             yield call, call.targets[0]
 
 
-def other_head(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def other_head(reading: Training) -> Iterator[Match]:
     for call, name in _networks(reading):
         right = next((head for kind, head in HEADS if re.match(kind, call.method)), "")
         for each in reading.script.assignments:
@@ -107,7 +106,7 @@ def _first_linear(reading: Training, each: Assignment) -> Call | None:
     return made if made is not None and made.name == "torch.nn.Linear" else None
 
 
-def frozen_chance(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def frozen_chance(reading: Training) -> Iterator[Match]:
     """weights=None, and the parameters are frozen."""
     for call, name in _networks(reading):
         weights = call.keywords.get("weights")

@@ -10,7 +10,6 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 ON_CPU = {
     "torch.tensor", "torch.ones", "torch.FloatTensor", "torch.Tensor", "torch.as_tensor",
@@ -21,7 +20,7 @@ ARITHMETIC = {"Add", "Sub", "Mult", "MatMult", "Div"}
 TABLES = (FACTORIES - {"tensor"}) | {"linspace"}
 
 
-def shared_layer(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def shared_layer(reading: Training) -> Iterator[Match]:
     """[layer] * n."""
     if not reading.modules:
         return
@@ -47,7 +46,7 @@ def _has_weights(reading: Training, value: Value) -> bool:
     return objects.is_layer(reading, call)
 
 
-def left_on_cpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def left_on_cpu(reading: Training) -> Iterator[Match]:
     if reading.mentions("set_default_device", "set_default_tensor_type") or not _moves(reading):
         return
     blocks = [context.value for context in reading.script.contexts]

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 
-def base_not_initialized(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def base_not_initialized(reading: Training) -> Iterator[Match]:
     for number in reading.functions_by_name.get("__init__", ()):
         function = reading.function(number)
         bases = [c.bases for c in reading.script.classes if c.name == function.owner]

@@ -10,7 +10,6 @@ from doctor.checks.script.reading import LEARNED
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 LAYERS = LEARNED - {"Parameter"}
 ELEMENTS = {"parameters", "requires_grad_", "eval", "to", "cuda", "named_parameters"}
@@ -18,7 +17,7 @@ ELEMENTS = {"parameters", "requires_grad_", "eval", "to", "cuda", "named_paramet
 REGISTERS = {"ModuleList", "ModuleDict", "Sequential", "add_module", "register_module"}
 
 
-def plain_list(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def plain_list(reading: Training) -> Iterator[Match]:
     for each in reading.script.assignments:
         if each.augmented or not _is_own(reading, each):
             continue
@@ -129,7 +128,7 @@ FACTORIES = {"randn", "rand", "zeros", "ones", "empty", "full", "tensor", "norma
 MOVES = {"to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "clone", "view"}
 
 
-def not_registered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def not_registered(reading: Training) -> Iterator[Match]:
     for each in reading.script.assignments:
         if each.value.kind != "call" or not _is_own(reading, each):
             continue
@@ -191,7 +190,7 @@ def _is_given(reading: Training, target: str) -> bool:
     )
 
 
-def made_in_forward(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def made_in_forward(reading: Training) -> Iterator[Match]:
     for number, call in reading.numbered(reading.methods(*LAYERS)):
         function = reading.function(call.scope)
         if function.name != "forward" or function.owner not in reading.modules or call.arms:

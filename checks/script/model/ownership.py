@@ -11,7 +11,6 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 ADDS = {
     "get_peft_model": "adapters are added", "fully_shard": "fully_shard replaces the parameters",
@@ -28,7 +27,7 @@ RESIZED = ADDS["resize_token_embeddings"]
 LEFT_OUT = re.compile("froz|freez|fixed|ignor|skip|untrain|exclud|unused|old|_$|^_")
 
 
-def optimizer_too_early(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def optimizer_too_early(reading: Training) -> Iterator[Match]:
     if not reading.backwards and not reading.trainers:
         return
     yield from _list_left_out(reading)

@@ -11,14 +11,13 @@ from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 RECURRENT = ("LSTM", "GRU", "RNN")
 MOVES = ("permute", "transpose", "swapaxes", "rearrange", "movedim")
 HIDDEN = re.compile(r"h|hn|h_n|ht|h_t|hidden|h_last|last_hidden|hid")
 
 
-def sequences(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def sequences(reading: Training) -> Iterator[Match]:
     for n in reading.methods("pack_padded_sequence"):
         yield from _packed(reading, reading.calls[n])
     yield from _one_direction(reading)

@@ -10,14 +10,13 @@ from doctor.checks.script.rendering import lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 ALL = re.compile(r"(?P<owner>[\w.]+)\.parameters\(\)|list\((?P<list>[\w.]+)\.parameters\(\)\)")
 CHOSEN = re.compile(r"ListComp<(?P<over>[\w.]+)\.named_parameters\(\),(?P<test>.*),p(?:aram)?>")
 EXEMPT = re.compile(r"no_?decay|skip|exclude|without|bias|norm")
 
 
-def grouped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def grouped(reading: Training) -> Iterator[Match]:
     for number in reading.optimizers:
         call = reading.calls[number]
         value = call.given("params", 0)

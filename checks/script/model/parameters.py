@@ -10,12 +10,11 @@ from doctor.checks.script.reading import exclusive, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 LOOKS = {"print", "isinstance", "type", "id", "tee", "str", "callable", "hasattr"}
 
 
-def used_up(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def used_up(reading: Training) -> Iterator[Match]:
     for each in reading.script.assignments:
         if _is_iterator(reading, each.value, each.target) and each.target.count(".") < 2:
             yield from _second_use(reading, each)
@@ -101,7 +100,7 @@ HARMLESS = (
 """Methods of a model, and functions of one, that add nothing that trains."""
 
 
-def all_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def all_frozen(reading: Training) -> Iterator[Match]:
     """Everything of a model is frozen, and nothing after it thaws or replaces a part."""
     yield from _frozen_at_once(reading)
     for each in reading.script.assignments:
@@ -211,7 +210,7 @@ def _holds_only(reading: Training, made: Call, name: str) -> bool:
     return bool(owners) and all(_is_of(name, each) for each in owners | others)
 
 
-def rate_without_effect(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def rate_without_effect(reading: Training) -> Iterator[Match]:
     held = {
         reading.key(name, reading.calls[n].scope)
         for n in reading.optimizers

@@ -11,7 +11,6 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.fixes import makers
 from doctor.script.fixes.makers import Fix
 
@@ -39,14 +38,14 @@ def gives_input_gradients(reading: Training) -> bool:
     return hooks or bool(reading.methods(*INPUT_GRADIENTS))
 
 
-def checkpointing_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def checkpointing_after_peft(reading: Training) -> Iterator[Match]:
     wraps = [n for n in reading.methods("get_peft_model") if _is_peft_model(reading.calls[n])]
     fast = reading.mentions("fastlanguagemodel", "unsloth", "fastmodel")
     if any(reading.is_trl(reading.calls[n]) for n in reading.trainers):
         return
     if not wraps or fast or gives_input_gradients(reading):
         return
-    severity: Severity = "note" if _is_5(machine.transformers) else "fail"
+    severity: Severity = "note" if _is_5(reading.machine.transformers) else "fail"
     enabled = reading.methods(*ENABLE)
     for number, call in reading.numbered(enabled):
         if _not_reentrant(reading, call) or not call.receiver:
@@ -136,7 +135,7 @@ def _is_5(version: str | None) -> bool:
     return version is not None and version.partition(".")[0] not in ("0", "1", "2", "3", "4")
 
 
-def fresh_adapter(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def fresh_adapter(reading: Training) -> Iterator[Match]:
     wraps = {n for n in reading.methods("get_peft_model") if _is_peft_model(reading.calls[n])}
     if not wraps:
         return
@@ -153,7 +152,7 @@ def fresh_adapter(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(call.span, "a saved adapter is loaded onto a model that already has one")
 
 
-def cast_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def cast_after_peft(reading: Training) -> Iterator[Match]:
     wraps = {n for n in reading.methods("get_peft_model") if _is_peft_model(reading.calls[n])}
     if not wraps or reading.has_master_weights:
         return

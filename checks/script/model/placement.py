@@ -9,12 +9,11 @@ from doctor.checks.script.model.capability import NOT_TRAINED, has_capability_te
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 ATTENTION_WORDS = ("flash", "attn", "attention", "fa2", "capab", "ampere")
 
 
-def device_map_auto(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def device_map_auto(reading: Training) -> Iterator[Match]:
     trained = {n for each in reading.trained for n in each.lineage.calls}
     names = {each.name.rpartition(".")[2] for each in reading.trained if each.name}
     ends = reading.training_ends
@@ -79,10 +78,10 @@ def _processes(launcher: dict[str, str]) -> int:
     return 1
 
 
-def flash_attention(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    below = machine.capability is not None and machine.capability < (8, 0)
-    missing = machine.flash_attention is False
-    works = machine.capability is not None and not below and machine.flash_attention
+def flash_attention(reading: Training) -> Iterator[Match]:
+    below = reading.machine.capability is not None and reading.machine.capability < (8, 0)
+    missing = reading.machine.flash_attention is False
+    works = reading.machine.capability is not None and not below and reading.machine.flash_attention
     if works or (has_capability_test(reading) and not (below or missing)):
         return
     severity: Severity = "fail" if below or missing else "note"

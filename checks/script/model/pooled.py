@@ -9,7 +9,6 @@ from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 MASKED = re.compile(r"\(?[\w.\[\]()]*\*\(?(?:\w+\.)*\w*mask\w*(?:\.\w+\([\w-]*\)"
                     r"|\[[:,None .]*\])*\)?|"
@@ -18,7 +17,7 @@ MASKED = re.compile(r"\(?[\w.\[\]()]*\*\(?(?:\w+\.)*\w*mask\w*(?:\.\w+\([\w-]*\)
 STATES = re.compile(r".*\.last_hidden_state|.*\.hidden_states\[-1\]")
 
 
-def pooled(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def pooled(reading: Training) -> Iterator[Match]:
     for call in reading.named("mean"):
         value = call.base
         given = list(call.args)

@@ -10,7 +10,6 @@ from doctor.checks.script.ranks import ddp_calls
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 VOCABULARIES = (
     (
@@ -42,7 +41,7 @@ def _vocabulary(reading: Training, call: Call) -> str:
     return ""
 
 
-def other_tokenizer(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def other_tokenizer(reading: Training) -> Iterator[Match]:
     """One tokenizer and one model are loaded, and their vocabularies differ."""
     loads = reading.named("from_pretrained")
     tokenizers = [c for c in loads if "Tokenizer" in c.name and c.name.startswith("transformers.")]
@@ -62,7 +61,7 @@ def other_tokenizer(reading: Training, machine: ScriptMachine) -> Iterator[Match
         )
 
 
-def prefix_of_wrapper(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def prefix_of_wrapper(reading: Training) -> Iterator[Match]:
     """Keys that begin with module. or model., and a load that expects none."""
     if reading.mentions("consume_prefix") or any(map(_cuts_prefix, reading.calls)):
         return

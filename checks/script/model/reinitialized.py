@@ -9,14 +9,13 @@ from doctor.checks.script import objects
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 INIT = re.compile(
     r"(?:^|_)(?:init\w*|reset\w*|weights?_init\w*|xavier|kaiming)|init$", re.IGNORECASE
 )
 
 
-def reinitialized(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def reinitialized(reading: Training) -> Iterator[Match]:
     """model = resnet18(weights=...); model.apply(init_weights)."""
     for number, call in reading.numbered(reading.methods("apply")):
         if not call.receiver or len(call.args) != 1 or call.args[0].kind != "name" or call.arms:

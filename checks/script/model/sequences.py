@@ -14,7 +14,6 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 RECURRENT = {"LSTM", "GRU", "RNN"}
 PADDING_MASKS = {
@@ -25,7 +24,7 @@ PADDING_MASKS = {
 }
 
 
-def sees_target(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def sees_target(reading: Training) -> Iterator[Match]:
     yield from _same_slice(reading)
     yield from _whole_target(reading)
     yield from _without_mask(reading)
@@ -148,7 +147,7 @@ def _is_infinite(reading: Training, value: Value) -> bool:
     return any(_is_infinite(reading, item) or item.name.endswith("inf") for item in value.items)
 
 
-def mask_inverted(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def mask_inverted(reading: Training) -> Iterator[Match]:
     yield from hidden_tokens(reading)
     for call in reading.calls:
         for key in PADDING_MASKS & call.keywords.keys():
@@ -185,7 +184,7 @@ def _keeps_tokens(reading: Training, value: Value) -> bool:
     )
 
 
-def last_of_batch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def last_of_batch(reading: Training) -> Iterator[Match]:
     """out[:, -1] of a recurrent layer without batch_first: the last sample, at every step."""
     yield from both_directions(reading)
     for call in reading.calls:

@@ -11,7 +11,6 @@ from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.trainable import trained_whole
 from doctor.checks.script.training import Trained, Training
 from doctor.facts.script import Assignment, Call
-from doctor.facts.script_machine import ScriptMachine
 
 LAYERS = {
     f"torch.nn.{name}"
@@ -19,7 +18,7 @@ LAYERS = {
 }
 
 
-def low_precision_cast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def low_precision_cast(reading: Training) -> Iterator[Match]:
     if reading.has_master_weights:
         return
     for trained in trained_whole(reading):

@@ -11,17 +11,16 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 ONLY_WEIGHTS = (2, 6)
 """The release of torch since which torch.load reads tensors and plain values by default."""
 LORA = re.compile(r"['\"]\.?lora_?(?:[AB]|down|up)?\.?['\"]\s+in\s+\w+")
 
 
-def contents(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def contents(reading: Training) -> Iterator[Match]:
     yield from _without_modules(reading)
-    if machine.torch is None or installed.release(machine.torch) >= ONLY_WEIGHTS:
-        yield from _refused(reading, "warn" if machine.torch is None else "fail")
+    if reading.machine.torch is None or installed.release(reading.machine.torch) >= ONLY_WEIGHTS:
+        yield from _refused(reading, "warn" if reading.machine.torch is None else "fail")
 
 
 def _without_modules(reading: Training) -> Iterator[Match]:

@@ -12,10 +12,9 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.saving.resuming import calls_within, loaded_names, saved_dictionaries
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
-def not_restored(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def not_restored(reading: Training) -> Iterator[Match]:
     """What is saved beside the model and the epoch, and a resume does not read."""
     if not reading.trains:
         return

@@ -8,10 +8,9 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
-def result_of_load(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def result_of_load(reading: Training) -> Iterator[Match]:
     for call in reading.named("load_state_dict"):
         root = reading.root(call)
         if call.targets == (root,) and root and not call.name.startswith("torch.distributed."):
@@ -37,7 +36,7 @@ def loaded_names(reading: Training) -> Iterator[tuple[str, Call]]:
             yield call.targets[0], call
 
 
-def epoch_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def epoch_repeated(reading: Training) -> Iterator[Match]:
     """start = checkpoint["epoch"], where the epoch that was trained is saved under it."""
     for call, saved in saved_dictionaries(reading):
         if not any(n in reading.backward_numbers for loop in call.loops[:1]
@@ -72,7 +71,7 @@ def _starts(reading: Training, key: str) -> Iterator[Assignment]:
                 yield each
 
 
-def key_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def key_missing(reading: Training) -> Iterator[Match]:
     """A key is read of a file that this script writes without it."""
     saves = [
         reading.calls[n] for n in reading.methods("save") if reading.calls[n].name == "torch.save"

@@ -12,10 +12,9 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
-def accumulates(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def accumulates(reading: Training) -> Iterator[Match]:
     for made in reading.named("Accelerator"):
         value = made.keywords.get("gradient_accumulation_steps")
         if value is None or (value.kind == "literal" and value.literal == 1):

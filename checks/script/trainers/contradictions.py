@@ -19,12 +19,11 @@ from doctor.checks.script.trainers.steps_and_inputs import (
 )
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 STRATEGIES = ("eval_strategy", "evaluation_strategy")
 
 
-def settings_contradict(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def settings_contradict(reading: Training) -> Iterator[Match]:
     yield from reference_trains(reading)
     yield from of_trainers(reading)
     for call in reading.cached(_settings):

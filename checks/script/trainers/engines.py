@@ -11,13 +11,12 @@ from doctor.checks.script.rendering import expanded
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Launch, Value
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.engine_files import engine_file
 
 ACCUMULATION = ".json:gradient_accumulation_steps"
 
 
-def engines(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def engines(reading: Training) -> Iterator[Match]:
     for made in reading.named("initialize"):
         if made.name != "deepspeed.initialize" or not made.targets:
             continue

@@ -11,7 +11,6 @@ from doctor.checks.script.naming import direction
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Function, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 HOOKS = {
     "training_epoch_end": "on_train_epoch_end", "validation_epoch_end": "on_validation_epoch_end",
@@ -41,7 +40,7 @@ def _severity(reading: Training) -> Severity | None:
     return "fail" if reading.imports_from("lightning") else "warn"
 
 
-def gone_in_2(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def gone_in_2(reading: Training) -> Iterator[Match]:
     severity = _severity(reading)
     if severity is not None:
         for span, message in (*_gone_hooks(reading), *_gone_arguments(reading)):
@@ -70,7 +69,7 @@ def _gone_arguments(reading: Training) -> Iterator[tuple[Span, str]]:
                 )
 
 
-def wrong_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def wrong_step(reading: Training) -> Iterator[Match]:
     modules = lightning_modules(reading)
     yield from _wrong_mode(reading)
     yield from _options_of_automatic(reading, modules)

@@ -10,14 +10,13 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainers.hooks import of_lightning
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 PACKAGES = ("lightning.", "pytorch_lightning.")
 KEEPS = ("save_checkpoint", "test", "predict", "save", "ModelCheckpoint")
 """What shows that the run is for its result."""
 
 
-def wrong_runs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def wrong_runs(reading: Training) -> Iterator[Match]:
     modules = lightning_modules(reading)
     yield from _left_on(reading)
     yield from _other_model(reading, modules)

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script_machine import ScriptMachine
 
 
-def outputs_not_returned(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def outputs_not_returned(reading: Training) -> Iterator[Match]:
     evaluates = reading.methods("evaluate", "predict") or any(
         "eval_dataset" in reading.calls[n].keywords for n in reading.trainers
     )
