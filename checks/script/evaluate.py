@@ -209,7 +209,7 @@ def _on_cuda(reading: Reading, results: list[Assignment]) -> list[Assignment]:
         return any(
             arm == 1 and test is not None and asks_for_cuda(test.text)
             for branch, arm in each.arms
-            for test in [reading.script.branches[branch].test]
+            for test in [reading.test_of(branch)]
         )
 
     return [each for each in results if not off(each)] or results

@@ -223,7 +223,7 @@ def _collected(reading: Reading, name: str, scope: int, position: int) -> Iterat
         unnamed = not call.receiver and call.receiver_call < 0
         if number > position or call.scope != scope or not call.loops or not call.args:
             continue
-        loop = reading.script.loops[call.loops[-1]]
+        loop = reading.loops[call.loops[-1]]
         if not (call.receiver == name or unnamed) or call.args[0].name not in loop.targets:
             continue
         for inner in loop.iterable.calls if loop.iterable is not None else ():

@@ -78,6 +78,11 @@ def callee(reading: Reading, call: Call) -> list[Call | None]:
     return makers_at(reading, value, call)
 
 
+def known_callees(reading: Reading, call: Call) -> list[Call]:
+    """Those of them that are known."""
+    return [made for made in callee(reading, call) if made is not None]
+
+
 def method_of(reading: Reading, owner: str, name: str) -> int | None:
     """The function of a class of this file, None where it has none or several."""
     found = [

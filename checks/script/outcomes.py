@@ -172,7 +172,7 @@ def _has_other_head(reading: Reading) -> bool:
     """Something but a plain Linear is assigned to the head of a model in this file."""
     return any(
         each.value.kind != "call" or reading.calls[each.value.call].name != "torch.nn.Linear"
-        for each in reading.script.assignments
+        for each in reading.assignments
         if each.target.partition("[")[0].rpartition(".")[2] in ("fc", "classifier", "head", "heads")
     )
 

@@ -88,8 +88,8 @@ def rank_arms(reading: Training, call: Call) -> Arms:
     return tuple(
         (branch, arm)
         for branch, arm in call.arms
-        if reading.script.branches[branch].kind == "if"
-        and (test := reading.script.branches[branch].test) is not None
+        if reading.branches[branch].kind == "if"
+        and (test := reading.test_of(branch)) is not None
         and (
             (arm == 0 and asks_first(reading, test, call.scope, DEPTH))
             or (arm == 1 and _excludes_first(reading, test, call.scope))

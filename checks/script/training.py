@@ -205,7 +205,7 @@ class Training(Reading):
     def loops_of(self, made: Call) -> list[int]:
         """Loops over what a call made, by its names, also as an argument of a function."""
         keys = {key for name in made.targets for key in self.names_of(name, made.scope)}
-        loops = enumerate(self.script.loops if keys else ())
+        loops = enumerate(self.loops if keys else ())
         return [
             number
             for number, loop in loops
@@ -298,17 +298,17 @@ class Training(Reading):
     @cached_property
     def freezes(self) -> bool:
         """Some loop freezes all parameters of some model."""
-        return any(self._freezes(each) for each in self.script.assignments)
+        return any(self._freezes(each) for each in self.assignments)
 
     def _freezes(self, each: Assignment) -> bool:
         """param.requires_grad = False for all parameters, in code that something calls."""
         if not each.target.endswith(".requires_grad") or each.value.literal is not False:
             return False
-        if each.loops and self._is_of_copy(self.script.loops[each.loops[-1]]):
+        if each.loops and self._is_of_copy(self.loops[each.loops[-1]]):
             return False
         function = self.function(each.scope)
         called = not each.scope or function.owner or self.call_sites.get(each.scope)
-        inner = [branch for branch, _ in each.arms if self.script.branches[branch].kind == "if"]
+        inner = [branch for branch, _ in each.arms if self.branches[branch].kind == "if"]
         return bool(called) and not (inner and each.loops)
 
     def _is_of_copy(self, loop: Loop) -> bool:

@@ -85,8 +85,8 @@ DEPRECATED_NAMES = {name.rpartition(".")[2] for name in DEPRECATED}
 def _is_fallback(reading: Training, arms: Arms) -> bool:
     """In a try statement, or under a test that chooses among versions."""
     return any(
-        reading.script.branches[branch].kind == "try"
-        or "version" in (test.text if (test := reading.script.branches[branch].test) else "")
+        reading.branches[branch].kind == "try"
+        or "version" in (test.text if (test := reading.test_of(branch)) else "")
         or "hasattr" in (test.text if test else "")
         for branch, _ in arms
     )

@@ -68,7 +68,7 @@ SOURCES = {"__version__", "version", "get_version"}
 def version_compare(reading: Training) -> Iterator[Match]:
     if SOURCES.isdisjoint(reading.script.identifiers):
         return
-    for each in reading.script.comparisons:
+    for each in reading.comparisons:
         if each.operator not in ORDER:
             continue
         kinds = [_version_kind(reading, side, each, 4) for side in (each.left, each.right)]

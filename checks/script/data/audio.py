@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
-from doctor.checks.script.rendering import expanded, render
+from doctor.checks.script.rendering import expanded, formulas, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -100,7 +100,7 @@ def _lengths(reading: Training, call: Call) -> Iterator[Match]:
         text,
     )
     raw = raw or re.match(r"torch\.full\(.*,(\w+)\.(?:size\(-?[12]\)|shape\[-?[12]\])[,)]", text)
-    bound = raw and any(raw[1] in reading.script.loops[n].targets for n in call.loops)
+    bound = raw and any(raw[1] in reading.loops[n].targets for n in call.loops)
     layer = _shortens(reading)
     if bound and layer is not None and not _recounted(reading):
         message = f"{text} counts frames before {layer.method} shortens them: "
@@ -126,7 +126,7 @@ def _shortens(reading: Training) -> Call | None:
 
 def _recounted(reading: Training) -> bool:
     """Lengths are divided or computed anew anywhere in the file."""
-    texts = [render(reading, v) for v, _, _ in reading.expressions]
+    texts = [text for text, _, _ in reading.cached(formulas)]
     return any(
         re.search(r"(?:len|frames|size|num_frames|steps)\w*(?:\[[^\]]*\])?\)?(?://|/|>>|\*)", t)
         or (
@@ -139,12 +139,12 @@ def _recounted(reading: Training) -> bool:
 
 def _blank(reading: Training, call: Call) -> Iterator[Match]:
     """The blank is number 0, and so is the first letter."""
-    made = [m for m in objects.callee(reading, call) if m is not None] or [call]
+    made = objects.known_callees(reading, call) or [call]
     blank = next((m.keywords["blank"] for m in made if "blank" in m.keywords), None)
     if any(m.args for m in made if m is not call) or (blank is not None and blank.literal != 0):
         return
     tables = re.compile(r"DictComp<enumerate\((\w+)\),(\w+),(\w+)>")
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         found = tables.fullmatch(render(reading, each.value))
         held = reading.assigned.get((0, found[1]), ()) if found else ()
         if not found or len(held) != 1:

@@ -30,7 +30,7 @@ def held_out_augmented(reading: Training) -> Iterator[Match]:
 
 def _parts(reading: Training) -> Iterator[Match]:
     """A held-out part of a dataset whose samples random transforms change."""
-    changed = {each.target.partition(".dataset")[0] for each in reading.script.assignments
+    changed = {each.target.partition(".dataset")[0] for each in reading.assignments
                if ".dataset" in each.target}  # fmt: skip
     for call in reading.named("random_split", "Subset"):
         held = [name for name in call.targets if is_held_out(name)]

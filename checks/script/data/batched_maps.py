@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
-from doctor.checks.script.rendering import lines, render, texts_in
+from doctor.checks.script.rendering import formulas, lines, render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
@@ -73,7 +73,7 @@ def _rate(reading: Training) -> Iterator[Match]:
         )
         tested = any(
             rate and b.test is not None and re.search(rf"\b{re.escape(rate)}\b", b.test.text)
-            for b in reading.script.branches
+            for b in reading.branches
         )
         if rate and not used and not tested:
             message = (
@@ -88,7 +88,7 @@ def _second(reading: Training, call: Call) -> str:
     number = reading.number(call)
     made = [
         a.target
-        for a in reading.script.assignments
+        for a in reading.assignments
         if a.scope == call.scope and number in (a.value.call, *a.value.calls)
         and a.value.kind == "item" and a.value.items[-1].literal == 1
     ]  # fmt: skip
@@ -112,8 +112,8 @@ def _void(reading: Training) -> Iterator[Match]:
     sets = [c for c in reading.calls if c.method in WITH_VOID and c.name.startswith("torchvision.")]
     if not sets or reading.mentions("ignore_index", "void", "ignore_label"):
         return
-    texts = [render(reading, v) for v, _, _ in reading.expressions]
-    tests = [c for c in reading.script.comparisons if 255 in (c.left.literal, c.right.literal)]
+    texts = [text for text, _, _ in reading.cached(formulas)]
+    tests = [c for c in reading.comparisons if 255 in (c.left.literal, c.right.literal)]
     if tests or any("255" in t for t in texts):
         return
     for call in reading.named("CrossEntropyLoss", "cross_entropy"):

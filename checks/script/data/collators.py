@@ -19,8 +19,8 @@ def labels_decoded(reading: Training) -> Iterator[Match]:
     if not _masks_labels(reading):
         return
     for scope in metric_functions(reading):
-        values = [value for value, _, where in reading.expressions if where == scope]
-        for each in reading.script.comparisons:
+        values = reading.values_in(scope)
+        for each in reading.comparisons:
             values += [each.left, each.right] if each.scope == scope else []
         if any(value.literal == -100 or "ignore" in value.name.casefold() for value in values):
             continue
@@ -55,7 +55,7 @@ def _predictions_decoded(reading: Training) -> Iterator[Match]:
 def _is_raw(reading: Training, scope: int, name: str) -> bool:
     """p.predictions, or the first name that the argument of the function is unpacked to."""
     parameters = {p.name for p in reading.function(scope).parameters}
-    own = [a for a in reading.script.assignments if a.scope == scope and a.target == name]
+    own = [a for a in reading.assignments if a.scope == scope and a.target == name]
     own = [a for a in own if a.value.name != name]  # preds = preds[0]
     if not own:
         return name.partition(".")[0] in parameters and name.endswith(".predictions")
@@ -71,7 +71,7 @@ def _is_changed(reading: Training, scope: int, name: str, number: int) -> bool:
     """It is compared, or given to another function or set before it is decoded."""
     compared = any(
         each.scope == scope and name in (each.left.name, each.right.name)
-        for each in reading.script.comparisons
+        for each in reading.comparisons
     )
     given = any(
         name in v.all_names or reading.calls[n].receiver == name
@@ -98,11 +98,11 @@ def _may_be_masked(reading: Training, scope: int, name: str, decode: int) -> boo
     """The labels are compared, computed anew, or given to a function before they are decoded."""
     computed = any(
         each.scope == scope and each.target == name and (each.value.calls or each.value.items)
-        for each in reading.script.assignments
+        for each in reading.assignments
     )
     tested = any(
         each.scope == scope and name in (each.left.name, each.right.name)
-        for each in reading.script.comparisons
+        for each in reading.comparisons
     )
     given = any(
         n < decode and name in v.all_names and reading.calls[n].method not in LOOKS
@@ -138,7 +138,7 @@ def _end_masked(reading: Training) -> Iterator[Match]:
     """pad = eos, and eos is appended to the texts: the collator leaves it out of the labels."""
     if reading.mentions("group_texts", "packing", "concatenat", "block_size"):
         return
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         owner, _, last = each.target.rpartition(".")
         source = f"{owner}.{last.replace('pad_', 'eos_')}"
         if last not in ("pad_token", "pad_token_id") or each.value.name != source:

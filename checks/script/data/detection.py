@@ -38,14 +38,12 @@ def _corners(reading: Training) -> Iterator[Match]:
     """bbox of COCO is (x, y, width, height)."""
     if reading.mentions("box_convert", "xyxy", "xywh", "coco_to", "cxcywh", "x2", "xmax"):
         return
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         text = render(reading, each.value)
-        own = [
-            render(reading, a.value) for a in reading.script.assignments if a.scope == each.scope
-        ]
+        own = [render(reading, a.value) for a in reading.assignments if a.scope == each.scope]
         moved = any(re.search(r"\[:,2:\]|\[2\]|\[3\]|:,2|:,3", t) for t in own) or any(
             ":,2" in a.target or "2:" in a.target or "[]" in a.target
-            for a in reading.script.assignments if a.scope == each.scope
+            for a in reading.assignments if a.scope == each.scope
         )  # fmt: skip
         moved |= f"{each.target}[]" in reading.script.identifiers
         if "bbox" in text and re.search(r"box", each.target) and not moved and (
@@ -78,7 +76,7 @@ def _from_zero(reading: Training) -> Iterator[Match]:
         return
     tables = {
         each.target: found[1]
-        for each in reading.script.assignments
+        for each in reading.assignments
         if (found := NUMBERED.fullmatch(render(reading, each.value)))
     }
     for span, name in _numbered_from_zero(reading):
@@ -102,7 +100,7 @@ def _from_zero(reading: Training) -> Iterator[Match]:
 def _numbered_from_zero(reading: Training) -> Iterator[tuple[Span, str]]:
     """labels.append(int(c)) of a row of YOLO, and CLASSES.index(name)."""
     rows = {
-        a.target for a in reading.script.assignments
+        a.target for a in reading.assignments
         if a.value.kind == "item" and ".split(" in render(reading, a.value)
         and re.search(r"\[0\]$", render(reading, a.value))
     }  # fmt: skip
@@ -125,7 +123,7 @@ def _labels(reading: Training) -> list[tuple[Value, Span]]:
         for n in reading.methods("append")
         if (c := reading.calls[n]).receiver.endswith(("labels", "classes")) and c.args
     ]
-    values += [(a.value, a.span) for a in reading.script.assignments
+    values += [(a.value, a.span) for a in reading.assignments
                if a.target.endswith("labels")]  # fmt: skip
     for value, span, _ in reading.expressions:
         for part in flatten([value]):
@@ -151,7 +149,7 @@ def _flipped_alone(reading: Training) -> Iterator[Match]:
         dicts = [key for v in function.returns for part in (v, *v.items) for key in part.keys]
         if not flips or not (boxed and "boxes" in dicts):
             continue
-        changed = [a for a in reading.script.assignments if a.scope == scope
+        changed = [a for a in reading.assignments if a.scope == scope
                    and re.search(r"box|keypoint|target", a.target) and a.arms]  # fmt: skip
         passed = any(re.search(r"box|target|keypoint", n) for c in flips for v in c.args
                      for n in v.all_names)  # fmt: skip
@@ -171,7 +169,7 @@ def _resized_alone(reading: Training) -> Iterator[Match]:
         dicts = [key for v in reading.function(scope).returns for part in (v, *v.items)
                  for key in part.keys]  # fmt: skip
         held = [n for n in dicts if n == "boxes"]
-        own = [a for a in reading.script.assignments if a.scope == scope]
+        own = [a for a in reading.assignments if a.scope == scope]
         own += [a for a in reading.script.parts if a.scope == scope]
         texts = [render(reading, a.value) for a in own]
         texts += texts_in(reading, scope)

@@ -22,7 +22,7 @@ TEMPLATES = ("DataCollatorForCompletionOnlyLM", "train_on_responses_only")
 def end_masked(reading: Training) -> Iterator[Match]:
     """labels[labels == pad_token_id] = -100, where the padding token is the end token."""
     same = [
-        each for each in reading.script.assignments
+        each for each in reading.assignments
         if re.search(r"\.pad_token(?:_id)?$", each.target)
         and re.search(r"\.eos_token(?:_id)?$", each.value.name)
     ]  # fmt: skip
@@ -30,7 +30,7 @@ def end_masked(reading: Training) -> Iterator[Match]:
         return
     if not (reading.mentions("eos_token") and _ends_are_written(reading, same[0].value.name)):
         return
-    for each in reading.script.comparisons:
+    for each in reading.comparisons:
         sides = (each.left, each.right)
         pads = any(re.search(r"(?:pad|eos)_token_id$", side.name) for side in sides)
         labels = any(set(words(side.name)) & LABELS for side in sides)

@@ -63,7 +63,7 @@ def _fitted_before(reading: Training, call: Call, number: int) -> bool:
 def _joins_parts(reading: Training, value: Value) -> bool:
     """concatenate([train, test]), also by a name for it."""
     names = list(value.names)
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if value.kind == "name" and each.target == value.name and each.value.kind == "call":
             value = each.value
             names = list(value.names)
@@ -84,7 +84,7 @@ def _is_some(value: Value) -> bool:
 def _is_split(reading: Training, name: str, call: Call, splits: list[Call]) -> bool:
     """What the name holds, or what is made of it or of the result, is cut into parts later."""
     names, number = {name, *call.targets}, reading.number(call)
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         later = each.scope == call.scope and each.position >= number and "[" not in each.target
         later = later and not any(reading.calls[n].name == "len" for n in each.value.calls)
         if later and names.intersection(each.value.all_names) and not is_training(each.target):
@@ -163,7 +163,7 @@ def _held(reading: Training, call: Call) -> list[str]:
     number = reading.number(call)
     return [
         each.target
-        for each in reading.script.assignments
+        for each in reading.assignments
         if each.scope == call.scope and number in (each.value.call, *each.value.calls)
     ]
 
@@ -270,7 +270,7 @@ def _is_again(reading: Training, first: Call, call: Call) -> bool:
         each.target == source.name
         and each.scope == call.scope
         and reading.number(first) < each.position <= reading.number(call)
-        for each in reading.script.assignments
+        for each in reading.assignments
     )
     return not changed and any(is_held_out(name) for name in (*names, *first.targets))
 

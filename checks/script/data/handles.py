@@ -68,7 +68,7 @@ def _dataset(reading: Training, number: int) -> Iterator[str]:
         return
     data = call.given("dataset", 0)
     for option in evaluate.options(reading, data, call) if data is not None else ():
-        made = reading.calls[option.call].name if option.kind == "call" else ""
+        made = reading.called(option)
         if objects.method_of(reading, made, "__getitem__") is not None:
             yield made
 
@@ -97,7 +97,7 @@ def _read_from(reading: Training, name: str, held: str) -> bool:
     item = objects.method_of(reading, name, "__getitem__")
     start = objects.method_of(reading, name, "__init__")
     kept = {held}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         made = reading.call_of(each.value)
         if each.scope == start and made is not None and made.receiver == held:
             kept.add(each.target)
@@ -114,7 +114,7 @@ def _read_from(reading: Training, name: str, held: str) -> bool:
     }
     names |= {
         v.name
-        for a in reading.script.assignments
+        for a in reading.assignments
         if a.scope == item and a.value.kind in ("name", "item")
         for v in (a.value, *a.value.items)
     }

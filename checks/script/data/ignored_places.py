@@ -37,7 +37,7 @@ def counted(reading: Training) -> Iterator[Match]:
         function = reading.function(scope)
         own = [(v, s) for v, s, where in reading.expressions if where == scope]
         texts = [render(reading, v) for v, _ in own]
-        compared = [c for c in reading.script.comparisons if c.scope == scope]
+        compared = [c for c in reading.comparisons if c.scope == scope]
         texts += [
             f"{render(reading, c.left)}{c.operator}{render(reading, c.right)}" for c in compared
         ]
@@ -71,7 +71,7 @@ def words_and_tokens(reading: Training) -> Iterator[Match]:
         split = call.keywords.get("is_split_into_words")
         if split is None or split.literal is not True or not call.scope:
             continue
-        for each in reading.script.assignments:
+        for each in reading.assignments:
             if each.scope == call.scope and each.target.endswith("[labels]"):
                 yield Match(
                     each.span, "labels are those of the words, and tokens are parts of them"
@@ -82,7 +82,7 @@ def _of_characters(reading: Training) -> Iterator[Match]:
     """answer_start counts characters, start_positions tokens."""
     if reading.mentions(*ALIGNS, "char_to_token", "answers_char", "sequence_ids"):
         return
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not each.target.endswith("[start_positions]"):
             continue
         if any("answer_start" in render(reading, value) for value in _sources(reading, each)):

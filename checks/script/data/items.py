@@ -130,7 +130,7 @@ GOALS = re.compile(r"target|label|^y|y$|truth|signal|goal|outcome")
 
 def _inputs(reading: Training) -> Iterator[Value]:
     """What is assigned to names that are not for targets, and what calls receive."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not GOALS.search(each.target.casefold()):
             yield each.value
             for n in each.value.calls:
@@ -156,7 +156,7 @@ def future(reading: Training) -> Iterator[Match]:
         for part in flatten([value])
         if part.kind == "list" and len(part.items) > 1
     ]
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         found = re.search(r"\[(\w+)\]$", each.target)
         if not found or not re.search(r"\.shift\(-\d", render(reading, each.value)):
             continue

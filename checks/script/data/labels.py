@@ -134,7 +134,7 @@ def _is_target_changed(reading: Training, run: Call, loss: Call, name: str) -> b
     """The name is assigned between, or a part of it is set."""
     first, last = reading.number(run), reading.number(loss)
     return f"{name}[]" in reading.script.identifiers or any(
-        a.target == name and first < a.position <= last for a in reading.script.assignments
+        a.target == name and first < a.position <= last for a in reading.assignments
     )
 
 
@@ -211,7 +211,7 @@ def _of_dataset(reading: Training, name: str, call: Call) -> tuple[Value, Call] 
     """What __getitem__ of the one dataset of the file returns for a name that a loop binds."""
     scopes = reading.functions_by_name.get("__getitem__", [])
     for number in call.loops if len(scopes) == 1 else ():
-        targets = reading.script.loops[number].targets
+        targets = reading.loops[number].targets
         returns = reading.function(scopes[0]).returns
         if name in targets and len(returns) == 1 and len(returns[0].items) == len(targets):
             return returns[0].items[targets.index(name)], _end(reading, scopes[0])

@@ -38,7 +38,7 @@ def loader_settings(reading: Training) -> Iterator[Match]:
         if is_inverted(call):
             message = "data for training stay in their order: shuffle is inverted"
             yield Match(call.span, message, fix="shuffle=True for training.")
-        loops = [reading.script.loops[n] for n in reading.loops_of(call)]
+        loops = [reading.loops[n] for n in reading.loops_of(call)]
         labelled = any("_" not in loop.targets for loop in loops)
         if labelled and _is_unshuffled(reading, call) and reading.trains_on(call):
             message = "the images are read in the order of their files, by class"
@@ -117,7 +117,7 @@ def _reads_all(reading: Training, name: str) -> bool:
     numbers = calls_reached(reading, reading.scope_calls(start)) if start is not None else []
     calls = [reading.calls[n] for n in numbers]
     scopes = {start, *(call.scope for call in calls)}
-    over = [loop.iterable for loop in reading.script.loops if loop.scope in scopes]
+    over = [loop.iterable for loop in reading.loops if loop.scope in scopes]
     drawn = any(c.name.startswith(OF_WORKERS) and c.method not in ("shuffle", "Random",
                 "default_rng", "RandomState", "Generator") for c in calls)  # fmt: skip
     return any(v is not None and (v.name or v.names) for v in over) and not drawn
@@ -162,7 +162,7 @@ def seed_in_loop(reading: Training) -> Iterator[Match]:
 
 def _is_constant(reading: Training, value: Value, call: Call) -> bool:
     """Nothing that the loop changes."""
-    targets = {t for n in call.loops for t in reading.script.loops[n].targets}
+    targets = {t for n in call.loops for t in reading.loops[n].targets}
     if targets.intersection(value.all_names) or value.calls:
         return False
     return value.kind in ("literal", "name")

@@ -113,7 +113,7 @@ def masks(reading: Training) -> Iterator[Match]:
         named = {n for n in returned if MASKS.search(n.rpartition(".")[2].casefold())}
         if not moved or not named or not function.returns:
             continue
-        own = [a for a in reading.script.assignments if a.scope == number and a.arms]
+        own = [a for a in reading.assignments if a.scope == number and a.arms]
         touched = any(MASKS.search(a.target.casefold()) for a in own) or any(
             _moves(c) and _is_mask(c) for c in calls
         )

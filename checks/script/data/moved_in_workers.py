@@ -39,7 +39,7 @@ def _collates(reading: Training, call: Call) -> Iterator[int]:
     for option in evaluate.options(reading, value, call) if value is not None else ():
         if option.kind == "name":
             yield from objects.functions_of(reading, option, call)
-        made = reading.calls[option.call].name if option.kind == "call" else ""
+        made = reading.called(option)
         entered = objects.method_of(reading, made, "__call__") if made else None
         if entered is not None:
             yield entered

@@ -105,7 +105,7 @@ def _says_part(call: Call) -> bool:
 def _of_library(reading: Training, call: Call) -> Origin | None:
     """Of datasets and torchvision: the arguments that choose rows."""
     value = evaluate.argument(reading, call, "split") or evaluate.argument(reading, call, "train")
-    found = evaluate.literals(reading, value, call) if value is not None else set()
+    found = evaluate.literals(reading, value, call)
     if len(found) != 1 or evaluate.UNDECIDED in found:
         return None
     chosen = found.pop()

@@ -43,14 +43,14 @@ def padding_in_labels(reading: Training) -> Iterator[Match]:
 
 def _leaves_out(reading: Training) -> bool:
     """Something is compared with padding, or is -100."""
-    compared = reading.script.comparisons
+    compared = reading.comparisons
     padding = any(PADDING.search(f"{c.left.name} {c.right.name}") for c in compared)
     return padding or has_ignored_value(reading)
 
 
 def _labels(reading: Training) -> Iterator[tuple[Span, Value, int, int, str]]:
     """What is entered as labels: its place and scope, and the dictionary that has it."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.target.endswith("[labels]"):
             base = each.target.removesuffix("[labels]")
             yield each.span, each.value, each.scope, each.position, base

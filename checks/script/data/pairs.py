@@ -19,7 +19,7 @@ Key = tuple[object, str]
 
 def paired_unsorted(reading: Training) -> Iterator[Match]:
     lists: dict[Key, Assignment] = {}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         names = {reading.calls[n].method for n in (each.value.call, *each.value.calls) if n >= 0}
         if each.value.kind in ("call", "other") and names & LISTS:
             lists[reading.key(each.target, each.scope)] = each
@@ -109,7 +109,7 @@ def _is_mask(reading: Training, call: Call) -> bool:
 
 def _parts_assigned(reading: Training) -> dict[int, tuple[str, ...]]:
     """Names that get a part of what a call returns: x = aug(image=x)["image"]."""
-    items = [each for each in reading.script.assignments if each.value.kind == "item"]
+    items = [each for each in reading.assignments if each.value.kind == "item"]
     return {v.call: (each.target,) for each in items for v in each.value.items[:1] if v.call >= 0}
 
 

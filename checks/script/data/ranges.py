@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.objects import operand
-from doctor.checks.script.rendering import render
+from doctor.checks.script.rendering import formulas, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
@@ -72,7 +72,7 @@ def _rows_as_channels(reading: Training) -> Iterator[Match]:
             named = inner.args[0].name
         last = [
             a
-            for a in reading.script.assignments
+            for a in reading.assignments
             if named and a.target == named and a.scope == call.scope and a.position <= n
         ]
         texts = [render(reading, a.value) for a in last]
@@ -100,7 +100,7 @@ def _real_and_made(reading: Training) -> Iterator[Match]:
     ]
     if not tanh or not reading.mentions("discriminator", "critic", "netd", "opt_d", "od", "loss_d"):
         return
-    texts = [render(reading, v) for v, _, _ in reading.expressions]
+    texts = [text for text, _, _ in reading.cached(formulas)]
     if any(
         re.search(r"\*2\)-1|2\*\w+\)-1|-0\.5\)/0\.5|/127\.5|\.mul\(2|normalize", t, re.I)
         for t in texts

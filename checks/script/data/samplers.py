@@ -64,13 +64,13 @@ def _trains_in_epochs(reading: Training) -> bool:
             for n in calls_reached(reading, reading.by_loop.get(outer, []))
             for inner in reading.calls[n].loops
         )
-        for outer in range(len(reading.script.loops))
+        for outer in range(len(reading.loops))
     )
 
 
 def _counts(reading: Training, loop: int) -> bool:
     """`while`, or `for` over a range: epochs or steps, and no data."""
-    value = reading.script.loops[loop].iterable
+    value = reading.loops[loop].iterable
     made = reading.calls[value.call].method if value and value.kind == "call" else ""
     over = made in ("range", "trange", "count") or (made in ("tqdm", "track") and value and any(
         reading.calls[n].method == "range" for n in value.calls))  # fmt: skip

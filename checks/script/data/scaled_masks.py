@@ -74,5 +74,5 @@ def _class_counts(reading: Training) -> set[int]:
     for call in reading.calls:
         for key in COUNTS & call.keywords.keys():
             found |= evaluate.literals(reading, call.keywords[key], call)
-    found |= {a.value.literal for a in reading.script.assignments if COUNTED.fullmatch(a.target)}
+    found |= {a.value.literal for a in reading.assignments if COUNTED.fullmatch(a.target)}
     return {n for n in found if isinstance(n, int) and not isinstance(n, bool)}

@@ -26,7 +26,7 @@ def numbered_by_set(reading: Training) -> Iterator[Match]:
         return
     for number, call in reading.numbered(reading.methods("enumerate", "zip")):
         if any(_is_set(reading, value, call) for value in call.args):
-            for each in reading.script.assignments:
+            for each in reading.assignments:
                 if _numbers(reading, each, number) and not _is_kept(reading, each):
                     yield Match(call.span, f"{each.target} numbers in the order of a set")
 
@@ -68,7 +68,7 @@ def _is_kept(reading: Training, each: Assignment) -> bool:
             call.method.startswith(KEEPS) or {"label2id", "id2label"} & call.keywords.keys()
         ):
             return True
-    stored = (a for a in reading.script.assignments if "config" in a.target)
+    stored = (a for a in reading.assignments if "config" in a.target)
     return any(each.target in a.value.all_names for a in stored)
 
 

@@ -34,7 +34,7 @@ def evaluated_on_training(reading: Training) -> Iterator[Match]:
 def _overlapping(reading: Training) -> Iterator[Match]:
     """x[:8000] trains and x[7000:] evaluates."""
     ends: dict[str, tuple[str, int]] = {}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         name = each.target.rpartition(".")[2]
         for part in flatten([each.value, *_arguments(reading, each.value)]):
             index = part.items[1] if part.kind == "item" and len(part.items) == 2 else None
@@ -55,7 +55,7 @@ def _arguments(reading: Training, value: Value) -> tuple[Value, ...]:
 
 def _chosen_by_test(reading: Training) -> Iterator[Match]:
     """The best epoch, the rate or the end is chosen by test data, beside validation data."""
-    named = {w for each in reading.script.assignments for w in words(each.target)}
+    named = {w for each in reading.assignments for w in words(each.target)}
     both = named & {"val", "valid", "validation", "dev"} and "test" in named
     for each, new, _ in improvements_compared(reading) if both else ():
         if "test" in words(new) or whole.chosen_by(reading, new, each):
@@ -96,7 +96,7 @@ def _held_out_unused(reading: Training) -> Iterator[Match]:
     if not unused:
         return
     read = {n for value, _, _ in reading.expressions for n in value.all_names}
-    read |= {n for loop in reading.script.loops if loop.iterable is not None
+    read |= {n for loop in reading.loops if loop.iterable is not None
              for n in loop.iterable.all_names}  # fmt: skip
     for call in reading.calls:
         name = call.method.casefold()
@@ -117,7 +117,7 @@ def _uses(reading: Training, name: str, scope: int, read: set[str]) -> bool:
     """The name is bound in this function, and read in none but those that return it."""
     readers = {
         s for value, _, s in reading.expressions if name in value.all_names
-    } | {loop.scope for loop in reading.script.loops if loop.iterable is not None
+    } | {loop.scope for loop in reading.loops if loop.iterable is not None
          and name in loop.iterable.all_names}  # fmt: skip
     bound = any(name in call.targets and call.scope == scope for call in reading.calls)
     return bound and scope not in readers
@@ -185,8 +185,8 @@ def _below_split(reading: Training) -> Iterator[Match]:
 
 
 def _shared_transforms(reading: Training, parts: set[tuple[object, str]]) -> Iterator[Match]:
-    copied = {each.target for each in reading.script.assignments}
-    for each in reading.script.assignments:
+    copied = {each.target for each in reading.assignments}
+    for each in reading.assignments:
         base, _, last = each.target.rpartition(".dataset.")
         shared = reading.key(base, each.scope) in parts and f"{base}.dataset" not in copied
         if shared and last in ("transform", "transforms"):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.data.items import ahead, future
-from doctor.checks.script.rendering import expanded, render, statements
+from doctor.checks.script.rendering import expanded, formulas, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
@@ -26,12 +26,12 @@ def features(reading: Training) -> Iterator[Match]:
     yield from _centered(reading)
     yield from ahead(reading)
     yield from future(reading)
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         target = re.match(r"(\w+)\[(\w+)\]$", each.value.name) or _column(reading, each)
         if target is None or each.target.casefold() not in ("y", "target", "targets", "labels"):
             continue
         table, column = target[1], target[2]
-        for other in reading.script.assignments:
+        for other in reading.assignments:
             if other.scope != each.scope or other.target not in ("X", "x", "features", "inputs"):
                 continue
             text = render(reading, other.value)
@@ -55,7 +55,7 @@ def _column(reading: Training, each: Assignment) -> re.Match[str] | None:
 
 def _removed(reading: Training, table: str, column: str, each: Assignment) -> bool:
     """The column leaves the table somewhere, or the table is made anew."""
-    texts = [render(reading, v) for v, _, _ in reading.expressions]
+    texts = [text for text, _, _ in reading.cached(formulas)]
     drops = any(
         n in ("drop", "pop", "loc", "iloc", "difference", "filter") for n in reading.by_method
     )
@@ -126,7 +126,7 @@ def _rows(reading: Training, value: Value, call: Call, depth: int = 4) -> set[st
 
 def _copied(reading: Training, call: Call, rows: set[str]) -> str:
     """pd.concat([df] + [minority] * 9), or resample(minority, replace=True), of these rows."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.scope != call.scope or each.target not in rows:
             continue
         if each.position > reading.number(call):
@@ -161,9 +161,7 @@ def _of_one_row(reading: Training, rows: set[str]) -> str:
     if not tables or not made or not made <= rows or len(made) != 1:
         return ""
     taken = {
-        a.target
-        for a in reading.script.assignments
-        if re.search(r"\.i?loc\[", render(reading, a.value))
+        a.target for a in reading.assignments if re.search(r"\.i?loc\[", render(reading, a.value))
     }
     for value, _, _ in reading.expressions:
         for name in value.all_names:

@@ -21,7 +21,7 @@ ZERO_IS_FREE = (
 
 
 def pad_token_zero(reading: Training) -> Iterator[Match]:
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not _sets_pad_zero(each) or reading.is_flagged(each):
             continue
         families = _families(reading, each)
@@ -84,7 +84,7 @@ def _family_of_file(reading: Training) -> str:
 
 
 def pad_zero_missing(reading: Training) -> Iterator[Match]:
-    for each in reading.script.comparisons:
+    for each in reading.comparisons:
         if each.operator != "==" or each.right.literal != 0 or each.right.kind != "literal":
             continue
         if isinstance(each.right.literal, bool) or not each.left.name.endswith("pad_token_id"):
@@ -96,14 +96,14 @@ def pad_zero_missing(reading: Training) -> Iterator[Match]:
 
 def _branches_on(reading: Training, name: str) -> bool:
     """A condition on it adds or sets a padding token."""
-    for number, branch in enumerate(reading.script.branches):
+    for number, branch in enumerate(reading.branches):
         test = branch.test
         if test is None or name not in test.names:
             continue
         for call in reading.calls:
             if (number, 0) in call.arms and call.method in ("add_special_tokens", "add_tokens"):
                 return True
-        for each in reading.script.assignments:
+        for each in reading.assignments:
             if (number, 0) in each.arms and "pad_token" in each.target:
                 return True
     return False

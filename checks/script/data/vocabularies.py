@@ -60,7 +60,7 @@ def _layers(reading: Training, call: Call, model: Call) -> Iterator[Match]:
         else set()
     )
     source = evaluate.argument(reading, model, "pretrained_model_name_or_path", 0)
-    found = evaluate.literals(reading, source, model) if source is not None else set()
+    found = evaluate.literals(reading, source, model)
     text = f"{model.name} {found.pop()}" if len(found) == 1 else model.name
     text = text if evaluate.UNDECIDED not in text.split() else model.name
     own = next((layers for pattern, layers in LAYERS if re.search(pattern, text)), set())
@@ -89,7 +89,7 @@ def heads(reading: Training) -> Iterator[Match]:
             r"[\w-]*$", "".join(map(str, evaluate.literals(reading, source, call))),
         )  # fmt: skip
         counts = [
-            (a.target, len(a.value.items)) for a in reading.script.assignments
+            (a.target, len(a.value.items)) for a in reading.assignments
             if a.scope == 0 and a.value.kind == "list" and len(a.value.items) > 2
             and re.fullmatch(r"labels?|classes|label_names|class_names|names|tags|label_list",
                              a.target.casefold())

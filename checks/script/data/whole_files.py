@@ -40,7 +40,7 @@ WHOLE = (
 def _of_index(reading: Training, scope: int, index: str) -> set[str]:
     """The index, and the names of numbers that are computed of it."""
     names = {index}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         called = {reading.calls[n].name for n in each.value.calls}
         if each.scope == scope and names.intersection(each.value.all_names):
             names |= {each.target} if called <= {"divmod", "int", "len", "bisect.bisect"} else set()

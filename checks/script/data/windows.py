@@ -42,7 +42,7 @@ def _in_order(reading: Training, call: Call) -> bool:
 def _windows(reading: Training) -> set[Key]:
     """Names that hold overlapping windows, also as results of the file's functions."""
     found: set[Key] = set()
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if any(_is_cut(reading, part) for part in _parts(reading, each.value)):
             found.add(reading.key(each.target, each.scope))
     for call in reading.named("append"):
@@ -107,7 +107,7 @@ def _overlaps(reading: Training, value: Value, variable: str, over: Value) -> bo
 
 def _passed_on(reading: Training, found: set[Key]) -> Iterator[Key]:
     """Names that are made of windows: by an assignment, or as a result of a function."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         names = each.value.all_names
         if each.value.kind in ("call", "name") and any(
             reading.key(name, each.scope) in found for name in names if name

@@ -40,7 +40,7 @@ def one_generator(reading: Training) -> Iterator[Match]:
             continue
         data = call.given("dataset", 0)
         for option in evaluate.options(reading, data, call):
-            name = reading.calls[option.call].name if option.kind == "call" else ""
+            name = reading.called(option)
             made = [(name, "__getitem__")] if name else []
             if option.kind == "call" and objects.method_of(reading, name, "__getitem__"):
                 made += [(other, "__call__") for other in _transforms(reading, option)]
@@ -60,10 +60,10 @@ def _transforms(reading: Training, data: Value) -> Iterator[str]:
     called = {reading.calls[n].name for n in reading.scope_calls(item)} if item else set()
     passed = dict(zip(parameters, call.args, strict=False)) | call.keywords
     for parameter, value in passed.items():
-        own = [a for a in reading.script.assignments if a.scope == start]
+        own = [a for a in reading.assignments if a.scope == start]
         held = {a.target for a in own if a.value.kind == "name" and a.value.name == parameter}
         for option in evaluate.options(reading, value, call) if held & called else ():
-            name = reading.calls[option.call].name if option.kind == "call" else ""
+            name = reading.called(option)
             if name and objects.method_of(reading, name, "__call__") is not None:
                 yield name
 
@@ -108,7 +108,7 @@ def changed_later(reading: Training) -> Iterator[Match]:
         if stay is None or evaluate.truth(reading, stay, call) is not True:
             continue
         options = evaluate.options(reading, data, call)
-        owners = {reading.calls[o.call].name if o.kind == "call" else "" for o in options}
+        owners = {reading.called(o) for o in options}
         epochs = {
             outer
             for loop in reading.loops_of(call)
@@ -139,7 +139,7 @@ def _changes(
         for name in value.all_names
         if name.count(".") == 1
     }
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         name = each.target.removeprefix(f"{data}.")
         if name != each.target and name in read and epochs & {*each.loops}:
             yield each.span, name
@@ -147,7 +147,7 @@ def _changes(
         if call.receiver != data or not epochs & {*call.loops}:
             continue
         method = objects.method_of(reading, owner, call.method)
-        for each in reading.script.assignments if method else ():
+        for each in reading.assignments if method else ():
             name = each.target.removeprefix("self.")
             if each.scope == method and name in read and not each.augmented:
                 yield call.span, name

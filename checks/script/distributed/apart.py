@@ -38,7 +38,7 @@ def leaves_alone(reading: Training) -> Iterator[Match]:
         inside = set(reading.by_loop.get(each.loops[-1], ()))
         if inside.isdisjoint(reading.backwards) and not _enters_training(reading, inside):
             continue
-        tests = [(reading.script.branches[b].test, arm) for b, arm in each.arms]
+        tests = [(reading.test_of(b), arm) for b, arm in each.arms]
         alone = any(
             test is not None and arm == 0 and asks_first(reading, test, each.scope, 2)
             for test, arm in tests

@@ -89,7 +89,7 @@ def _backward_skipped(reading: Training) -> Iterator[Match]:
     for number in reading.backwards:
         call = reading.calls[number]
         for branch, _ in call.arms if call.loops else ():
-            test = reading.script.branches[branch].test
+            test = reading.test_of(branch)
             if test is None or not FINITE.search(test.text):
                 continue
             ends = any(

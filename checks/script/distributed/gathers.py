@@ -66,7 +66,7 @@ def _reaches_loss(reading: Training, call: Call, held: str) -> bool:
         for v in reading.function(scope).returns
     )
     if returned and scope:
-        sites = [reading.calls[n] for n in reading.call_sites.get(scope, ())]
+        sites = reading.callers(scope)
         sites = [c for c in sites if not reading.is_evaluation(c)]
         return any(
             _compared(reading, c.scope, _held(reading, c)) or _inside_product(reading, c)
@@ -78,7 +78,7 @@ def _reaches_loss(reading: Training, call: Call, held: str) -> bool:
 def _held(reading: Training, call: Call) -> set[str]:
     """The names that its result is assigned to."""
     number = reading.number(call)
-    return {a.target for a in reading.script.assignments if a.value.call == number}
+    return {a.target for a in reading.assignments if a.value.call == number}
 
 
 def _compared(reading: Training, scope: int, names: set[str]) -> bool:
@@ -100,7 +100,7 @@ def _inside_product(reading: Training, call: Call) -> bool:
     number = reading.number(call)
     return any(
         a.scope == call.scope and number in a.value.calls and "MatMult" in _names(a.value)
-        for a in reading.script.assignments
+        for a in reading.assignments
     )
 
 
@@ -111,7 +111,7 @@ def _names(value: Value) -> set[str]:
 def synced(reading: Training) -> Iterator[Match]:
     yield from _other_batch(reading)
     yield from _forward_outside(reading)
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         text = each.value.text.strip("() ") if each.value.kind == "test" else ""
         first = re.fullmatch(r"(\w+) == 0", text)
         over = reading.loop_of(each)
@@ -124,8 +124,8 @@ def synced(reading: Training) -> Iterator[Match]:
 def _test_of(reading: Training, arms: tuple[tuple[int, int], ...]) -> tuple[str, bool]:
     """The text of the innermost condition, and whether it holds."""
     for branch, arm in reversed(arms):
-        test = reading.script.branches[branch].test
-        if reading.script.branches[branch].kind == "if" and test is not None:
+        test = reading.test_of(branch)
+        if reading.branches[branch].kind == "if" and test is not None:
             return test.text, arm == 0
     return "", True
 
@@ -140,7 +140,7 @@ def _last(reading: Training, text: str, holds: bool, scope: int) -> tuple[str, s
         inner = rest[1:-1] if rest.startswith("(") and rest.endswith(")") else rest
         return _last(reading, inner, not holds, scope)
     if text.isidentifier():
-        found = [a for a in reading.script.assignments if a.target == text and a.scope == scope]
+        found = [a for a in reading.assignments if a.target == text and a.scope == scope]
         if len(found) != 1 or found[0].value.kind != "test":
             return None
         return _last(reading, found[0].value.text, holds, scope)

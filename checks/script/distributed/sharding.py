@@ -49,7 +49,7 @@ def _engines(reading: Training) -> set[tuple[object, str]]:
 
 def _mixed(reading: Training, call: Call) -> set[object]:
     value = call.keywords.get("mixed_precision")
-    return evaluate.literals(reading, value, call) if value is not None else set()
+    return evaluate.literals(reading, value, call)
 
 
 def all_on_first_gpu(reading: Training) -> Iterator[Match]:

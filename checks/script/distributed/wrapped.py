@@ -118,7 +118,7 @@ def saved_by_all(reading: Training) -> Iterator[Match]:
             continue
         if any(depends_on_rank(reading, value, call) for value in call.args):
             continue
-        sites = [reading.calls[n] for n in reading.call_sites.get(call.scope, ())]
+        sites = reading.callers(call.scope)
         if call.scope and not sites:
             yield Match(call.span, message, undecided="the callers are in another file")
         elif not any(_is_guarded(reading, site.arms) or _outer(reading, site) for site in sites):
@@ -146,14 +146,14 @@ def _saves(reading: Training, call: Call, number: int) -> bool:
 
 def _is_guarded(reading: Training, arms: Arms) -> bool:
     """Some condition is, or may be, about the process."""
-    tests = [reading.script.branches[branch].test for branch, _ in arms]
+    tests = [reading.test_of(branch) for branch, _ in arms]
     return any(test is not None and (GUARDED.search(test.text) or test.kind == "name" or
                test.kind == "call") and "__name__" not in test.text for test in tests)  # fmt: skip
 
 
 def _outer(reading: Training, site: Call) -> bool:
     """The caller is itself called under such a condition."""
-    sites = [reading.calls[n] for n in reading.call_sites.get(site.scope, ())] if site.scope else []
+    sites = reading.callers(site.scope) if site.scope else []
     return any(_is_guarded(reading, each.arms) for each in sites)
 
 

@@ -46,7 +46,7 @@ def _every(reading: Training, step: Call, backward: Call) -> str:
     """N of `if (i + 1) % N == 0: step()` around the step alone."""
     inner = [branch for branch, _ in step.arms if branch not in {b for b, _ in backward.arms}]
     for branch in inner:
-        test = reading.script.branches[branch].test
+        test = reading.test_of(branch)
         match = EVERY.search(test.text) if test is not None else None
         if match and match[1] not in ("0", "1"):
             return match[1]
@@ -57,7 +57,7 @@ def _inner(reading: Training, step: Call, backward: Call) -> str:
     """N of `for _ in range(N)` around the backward() alone, once per step of a loop."""
     if backward.loops[:-1] != step.loops or not within(backward.arms, step.arms):
         return ""
-    iterable = reading.script.loops[backward.loops[-1]].iterable
+    iterable = reading.loops[backward.loops[-1]].iterable
     call = reading.call_of(iterable)
     if call is None or call.name != "range" or len(call.args) != 1 or call.args[0].kind != "name":
         return ""
@@ -82,9 +82,7 @@ def _divides(reading: Training, every: str) -> bool:
         for each in value.items
     ):
         return True
-    return any(
-        each.augmented and _is_number(each.value, name) for each in reading.script.assignments
-    )
+    return any(each.augmented and _is_number(each.value, name) for each in reading.assignments)
 
 
 def _scales_gradients(reading: Training, backward: int, step: int) -> bool:
@@ -104,7 +102,7 @@ def _is_number(value: Value, name: str) -> bool:
 
 
 def _values(reading: Training) -> Iterator[Value]:
-    yield from flatten(each.value for each in reading.script.assignments)
+    yield from flatten(each.value for each in reading.assignments)
     for call in reading.calls:
         yield from flatten(call.values)
     for function in reading.script.functions:
@@ -195,7 +193,7 @@ def clipped_between(reading: Training) -> Iterator[Match]:
 
 def _as_often(reading: Training, clip: Call, backward: Call) -> bool:
     """At most a switch for clipping is between them: if args.clip > 0."""
-    tests = [reading.script.branches[b].test for b, _ in set(clip.arms) - set(backward.arms)]
+    tests = [reading.test_of(b) for b, _ in set(clip.arms) - set(backward.arms)]
     return all(test is not None and SWITCH.fullmatch(test.text) is not None for test in tests)
 
 

@@ -53,7 +53,7 @@ def _returned_sums(reading: Training, backward: Call, name: str) -> Iterator[Mat
     if any(each.position > reading.number(backward) for each in results):
         return
     sites = set(reading.call_sites.get(backward.scope, ()))
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         kept = each.augmented and each.value.call in sites and each.loops
         if kept and not _reaches_backward(reading, each.target, each.scope):
             yield Match(each.span, f"{each.target} holds the graph of every {name}")
@@ -71,14 +71,14 @@ def _metered(reading: Training, backward: Call, name: str) -> Iterator[Match]:
         names = [p.name for p in function.parameters if p.name not in ("self", "cls")]
         sums = bool(names) and _sums_up(reading, functions[0], names[0])
         changed = any(a.scope == functions[0] and a.target == names[0]
-                      for a in reading.script.assignments) if names else True  # fmt: skip
+                      for a in reading.assignments) if names else True  # fmt: skip
         if sums and not changed and _same_loss(reading, backward, name, n):
             yield Match(call.span, f"{call.name}({name}) adds losses with their graphs")
 
 
 def _sums_up(reading: Training, function: int, name: str) -> bool:
     """self.total += value * n, self.total = self.total + value, or self.values.append(value)."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.scope != function or not each.target.startswith("self."):
             continue
         parts = each.value.all_names
@@ -104,7 +104,7 @@ def _is_bounded(reading: Training, call: Call) -> bool:
 def _is_short(reading: Training, call: Call) -> bool:
     """All loops around it are over a range of few literal numbers."""
     for number in call.loops:
-        iterable = reading.script.loops[number].iterable
+        iterable = reading.loops[number].iterable
         made = reading.call_of(iterable)
         if made is None or made.name != "range" or len(made.args) != 1:
             return False
@@ -116,10 +116,10 @@ def _is_short(reading: Training, call: Call) -> bool:
 
 def _kept(reading: Training, call: Call, name: str) -> Iterator[tuple[str, Span]]:
     """Sums and lists that outlive the iteration and receive the loss itself."""
-    reading.step(len(reading.script.assignments))
+    reading.step(len(reading.assignments))
     sums = [
         (each.target, each.span, each.position)
-        for each in reading.script.assignments
+        for each in reading.assignments
         if each.augmented
         and (each.scope, each.loops) == (call.scope, call.loops)
         and _holds(each.value, name)
@@ -171,7 +171,7 @@ def _same_loss(reading: Training, call: Call, name: str, position: int) -> bool:
 def _reaches_backward(reading: Training, target: str, scope: int) -> bool:
     """backward() is called on it or on something that is computed from it."""
     names = {target}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if names.intersection(each.value.all_names) and not _holds(each.value, "item"):
             names.add(each.target)
     for call in reading.named("backward"):

@@ -44,7 +44,7 @@ def _optimizer(reading: Training, made: Call) -> Call | None:
 
 
 def _number(reading: Training, value: Value | None, call: Call) -> float | None:
-    found = evaluate.literals(reading, value, call) if value is not None else set()
+    found = evaluate.literals(reading, value, call)
     one = found.pop() if len(found) == 1 else None
     return float(one) if evaluate.is_number(one) else None
 
@@ -80,7 +80,7 @@ def _milestones(reading: Training, made: Call) -> Iterator[Match]:
 
 def _end(reading: Training, step: Call) -> float | None:
     """How often the loop around runs: n of range(n)."""
-    iterable = reading.script.loops[step.loops[0]].iterable
+    iterable = reading.loops[step.loops[0]].iterable
     made = reading.call_of(iterable)
     if made is None or made.name != "range" or len(made.args) not in (1, 2):
         return None
@@ -108,7 +108,7 @@ def _begun_again(reading: Training, made: Call) -> Iterator[Match]:
 
 def inverted(reading: Training) -> Iterator[Match]:
     """if step % 100: acts in all steps but each hundredth."""
-    for number, branch in enumerate(reading.script.branches):
+    for number, branch in enumerate(reading.branches):
         test = branch.test
         text = test.text if test is not None else ""
         bare = EVERY.fullmatch(text.strip().strip("()")) if branch.kind == "if" else None
@@ -155,14 +155,14 @@ def same_batch(reading: Training) -> Iterator[Match]:
 
 def never_counted(reading: Training) -> Iterator[Match]:
     """A rate that depends on a step number, and nothing ever counts the steps."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.target not in ("lr", "new_lr", "cur_lr", "learning_rate", "beta", "kl_weight"):
             continue
         for name in each.value.names if each.loops else ():
             if not re.fullmatch(r"(?:global_|cur_|train_)?(?:step|iteration|iter_num|it)s?", name):
                 continue
             held = reading.assigned_to(name, each.scope)
-            loops = any(name in loop.targets for loop in reading.script.loops)
+            loops = any(name in loop.targets for loop in reading.loops)
             zero = [a for a in held if a.value.literal == 0 and not a.augmented]
             if len(zero) == len(held) == 1 and not loops and each.target != name:
                 text = render(reading, each.value)

@@ -30,7 +30,7 @@ def stepped_per_epoch(reading: Training) -> Iterator[Match]:
         function = reading.function(scope)
         changed = any(
             each.scope == scope and each.target.endswith("[interval]")
-            for each in reading.script.assignments
+            for each in reading.assignments
         )
         if function.owner not in modules or changed:
             continue
@@ -70,8 +70,8 @@ def _is_steps(reading: Training, value: Value, made: Call) -> bool:
     parts = [value, *(Value("name", name=name) for name in value.names if value.kind == "other")]
     options = [o for each in parts for o in evaluate.options(reading, each, made) if o != each]
     for function in functions_of(reading, value, made):
-        options += [each for each, _, scope in reading.expressions if scope == function]
-        options += [v for c in reading.script.comparisons if c.scope == function
+        options += reading.values_in(function)
+        options += [v for c in reading.comparisons if c.scope == function
                     for v in (c.left, c.right)]  # fmt: skip
     if any(_counts_loader(reading, n) for each in (value, *options) for n in each.calls):
         return True

@@ -184,7 +184,7 @@ def _trains_later(reading: Training, call: Call, number: int) -> bool:
 
 def _reads_batches(reading: Training, backward: Call) -> bool:
     """The loops around it read data: steps on one batch alone, as to memorise it, may be meant."""
-    loops = [reading.script.loops[n] for n in backward.loops]
+    loops = [reading.loops[n] for n in backward.loops]
     counted = [
         loop
         for loop in loops
@@ -214,7 +214,7 @@ def _is_trained(reading: Training, call: Call, number: int) -> bool | None:
     if reading.key(call.receiver, call.scope) in reading.partly_trained:
         frozen = reading.methods("requires_grad_") or reading.freezes
         return not frozen and not any(
-            each.target.endswith(".requires_grad") for each in reading.script.assignments
+            each.target.endswith(".requires_grad") for each in reading.assignments
         )
     if reading.key(call.receiver, call.scope) in names:
         return True

@@ -100,7 +100,7 @@ def _follow_owner(
 ) -> None:
     """Of what nothing here assigns: the object that it is a part of."""
     key, parts = reading.key(name, scope), name.split(".")
-    bound = any(name in loop.targets for loop in reading.script.loops if loop.scope == scope)
+    bound = any(name in loop.targets for loop in reading.loops if loop.scope == scope)
     if not found and not bound and key not in reading.trained_names:
         if len(parts) > 1 and not parts[-1].startswith(MARK):
             _follow_name(reading, ".".join(parts[:-1]), scope, position, arms, graph, depth - 1)
@@ -120,7 +120,7 @@ def _follow_call(reading: Training, call: Call, graph: Graph, depth: int) -> Non
         _follow_function(reading, call, function, graph, depth)
     elif not (call.name.startswith("torch.") or call.base is not None or call.receiver_call >= 0):
         _follow_object(reading, call, number, graph, depth)
-    made = reading.calls[call.receiver_call] if call.receiver_call >= 0 else None
+    made = reading.before(call)
     if made is not None and call.name.endswith("()") and not made.name.startswith("torch."):
         graph.complete = False
     own = None if made is not None and call.name.endswith("()") else objects.operand(call)
@@ -215,7 +215,7 @@ def _is_part(reading: Training, owners: set[Key]) -> bool:
     ) or any(
         each.value.kind == "name" and "." in each.target
         and reading.key(each.value.name, each.scope) in owners
-        for each in reading.script.assignments
+        for each in reading.assignments
     )  # fmt: skip
 
 

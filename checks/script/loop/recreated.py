@@ -55,7 +55,7 @@ def _made_each_epoch(reading: Training) -> Iterator[Match]:
     for number, call in reading.numbered(reading.optimizers):
         if len(call.loops) != 1 or len(call.targets) != 1 or not _keeps_state(call) or call.arms:
             continue
-        loop = reading.script.loops[call.loops[0]]
+        loop = reading.loops[call.loops[0]]
         held = reading.names_of(call.targets[0], call.scope)
         steps = [
             reading.calls[n]
@@ -112,7 +112,7 @@ def _keeps_state(call: Call) -> bool:
 def _made_in(reading: Training, name: str, call: Call, loop: int) -> bool:
     """The object is made anew, copied or bound in the loop."""
     root = name.partition(".")[0]
-    if root in reading.script.loops[loop].targets:
+    if root in reading.loops[loop].targets:
         return True
     return any(
         loop in each.loops

@@ -89,12 +89,12 @@ def _in_epochs_of_caller(
     reading: Training, made: Call, step: Call, length: list[Value], home: int
 ) -> bool:
     """The step is in the loop of a function that the loop over epochs calls."""
-    sites = [reading.calls[n] for n in reading.call_sites.get(step.scope, ())]
+    sites = reading.callers(step.scope)
     if len(sites) != 1 or home != sites[0].scope or step.args or made.loops:
         return False
     if made.method == "StepLR":
         return False
-    counts = [_count(reading, reading.script.loops[n]) for n in sites[0].loops]
+    counts = [_count(reading, reading.loops[n]) for n in sites[0].loops]
     return any(_same(count, each) for count in counts if count is not None for each in length)
 
 
@@ -126,7 +126,7 @@ def _ends_early(reading: Training, step: Call, applied: Call, length: list[Value
     """The length is divided by the accumulation that decides about the optimizer's step alone."""
     own = {branch for branch, _ in step.arms}
     extra = [branch for branch, _ in applied.arms if branch not in own]
-    tests = [reading.script.branches[branch].test for branch in extra]
+    tests = [reading.test_of(branch) for branch in extra]
     divided = any(each.name in ("Div", "FloorDiv") for each in length)
     return divided and any(test is not None and "%" in test.text for test in tests)
 
@@ -136,7 +136,7 @@ def _nested(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
 
 
 def _mismatch(reading: Training, made: Call, step: Call, applied: Call, length: list[Value]) -> str:
-    loops = [reading.script.loops[n] for n in applied.loops]
+    loops = [reading.loops[n] for n in applied.loops]
     per_step = step.loops == applied.loops
     epochs = [loop for loop in loops[:-1] if _count(reading, loop) is not None]
     product = any(_is_product(reading, each) for each in length)
@@ -153,7 +153,7 @@ def _mismatch(reading: Training, made: Call, step: Call, applied: Call, length: 
     if per_step:
         return _too_early(reading, step, applied, length)
     if len(step.loops) < len(applied.loops) and product and not made.loops:
-        source = _source(reading.script.loops[applied.loops[len(step.loops)]])
+        source = _source(reading.loops[applied.loops[len(step.loops)]])
         cycle = "steps_per_epoch" in made.keywords and bool(length[0].calls)
         if cycle or (source and any(_holds_len(reading, each, source) for each in length)):
             return "is made for every batch, and steps once per epoch"
@@ -162,7 +162,7 @@ def _mismatch(reading: Training, made: Call, step: Call, applied: Call, length: 
 
 def _too_early(reading: Training, step: Call, applied: Call, length: list[Value]) -> str:
     """A schedule that is divided by something, and steps in every batch."""
-    loops = [reading.script.loops[n] for n in applied.loops]
+    loops = [reading.loops[n] for n in applied.loops]
     counts = [count for loop in loops[:-1] if (count := _count(reading, loop)) is not None]
     if not _is_written_out(loops[-1]) and any(
         _is_part(count, each) for count in counts for each in length
@@ -253,7 +253,7 @@ def _in_batches(reading: Training, step: Call, length: list[Value]) -> str:
     )
     if len(rest) != 1 or rest[0][1] == "1" or divides or reading.methods("ceil"):
         return ""
-    loops = [reading.script.loops[n] for n in step.loops]
+    loops = [reading.loops[n] for n in step.loops]
     sources = {n for loop in loops if loop.iterable is not None
                for n in loop.iterable.all_names if n}  # fmt: skip
     counted = any(_is_len(reading, part, source) for value in length

@@ -264,7 +264,7 @@ def _never_warm(reading: Training, made: Call) -> Iterator[Match]:
     counts = []
     for key, position in (("num_warmup_steps", 1), ("num_training_steps", 2)):
         value = evaluate.argument(reading, made, key, position)
-        found = evaluate.literals(reading, value, made) if value is not None else set()
+        found = evaluate.literals(reading, value, made)
         counts.append(found.pop() if len(found) == 1 else None)
     warm, total = counts
     if isinstance(warm, int) and isinstance(total, int) and 0 < total <= warm:

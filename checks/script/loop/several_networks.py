@@ -134,7 +134,7 @@ def _is_used(reading: Training, key: tuple[object, str], name: str) -> bool:
         reading.key(call.name, call.scope) == key
         or any(v.kind == "name" and v.name == name for v in call.values)
         for call in reading.calls
-    ) or any(a.value.kind == "name" and a.value.name == name for a in reading.script.assignments)
+    ) or any(a.value.kind == "name" and a.value.name == name for a in reading.assignments)
 
 
 RULES = (

@@ -70,7 +70,7 @@ def _consumed(reading: Training, store: tuple[object, str]) -> bool:
 
 def _multiplied(reading: Training) -> Iterator[Match]:
     """[[]] * n is n times one list."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         value = each.value
         if value.kind != "other" or value.name != "Mult" or len(value.items) != 2:
             continue

@@ -23,7 +23,7 @@ def update_skipped(
         if not call.loops or not later or any(within(call.arms, u.arms) for u in later):
             continue
         for branch, arm in later[0].arms if len(later) == 1 else ():
-            test = reading.script.branches[branch].test
+            test = reading.test_of(branch)
             left = (branch, 1 - arm)
             bad = test is not None and (branch, arm) not in call.arms and SKIPS.search(test.text)
             ends = any(left in b.arms for b in reading.script.bare) or any(

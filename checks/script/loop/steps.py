@@ -62,7 +62,7 @@ def _between_losses(
         if before[-2] < zero < before[-1] and same and zeroes(reading, each, name, step):
             read = any(
                 ".grad" in a.target or ".grad" in " ".join(a.value.all_names)
-                for a in reading.script.assignments
+                for a in reading.assignments
                 if before[-2] < a.position <= zero
             ) or any(
                 ".grad" in f"{reading.calls[n].name} {reading.calls[n].receiver}"
@@ -77,11 +77,7 @@ def _between_losses(
 
 def _refilled(reading: Training, zero: int, step: int) -> bool:
     """Something between may set the gradients again."""
-    if any(
-        ".grad" in each.target
-        for each in reading.script.assignments
-        if zero < each.position <= step
-    ):
+    if any(".grad" in each.target for each in reading.assignments if zero < each.position <= step):
         return True
     for number in range(zero + 1, step):
         call = reading.calls[number]

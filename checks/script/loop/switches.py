@@ -48,10 +48,10 @@ LEGACY_TF32 = ("torch.backends.cuda.matmul.allow_tf32", "torch.backends.cudnn.al
 def tf32_mixed(reading: Training) -> Iterator[Match]:
     new = [
         a
-        for a in reading.script.assignments
+        for a in reading.assignments
         if a.target.startswith("torch.backends.") and a.target.endswith("fp32_precision")
     ]
-    old = [a for a in reading.script.assignments if a.target in LEGACY_TF32]
+    old = [a for a in reading.assignments if a.target in LEGACY_TF32]
     for each in old:
         if any(not exclusive(each.arms, other.arms) for other in new):
             yield Match(each.span, "allow_tf32 and fp32_precision are mixed in one program")
@@ -95,9 +95,7 @@ DETERMINISTIC = ("use_deterministic_algorithms",)
 
 def benchmark_beside_deterministic(reading: Training) -> Iterator[Match]:
     switches = {
-        a.target: a
-        for a in reading.script.assignments
-        if a.target.startswith("torch.backends.cudnn.")
+        a.target: a for a in reading.assignments if a.target.startswith("torch.backends.cudnn.")
     }
     benchmark = switches.get("torch.backends.cudnn.benchmark")
     deterministic = switches.get("torch.backends.cudnn.deterministic")

@@ -26,17 +26,12 @@ def backward_missing(reading: Training) -> Iterator[Match]:
         )
         losses = [
             each
-            for each in reading.script.assignments
+            for each in reading.assignments
             if each.loops == call.loops and each.target.casefold().endswith("loss")
             and not any(re.search("train|step|update|fit|learn", reading.calls[n].name.casefold())
                         for n in each.value.calls)
         ]  # fmt: skip
-        if (
-            made
-            and zeroed
-            and losses
-            and not any(".grad" in a.target for a in reading.script.assignments)
-        ):
+        if made and zeroed and losses and not any(".grad" in a.target for a in reading.assignments):
             yield Match(call.span, f"{name} steps, and backward() is called nowhere")
             return
 
@@ -47,7 +42,7 @@ def returns_in_loop(reading: Training) -> Iterator[Match]:
         for (position, arms), span, loops in zip(
             function.exits, function.exit_spans, function.exit_loops, strict=False
         ):
-            if arms or not loops or reading.script.loops[loops[-1]].kind != "for":
+            if arms or not loops or reading.loops[loops[-1]].kind != "for":
                 continue
             inside = [
                 n

@@ -17,7 +17,7 @@ def zero_grad_missing(reading: Training) -> Iterator[Match]:
     yield from _one_of_several(reading)
     if reading.mentions("zero_grad", "zerograd", "deepspeed", "zero_gradients"):
         return
-    if any(a.target.endswith(".grad") for a in reading.script.assignments):
+    if any(a.target.endswith(".grad") for a in reading.assignments):
         return
     if any(c.loops and c.method in ("Adam", "SGD", "AdamW") for c in reading.calls):
         return
@@ -44,7 +44,7 @@ def zero_grad_missing(reading: Training) -> Iterator[Match]:
 def _zeroed_outside(reading: Training) -> Iterator[Match]:
     """Every zero_grad() of the file is outside of the loop that steps."""
     zeros = reading.named("zero_grad")
-    if not zeros or any(a.target.endswith(".grad") for a in reading.script.assignments):
+    if not zeros or any(a.target.endswith(".grad") for a in reading.assignments):
         return
     for number, call in reading.numbered(reading.methods("step")):
         if (
@@ -79,11 +79,7 @@ def _one_of_several(reading: Training) -> Iterator[Match]:
         for n in reading.optimizers
         for name in reading.calls[n].targets
     }
-    if (
-        len(made) < 2
-        or not zeros
-        or any(a.target.endswith(".grad") for a in reading.script.assignments)
-    ):
+    if len(made) < 2 or not zeros or any(a.target.endswith(".grad") for a in reading.assignments):
         return
     trained = {key: each.sink for each in reading.trained for key in each.lineage.names}
     if any(reading.key(z.receiver, z.scope) not in made.keys() | trained.keys() for z in zeros):

@@ -25,7 +25,7 @@ def returns(reading: Training) -> Iterator[Match]:
     yield from _truncated_as_end(reading)
     yield from _end_ignored(reading)
     yield from policies.advantages(reading)
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         names = {w for n in each.value.all_names for w in words(n)}
         if each.augmented or not (names & REWARD and names & DISCOUNT):
             continue
@@ -43,16 +43,16 @@ def _end_ignored(reading: Training) -> Iterator[Match]:
     """A function that sums discounted rewards gets the ends of episodes, and never reads them."""
     for number, function in enumerate(reading.script.functions):
         given = [p.name for p in function.parameters if set(words(p.name)) & DONE]
-        values = [v for v, _, scope in reading.expressions if scope == number]
+        values = reading.values_in(number)
         names = {n for v in values for n in v.all_names}
         spoken = {w for n in names for w in words(n)}
         rewarded = spoken & REWARD or any(set(words(p.name)) & REWARD for p in function.parameters)
         if len(given) != 1 or not rewarded or not spoken & (DISCOUNT | {"lam", "lambda"}):
             continue
-        names |= {n for loop in reading.script.loops
+        names |= {n for loop in reading.loops
                   if loop.scope == number and loop.iterable is not None
                   for n in loop.iterable.all_names}  # fmt: skip
-        here: list[Assignment | Call] = [a for a in reading.script.assignments if a.scope == number]
+        here: list[Assignment | Call] = [a for a in reading.assignments if a.scope == number]
         here += reading.calls_in(number)
         names |= {n for each in here for test in reading.tests(each)
                   for n in test.all_names}  # fmt: skip
@@ -129,11 +129,11 @@ def _unused_done(reading: Training, scope: int) -> str:
     """A name for the end of episodes that is bound here among others and never read."""
     bound = {
         each.target
-        for each in reading.script.assignments
+        for each in reading.assignments
         if each.scope == scope and set(words(each.target)) & DONE
     }
     read = {n for v, _, s in reading.expressions if s == scope for n in v.all_names}
-    tested = {n for b in reading.script.branches if b.test is not None for n in b.test.all_names}
+    tested = {n for b in reading.branches if b.test is not None for n in b.test.all_names}
     return next((name for name in sorted(bound) if name not in read | tested), "")
 
 
@@ -207,7 +207,7 @@ def _is_negative(value: Value) -> bool:
 def _is_minimized(reading: Training, call: Call, number: int) -> bool:
     """Its mean is the loss, or a part that is added to it, and nothing negates it on the way."""
     names, sign = set(call.targets), 1
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.scope != call.scope or each.augmented or each.target in names:
             continue
         found = _sign(reading, each.value, names, number)

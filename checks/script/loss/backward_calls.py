@@ -73,7 +73,7 @@ def _is_set_between(reading: Training, name: str, scope: int, first: int, last: 
 def _positions(reading: Training) -> dict[tuple[int, str], list[int]]:
     """Where each function assigns a name, in order."""
     table: dict[tuple[int, str], list[int]] = {}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         table.setdefault((each.scope, each.target), []).append(each.position)
     return {key: sorted(positions) for key, positions in table.items()}
 

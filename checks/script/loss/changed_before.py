@@ -67,7 +67,7 @@ def _is_straight_through(reading: Training, value: Value, scope: int, own: int) 
 
 
 def _held(reading: Training, name: str, scope: int) -> list[Assignment]:
-    return [a for a in reading.script.assignments if a.target == name and a.scope == scope]
+    return [a for a in reading.assignments if a.target == name and a.scope == scope]
 
 
 def _focal_of_mean(reading: Training) -> Iterator[Match]:
@@ -81,7 +81,7 @@ def _focal_of_mean(reading: Training) -> Iterator[Match]:
             continue
         own = [(t, s) for t, s, scope in reading.cached(statements) if scope == call.scope]
         likely = "|".join(
-            re.escape(a.target) for a in reading.script.assignments
+            re.escape(a.target) for a in reading.assignments
             if a.scope == call.scope
             and re.fullmatch(rf"torch\.exp\(-{name}\)|-{name}\.exp\(\)", render(reading, a.value))
         )  # fmt: skip

@@ -71,7 +71,7 @@ def _one_view_twice(reading: Training) -> Iterator[Match]:
             once = part.items[0].items if repeated else ()
             if len(once) == 1 and _is_augmented(reading, once[0]) and part.items[1].literal:
                 yield Match(span, message)
-    for one, other in itertools.pairwise(reading.script.assignments):
+    for one, other in itertools.pairwise(reading.assignments):
         same = one.span == other.span and one.value == other.value
         if same and one.target != other.target and _is_augmented(reading, one.value):
             yield Match(one.span, message)
@@ -153,7 +153,7 @@ def _gathered_both(reading: Training) -> Iterator[Match]:
     """Both factors of the logits are what all_gather() copied: no gradient reaches the towers."""
     gathers = _cut_off(reading)
     lost: dict[tuple[int, str], Call] = {}
-    for each in reading.script.assignments if gathers else ():
+    for each in reading.assignments if gathers else ():
         call = reading.call_of(each.value)
         if call is None or reading.target_function(call) not in gathers or not call.args:
             continue
@@ -180,7 +180,7 @@ def _cut_off(reading: Training) -> set[int]:
         filled = call.args[0].name
         back = any(
             each.scope == call.scope and each.target.startswith(f"{filled}[")
-            for each in reading.script.assignments
+            for each in reading.assignments
         )
         own = {parameter.name for parameter in function.parameters}
         given = [own.intersection(v.all_names) for v in function.returns if filled in v.names]
@@ -239,7 +239,7 @@ def _without_own_rows(reading: Training) -> Iterator[Match]:
             continue
         logits, labels = (expanded(reading, v, call, 2) for v in call.args)
         sides = COLUMNS.search(logits)
-        own = [a for a in reading.script.assignments if a.scope == call.scope]
+        own = [a for a in reading.assignments if a.scope == call.scope]
         texts = [(a.target, render(reading, a.value)) for a in own]
         if sides is None or not COUNTED.match(labels) or (call.scope, sides[1]) not in gathered:
             continue
@@ -255,7 +255,7 @@ def _without_own_rows(reading: Training) -> Iterator[Match]:
 def _is_gathered(reading: Training, name: str, call: Call, gathers: set[str]) -> bool | None:
     """The name holds what a function that gathers returned; None where nothing is assigned."""
     number = reading.number(call)
-    held = [a for a in reading.script.assignments
+    held = [a for a in reading.assignments
             if a.target == name and a.scope == call.scope and a.position <= number]  # fmt: skip
     made = held[-1].value if held else None
     if made is None:

@@ -86,7 +86,7 @@ def is_output(reading: Training, value: Value, call: Call, depth: int = 3) -> bo
 def _penalties(reading: Training) -> Iterator[Match]:
     """sum(p.data.abs().sum() for p in model.parameters()) as a term of the loss."""
     losses = {reading.loss_name(reading.calls[n]) for n in reading.backwards} - {""}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         text = render(reading, each.value)
         if each.target not in losses:
             continue
@@ -95,7 +95,7 @@ def _penalties(reading: Training) -> Iterator[Match]:
             yield Match(each.span, "the penalty is of detached weights: it has no gradient")
         for name in each.value.names:
             for term in reading.assigned_to(name, each.scope):
-                over = [reading.script.loops[n] for n in term.loops]
+                over = [reading.loops[n] for n in term.loops]
                 weights = any(
                     loop.iterable is not None
                     and loop.target

@@ -96,7 +96,7 @@ def _switched_on(reading: Training) -> Iterator[Match]:
         computed = bool(results) and all(_is_computed(reading, each) for each in results)
         spans = [
             a.span
-            for a in reading.script.assignments
+            for a in reading.assignments
             if a.target == f"{name}.requires_grad"
             and a.value.literal is True
             and a.scope == scope
@@ -176,7 +176,7 @@ def decided_terms(reading: Training) -> Iterator[Match]:
 def _reads_decision(reading: Training, function: int, result: Value, given: str) -> bool:
     """The result depends on argmax of the parameter, and on it in no other way."""
     argmax = re.compile(rf"(?:torch\.argmax\({given}\b|\b{given}\.argmax\()")
-    own = [a for a in reading.script.assignments if a.scope == function]
+    own = [a for a in reading.assignments if a.scope == function]
     waiting, seen, decided = [result], set[str](), False
     while waiting:
         text = render(reading, waiting.pop())
@@ -204,9 +204,9 @@ MADE = ("torch.tensor", "torch.zeros", "torch.ones", "torch.as_tensor", "torch.F
 
 def _regains(reading: Training, name: str) -> bool:
     """requires_grad is turned on again between."""
-    return any(
-        each.target == f"{name}.requires_grad" for each in reading.script.assignments
-    ) or any(reading.calls[n].receiver == name for n in reading.methods("requires_grad_"))
+    return any(each.target == f"{name}.requires_grad" for each in reading.assignments) or any(
+        reading.calls[n].receiver == name for n in reading.methods("requires_grad_")
+    )
 
 
 RULES = (

@@ -48,7 +48,7 @@ def _indexed(reading: Training, call: Call) -> bool:
         if each.value.call == reading.number(call)
     ):
         return True
-    values = [v for v, _, scope in reading.expressions if scope == call.scope]
+    values = reading.values_in(call.scope)
     return any(
         part.kind == "item" and part.items and part.items[0].name == name
         for part in flatten(values)

@@ -72,7 +72,7 @@ def _set(reading: Training, name: str, call: Call) -> bool:
     """Something is assigned to the parameter before."""
     return any(
         a.target == name and a.scope == call.scope and a.span.order < call.span.order
-        for a in reading.script.assignments
+        for a in reading.assignments
     )
 
 
@@ -80,7 +80,7 @@ def _gets_batch(reading: Training, scope: int) -> bool:
     """The module is called in a loop that trains, with what the loop binds."""
     for site in objects.sites(reading, scope):
         call = reading.calls[site]
-        loops = [reading.script.loops[n] for n in call.loops]
+        loops = [reading.loops[n] for n in call.loops]
         bound = {t for loop in loops for t in loop.targets}
         names = {v.name.split(".")[0] for v in call.args}
         if call.loops and names & bound and reading.by_loop[call.loops[-1]]:

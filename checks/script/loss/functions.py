@@ -49,15 +49,13 @@ def _incoming_unused(reading: Training, scope: int) -> Iterator[Match]:
 
 def _reads(reading: Training, scope: int, name: str) -> bool:
     """Anything of the function names it, also below an attribute or in a call on its own."""
-    inside = [value for value, _, where in reading.expressions if where == scope]
+    inside = reading.values_in(scope)
     inside += [
-        loop.iterable
-        for loop in reading.script.loops
-        if loop.scope == scope and loop.iterable is not None
+        loop.iterable for loop in reading.loops if loop.scope == scope and loop.iterable is not None
     ]
     named = {n.partition(".")[0] for v in inside for n in v.all_names}
     receivers = {reading.calls[n].receiver.partition(".")[0] for n in reading.scope_calls(scope)}
-    changed = {a.target.partition(".")[0] for a in reading.script.assignments if a.scope == scope}
+    changed = {a.target.partition(".")[0] for a in reading.assignments if a.scope == scope}
     return name in named | receivers | changed
 
 
@@ -98,7 +96,7 @@ def _is_open(reading: Training, forward: int) -> bool:
 
 def _not_reversed(reading: Training, scope: int, name: str) -> Iterator[Match]:
     """Nothing of the backward of a gradient reversal is negative."""
-    inside = [value for value, _, where in reading.expressions if where == scope]
+    inside = reading.values_in(scope)
     parts = list(flatten(inside))
     negative = any(
         part.name in ("USub", "Sub")

@@ -53,7 +53,7 @@ def _negated(text: str, place: int) -> bool:
 
 def _negated_later(reading: Reading, span: Span, scope: int) -> bool:
     """The sum is assigned, and its name is negated or subtracted."""
-    names = [a.target for a in reading.script.assignments if a.span == span and a.scope == scope]
+    names = [a.target for a in reading.assignments if a.span == span and a.scope == scope]
     pattern = "|".join(map(re.escape, names))
     return bool(names) and any(
         re.search(rf"-[\w.*()+]*\b(?:{pattern})\b", text)
@@ -94,7 +94,7 @@ def _of_one_level(reading: Training) -> Iterator[Match]:
     """The same with names: a * x0 + (1 - a) * noise, where a is taken from the products."""
     if not reading.mentions("cumprod"):
         return
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         text = next((t for t, s, _ in reading.cached(statements) if s == each.span), "")
         found = re.search(r"^\(\((\w+)\*[\w.]+\)\+\(\(1-\1\)\*[\w.]+\)\)$", text)
         values = reading.assigned_to(found[1], each.scope) if found else ()

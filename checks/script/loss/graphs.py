@@ -90,7 +90,7 @@ def _constant_penalty(reading: Training) -> Iterator[Match]:
             continue
         targets = {
             each.target
-            for each in reading.script.assignments
+            for each in reading.assignments
             if each.scope == call.scope and n in each.value.calls
         }
         normed = any(
@@ -140,7 +140,7 @@ def _is_without(reading: Training, value: Value, call: Call) -> bool | None:
         return False
     found = evaluate.definitions_at(reading, value.name, call)
     if not found:
-        bound = any(value.name in reading.script.loops[loop].targets for loop in call.loops)
+        bound = any(value.name in reading.loops[loop].targets for loop in call.loops)
         return (
             None if bound or not evaluate.is_parameter(reading, call.scope, value.name) else False
         )
@@ -247,14 +247,14 @@ def _carried(reading: Training, call: Call, name: str) -> bool:
         bool(makes_state)
         and all(each.value.call == number for each in inside)
         and not cut
-        and name not in reading.script.loops[loop].targets
+        and name not in reading.loops[loop].targets
     )
 
 
 def _leads_to(reading: Training, call: Call, backward: Call, number: int) -> bool:
     """The loss is computed from another result of the same call, with no other state between."""
     names = set(call.targets)
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.scope != call.scope or each.position > number:
             continue
         if names.intersection(each.value.all_names):

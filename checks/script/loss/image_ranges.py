@@ -52,7 +52,7 @@ def from_zero_to_one(reading: Training) -> bool:
 def _perceptual(reading: Training, unit: bool) -> Iterator[Match]:
     """lpips.LPIPS()(output, target) of images from 0 to 1, without normalize=True."""
     for call in reading.calls if reading.mentions("lpips", "perceptualimagepatch") else ():
-        made = [m for m in objects.callee(reading, call) if m is not None]
+        made = objects.known_callees(reading, call)
         kinds = {m.method for m in made}
         if len(kinds) != 1 or not kinds <= {"LPIPS", "LearnedPerceptualImagePatchSimilarity"}:
             continue

@@ -154,7 +154,7 @@ def started(reading: Training) -> Iterator[Match]:
 
 def _layers_tested(reading: Training, call: Call) -> str:
     """The test around that names linear or convolutional layers."""
-    held = [reading.script.branches[branch].test for branch, arm in call.arms if arm == 0]
+    held = [reading.test_of(branch) for branch, arm in call.arms if arm == 0]
     texts = [test.text for test in held if test is not None and "isinstance" in test.text]
     return next((t for t in texts if re.search(r"Linear|Conv", t)), "")
 

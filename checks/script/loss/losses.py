@@ -157,7 +157,7 @@ def _is_data(reading: Training, value: Value, call: Call) -> bool:
         value = Value("name", name=inner.receiver)
     if value.kind != "name":
         return False
-    targets = {name for loop in call.loops for name in reading.script.loops[loop].targets}
+    targets = {name for loop in call.loops for name in reading.loops[loop].targets}
     bound = value.name in targets
     unpacked = objects.last_definition(reading, value.name, call) if not bound else []
     if unpacked and all(_is_taken(reading, each, targets) for each in unpacked):

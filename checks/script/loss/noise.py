@@ -17,7 +17,7 @@ def blended(reading: Training) -> Iterator[Match]:
     for number, call in reading.numbered(reading.methods("rand_like", "rand")):
         if call.name.startswith("torch.") and _is_scaled_by_std(reading, call, number):
             yield Match(call.span, f"{call.method}() is uniform: randn is needed here")
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         made = reading.call_of(each.value)
         if made is None or each.target.rpartition(".")[2] not in ("std", "sigma"):
             continue

@@ -87,7 +87,7 @@ def _is_one_sample(reading: Training, value: Value, call: Call) -> bool:
     while made is not None:
         if made.method == "squeeze":
             return True
-        made = reading.calls[made.receiver_call] if made.receiver_call >= 0 else None
+        made = reading.before(made)
     return False
 
 
@@ -176,7 +176,7 @@ def _thresholds(reading: Training) -> Iterator[Match]:
     kinds = {kind for _, kind in loss_calls(reading)}
     if "bce_logits" not in kinds or kinds & {"mse", "bce"}:
         return
-    for each in reading.script.comparisons:
+    for each in reading.comparisons:
         if each.operator in (">", ">=") and each.right.literal == 0.5:
             found = outcomes(reading, each.left, each.scope, each.position)
             if found <= set(RAW):

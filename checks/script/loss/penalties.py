@@ -24,9 +24,7 @@ def penalties(reading: Training) -> Iterator[Match]:
         if call.name not in ("torch.autograd.grad", "autograd.grad"):
             continue
         names = {
-            a.target
-            for a in reading.script.assignments
-            if a.scope == call.scope and n in a.value.calls
+            a.target for a in reading.assignments if a.scope == call.scope and n in a.value.calls
         }
         norms = [
             c
@@ -81,20 +79,20 @@ def _flat(reading: Training, text: str, norm: Call, value: Value) -> bool:
     return any(
         FLAT.search(render(reading, each.value))
         for name in value.all_names
-        for each in reading.script.assignments
+        for each in reading.assignments
         if each.scope == norm.scope and each.target == name
     )
 
 
 def _mixed_once(reading: Training, call: Call) -> Iterator[Match]:
     """One number mixes all samples of the batch."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         text = render(reading, each.value) if each.scope == call.scope else ""
         if not ONE.fullmatch(text):
             continue
         uses = [
             a
-            for a in reading.script.assignments
+            for a in reading.assignments
             if a.scope == call.scope and each.target in a.value.names and a.target != each.target
         ]
         mixes = [
@@ -116,7 +114,7 @@ def _mixed_by_pixel(reading: Training, call: Call) -> Iterator[Match]:
         r"torch\.rand_like\(\w+\)|torch\.rand\(\*?(?P<x>\w+)\.(?:shape|size\(\))(?:,.*)?\)"
         r"|(?:torch\.\w*Tensor|torch\.empty)\(.*(?:\.shape|\.size\(\))\)\.uniform_\(.*\)"
     )
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         text = render(reading, each.value) if each.scope == call.scope else ""
         drawn = re.sub(r"\.(?:to|cuda|type_as)\([\w.]*\)", "", text)
         if whole.fullmatch(drawn) and _mixes(reading, call, each.target):
@@ -127,7 +125,7 @@ def _mixes(reading: Training, call: Call, name: str) -> bool:
     """name * real + (1 - name) * fake."""
     return any(
         re.search(rf"1-{re.escape(name)}\b", render(reading, a.value))
-        for a in reading.script.assignments
+        for a in reading.assignments
         if a.scope == call.scope and a.target != name
     )
 

@@ -38,7 +38,7 @@ def advantages(reading: Training) -> Iterator[Match]:
         names = {n for n in each.value.names if n.isidentifier()}
         own = [
             a
-            for a in reading.script.assignments
+            for a in reading.assignments
             if a.scope == each.scope and a.loops == each.loops and a.target in names
         ]
         knows = any(
@@ -55,7 +55,7 @@ def _reset(reading: Training, each: Assignment) -> bool:
     """Under a test for an end it is set to 0, or scaled by a flag elsewhere in the loop."""
     others = [
         a
-        for a in reading.script.assignments
+        for a in reading.assignments
         if a.scope == each.scope
         and a.target == each.target
         and a is not each
@@ -64,7 +64,7 @@ def _reset(reading: Training, each: Assignment) -> bool:
     tested = any(ENDS.search(test.text) for test in reading.tests(each))
     factors = [
         a
-        for a in reading.script.assignments
+        for a in reading.assignments
         if a.scope == each.scope
         and a.target in each.value.names
         and a.loops == each.loops
@@ -81,11 +81,7 @@ def squashed(reading: Training) -> Iterator[Match]:
         value = call.args[0] if len(call.args) == 1 else None
         if value is None or value.kind != "name" or not call.receiver or not call.scope:
             continue
-        own = [
-            (a, render(reading, a.value))
-            for a in reading.script.assignments
-            if a.scope == call.scope
-        ]
+        own = [(a, render(reading, a.value)) for a in reading.assignments if a.scope == call.scope]
         name = re.escape(value.name)
         bound = [
             a
@@ -186,7 +182,7 @@ def _of_equal(reading: Training, name: str, scope: int) -> bool:
     """The label is made of a name such as same, equal or positive."""
     texts = [
         render(reading, a.value)
-        for a in reading.script.assignments
+        for a in reading.assignments
         if a.target == name and a.scope == scope
     ]
     equal = re.compile(r"same|equal|positive|similar\b|==|is_pos")

@@ -76,7 +76,7 @@ def policies(reading: Training) -> Iterator[Match]:
 
 def _same_policy(reading: Training) -> Iterator[Match]:
     """Old log-probabilities of the distribution that the new ones come from."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not any(reading.calls[n].method == "exp" for n in each.value.calls):
             continue
         text = render(reading, each.value)
@@ -84,7 +84,7 @@ def _same_policy(reading: Training) -> Iterator[Match]:
         if found is None:
             continue
         new, old = (found[1], found[2]) if found[1] else (found[3], found[4])
-        here = [a for a in reading.script.assignments if a.scope == each.scope
+        here = [a for a in reading.assignments if a.scope == each.scope
                 and a.loops == each.loops and a.position <= each.position]  # fmt: skip
         texts = {a.target: render(reading, a.value) for a in here}
         base = texts.get(new, "")
@@ -139,7 +139,7 @@ def chooses(reading: Training) -> Iterator[Match]:
             and (set(words(call.targets[0])) & {"action", "a", "act"} != set())
         )
         for branch, arm in call.arms if drawn else ():
-            test = reading.script.branches[branch].test
+            test = reading.test_of(branch)
             text = test.text if test is not None else ""
             found = re.fullmatch(
                 r"\(?[\w.]*rand\w*(?:\.\w+)?\(\)\s*([<>])=?\s*([\w.]*eps\w*)\)?", text
@@ -207,10 +207,10 @@ def _critic_moved(reading: Training) -> Iterator[Match]:
 
 def in_order(reading: Training) -> Iterator[Match]:
     """r + gamma * running over rewards from the first to the last."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not each.loops or each.augmented or each.value.name != "Add":
             continue
-        loop = reading.script.loops[each.loops[-1]]
+        loop = reading.loops[each.loops[-1]]
         text = render(reading, each.value)
         name = re.escape(each.target)
         found = re.fullmatch(rf"\((\w+(?:\[\w+\])?)\+\((?:[\w.\[\]']+\*)+{name}\)\)", text)

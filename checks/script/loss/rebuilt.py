@@ -45,7 +45,7 @@ def _returned(reading: Training, value: Value) -> list[Value]:
         part = parts[index if isinstance(index, int) and index < len(parts) else 0]
         grows = any(
             a.augmented and a.target == part.name and a.scope == function
-            for a in reading.script.assignments
+            for a in reading.assignments
         )
         held = evaluate.definitions(reading, part.name, function, position, arms)
         found += [part] if part.kind != "name" or grows else [a.value for a in held]

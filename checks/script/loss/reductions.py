@@ -40,7 +40,7 @@ def over_padding(reading: Training) -> Iterator[Match]:
         if not found:
             continue
         name = found["loss"] or found["two"]
-        held = [a for a in reading.script.assignments if a.target == name and a.scope == scope]
+        held = [a for a in reading.assignments if a.target == name and a.scope == scope]
         tokens = any(
             re.search(r"cross_entropy|nll_loss|criterion|loss_f", t)
             and ("reduction='none'" in t or _is_unreduced(reading, t))

@@ -39,7 +39,7 @@ def exchanged(reading: Training) -> Iterator[Match]:
 
 def _is_minimized(reading: Training, span: object) -> bool:
     """The value is a loss that backward() is called on."""
-    names = [a.target for a in reading.script.assignments if a.span == span]
+    names = [a.target for a in reading.assignments if a.span == span]
     return any(reading.calls[n].receiver in names for n in reading.backwards)
 
 

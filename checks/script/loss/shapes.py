@@ -162,7 +162,7 @@ def _is_maximum(reading: Training, value: Value) -> bool:
 
 def _of_loader(reading: Training, name: str, scope: int, position: int, depth: int) -> bool:
     """A name that a loop over a loader of TensorDataset(x, y) binds last, and y is one column."""
-    for each, loop in enumerate(reading.script.loops):
+    for each, loop in enumerate(reading.loops):
         if loop.scope != scope or name not in loop.targets or loop.iterable is None:
             continue
         inside = reading.by_loop.get(each, [])

@@ -87,7 +87,7 @@ def _is_column(reading: Training, value: Value, where: Place, depth: int) -> boo
 
 def _makers(reading: Training, call: Call) -> list[Call]:
     """What made the object that is called, also ac.v of an object of a class of this file."""
-    found = [m for m in objects.callee(reading, call) if m is not None] if call.args else []
+    found = objects.known_callees(reading, call) if call.args else []
     if found or "." not in call.name:
         return found
     owner, _, name = call.name.rpartition(".")
@@ -208,7 +208,7 @@ def _is_running(reading: Training, call: Call) -> bool:
         and a.target == value.name
         and value.name in a.value.names
         and re.search(r"gamma|0\.9|discount", render(reading, a.value), re.IGNORECASE)
-        for a in reading.script.assignments
+        for a in reading.assignments
     )
 
 

@@ -60,7 +60,7 @@ def is_vector(reading: Training, value: Value, scope: int, position: int, depth:
 
 def _is_vector_named(reading: Training, name: str, scope: int, position: int, depth: int) -> bool:
     if evaluate.is_parameter(reading, scope, name):
-        sites = [reading.calls[n] for n in reading.call_sites.get(scope, ())]
+        sites = reading.callers(scope)
         given = [evaluate.argument_of(reading, s, scope, name) for s in sites]
         return bool(given) and all(
             v is not None and is_vector(reading, v, s.scope, reading.number(s), depth - 1)

@@ -74,7 +74,7 @@ def _of_logits(reading: Training) -> Iterator[Match]:
             continue
         own = texts_in(reading, number)
         shares = re.compile(r"sigmoid|softmax|one_hot|argmax|>|round|logits?_to|activation|act\(")
-        compared = any(c.scope == number for c in reading.script.comparisons)
+        compared = any(c.scope == number for c in reading.comparisons)
         multiplied = any(re.search(rf"\({inputs[0]}\*{inputs[1]}\)", t) for t in own)
         if not multiplied or compared or any(shares.search(t) for t in own):
             continue
@@ -109,8 +109,7 @@ def _mixed_apart(reading: Training) -> Iterator[Match]:
 
 def _is_permuted(reading: Training, name: str, perm: str) -> bool:
     return any(
-        a.target == name and f"[{perm}]" in render(reading, a.value)
-        for a in reading.script.assignments
+        a.target == name and f"[{perm}]" in render(reading, a.value) for a in reading.assignments
     )
 
 
@@ -205,7 +204,7 @@ def _unpacked_axis(reading: Training, size: str, name: str, call: Call) -> int |
     sizes = render(reading, made.value.items[0]) if made.value.items else ""
     if sizes not in (f"{name}.size()", f"{name}.shape") and made.value.names != (f"{name}.shape",):
         return None
-    together = [a for a in reading.script.assignments if a.span == made.span]
+    together = [a for a in reading.assignments if a.span == made.span]
     return together.index(made) if len(together) > 2 else None
 
 
@@ -215,7 +214,7 @@ def _unchanged(reading: Training, name: str, size: Value, call: Call) -> bool:
         return True
     number = reading.number(call)
     read = evaluate.definitions_at(reading, size.name, call)
-    own = [a for a in reading.script.assignments if a.target == name and a.scope == call.scope]
+    own = [a for a in reading.assignments if a.target == name and a.scope == call.scope]
     in_place = any(
         each.receiver == name and each.method.endswith("_") and each.scope == call.scope
         for each in reading.calls

@@ -42,7 +42,7 @@ def _without_effect(reading: Training, call: Call) -> Iterator[Match]:
         return
     for key in SAMPLES:
         value = call.keywords.get(key)
-        numbers = evaluate.literals(reading, value, call) if value is not None else set()
+        numbers = evaluate.literals(reading, value, call)
         if numbers and all(isinstance(v, int | float) and v not in (1, 0, 50) for v in numbers):
             yield Match(
                 call.span, f"{key} has no effect: do_sample=False takes the likeliest token"
@@ -64,7 +64,7 @@ def _prompt_scored(reading: Training, call: Call) -> Iterator[Match]:
         whole = value is not None and value.kind == "name" and value.name in names
         cut = _is_cut(reading, made, n) or any(
             a.target in names and "[" in render(reading, a.value)
-            for a in reading.script.assignments
+            for a in reading.assignments
             if a.scope == made.scope
         )
         if whole and made.scope == call.scope and not cut:

@@ -66,7 +66,7 @@ def _left_in(reading: Training) -> Iterator[Match]:
         trains = call.loops and any(
             m in reading.backward_numbers for m in reading.by_loop.get(call.loops[0], ())
         )
-        held = [reading.script.branches[b].test for b, _ in call.arms]
+        held = [reading.test_of(b) for b, _ in call.arms]
         last = any(test is not None and "-1" in test.text.replace(" ", "") for test in held)
         owners = [
             (reading.calls[m].receiver or v.name) for v in call.args for m in (v.calls or (-1,))

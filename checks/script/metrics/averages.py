@@ -31,10 +31,10 @@ CURVED = re.compile(r"(?:math\.exp|torch\.exp|numpy\.exp)\(.*(?:loss|cross_entro
 
 def curve_of_means(reading: Training) -> Iterator[Match]:
     """perplexity += exp(loss), divided by the number of batches."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not each.augmented or each.operator != "Add" or not each.loops:
             continue
-        loop = reading.script.loops[each.loops[-1]]
+        loop = reading.loops[each.loops[-1]]
         sources = loop.iterable.all_names if loop.iterable else ()
         loaders = {name for name in sources if is_loader(name)}
         function = reading.function(each.scope).name.casefold()
@@ -47,13 +47,13 @@ def curve_of_means(reading: Training) -> Iterator[Match]:
 
 def count_by_batches(reading: Training) -> Iterator[Match]:
     yield from whole.summed(reading)
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not each.augmented or not each.loops:
             continue
         counts = is_count(reading, each.value) or _is_weighted(reading, each.value)
         if not counts and not _is_mean(reading, each):
             continue
-        loop = reading.script.loops[each.loops[-1]]
+        loop = reading.loops[each.loops[-1]]
         sources = loop.iterable.all_names if loop.iterable else ()
         loaders = {name for name in sources if is_loader(name) or _is_made(reading, name, each)}
         if counts:
@@ -120,7 +120,7 @@ def _sums_a_test(reading: Training, call: Call) -> bool:
     """(a == b).sum(): the receiver is a comparison of the same line."""
     return call.name == "[].sum" and any(
         each.operator == "==" and each.span.line == call.span.line and each.scope == call.scope
-        for each in reading.script.comparisons
+        for each in reading.comparisons
     )
 
 
@@ -132,7 +132,7 @@ def _divided(reading: Training, count: Assignment, loaders: set[str]) -> Iterato
                 over, by = part.items
                 if count.target in over.all_names and _is_length(reading, by, loaders):
                     yield span
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         same = each.target == count.target and each.scope == count.scope
         if same and each.operator == "Div" and _is_length(reading, each.value, loaders):
             yield each.span
@@ -158,7 +158,7 @@ def score_over_batches(reading: Training) -> Iterator[Match]:
     for number, call in reading.numbered(reading.methods(*NOT_ADDITIVE)):
         if not call.name.startswith("sklearn.metrics.") or not call.loops:
             continue
-        iterable = reading.script.loops[call.loops[-1]].iterable
+        iterable = reading.loops[call.loops[-1]].iterable
         names = iterable.all_names if iterable is not None else ()
         if any(is_loader(name) for name in names) and _is_averaged(reading, call, number):
             yield Match(call.span, f"{call.method} of single batches is averaged")
@@ -166,7 +166,7 @@ def score_over_batches(reading: Training) -> Iterator[Match]:
 
 def _is_averaged(reading: Training, call: Call, number: int) -> bool:
     held = {number}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         same = each.loops == call.loops and each.scope == call.scope
         if (
             same
@@ -204,15 +204,15 @@ def sum_reset(reading: Training) -> Iterator[Match]:
                 if _read_after(reading, target, call):
                     yield Match(inside[0].span, f"{target} is emptied in every batch")
             elif len(batch) > 1 and plain and all(not a.loops for a in plain):
-                loader = reading.script.loops[batch[-1]].iterable
+                loader = reading.loops[batch[-1]].iterable
                 names = set(loader.all_names) if loader is not None else set()
                 if _averaged_per_epoch(reading, target, batch[:-1], call.scope, names):
                     yield Match(plain[0].span, f"{target} goes on through all epochs")
 
 
 def _sums(reading: Training, call: Call) -> Iterator[tuple[str, Span]]:
-    reading.step(len(reading.script.assignments))
-    for each in reading.script.assignments:
+    reading.step(len(reading.assignments))
+    for each in reading.assignments:
         same = (each.scope, each.loops, each.operator) == (call.scope, call.loops, "Add")
         if same and direction(each.target) and "." not in each.target:
             yield each.target, each.span

@@ -85,7 +85,7 @@ def _is_one_minus(found: list[Value]) -> bool:
 
 def _is_scaled_by_rest(reading: Training, call: Call, weight: Value) -> bool:
     """mul_(1 - decay) before add_(new, alpha=decay)."""
-    scaled = reading.calls[call.receiver_call] if call.receiver_call >= 0 else None
+    scaled = reading.before(call)
     if scaled is None or scaled.method != "mul_" or len(scaled.args) != 1:
         return False
     rest = scaled.args[0]
@@ -102,10 +102,10 @@ def _is_scaled_by_rest(reading: Training, call: Call, weight: Value) -> bool:
 def written_to_a_name(reading: Training) -> Iterator[Match]:
     """for slow, fast in zip(...): slow = decay * slow + (1 - decay) * fast. The loop's name gets a
     new tensor, and the network keeps its own."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.augmented or not each.loops or each.value.kind != "other":
             continue
-        loop = reading.script.loops[each.loops[-1]]
+        loop = reading.loops[each.loops[-1]]
         calls = loop.iterable.calls if loop.iterable is not None else ()
         networks = sum(reading.calls[n].method in NETWORKS for n in calls)
         if each.target not in loop.targets or networks < 2:
@@ -122,7 +122,7 @@ def _is_used_after(reading: Training, each: Assignment) -> bool:
     values = [v for c in later for v in c.values]
     values += [
         other.value
-        for other in reading.script.assignments
+        for other in reading.assignments
         if other is not each and number in other.loops and other.position >= each.position
     ]
     read = any(name == v.name or name in v.names for v in values)
@@ -132,7 +132,7 @@ def _is_used_after(reading: Training, each: Assignment) -> bool:
 def _over_two_networks(reading: Training, call: Call) -> bool:
     """In a loop over the parameters of two networks."""
     for number in call.loops:
-        iterable = reading.script.loops[number].iterable
+        iterable = reading.loops[number].iterable
         calls = iterable.calls if iterable is not None else ()
         if sum(reading.calls[m].method in MEMBERS for m in calls) >= 2:
             return True

@@ -10,7 +10,7 @@ from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.metrics import whole
 from doctor.checks.script.metrics.folds import models_of_folds
 from doctor.checks.script.metrics.nodes import ONE_GRAPH, nodes_held_out
-from doctor.checks.script.rendering import expanded, render, statements
+from doctor.checks.script.rendering import expanded, formulas, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
@@ -21,14 +21,14 @@ RECURRENT = ("LSTM", "GRU", "RNN")
 def encoded_by_target(reading: Training) -> Iterator[Match]:
     """groupby(...)[target].transform("mean") before the split."""
     splits = reading.named("train_test_split", "KFold", "random_split")
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         text = render(reading, each.value)
         found = re.search(r"groupby\(.*\)\[?'?\.?(\w+)'?\]?\.(?:transform|agg|mean)\(", text)
         later = [c for c in splits if reading.number(c) >= each.position]
         if not found or not later:
             continue
         column = found[1]
-        named = [render(reading, v) for v, _, _ in reading.expressions]
+        named = [text for text, _, _ in reading.cached(formulas)]
         used = re.compile(rf"\.drop\(.*columns='?\(?'?{column}'|\.pop\('{column}'\)|"
                           rf"^\w*train\w*\.{column}\b")  # fmt: skip
         target = any(
@@ -133,7 +133,7 @@ def several_labels(reading: Training) -> Iterator[Match]:
     """Cross-entropy on labels that are read with a sigmoid."""
     decided = any(
         re.search(r"\.sigmoid\(|sigmoid\(", f"{render(reading, c.left)}{render(reading, c.right)}")
-        for c in reading.script.comparisons if c.operator in (">", ">=")
+        for c in reading.comparisons if c.operator in (">", ">=")
     )  # fmt: skip
     for number, kind in loss_calls(reading):
         call = reading.calls[number]

@@ -85,7 +85,7 @@ def _of_autograd(reading: Training, call: Call) -> str:
 def _is_batch(reading: Training, call: Call) -> bool:
     """A name that a loop binds, and passes on as a tensor: to the model or a loss."""
     name = call.receiver
-    bound = any(name in reading.script.loops[n].targets for n in call.loops)
+    bound = any(name in reading.loops[n].targets for n in call.loops)
     if not bound or not set(words(name)) & TENSORS:
         return False
     if reading.imports_from("torch_geometric", "dgl"):

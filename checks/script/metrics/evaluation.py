@@ -123,7 +123,7 @@ def _scope_is_open(reading: Training, call: Call) -> bool:
     """No caller in this file runs the function under no_grad, and one is there."""
     if not call.scope:
         return True
-    sites = [reading.calls[n] for n in reading.call_sites.get(call.scope, ())]
+    sites = reading.callers(call.scope)
     return bool(sites) and not any(is_without_graph(reading, site) for site in sites)
 
 
@@ -138,7 +138,7 @@ def _collected(reading: Training, run: Call, number: int) -> Iterator[str]:
     """Lists and sums outside of the loop that receive the output or its loss."""
     names = set(run.targets)
     one = len(names) == 1
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.scope != run.scope or run.loops[-1] not in each.loops or each.position < number:
             continue
         value = each.value

@@ -25,7 +25,7 @@ RESETS = {
 
 def models_of_folds(reading: Training) -> Iterator[Match]:
     """The network of the first fold goes on training in the others."""
-    for number, loop in enumerate(reading.script.loops):
+    for number, loop in enumerate(reading.loops):
         if loop.kind != "for" or not _over_folds(reading, loop):
             continue
         inside = set(calls_reached(reading, reading.by_loop.get(number, [])))
@@ -71,7 +71,7 @@ def _trains(reading: Training, inside: set[int]) -> bool:
 
 def _goes_on(reading: Training, each: Trained, loop: int, inside: set[int]) -> bool:
     """Everything that makes the network stands before the loop, in its function."""
-    scope = reading.script.loops[loop].scope
+    scope = reading.loops[loop].scope
     made = [n for n in each.lineage.calls if _makes(reading, n)]
     made = made or [n for n in each.lineage.calls if each.name in reading.calls[n].targets]
     if not made or any(n in inside for n in each.lineage.calls):

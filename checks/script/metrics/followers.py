@@ -33,7 +33,7 @@ def same_object(reading: Training) -> Iterator[Match]:
     if reading.mentions("disable_adapter", "set_adapter"):
         return
     yield from _twins(reading)
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         name = _itself(reading, each)
         if not name or each.augmented or not _is_network(reading, each):
             continue
@@ -58,7 +58,7 @@ def _twins(reading: Training) -> Iterator[Match]:
         names = [_itself(reading, each) for each in (one, other)]
         together = one.scope == other.scope and names[0] and names[0] == names[1]
         again = any(one.position < a.position <= other.position or other.position < a.position
-                    <= one.position for a in reading.script.assignments
+                    <= one.position for a in reading.assignments
                     if a.target == names[0] and a.scope == one.scope)  # fmt: skip
         if together and not again:
             yield Match(one.span, f"{call.receiver} is {source} itself, not a copy of it")
@@ -111,14 +111,14 @@ def _is_treated_as_copy(reading: Training, each: Assignment, source: str) -> boo
     ):
         loops = [
             number
-            for number, loop in enumerate(reading.script.loops)
+            for number, loop in enumerate(reading.loops)
             if loop.iterable is not None and n in loop.iterable.calls
         ]
         frozen = any(
             a.target.endswith(".requires_grad")
             and a.value.literal is False
             and set(loops) & set(a.loops)
-            for a in reading.script.assignments
+            for a in reading.assignments
         )
         blended = any(set(loops) & set(reading.calls[m].loops) for m in reading.methods(*CHANGES))
         if reading.key(call.receiver, call.scope) == key and (frozen or blended):
@@ -175,7 +175,7 @@ def _blends(reading: Training, scope: int) -> bool:
     """The function loops over the parameters of two networks and changes one of them."""
     loops = {
         n
-        for n, loop in enumerate(reading.script.loops)
+        for n, loop in enumerate(reading.loops)
         if loop.scope == scope
         and loop.iterable is not None
         and sum(reading.calls[m].method in MEMBERS for m in loop.iterable.calls) >= 2
@@ -186,9 +186,7 @@ def _blends(reading: Training, scope: int) -> bool:
     )
     return bool(loops) and (
         changed
-        or any(
-            a.target.endswith(".data") and loops & set(a.loops) for a in reading.script.assignments
-        )
+        or any(a.target.endswith(".data") and loops & set(a.loops) for a in reading.assignments)
     )
 
 
@@ -211,7 +209,7 @@ def _target_not_synchronized(reading: Training) -> Iterator[Match]:
 
 def _never_synchronized(reading: Training) -> Iterator[Match]:
     """A network of this file that gives targets under no_grad, and that nothing ever sets."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         name = each.target
         if each.value.kind != "call" or not re.search(r"(^|_|\.)(target|tgt)(_|$)", name):
             continue
@@ -267,7 +265,7 @@ def _copies_module(reading: Training) -> bool:
 def _is_evaluated(reading: Training) -> bool:
     """Something that follows is in evaluation mode."""
     for call in reading.named("eval"):
-        inner = reading.calls[call.receiver_call] if call.receiver_call >= 0 else None
+        inner = reading.before(call)
         if FOLLOWS.search(call.receiver.casefold()) or (
             inner is not None and inner.method == "deepcopy"
         ):

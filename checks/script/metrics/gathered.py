@@ -50,7 +50,7 @@ def _stops_apart(reading: Training) -> Iterator[Match]:
 
 def _decides_to_stop(reading: Training, call: Call) -> bool:
     """The result is compared beside a patience, or given to an object of this file that stops."""
-    tests = [b.test for b in reading.script.branches if b.guard and b.test is not None]
+    tests = [b.test for b in reading.branches if b.guard and b.test is not None]
     tests = [test for test in tests if STOP.search(test.text)]
     asked = {name for test in tests for name in test.all_names}
     given = set(call.targets)
@@ -60,7 +60,7 @@ def _decides_to_stop(reading: Training, call: Call) -> bool:
         told = each.scope == call.scope and not given.isdisjoint(v.name for v in each.args)
         if told and any(owners) and each.receiver in {name.rpartition(".")[0] for name in asked}:
             return True
-    here = [c for c in reading.script.comparisons if c.scope == call.scope]
+    here = [c for c in reading.comparisons if c.scope == call.scope]
     better = any(not given.isdisjoint((c.left.name, c.right.name)) for c in here)
     waits = any(
         STOP.search(f"{c.left.name} {c.right.name}") and asked & {c.left.name, c.right.name} - {""}
@@ -80,7 +80,7 @@ def _own_share(reading: Training, loaders: set[str]) -> Iterator[Match]:
             and all(name in ("evaluate.load", "datasets.load_metric") for name in known)
         ):
             yield Match(call.span, f"{call.receiver} sees the share of one process only")
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         trains = set(each.loops[-1:]) & {
             loop for n in reading.backwards for loop in reading.calls[n].loops[-1:]
         }
@@ -94,7 +94,7 @@ def _own_share(reading: Training, loaders: set[str]) -> Iterator[Match]:
 
 def _over(reading: Training, loops: tuple[int, ...]) -> set[str]:
     """What the innermost loop reads."""
-    iterable = reading.script.loops[loops[-1]].iterable if loops else None
+    iterable = reading.loops[loops[-1]].iterable if loops else None
     return set(iterable.all_names) if iterable is not None else set()
 
 
@@ -122,7 +122,7 @@ def _assigned_of(reading: Training, number: int) -> set[str]:
     """The names that callers give to what a function of this file returns."""
     function = reading.calls[number].scope
     returns = reading.function(function).returns if function else ()
-    sites = [reading.calls[n] for n in reading.call_sites.get(function, ())]
+    sites = reading.callers(function)
     if len(returns) != 1:
         return set()
     parts = returns[0].items if returns[0].kind == "list" else returns

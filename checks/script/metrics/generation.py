@@ -85,9 +85,7 @@ def _is_padded_batch(reading: Training, made: Call) -> bool:
 def _pads_right(reading: Training, made: Call) -> bool:
     """The file sets the side to right and never otherwise, or the tokenizer's default is known."""
     sides = [
-        each.value.literal
-        for each in reading.script.assignments
-        if each.target.endswith(".padding_side")
+        each.value.literal for each in reading.assignments if each.target.endswith(".padding_side")
     ]
     loads = [
         reading.calls[each.call]

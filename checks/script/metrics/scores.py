@@ -106,7 +106,7 @@ def best_never_changes(reading: Training) -> Iterator[Match]:
 
 def _not_remembered(reading: Training) -> Iterator[Match]:
     """`if new > best: save`, where nothing in a loop sets best."""
-    for each in reading.script.comparisons:
+    for each in reading.comparisons:
         names = [v.name for v in (each.left, each.right)]
         best = [name for name in names if "best" in words(name)]
         if len(best) != 1 or each.operator not in SIGNS or "" in names:
@@ -131,7 +131,7 @@ def _not_remembered(reading: Training) -> Iterator[Match]:
             if (call := reading.calls[n]).scope == each.scope and call.loops
             and any(test.text and best[0] in test.names for test in reading.tests(call))
         ]  # fmt: skip
-        if saves and set(reading.script.loops[saves[0].loops[0]].targets).isdisjoint(names):
+        if saves and set(reading.loops[saves[0].loops[0]].targets).isdisjoint(names):
             yield Match(each.span, f"{best[0]} is compared, and no improvement is kept in it")
 
 
@@ -150,10 +150,10 @@ def improvements(reading: Training) -> list[Assignment]:
 
 def improvements_compared(reading: Training) -> Iterator[tuple[Assignment, str, int]]:
     """best = new under `new > best`: the assignment, what is compared, and 1 for >, -1 for <."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         named = each.value.kind in ("name", "item") and each.value.name and not each.augmented
         for branch, arm in each.arms if named else ():
-            test = reading.script.branches[branch].test
+            test = reading.test_of(branch)
             if arm != 0 or test is None or {each.value.name, each.target} - set(test.names):
                 continue
             if " or " not in test.text or MISSING.search(test.text):
@@ -163,7 +163,7 @@ def improvements_compared(reading: Training) -> Iterator[tuple[Assignment, str, 
 
 def _signs(reading: Training, each: Assignment) -> Iterator[int]:
     """Of the comparisons of both names before the assignment."""
-    for other in reading.script.comparisons:
+    for other in reading.comparisons:
         pair = (other.left.name, other.right.name)
         sign = SIGNS.get(other.operator, 0)
         if other.scope == each.scope and other.span.line <= each.span.line and sign:
@@ -218,7 +218,7 @@ WAITING = {
 
 def patience_kept(reading: Training) -> Iterator[Match]:
     updates = [update for update, _, _ in improvements_compared(reading)]
-    for each in reading.script.assignments if updates else ():
+    for each in reading.assignments if updates else ():
         one = each.value.literal == 1 and each.augmented and each.operator == "Add"
         if not one or not set(words(each.target)) & WAITING:
             continue
@@ -238,7 +238,7 @@ def patience_kept(reading: Training) -> Iterator[Match]:
         stops = any(
             each.target in (c.left.name, c.right.name) and c.scope == each.scope
             and c.operator in (">", ">=", "==")
-            for c in reading.script.comparisons
+            for c in reading.comparisons
         )  # fmt: skip
         if missed and stops and not again:
             yield Match(

@@ -60,9 +60,9 @@ def _is_module(reading: Training, call: Call) -> bool:
 
 def _is_read(reading: Training, name: str, call: Call) -> bool:
     reading.step(len(reading.expressions))
-    values = [v for v, _, scope in reading.expressions if scope == call.scope]
-    values += [b.test for b in reading.script.branches if b.test is not None]
-    values += [v for c in reading.script.comparisons for v in (c.left, c.right)]
+    values = reading.values_in(call.scope)
+    values += [b.test for b in reading.branches if b.test is not None]
+    values += [v for c in reading.comparisons for v in (c.left, c.right)]
     receivers = any(c.receiver.partition(".")[0] == name for c in reading.calls)
     return receivers or any(
         name == n.partition(".")[0].partition("[")[0] for part in values for n in part.all_names
@@ -77,7 +77,7 @@ def _given_twice(reading: Training) -> Iterator[Match]:
         roots = [_root(reading, value) for value in call.args[:2]]
         if not roots[0] or roots[0] != roots[1]:
             continue
-        targets = reading.script.loops[call.loops[-1]].targets
+        targets = reading.loops[call.loops[-1]].targets
         if roots[0] not in targets or reading.key(call.name, call.scope) not in (
             reading.trained_names
         ):
@@ -132,7 +132,7 @@ def returns_nothing(reading: Training) -> Iterator[Match]:
             ):
                 yield Match(function.span, "configure_optimizers() returns no optimizer")
             continue
-        ends = [a for a in reading.script.assignments if a.scope == scope and "." not in a.target]
+        ends = [a for a in reading.assignments if a.scope == scope and "." not in a.target]
         layers = [c for c in calls if c.name.startswith("self.") and c.targets and c.args]
         last = max((a.position for a in ends), default=-1)
         if (
@@ -150,7 +150,7 @@ def _ends_otherwise(reading: Training, scope: int) -> bool:
     calls = reading.calls_in(scope)
     kept = any(
         a.scope == scope and ("." in a.target or a.target.endswith("]"))
-        for a in reading.script.assignments
+        for a in reading.assignments
     ) or any("." in t or t.endswith("]") for c in calls for t in c.targets)
     if reading.function(scope).name == "configure_optimizers":
         return kept and bool(reading.mentions("automatic_optimization"))
@@ -194,7 +194,7 @@ def flags(reading: Training) -> Iterator[Match]:
 
 def _is_rate(reading: Training, name: str) -> bool:
     """args.lr reaches an optimizer as it is."""
-    if any(a.target.endswith(f".{name}") for a in reading.script.assignments):
+    if any(a.target.endswith(f".{name}") for a in reading.assignments):
         return False
     return any(
         value.kind == "name" and value.name.endswith(f".{name}")

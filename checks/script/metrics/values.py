@@ -25,7 +25,7 @@ def values(reading: Training) -> Iterator[Match]:
 
 def _logits(reading: Training) -> Iterator[Match]:
     """(p.predictions == p.label_ids) in compute_metrics: logits, not classes."""
-    for each in reading.script.comparisons:
+    for each in reading.comparisons:
         if each.operator != "==" or "metric" not in reading.function(each.scope).name:
             continue
         sides = [_predictions(reading, value, each.scope) for value in (each.left, each.right)]
@@ -55,7 +55,7 @@ def _largest_output(reading: Training) -> Iterator[Match]:
         for line in reading.cached(lines)
         if VALUES.fullmatch(line.text)
     }
-    for each in reading.script.comparisons:
+    for each in reading.comparisons:
         if each.operator != "==":
             continue
         for one, other in ((each.left, each.right), (each.right, each.left)):
@@ -76,7 +76,7 @@ def _last_batch(reading: Training) -> Iterator[Match]:
     for line in reading.cached(lines):
         if line.augmented or not line.loops or line.arms or not line.target.isidentifier():
             continue
-        loop = reading.script.loops[line.loops[-1]]
+        loop = reading.loops[line.loops[-1]]
         source = loop.iterable.all_names if loop.iterable is not None else ()
         loaders = [name for name in source if is_loader(name)]
         plain = re.fullmatch(r"[\w.]*(?:loss|acc\w*|correct)\w*(?:\.item\(\))?", line.text)

@@ -44,9 +44,9 @@ def of_last_batch(reading: Training) -> Iterator[Match]:
 
 def _loop_of(reading: Training, name: str, call: Call, number: int) -> int | None:
     """The loop over a loader, behind which the call is, that binds the name anew each time."""
-    given = [a for a in reading.script.assignments if a.target == name and a.scope == call.scope]
+    given = [a for a in reading.assignments if a.target == name and a.scope == call.scope]
     before = [a for a in given if a.position <= number]
-    for index, loop in reversed([*enumerate(reading.script.loops)]):
+    for index, loop in reversed([*enumerate(reading.loops)]):
         iterable = loop.iterable
         if loop.scope != call.scope or iterable is None or index in call.loops:
             continue
@@ -66,10 +66,10 @@ def _loop_of(reading: Training, name: str, call: Call, number: int) -> int | Non
 
 def summed(reading: Training) -> Iterator[Match]:
     """Losses with reduction='sum' are added up, and divided by the number of batches."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not each.augmented or each.operator != "Add" or not each.loops:
             continue
-        iterable = reading.script.loops[each.loops[-1]].iterable
+        iterable = reading.loops[each.loops[-1]].iterable
         loaders = [n for n in iterable.all_names if n] if iterable else []
         if not _is_sum(reading, each):
             continue
@@ -85,7 +85,7 @@ def summed(reading: Training) -> Iterator[Match]:
 def _is_sum(reading: Training, each: Assignment) -> bool:
     for n in (each.value.call, *each.value.calls):
         call = reading.calls[n] if n >= 0 else None
-        made = [m for m in objects.callee(reading, call) if m is not None] if call else []
+        made = objects.known_callees(reading, call) if call else []
         for one in ([call] if call is not None else []) + made:
             value = one.keywords.get("reduction")
             if value is not None and value.literal == "sum":
@@ -117,7 +117,7 @@ def of_base_two(reading: Training) -> Iterator[Match]:
 
 def rounded(reading: Training) -> Iterator[Match]:
     """torch.round(logits) == y, where the loss is one of logits."""
-    for each in reading.script.comparisons:
+    for each in reading.comparisons:
         sides = (each.left, each.right) if each.operator == "==" else ()
         for side in sides:
             call = reading.call_of(side)
@@ -210,7 +210,7 @@ def chosen_by(reading: Training, new: str, each: Assignment) -> bool:
         return False
     found = [
         a
-        for a in reading.script.assignments
+        for a in reading.assignments
         if a.target == new and a.scope == each.scope and a.position <= each.position
     ]
     for made in found[-1:]:

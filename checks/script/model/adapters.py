@@ -40,7 +40,7 @@ def nothing_trains(reading: Training) -> Iterator[Match]:
 
 def _switched(reading: Training) -> bool:
     """The file itself says what requires a gradient; a test of it changes nothing."""
-    assigned = any(each.target.endswith(".requires_grad") for each in reading.script.assignments)
+    assigned = any(each.target.endswith(".requires_grad") for each in reading.assignments)
     return assigned or reading.mentions("requires_grad_", "setattr")
 
 
@@ -99,11 +99,11 @@ HEADS = re.compile(r"""['"](?:classifier|score|head|lm_head|pooler|cls|fc|out_pr
 def _frozen_with_base(reading: Training) -> Iterator[Match]:
     """All parameters of a PEFT model but its head are frozen: the adapters are among them."""
     wraps = set(reading.methods("get_peft_model"))
-    tests = [b.test.text for b in reading.script.branches if b.test is not None]
-    tests += [a.value.text for a in reading.script.assignments if a.value.kind == "test"]
+    tests = [b.test.text for b in reading.branches if b.test is not None]
+    tests += [a.value.text for a in reading.assignments if a.value.kind == "test"]
     if not wraps or any(re.search("lora|adapter|modules_to_save|ia3", t.casefold()) for t in tests):
         return
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         name = _loop_over_parameters(reading, each)
         if not name or not _leaves_out_adapters(reading, each):
             continue
@@ -122,7 +122,7 @@ def _loop_over_parameters(reading: Training, each: Assignment) -> str:
     """The model of `for name, p in model.named_parameters(): p.requires_grad = ...`."""
     if not each.target.endswith(".requires_grad") or not each.loops:
         return ""
-    loop = reading.script.loops[each.loops[-1]]
+    loop = reading.loops[each.loops[-1]]
     if loop.iterable is None or each.target.removesuffix(".requires_grad") not in loop.targets:
         return ""
     calls = [reading.calls[n] for n in loop.iterable.calls]
@@ -132,7 +132,7 @@ def _loop_over_parameters(reading: Training, each: Assignment) -> str:
 
 def _leaves_out_adapters(reading: Training, each: Assignment) -> bool:
     """What is assigned is False for an adapter, by the test of its name."""
-    inner = [(reading.script.branches[b].test, arm) for b, arm in each.arms]
+    inner = [(reading.test_of(b), arm) for b, arm in each.arms]
     named = [(t, arm) for t, arm in inner if t is not None and " in " in t.text]
     if each.value.kind == "test":
         text = each.value.text

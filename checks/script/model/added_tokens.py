@@ -113,7 +113,7 @@ def _head_frozen(reading: Training) -> Iterator[Match]:
     """A classifier with new labels; without its task_type LoRA freezes the head."""
     if reading.mentions("requires_grad_", "unsloth", "set_adapter") or any(
         each.target.endswith((".requires_grad", ".task_type", ".modules_to_save"))
-        for each in reading.script.assignments
+        for each in reading.assignments
     ):
         return
     loads = reading.named("from_pretrained")

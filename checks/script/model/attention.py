@@ -104,7 +104,7 @@ def _merged(reading: Training, call: Call) -> Iterator[Match]:
         text = expanded(reading, value, call, 2) if value is not None else ""
     parts = {name for name in re.findall(r"\b[qkv]\w*\b", text)} if JOINS.search(text) else set()
     split = [
-        a for a in reading.script.assignments
+        a for a in reading.assignments
         if a.scope == call.scope and a.target in parts
         and re.search(r"\.(?:view|reshape)\([^()]*,[^()]*,[^()]*,[^()]*\)\.transpose\(1,2\)$",
                       render(reading, a.value))
@@ -116,14 +116,14 @@ def _merged(reading: Training, call: Call) -> Iterator[Match]:
 
 
 def _is_projection(reading: Training, call: Call) -> bool:
-    inner = reading.calls[call.receiver_call] if call.receiver_call >= 0 else None
+    inner = reading.before(call)
     if inner is None and call.receiver:
         values = objects.last_definition(reading, call.receiver, call)
         inner = reading.calls[values[0].call] if values and values[0].call >= 0 else None
         if inner is not None and inner.receiver == call.receiver:
             return False
     if inner is not None and inner.method in ("chunk", "split", "tensor_split"):
-        inner = reading.calls[inner.receiver_call] if inner.receiver_call >= 0 else None
+        inner = reading.before(inner)
     if inner is None:
         return False
     made = objects.callee(reading, inner)
@@ -133,7 +133,7 @@ def _is_projection(reading: Training, call: Call) -> bool:
 def _shape(reading: Training, call: Call) -> list[str]:
     """B, T and C of `B, T, C = x.shape` or of x.size()."""
     spans: dict[Span, list[str]] = {}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         names = each.value.names
         if each.scope == call.scope and any(name.endswith(".shape") for name in names):
             spans.setdefault(each.span, []).append(each.target)

@@ -56,7 +56,7 @@ def _compares_major(reading: Training) -> bool:
     """The major version of the GPU is compared, not only printed."""
     return any(
         "major" in name
-        for each in reading.script.comparisons
+        for each in reading.comparisons
         for side in (each.left, each.right)
         for name in side.all_names
     )
@@ -135,7 +135,7 @@ def _only_reported(reading: Training, number: int) -> bool:
 
 def _checks_capability(reading: Training, call: Call, number: int) -> bool:
     """The same condition asks for the capability, too."""
-    for branch in reading.script.branches:
+    for branch in reading.branches:
         test = branch.test
         if test is not None and number in test.calls and "capability" in test.text:
             return True
@@ -148,7 +148,7 @@ def loaded_before_branch(reading: Training) -> Iterator[Match]:
         return
     choices = [
         each
-        for each in reading.script.assignments
+        for each in reading.assignments
         if (evaluate.dtype(reading, each.value) in HALVES and _chosen_by(reading, each.arms, tests))
         or (
             each.value.kind == "choice"
@@ -168,7 +168,7 @@ def loaded_before_branch(reading: Training) -> Iterator[Match]:
 
 def _chosen_by(reading: Training, arms: Arms, tests: set[int]) -> bool:
     for branch, _ in arms:
-        test = reading.script.branches[branch].test
+        test = reading.test_of(branch)
         if test is None:
             continue
         calls = set(test.calls)

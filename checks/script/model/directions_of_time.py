@@ -52,7 +52,7 @@ def _mixed_states(reading: Training, call: Call, states: list[str]) -> Iterator[
 
 
 def _is_bidirectional(reading: Training, call: Call) -> bool:
-    made = [m for m in objects.callee(reading, call) if m is not None]
+    made = objects.known_callees(reading, call)
     return (
         len(made) == 1
         and made[0].name.startswith("torch.nn.")
@@ -67,7 +67,7 @@ def _is_bidirectional(reading: Training, call: Call) -> bool:
 def _results(reading: Training, call: Call) -> list[str]:
     """out, h and c of out, (h, c) = self.lstm(x)."""
     number = reading.number(call)
-    made = [a for a in reading.script.assignments if a.scope == call.scope and number in
+    made = [a for a in reading.assignments if a.scope == call.scope and number in
             (a.value.call, *a.value.calls) and a.span.order <= call.span.order]  # fmt: skip
     names = [a.target for a in made]
     if len(names) == 1 and made[0].value.kind == "item":

@@ -55,7 +55,7 @@ def _masked_in_evaluation(reading: Training) -> Iterator[Match]:
         owner = reading.function(call.scope)
         if owner.name != "forward" or owner.owner not in reading.modules or call.arms:
             continue
-        made = [m for m in objects.callee(reading, call) if m is not None] if call.args else []
+        made = objects.known_callees(reading, call) if call.args else []
         if len(made) == 1 and made[0].method in AUGMENTS and made[0].name.startswith("torch"):
             yield Match(
                 call.span, f"{made[0].method} in forward() changes inputs in evaluation, too"

@@ -23,7 +23,7 @@ def _workspace(reading: Training) -> Iterator[Match]:
     named = any(
         "CUBLAS_WORKSPACE_CONFIG" in str(v.literal) or "CUBLAS_WORKSPACE_CONFIG" in v.name
         for v, _, _ in reading.expressions
-    ) or any("CUBLAS_WORKSPACE_CONFIG" in a.target for a in reading.script.assignments)
+    ) or any("CUBLAS_WORKSPACE_CONFIG" in a.target for a in reading.assignments)
     for call in reading.named("use_deterministic_algorithms"):
         on = bool(call.args) and evaluate.truth(reading, call.args[0], call) is True
         gpu = bool(reading.methods("cuda")) or reading.mentions("cuda")
@@ -33,7 +33,7 @@ def _workspace(reading: Training) -> Iterator[Match]:
 
 def _too_late(reading: Training) -> Iterator[Match]:
     """os.environ["CUDA_VISIBLE_DEVICES"] after a tensor went to a GPU."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.target != "os.environ[CUDA_VISIBLE_DEVICES]" or each.arms:
             continue
         before = [

@@ -48,8 +48,8 @@ def _replaced(reading: Training) -> Iterator[Match]:
 def _read_between(reading: Training, scope: int, name: str, one: Line, other: Line) -> bool:
     """Anything between both, or the second line itself, names it."""
     word = re.compile(rf"(?<![\w.]){re.escape(name)}(?!\w)")
-    tests = [b.test.text for b in reading.script.branches if b.test is not None]
-    over = [loop.iterable for loop in reading.script.loops if loop.scope == scope]
+    tests = [b.test.text for b in reading.branches if b.test is not None]
+    over = [loop.iterable for loop in reading.loops if loop.scope == scope]
     texts = [other.text, *tests, *(render(reading, v) for v in over if v is not None)]
     texts += [render(reading, a.value) for a in reading.script.parts if a.scope == scope]
     return any(word.search(text) for text in texts) or name in set(
@@ -113,7 +113,7 @@ def _modules(reading: Training) -> Iterator[Match]:
     if "Softmax" not in reading.by_method:
         return
     for call in reading.calls:
-        made = [m for m in objects.callee(reading, call) if m is not None] if call.args else []
+        made = objects.known_callees(reading, call) if call.args else []
         if len(made) != 1 or made[0].name != "torch.nn.Softmax":
             continue
         axis = evaluate.argument(reading, made[0], "dim", 0)

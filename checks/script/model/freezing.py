@@ -17,7 +17,7 @@ TYPOS = {
 
 
 def requires_grad_typo(reading: Training) -> Iterator[Match]:
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         owner, _, name = each.target.rpartition(".")
         if name not in TYPOS or not owner or owner in ("self", "cls", "args", "config", "opt"):
             continue
@@ -26,7 +26,7 @@ def requires_grad_typo(reading: Training) -> Iterator[Match]:
 
 
 def requires_grad_on_module(reading: Training) -> Iterator[Match]:
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         owner, _, name = each.target.rpartition(".")
         if name != "requires_grad" or not owner or not isinstance(each.value.literal, bool):
             continue

@@ -39,12 +39,12 @@ def _frozen_names(reading: Training) -> Iterator[tuple[object, str]]:
     """Parts of a model, all of whose parameters are frozen, and none again trained or replaced."""
     thawed = any(
         a.target.endswith(".requires_grad") and a.value.literal is not False
-        for a in reading.script.assignments
+        for a in reading.assignments
     ) or any(
         not reading.calls[n].args or reading.calls[n].args[0].literal is not False
         for n in reading.methods("requires_grad_")
     )
-    for each in reading.script.assignments if not thawed else ():
+    for each in reading.assignments if not thawed else ():
         loop = reading.loop_of(each)
         over = loop.iterable if loop is not None else None
         made = reading.call_of(over)
@@ -62,7 +62,7 @@ def _has_norms(reading: Training, name: str, scope: int, number: int) -> bool:
     owner = reading.key(name, scope)
     if any(
         reading.key(a.target.rpartition(".")[0], a.scope) == owner
-        for a in reading.script.assignments
+        for a in reading.assignments
         if "." in a.target and not a.target.endswith((".eval", ".training"))
     ):
         return False

@@ -57,7 +57,7 @@ def _split_edges(reading: Training) -> set[str]:
             same = call.receiver_call == number or (call.name and call.name in split.targets)
             if same and call.args and call.args[0].kind == "name" and len(call.targets) != 1:
                 data = call.args[0].name
-                again = [a for a in reading.script.assignments if a.target == data
+                again = [a for a in reading.assignments if a.target == data
                          and a.position > reading.number(call)]  # fmt: skip
                 if not again:
                     found.add(f"{data}.edge_index")
@@ -148,7 +148,7 @@ def _seeds(reading: Training) -> Iterator[Match]:
         loop: target
         for call in made
         for loop in reading.loops_of(call)
-        for target in [reading.script.loops[loop].target]
+        for target in [reading.loops[loop].target]
         if target
     }
     for number, _ in loss_calls(reading):

@@ -55,7 +55,7 @@ def _networks(reading: Training) -> Iterator[tuple[Call, str]]:
 def other_head(reading: Training) -> Iterator[Match]:
     for call, name in _networks(reading):
         right = next((head for kind, head in HEADS if re.match(kind, call.method)), "")
-        for each in reading.script.assignments:
+        for each in reading.assignments:
             base, _, part = each.target.rpartition(".")
             if base != name or reading.key(base, each.scope) != reading.key(name, call.scope):
                 continue
@@ -78,7 +78,7 @@ def _read(reading: Training, target: str) -> bool:
 def _other_width(reading: Training, call: Call, name: str, right: str) -> Iterator[Match]:
     """model.fc = nn.Linear(512, n) of a network whose last layer has 2048 inputs."""
     width = WIDTHS.get(call.method)
-    for each in reading.script.assignments if width else ():
+    for each in reading.assignments if width else ():
         if re.fullmatch(rf"{re.escape(name)}\.{right}(?:\[-?\d\])?", each.target) is None:
             continue
         first = _first_linear(reading, each)
@@ -146,7 +146,7 @@ def _is_frozen(reading: Training, name: str) -> bool:
             return True
     loops = {
         number
-        for number, loop in enumerate(reading.script.loops)
+        for number, loop in enumerate(reading.loops)
         if loop.iterable is not None
         and any(
             reading.calls[m].method in ("parameters", "named_parameters")
@@ -159,7 +159,7 @@ def _is_frozen(reading: Training, name: str) -> bool:
         and each.value.literal is False
         and loops & set(each.loops)
         and not each.arms
-        for each in reading.script.assignments
+        for each in reading.assignments
     )
 
 

@@ -58,7 +58,7 @@ def left_on_cpu(reading: Training) -> Iterator[Match]:
         if inside and _is_new(call) and _is_combined(reading, call, number):
             yield Match(call.span, f"torch.{call.method}() makes a tensor on the CPU")
     yield from _weights_left(reading)
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if _is_table(reading, each):
             yield Match(each.span, f"{each.target} is no buffer: it stays on the CPU")
 

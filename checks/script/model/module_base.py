@@ -41,9 +41,7 @@ def _is_set(call: Call) -> bool:
 
 
 def _sets_attributes(reading: Training, scope: int) -> bool:
-    return any(
-        a.scope == scope and a.target.startswith("self.") for a in reading.script.assignments
-    )
+    return any(a.scope == scope and a.target.startswith("self.") for a in reading.assignments)
 
 
 RULES = (

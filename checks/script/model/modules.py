@@ -18,7 +18,7 @@ REGISTERS = {"ModuleList", "ModuleDict", "Sequential", "add_module", "register_m
 
 
 def plain_list(reading: Training) -> Iterator[Match]:
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.augmented or not _is_own(reading, each):
             continue
         if not _holds_modules(reading, each.value, each) or _is_registered(reading, each.target):
@@ -92,7 +92,7 @@ def _is_registered(reading: Training, target: str) -> bool:
         loop.iterable is not None
         and any(n.endswith(f".{name}") for n in loop.iterable.all_names)
         and _gives_parameters(reading, number)
-        for number, loop in enumerate(reading.script.loops)
+        for number, loop in enumerate(reading.loops)
     )
 
 
@@ -107,7 +107,7 @@ def _is_used(reading: Training, at: Assignment) -> bool:
     """Another method of the class reads it, and no parameters() of it are asked for."""
     key = reading.key(at.target, at.scope)
     used = False
-    for number, loop in enumerate(reading.script.loops):
+    for number, loop in enumerate(reading.loops):
         if loop.iterable is None or loop.scope == at.scope:
             continue
         names = loop.iterable.all_names
@@ -129,7 +129,7 @@ MOVES = {"to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "cl
 
 
 def not_registered(reading: Training) -> Iterator[Match]:
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.value.kind != "call" or not _is_own(reading, each):
             continue
         call = reading.calls[each.value.call]

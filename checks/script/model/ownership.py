@@ -76,7 +76,7 @@ def _is_filtered(reading: Training, value: Value) -> bool:
 
 def _thaws(reading: Training) -> Iterator[tuple[int, int, tuple[int, ...], Span]]:
     """Scope, position, loops and place of requires_grad = True and requires_grad_()."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.target.endswith(".requires_grad") and each.value.literal is True:
             yield each.scope, each.position, each.loops, each.span
     for number, call in reading.numbered(reading.methods("requires_grad_")):
@@ -95,7 +95,7 @@ def _list_left_out(reading: Training) -> Iterator[Match]:
 
     A list of what is frozen or ignored says so by its name.
     """
-    lists = {each.target: each for each in reading.script.assignments if _sorts(reading, each)}
+    lists = {each.target: each for each in reading.assignments if _sorts(reading, each)}
     if len(lists) < 2 or not reading.optimizers:
         return
     counted = {
@@ -139,7 +139,7 @@ def _collects(reading: Training, each: Assignment) -> bool:
             continue
         if not unnamed and call.receiver != each.target:
             continue
-        loop = reading.script.loops[call.loops[-1]]
+        loop = reading.loops[call.loops[-1]]
         over = loop.iterable.calls if loop.iterable is not None else ()
         given = {value.name for value in call.args}
         if given & set(loop.targets) and any(reading.calls[m].method in PARAMETERS for m in over):
@@ -196,7 +196,7 @@ def _bound(reading: Training, owner: str, made: Call, number: int) -> Iterator[t
     key, last = reading.key(owner, made.scope), _last_backward(reading, made)
     if last is None:
         return
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not number + 1 < each.position <= last or each.scope != made.scope or each.augmented:
             continue
         if owner == "self" or set(each.loops) & set(made.loops):

@@ -15,7 +15,7 @@ LOOKS = {"print", "isinstance", "type", "id", "tee", "str", "callable", "hasattr
 
 
 def used_up(reading: Training) -> Iterator[Match]:
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if _is_iterator(reading, each.value, each.target) and each.target.count(".") < 2:
             yield from _second_use(reading, each)
     yield from _passed_iterators(reading)
@@ -61,7 +61,7 @@ def _readers(reading: Training, each: Assignment, key: tuple[object, str]) -> It
             for v in values
         ):
             yield call
-    for other in reading.script.assignments:
+    for other in reading.assignments:
         first = other.value.items[0] if other.value.items else other.value
         read = other.value.name in ("ListComp", "DictComp", "SetComp") and first.kind == "name"
         if read and first.name == each.target and other.scope == each.scope and not other.loops:
@@ -90,7 +90,7 @@ def _passed_iterators(reading: Training) -> Iterator[Match]:
 
 
 def _is_plain(reading: Training, loop: int, name: str) -> bool:
-    iterable = reading.script.loops[loop].iterable
+    iterable = reading.loops[loop].iterable
     return iterable is not None and iterable.kind == "name" and iterable.name == name
 
 
@@ -103,7 +103,7 @@ HARMLESS = (
 def all_frozen(reading: Training) -> Iterator[Match]:
     """Everything of a model is frozen, and nothing after it thaws or replaces a part."""
     yield from _frozen_at_once(reading)
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not each.target.endswith(".requires_grad") or each.value.literal is not False:
             continue
         loop = reading.loop_of(each)
@@ -118,7 +118,7 @@ def all_frozen(reading: Training) -> Iterator[Match]:
             continue
         parts = [
             a.target
-            for a in reading.script.assignments
+            for a in reading.assignments
             if a.target.startswith(f"{name}.") and a.scope == each.scope
             and within(each.arms, a.arms) and a.value.kind == "call"
             and objects.is_layer(reading, reading.calls[a.value.call])
@@ -137,7 +137,7 @@ def _frozen_at_once(reading: Training) -> Iterator[Match]:
         n for n in reading.methods("requires_grad_")
         if not reading.calls[n].args or reading.calls[n].args[0].literal is not False
     ]  # fmt: skip
-    assigned = any(a.target.endswith("requires_grad") for a in reading.script.assignments)
+    assigned = any(a.target.endswith("requires_grad") for a in reading.assignments)
     for number, call in reading.numbered(
         reading.methods("requires_grad_") if not thaws and not assigned else ()
     ):
@@ -152,7 +152,7 @@ def _frozen_at_once(reading: Training) -> Iterator[Match]:
             and not call.arms
             and not any(
                 a.target.startswith(f"{call.receiver}.") or a.target == call.receiver
-                for a in reading.script.assignments
+                for a in reading.assignments
                 if number < a.position <= held[0]
             )
         ):
@@ -172,7 +172,7 @@ def _is_changed(reading: Training, freeze: Assignment, name: str) -> bool:
     return any(
         (_is_of(name, a.target) and a.span.order > freeze.span.order)
         or (a.target.endswith(".requires_grad") and a is not freeze)
-        for a in reading.script.assignments
+        for a in reading.assignments
     ) or any(
         objects.is_layer(reading, call) or _may_add(call, name)
         for call in reading.calls[freeze.position : last + 1]
@@ -216,19 +216,19 @@ def rate_without_effect(reading: Training) -> Iterator[Match]:
         for n in reading.optimizers
         for name in reading.calls[n].targets
     }
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         owner, _, last = each.target.rpartition(".")
         if last in ("lr", "learning_rate") and owner and reading.key(owner, each.scope) in held:
             yield Match(each.span, f"{each.target} is read by nothing: the rate is in param_groups")
         for number in each.loops:
-            iterable = reading.script.loops[number].iterable
-            target = reading.script.loops[number].target
+            iterable = reading.loops[number].iterable
+            target = reading.loops[number].target
             if iterable is None or each.target != f"{target}[lr]":
                 continue
             if any(reading.calls[n].method == "state_dict" for n in iterable.calls):
                 yield Match(each.span, f"{each.target} is set in a copy that state_dict() made")
         for number in each.loops:
-            loop = reading.script.loops[number]
+            loop = reading.loops[number]
             groups = loop.iterable is not None and loop.iterable.name.endswith(".param_groups")
             if groups and each.target in (f"{loop.target}[learning_rate]", f"{loop.target}[LR]"):
                 yield Match(each.span, f"{each.target} is read by nothing: the key is lr")

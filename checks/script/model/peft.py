@@ -182,11 +182,11 @@ def cast_after_peft(reading: Training) -> Iterator[Match]:
 
 def _adapter_casts(reading: Training, wraps: set[int]) -> Iterator[Match]:
     """param.data = param.data.to(bfloat16) for the parameters of a PEFT model."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.value.kind != "call" or not each.target.endswith(".data") or not each.loops:
             continue
         call = reading.calls[each.value.call]
-        iterable = reading.script.loops[each.loops[-1]].iterable
+        iterable = reading.loops[each.loops[-1]].iterable
         if not cast_dtype(reading, call) & {"bf16", "fp16"} or iterable is None:
             continue
         owners = [

@@ -117,7 +117,7 @@ def _flash_defaults(reading: Training) -> Iterator[Span]:
         defaults = (each.default for each in function.parameters if each.default is not None)
         if any(default.literal == "flash_attention_2" for default in defaults):
             yield function.span
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         named = each.target.endswith("attn_implementation") and "." in each.target
         if named and each.value.literal == "flash_attention_2" and not reading.is_flagged(each):
             yield each.span

@@ -164,7 +164,7 @@ def _is_kept_everywhere(reading: Training, value: Value, call: Call) -> bool:
     """A parameter, and all that the file assigns to its name is True where tokens are."""
     if value.kind != "name" or not evaluate.is_parameter(reading, call.scope, value.name):
         return False
-    found = [a.value for a in reading.script.assignments if a.target == value.name]
+    found = [a.value for a in reading.assignments if a.target == value.name]
     return bool(found) and all(_keeps_tokens(reading, each) for each in found)
 
 

@@ -81,8 +81,8 @@ def _casts_layer(reading: Training, call: Call) -> bool:
         return False
     names = [call.receiver]
     for loop in call.loops:
-        if reading.script.loops[loop].target == call.receiver:
-            iterable = reading.script.loops[loop].iterable
+        if reading.loops[loop].target == call.receiver:
+            iterable = reading.loops[loop].iterable
             names += [reading.calls[n].receiver for n in iterable.calls] if iterable else []
     return any(_is_layer(reading, name, call.scope) for name in names)
 
@@ -118,10 +118,10 @@ def cast_back(reading: Training, lineage: Lineage, number: int) -> bool:
 
 def _parameters_in_fp32(reading: Training, lineage: Lineage) -> Iterator[Assignment]:
     """param.data = param.data.float() for the parameters of the object."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not each.target.endswith(".data") or each.value.kind != "call" or not each.loops:
             continue
-        iterable = reading.script.loops[each.loops[-1]].iterable
+        iterable = reading.loops[each.loops[-1]].iterable
         if iterable is None or "fp32" not in cast_dtype(reading, reading.calls[each.value.call]):
             continue
         owners = [reading.calls[n] for n in iterable.calls]

@@ -125,7 +125,7 @@ def _trains(reading: Training) -> set[int]:
     found = {loop for n in reading.backwards for loop in reading.calls[n].loops}
     return found | {
         number
-        for number in range(len(reading.script.loops))
+        for number in range(len(reading.loops))
         if any(n in reading.backward_numbers for n in calls_within(reading, number))
         or any("train" in reading.calls[n].method for n in reading.by_loop.get(number, ()))
     }
@@ -150,7 +150,7 @@ def _unused(reading: Training, names: set[str]) -> Iterator[Match]:
     """start = checkpoint["epoch"] + 1, which nothing reads."""
     if not reading.backwards:
         return
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         loaded = any(n.partition("[")[0] in names and "epoch" in n for n in
                      each.value.all_names)  # fmt: skip
         if not loaded or "epoch" not in each.target or "[" in each.target or each.augmented:
@@ -158,12 +158,12 @@ def _unused(reading: Training, names: set[str]) -> Iterator[Match]:
         reading.step(len(reading.expressions))
         last = each.target.rpartition(".")[2]
         reads = {n for v, _, _ in reading.expressions for n in v.all_names}
-        reads |= {n for loop in reading.script.loops if loop.iterable is not None
+        reads |= {n for loop in reading.loops if loop.iterable is not None
                   for n in loop.iterable.names}  # fmt: skip
-        reads |= {n for c in reading.script.comparisons for v in (c.left, c.right)
+        reads |= {n for c in reading.comparisons for v in (c.left, c.right)
                   for n in v.all_names}  # fmt: skip
         used = any(name.rpartition(".")[2] == last for name in reads)
-        if not used and any("epoch" in name for loop in reading.script.loops
+        if not used and any("epoch" in name for loop in reading.loops
                             for name in loop.targets):  # fmt: skip
             yield Match(each.span, f"{each.target} is restored, and no loop starts at it")
 
@@ -171,10 +171,10 @@ def _unused(reading: Training, names: set[str]) -> Iterator[Match]:
 def _epochs(reading: Training, key: str) -> Iterator[Assignment]:
     """Assignments of checkpoint[key], also of checkpoint[key] + 1."""
     names = {f"{name}[{key}]" for name, _ in loaded_names(reading)}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         known = "epoch" in each.target.casefold() or any(
             loop.iterable is not None and each.target in loop.iterable.names
-            for loop in reading.script.loops
+            for loop in reading.loops
         )
         if known and names.intersection(each.value.all_names):
             yield each

@@ -45,9 +45,9 @@ def epoch_repeated(reading: Training) -> Iterator[Match]:
         for key, value in zip(saved.keys, saved.items, strict=True):
             if value.kind != "name" or not call.loops:
                 continue
-            loops = [n for n in call.loops if reading.script.loops[n].target == value.name]
+            loops = [n for n in call.loops if reading.loops[n].target == value.name]
             for each in _starts(reading, key) if loops else ():
-                iterable = reading.script.loops[loops[0]].iterable
+                iterable = reading.loops[loops[0]].iterable
                 if iterable is not None and each.target in iterable.names:
                     message = f"{each.target} is the epoch that was saved after it was trained"
                     yield Match(each.span, message)
@@ -64,7 +64,7 @@ def calls_within(reading: Training, loop: int) -> list[int]:
 
 def _starts(reading: Training, key: str) -> Iterator[Assignment]:
     names = {name for name, _ in loaded_names(reading)}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.value.kind == "item" and each.value.name in {f"{name}[{key}]" for name in names}:
             again = [a for a in reading.assigned_to(each.target, each.scope) if a.augmented]
             if not again and "epoch" in each.target.casefold():
@@ -83,7 +83,7 @@ def key_missing(reading: Training) -> Iterator[Match]:
     paths = [call.args[1] for call, _ in written]
     if reading.mentions("update", "setdefault") and any(
         a.target.endswith("]") and a.target.partition("[")[0] in ("state", "checkpoint", "ckpt")
-        for a in reading.script.assignments
+        for a in reading.assignments
     ):
         return
     for name, load in loaded_names(reading):
@@ -105,7 +105,7 @@ def _wanted(call: Call, name: str) -> Iterator[str]:
 
 def _asked(reading: Training, call: Call, key: str) -> bool:
     """`if "scheduler" in checkpoint`, or a try statement around it."""
-    tried = any(reading.script.branches[branch].kind == "try" for branch, _ in call.arms)
+    tried = any(reading.branches[branch].kind == "try" for branch, _ in call.arms)
     return tried or any(key in test.text for test in reading.tests(call))
 
 

@@ -117,13 +117,13 @@ def _ends(reading: Training, made: Call) -> set[str]:
     """Names of numbers of updates after which the loop ends: while done < STEPS, range(STEPS)."""
     tested = {
         side.name
-        for each in reading.script.comparisons
+        for each in reading.comparisons
         for side in (each.left, each.right)
         if each.scope == made.scope
     }
     counted = {
         v.name
-        for loop in reading.script.loops
+        for loop in reading.loops
         if loop.iterable is not None and loop.scope == made.scope
         for n in (loop.iterable.call, *loop.iterable.calls)
         if n >= 0 and reading.calls[n].name == "range"
@@ -141,7 +141,7 @@ def _by_processes(reading: Training) -> bool:
         for part in flatten([value])
     ) or any(
         name.endswith(("num_processes", "world_size"))
-        for each in reading.script.assignments
+        for each in reading.assignments
         for name in each.value.all_names
     )
 

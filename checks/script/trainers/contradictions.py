@@ -44,7 +44,7 @@ def settings_contradict(reading: Training) -> Iterator[Match]:
 def _settings(reading: Training) -> list[Call]:
     """The calls that make arguments, with what a dictionary gives and what is assigned later."""
     found, later = [], defaultdict(list)
-    for each in reading.script.assignments if reading.arguments else ():
+    for each in reading.assignments if reading.arguments else ():
         if "." in each.target:
             later[each.scope, each.target.rpartition(".")[0]].append(each)
     for number, call in reading.numbered(reading.arguments):
@@ -184,7 +184,7 @@ def _metric_missing(reading: Training, call: Call) -> Iterator[Match]:
             for n in reading.scope_calls(scope)
         ) or any(
             a.scope == scope and a.target.partition("[")[0] in names and "[" in a.target
-            for a in reading.script.assignments
+            for a in reading.assignments
         ):  # more keys are entered later
             continue
         if found and len(scored) == len(found):
@@ -293,7 +293,7 @@ def metric_functions(reading: Training) -> list[int]:
     for n, call in reading.numbered(reading.trainers):
         value = call.keywords.get("compute_metrics")
         for each in evaluate.options(reading, value, call) or ([value] if value else []):
-            made = reading.calls[each.call].name if each.kind == "call" else ""
+            made = reading.called(each)
             own = objects.method_of(reading, made, "__call__") if made else None
             found += objects.functions_of(reading, each, call) if own is None else [own]
             owner, _, method = each.name.rpartition(".")

@@ -65,8 +65,7 @@ def _unsaved(reading: Training, modules: set[str]) -> Iterator[Match]:
     if saved or any(not b.endswith(".LightningModule") and b != "LightningModule" for b in bases):
         return
     given = any(
-        a.target == "self.hparams" or a.target.endswith(".hparams")
-        for a in reading.script.assignments
+        a.target == "self.hparams" or a.target.endswith(".hparams") for a in reading.assignments
     ) or any(c.receiver == "self.hparams" for c in reading.calls)
     for value, span, scope in reading.expressions if not given else ():
         names = [n for n in value.all_names if n.startswith("self.hparams.")]
@@ -100,7 +99,7 @@ def of_trainers(reading: Training) -> Iterator[Match]:
                 yield from _called(reading, value, key)
     for n in reading.arguments:
         ratio = reading.calls[n].keywords.get("warmup_ratio")
-        found = evaluate.literals(reading, ratio, reading.calls[n]) if ratio is not None else set()
+        found = evaluate.literals(reading, ratio, reading.calls[n])
         if found and all(isinstance(v, int | float) and v > 1 for v in found):
             yield Match(reading.calls[n].span, "warmup_ratio is a share of the run, at most 1")
     yield from _split_twice(reading)
@@ -160,7 +159,7 @@ def _unpadded(reading: Training) -> Iterator[Match]:
         return
     keys = " ".join(
         render(reading, v) for v, _, _ in reading.expressions if v.kind in ("dict", "item")
-    ) + " ".join(a.target for a in reading.script.assignments)
+    ) + " ".join(a.target for a in reading.assignments)
     full = any(
         (v := c.keywords.get("padding")) is not None and v.literal == "max_length"
         for c in reading.calls

@@ -210,7 +210,7 @@ def _options_of_automatic(reading: Training, modules: set[str]) -> Iterator[Matc
     """Trainer(gradient_clip_val=1.0) fits a module with automatic_optimization = False."""
     manual = modules & {
         reading.function(each.scope).owner
-        for each in reading.script.assignments
+        for each in reading.assignments
         if each.target == "self.automatic_optimization"
         and each.value.literal is False
         and not each.arms

@@ -75,7 +75,7 @@ def _plateau(reading: Training, modules: set[str]) -> Iterator[Match]:
         ]  # fmt: skip
         named = reading.mentions("automatic_optimization", "lr_scheduler_step") or any(
             each.scope == scope and each.target.endswith("[monitor]")
-            for each in reading.script.assignments
+            for each in reading.assignments
         )
         if function.owner not in modules or len(made) != 1 or named:
             continue

@@ -26,7 +26,7 @@ def outputs_not_returned(reading: Training) -> Iterator[Match]:
             if scope == number
         ) or any(
             branch.test is not None and "return_outputs" in branch.test.text
-            for branch in reading.script.branches
+            for branch in reading.branches
         )
         if not read and function.returns:
             yield Match(function.span, "evaluation asks compute_loss for (loss, outputs)")

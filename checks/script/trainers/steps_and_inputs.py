@@ -33,7 +33,7 @@ def steps_agree(reading: Training, call: Call) -> Iterator[Match]:
 
 def _number(reading: Training, call: Call, name: str) -> float | None:
     value = call.keywords.get(name)
-    found = evaluate.literals(reading, value, call) if value is not None else set()
+    found = evaluate.literals(reading, value, call)
     number = found.pop() if len(found) == 1 else None
     return number if evaluate.is_number(number) else None
 
