@@ -16,11 +16,9 @@ from doctor.script.fixes.makers import Fix
 
 DEPRECATED = ("torch.cuda.amp", "torch.cpu.amp")
 MODULES = (
-    "torch.cuda.amp.autocast_mode",
-    "torch.cuda.amp.grad_scaler",
-    "torch.cpu.amp.autocast_mode",
+    "torch.cuda.amp.autocast_mode", "torch.cuda.amp.grad_scaler", "torch.cpu.amp.autocast_mode",
     "torch.cpu.amp.grad_scaler",
-)
+)  # fmt: skip
 
 
 def deprecated_amp(reading: Training) -> Iterator[Match]:

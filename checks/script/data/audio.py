@@ -12,16 +12,9 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
 POWERS = (
-    "MelSpectrogram",
-    "Spectrogram",
-    "melspectrogram",
-    "stft",
-    "spectrogram",
-    "mel_spectrogram",
-    "rfft",
-    "periodogram",
-    "welch",
-)
+    "MelSpectrogram", "Spectrogram", "melspectrogram", "stft", "spectrogram", "mel_spectrogram",
+    "rfft", "periodogram", "welch",
+)  # fmt: skip
 """What is exactly 0 where the signal is."""
 SAFE = re.compile(r"\+|clamp|clip|maximum|max\(|eps|log1p|where\(|1e-")
 LOGS = ("log", "log10", "log2")

@@ -22,16 +22,8 @@ OPENERS = {
     "open": "a file",
 }
 READS = {
-    "read",
-    "seek",
-    "readline",
-    "extractfile",
-    "begin",
-    "execute",
-    "cursor",
-    "get_batch",
-    "set",
-}
+    "read", "seek", "readline", "extractfile", "begin", "execute", "cursor", "get_batch", "set",
+}  # fmt: skip
 ON_GPU = {"cuda"}
 
 

@@ -17,43 +17,18 @@ NAMED = re.compile(
 )
 SUBJECTS = ("landmark", "keypoint", "kpt", "joint", "pose", "nme", "face", "lmk", "skeleton")
 EXCHANGES = (
-    "swap",
-    "permutation",
-    "perm_",
-    "_perm",
-    "mirror_",
-    "_mirror",
-    "flip_i",
-    "flip_p",
-    "flip_o",
-    "pairs",
-    "symm",
-    "left",
-    "right",
-    "flip_lr",
-    "flipped_",
-    "reorder",
-    "hflip_",
-)
+    "swap", "permutation", "perm_", "_perm", "mirror_", "_mirror", "flip_i", "flip_p", "flip_o",
+    "pairs", "symm", "left", "right", "flip_lr", "flipped_", "reorder", "hflip_",
+)  # fmt: skip
 FLIPPED = re.compile(
     r"\.flip\([^,()]+,1\)|fliplr\(|hflip\(|\[:,::-1|FLIP_LEFT_RIGHT|"
     r"\.mirror\(|torch\.flip\(|\.flip\(\(?-1|\.flip\(dims="
 )
 X_OF = re.compile(r"-(?P<name>[\w.]+)\[(?::|[^\[\],]*),0\]")
 MOVES = {
-    "rotate",
-    "hflip",
-    "vflip",
-    "affine",
-    "crop",
-    "resized_crop",
-    "warpAffine",
-    "fliplr",
-    "flipud",
-    "center_crop",
-    "perspective",
-    "warpPerspective",
-}
+    "rotate", "hflip", "vflip", "affine", "crop", "resized_crop", "warpAffine", "fliplr", "flipud",
+    "center_crop", "perspective", "warpPerspective",
+}  # fmt: skip
 MASKS = re.compile(r"(?:^|_)(?:mask|masks|seg|segmentation|label_?map|lbl|gt_mask)(?:_|$)")
 
 

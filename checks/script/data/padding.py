@@ -14,13 +14,9 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
 
 MASKS = (
-    "forlanguagemodeling",
-    "completiononly",
-    "masked_fill",
-    "where",
-    "ignore_index",
+    "forlanguagemodeling", "completiononly", "masked_fill", "where", "ignore_index",
     "ignored_labels",
-)
+)  # fmt: skip
 """Names of what leaves padding out of the labels."""
 
 

@@ -11,16 +11,9 @@ from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
 SHARED = (
-    "broadcast",
-    "all_reduce",
-    "all_gather",
-    "all_gather_object",
-    "broadcast_object_list",
-    "reduce",
-    "wait_for_everyone",
-    "barrier",
-    "monitored_barrier",
-)
+    "broadcast", "all_reduce", "all_gather", "all_gather_object", "broadcast_object_list", "reduce",
+    "wait_for_everyone", "barrier", "monitored_barrier",
+)  # fmt: skip
 PREPARES = re.compile(
     r"(?:^|_)(?:prepare|download|preprocess|tokenize|build|extract|unzip|"
     r"make|create|convert|cache|snapshot)(?:_|$)|snapshot_download|urlretrieve"

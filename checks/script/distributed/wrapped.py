@@ -98,11 +98,8 @@ GUARDED = re.compile(
     r"rank|main|master|primary|local|world|distributed|dist\b|leader|chief|gpu|save|zero", re.I
 )
 BY_THEMSELVES = (
-    "fullyshardeddataparallel",
-    "fully_shard",
-    "save_on_master",
-    "setup_for_distributed",
-)
+    "fullyshardeddataparallel", "fully_shard", "save_on_master", "setup_for_distributed",
+)  # fmt: skip
 """Names of what saves on one process, or must be called by all."""
 SAVERS = ("torch.save", "safetensors.torch.save_file")
 

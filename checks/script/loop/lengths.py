@@ -14,17 +14,9 @@ from doctor.facts.script import Call, Value
 
 EVERY = re.compile(r"[\w.() +]+%\s*[\w.]+")
 ACTS = {
-    "step",
-    "save",
-    "save_pretrained",
-    "validate",
-    "evaluate",
-    "zero_grad",
-    "save_checkpoint",
-    "save_state",
-    "eval_model",
-    "test",
-}
+    "step", "save", "save_pretrained", "validate", "evaluate", "zero_grad", "save_checkpoint",
+    "save_state", "eval_model", "test",
+}  # fmt: skip
 
 
 def beyond(reading: Training, made: Call) -> Iterator[Match]:

@@ -21,16 +21,8 @@ ITSELF = re.compile(
     r"\((\w+)@\1\.(?:T\b|t\(\)|transpose\()|torch\.(?:mm|matmul)\((\w+),\2\.(?:T\b|t\(\)|transpose)"
 )
 MASKS = (
-    "eye",
-    "fill_diagonal",
-    "masked_fill",
-    "diag",
-    "diagonal",
-    "mask",
-    "triu",
-    "tril",
-    "off_diag",
-)
+    "eye", "fill_diagonal", "masked_fill", "diag", "diagonal", "mask", "triu", "tril", "off_diag",
+)  # fmt: skip
 TWO_VIEWS = ("simclr", "contrast", "info_nce", "infonce", "byol", "moco", "simsiam", "barlow",
              "vicreg", "nt_xent", "ntxent", "views", "view1", "view_1")  # fmt: skip
 AUGMENTS = re.compile(r"(?:^|[._])(?:aug\w*|transforms?|tfm?s?|trans|t|train_transform|view\w*)$")

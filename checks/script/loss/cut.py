@@ -13,13 +13,9 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
 NEW = (
-    "torch.tensor",
-    "torch.as_tensor",
-    "torch.Tensor",
-    "torch.FloatTensor",
-    "torch.from_numpy",
+    "torch.tensor", "torch.as_tensor", "torch.Tensor", "torch.FloatTensor", "torch.from_numpy",
     "torch.autograd.Variable",
-)
+)  # fmt: skip
 CUTS = ("detach", "numpy", "item", "tolist")
 PENALTY = re.compile(r"(?:GeneratorExp|ListComp)<[\w.]+\.(?:named_)?parameters\(\),(?P<item>.*)>")
 OFF = re.compile(r"\b\w+\.(?:data\b|detach\(\)|item\(\))")

@@ -12,13 +12,8 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Value
 
 TO_UNIT = (
-    "ToTensor",
-    "to_tensor",
-    "ToDtype",
-    "to_image",
-    "ConvertImageDtype",
-    "convert_image_dtype",
-)
+    "ToTensor", "to_tensor", "ToDtype", "to_image", "ConvertImageDtype", "convert_image_dtype",
+)  # fmt: skip
 CENTERED = re.compile(
     r"\*2(?:\.0)?\)-1|2(?:\.0)?\*[\w.()\[\]]+\)-1|-0\.5\)|127\.5|\*2\.?0?-1|sub_\(0\.5|\.sub\("
 )

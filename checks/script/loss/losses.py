@@ -20,15 +20,9 @@ LOSSES = {
     "l1_loss": "mse", "SmoothL1Loss": "mse", "smooth_l1_loss": "mse", "HuberLoss": "mse",
 }  # fmt: skip
 WORDS = (
-    r"BCE\w*Loss\b",
-    "binary_cross_entropy",
-    r"NLLLoss\b",
-    r"nll_loss\b",
-    "KLDivLoss",
-    "kl_div",
-    "CTCLoss",
-    "ctc_loss",
-)
+    r"BCE\w*Loss\b", "binary_cross_entropy", r"NLLLoss\b", r"nll_loss\b", "KLDivLoss", "kl_div",
+    "CTCLoss", "ctc_loss",
+)  # fmt: skip
 """Of the losses that stand in files of their own. cross_entropy would be in most models."""
 ORDERED = ("cross_entropy", "bce_logits", "bce", "nll", "kl")
 """Losses in which input and target are not the same."""

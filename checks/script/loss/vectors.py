@@ -8,22 +8,9 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Value
 
 SAME = {
-    "float",
-    "to",
-    "cuda",
-    "cpu",
-    "double",
-    "contiguous",
-    "clone",
-    "astype",
-    "from_numpy",
-    "tensor",
-    "as_tensor",
-    "FloatTensor",
-    "Tensor",
-    "float32",
-    "numpy",
-}
+    "float", "to", "cuda", "cpu", "double", "contiguous", "clone", "astype", "from_numpy", "tensor",
+    "as_tensor", "FloatTensor", "Tensor", "float32", "numpy",
+}  # fmt: skip
 """Calls that keep the shape."""
 ARITHMETIC = {"Add", "Sub", "Mult", "Div"}
 ELEMENTWISE = {"to_numpy", "log1p", "log", "sqrt"}

@@ -16,15 +16,9 @@ from doctor.facts.script import Call
 SAMPLES = ("temperature", "top_p", "top_k", "typical_p")
 DECODES = ("batch_decode", "decode")
 SCORES = (
-    "compute",
-    "add_batch",
-    "corpus_bleu",
-    "sentence_bleu",
-    "exact_match",
-    "corpus_score",
-    "rouge",
+    "compute", "add_batch", "corpus_bleu", "sentence_bleu", "exact_match", "corpus_score", "rouge",
     "score",
-)
+)  # fmt: skip
 
 
 def answers(reading: Training) -> Iterator[Match]:

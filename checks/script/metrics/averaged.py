@@ -11,15 +11,9 @@ from doctor.checks.script.training import Training
 AVERAGES = re.compile(r"(?:^|_|\.)(?:ema|avg|averaged?|swa|shadow)(?:_|$)")
 APPLIES = ("copy_to", "apply_shadow", "apply_ema", "swap_in", "apply_to", "copy_params_to")
 UNDONE = (
-    "restore",
-    "backup",
-    "swap",
-    "average_parameters",
-    "undo",
-    "original_",
-    "reset_w",
+    "restore", "backup", "swap", "average_parameters", "undo", "original_", "reset_w",
     "load_state_dict",
-)
+)  # fmt: skip
 
 
 def averages(reading: Training) -> Iterator[Match]:

@@ -13,21 +13,11 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
 
 SCORES = (
-    "f1_score",
-    "accuracy_score",
-    "roc_auc_score",
-    "precision_score",
-    "recall_score",
-    "confusion_matrix",
-    "classification_report",
-    "matthews_corrcoef",
-    "r2_score",
-    "mean_squared_error",
-    "mean_absolute_error",
-    "average_precision_score",
-    "balanced_accuracy_score",
-    "cohen_kappa_score",
-)
+    "f1_score", "accuracy_score", "roc_auc_score", "precision_score", "recall_score",
+    "confusion_matrix", "classification_report", "matthews_corrcoef", "r2_score",
+    "mean_squared_error", "mean_absolute_error", "average_precision_score",
+    "balanced_accuracy_score", "cohen_kappa_score",
+)  # fmt: skip
 
 
 def of_last_batch(reading: Training) -> Iterator[Match]:

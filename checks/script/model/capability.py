@@ -14,25 +14,12 @@ from doctor.script.fixes.makers import Fix
 
 PRECISION_WORDS = ("bf16", "fp16", "float16", "half", "amp", "precision", "dtype", "mixed", "capab")
 NOT_TRAINED = (
-    "ref",
-    "reward",
-    "teacher",
-    "embed",
-    "judge",
-    "draft",
-    "critic_ref",
-    "vae",
-    "text_enc",
-)
+    "ref", "reward", "teacher", "embed", "judge", "draft", "critic_ref", "vae", "text_enc",
+)  # fmt: skip
 TESTS = (
-    "get_device_capability",
-    "is_bf16_supported",
-    "is_bf16_available",
-    "is_bfloat16_supported",
-    "is_torch_bf16_available",
-    "is_torch_bf16_gpu_available",
-    "is_ampere",
-)
+    "get_device_capability", "is_bf16_supported", "is_bf16_available", "is_bfloat16_supported",
+    "is_torch_bf16_available", "is_torch_bf16_gpu_available", "is_ampere",
+)  # fmt: skip
 
 
 def has_capability_test(reading: Training) -> bool:

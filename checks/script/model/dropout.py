@@ -10,13 +10,8 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call
 
 DROPOUTS = {
-    "dropout",
-    "dropout1d",
-    "dropout2d",
-    "dropout3d",
-    "alpha_dropout",
-    "feature_alpha_dropout",
-}
+    "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout",
+}  # fmt: skip
 
 
 def functional_dropout(reading: Training) -> Iterator[Match]:

@@ -17,15 +17,11 @@ from doctor.script.fixes.makers import Fix
 ENABLE = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
 SWITCHES = ("gradient_checkpointing", "activation_checkpointing")
 INPUT_GRADIENTS = (
-    "enable_input_require_grads",
-    "make_inputs_require_grad",
-    "make_inputs_require_grads",
-    "prepare_model_for_gradient_checkpointing",
-    "prepare_model_for_kbit_training",
-    "prepare_model_for_int8_training",
-    "prepare_model_for_training",
+    "enable_input_require_grads", "make_inputs_require_grad", "make_inputs_require_grads",
+    "prepare_model_for_gradient_checkpointing", "prepare_model_for_kbit_training",
+    "prepare_model_for_int8_training", "prepare_model_for_training",
     "prepare_model_for_half_training",
-)
+)  # fmt: skip
 
 
 def _is_peft_model(call: Call) -> bool:

@@ -17,11 +17,8 @@ from doctor.facts.script import Call, Value
 
 RECURRENT = {"LSTM", "GRU", "RNN"}
 PADDING_MASKS = {
-    "src_key_padding_mask",
-    "tgt_key_padding_mask",
-    "memory_key_padding_mask",
-    "key_padding_mask",
-}
+    "src_key_padding_mask", "tgt_key_padding_mask", "memory_key_padding_mask", "key_padding_mask",
+}  # fmt: skip
 
 
 def sees_target(reading: Training) -> Iterator[Match]:

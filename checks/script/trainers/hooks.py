@@ -12,28 +12,13 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Value
 
 CALLABLES = (
-    "compute_metrics",
-    "data_collator",
-    "preprocess_logits_for_metrics",
-    "model_init",
-    "compute_loss_func",
-    "formatting_func",
-    "collate_fn",
-    "worker_init_fn",
-    "reward_funcs",
-)
+    "compute_metrics", "data_collator", "preprocess_logits_for_metrics", "model_init",
+    "compute_loss_func", "formatting_func", "collate_fn", "worker_init_fn", "reward_funcs",
+)  # fmt: skip
 KEEPS = (
-    "map",
-    "filter",
-    "shuffle",
-    "select",
-    "rename_column",
-    "remove_columns",
-    "with_format",
-    "cast_column",
-    "rename_columns",
-    "cast",
-)
+    "map", "filter", "shuffle", "select", "rename_column", "remove_columns", "with_format",
+    "cast_column", "rename_columns", "cast",
+)  # fmt: skip
 
 
 def of_lightning(reading: Training) -> Iterator[Match]:
