@@ -40,6 +40,8 @@ class Lineage:
 class _Trail:
     calls: dict[int, None] = field(default_factory=dict)
     names: set[tuple[object, str]] = field(default_factory=set)
+    depths: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    """How deep each name was followed at a place: a loop of names comes back to it."""
     complete: bool = True
 
 
@@ -75,6 +77,9 @@ def _follow(
 def _follow_name(
     reading: Reading, name: str, scope: int, position: int, trail: _Trail, depth: int
 ) -> None:
+    if trail.depths.get((name, scope, position), 0) >= depth:
+        return
+    trail.depths[name, scope, position] = depth
     key = reading.key(name, scope)
     owner = key[0]
     trail.names.add(key)
