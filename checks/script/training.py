@@ -32,7 +32,7 @@ for 35 names costs a tenth of a lint, and a file with such a name and no "optim"
 MOST_CALLS = 4
 """Calls within calls through which what trains is followed. Our own number."""
 EVALUATION = ("eval", "valid", "test", "infer", "predict", "generate", "sample", "export", "merge")
-INFERENCE = ("no_grad", "inference_mode", "set_grad_enabled")
+NO_GRAD = ("no_grad", "inference_mode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,7 +386,22 @@ class Training(Reading):
         names = [value.name] if value.name else []
         if value.kind == "call":
             names.append(self.calls[value.call].name)
-        return any(name.rpartition(".")[2] in INFERENCE[:2] for name in names)
+        return any(name.rpartition(".")[2] in NO_GRAD for name in names)
+
+    def under_no_grad(self, contexts: tuple[int, ...]) -> bool:
+        """The innermost context that decides it is no_grad or inference_mode, called."""
+        for number in reversed(contexts):
+            call = self.call_of(self.script.contexts[number].value)
+            if call is not None and call.method in NO_GRAD:
+                return True
+            if call is not None and call.method in ("enable_grad", "set_grad_enabled"):
+                return False
+        return False
+
+    def is_without_graph(self, call: Call) -> bool:
+        """Under no_grad, also by a decorator of the function."""
+        made = self.calls_of(self.function(call.scope).decorators)
+        return self.under_no_grad(call.contexts) or any(each.method in NO_GRAD for each in made)
 
     @cached_property
     def arguments(self) -> list[int]:

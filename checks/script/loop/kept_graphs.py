@@ -123,7 +123,7 @@ def _kept(reading: Training, call: Call, name: str) -> Iterator[tuple[str, Span]
         if each.augmented
         and (each.scope, each.loops) == (call.scope, call.loops)
         and _holds(each.value, name)
-        and not _is_inference(reading, each.contexts)
+        and not reading.under_no_grad(each.contexts)
     ]
     lists = [
         (other.receiver, other.span, n)
@@ -132,15 +132,11 @@ def _kept(reading: Training, call: Call, name: str) -> Iterator[tuple[str, Span]
         and other.loops == call.loops
         and len(other.args) == 1
         and _holds(other.args[0], name)
-        and not _is_inference(reading, other.contexts)
+        and not reading.under_no_grad(other.contexts)
     ]
     for target, span, position in (*sums, *lists):
         if _outlives(reading, target, call) and _same_loss(reading, call, name, position):
             yield target, span
-
-
-def _is_inference(reading: Training, contexts: tuple[int, ...]) -> bool:
-    return any(reading.is_inference(reading.script.contexts[n].value) for n in contexts)
 
 
 def _holds(value: Value, name: str) -> bool:

@@ -9,7 +9,6 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.gradients import ENDS
 from doctor.checks.script.lineage import WRAPPERS, Lineage
 from doctor.checks.script.loop.zeroed import stepped
-from doctor.checks.script.loss.graphs import under_no_grad
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -74,7 +73,7 @@ def _follow_name(
     for each in [*found, *grown]:
         if each.scope != scope:
             graph.complete = False
-        elif under_no_grad(reading, each.contexts):
+        elif reading.under_no_grad(each.contexts):
             graph.cut = "no_grad"
         else:
             place = each.position if each.augmented else each.position - 1
@@ -135,7 +134,7 @@ def _follow_function(
     """What a function of this file returns."""
     own = {(function, p.name) for p in reading.function(function).parameters}
     returns = reading.function(function).returns
-    if under_no_grad(reading, call.contexts) or not returns:
+    if reading.under_no_grad(call.contexts) or not returns:
         graph.complete = False
     for each in returns:
         inner = Graph()

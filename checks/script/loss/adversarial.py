@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.lineage import PARAMETERS
-from doctor.checks.script.loss.graphs import is_without_graph
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -141,7 +140,7 @@ def _is_from(reading: Training, value: Value, judged: Call, network: str) -> boo
         return False
     for each in evaluate.definitions_at(reading, name, judged):
         made = reading.call_of(each.value)
-        if made is None or made.name != network or is_without_graph(reading, made):
+        if made is None or made.name != network or reading.is_without_graph(made):
             return False
     return _made_by(reading, name, judged, network)
 

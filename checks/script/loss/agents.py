@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss import policies
-from doctor.checks.script.loss.graphs import under_no_grad
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
@@ -35,7 +34,7 @@ def returns(reading: Training) -> Iterator[Match]:
         done = _unused_done(reading, each.scope)
         if done and not names & DONE and "not_done" not in each.value.names:
             yield Match(each.span, f"the value after the end is added: {done} is not used", "warn")
-        if not under_no_grad(reading, each.contexts) and _trains(reading, each.value, each):
+        if not reading.under_no_grad(each.contexts) and _trains(reading, each.value, each):
             yield Match(each.span, f"{each.target} carries gradients of the network that it trains")
 
 
@@ -90,14 +89,14 @@ def _trains(reading: Training, value: Value, at: object, depth: int = 3) -> bool
     for n in value.calls:
         call = reading.calls[n]
         key = reading.key(call.name, call.scope)
-        if key in reading.stepped_names and not under_no_grad(reading, call.contexts):
+        if key in reading.stepped_names and not reading.under_no_grad(call.contexts):
             return key in _optimized(reading)
     for name in names if depth else ():
         found = evaluate.definitions(reading, name, at.scope, at.position, at.arms)
         if (
             len(found) == 1
             and found[0].scope == at.scope
-            and not under_no_grad(reading, found[0].contexts)
+            and not reading.under_no_grad(found[0].contexts)
             and _trains(reading, found[0].value, found[0], depth - 1)
         ):
             return True

@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, gradients, objects
-from doctor.checks.script.loss.graphs import under_no_grad
 from doctor.checks.script.loss.losses import LOSSES
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -90,7 +89,7 @@ def _outputs(reading: Training, call: Call, number: int) -> set[str]:
                 trained = inner is not None and reading.key(inner.name, inner.scope) in (
                     reading.trained_names
                 )
-                same = made.loops == call.loops and not under_no_grad(reading, made.contexts)
+                same = made.loops == call.loops and not reading.under_no_grad(made.contexts)
                 if trained and same:
                     found.add(name)
     return found

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.lineage import PARAMETERS
-from doctor.checks.script.loss.graphs import is_without_graph
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.similarity_targets import targets
 from doctor.checks.script.reading import flatten
@@ -149,7 +148,7 @@ def _gathered_both(reading: Training) -> Iterator[Match]:
         call = reading.call_of(each.value)
         if call is None or reading.target_function(call) not in gathers or not call.args:
             continue
-        if call.args[0].name == each.target and not is_without_graph(reading, call):
+        if call.args[0].name == each.target and not reading.is_without_graph(call):
             lost[each.scope, each.target] = call
     losing = {reading.calls[n].scope for n, _ in loss_calls(reading)}
     for value, _, scope in reading.expressions if lost else ():

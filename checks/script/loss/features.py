@@ -8,7 +8,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Call
+from doctor.facts.script import Call
 
 
 def without_gradient(reading: Training) -> Iterator[Match]:
@@ -23,7 +23,7 @@ def _features(reading: Training) -> Iterator[Match]:
         call = reading.calls[number]
         if len(call.args) < 2 or not call.scope or reading.is_evaluation(call):
             continue
-        if any(reading.is_inference(value) for value in reading.contexts(call)):
+        if reading.under_no_grad(call.contexts):
             continue
         sides = [
             evaluate.definitions_at(reading, value.name, call)
@@ -31,7 +31,7 @@ def _features(reading: Training) -> Iterator[Match]:
             if value.kind == "name"
         ]
         if len(sides) == 2 and all(
-            found and all(_off(reading, a) for a in found) for found in sides
+            found and all(reading.under_no_grad(a.contexts) for a in found) for found in sides
         ):
             sites = [reading.calls[n] for n in objects.sites(reading, call.scope)]
             trains = {reading.calls[n].scope for n in reading.backwards}
@@ -39,11 +39,6 @@ def _features(reading: Training) -> Iterator[Match]:
                 yield Match(
                     call.span, "both sides are computed under no_grad: the term has no gradient"
                 )
-
-
-def _off(reading: Training, each: Assignment) -> bool:
-    """Assigned within `with torch.no_grad()`."""
-    return any(reading.is_inference(reading.script.contexts[n].value) for n in each.contexts)
 
 
 def _checkpointed_input(reading: Training) -> Iterator[Match]:
@@ -111,7 +106,12 @@ def always_off(reading: Training) -> Iterator[Match]:
         loops = any(
             n in reading.backward_numbers for m in trains for n in reading.by_loop.get(m, ())
         )
-        if runs and loops and not passed and all(_is_off(reading, call) for call in runs):
+        if (
+            runs
+            and loops
+            and not passed
+            and all(reading.under_no_grad(call.contexts) for call in runs)
+        ):
             yield Match(
                 runs[0].span,
                 f"{name} runs under no_grad, and an optimizer holds it: it never learns",
@@ -120,7 +120,3 @@ def always_off(reading: Training) -> Iterator[Match]:
 
 KEPT = {"parameters", "named_parameters", "train", "eval", "to", "state_dict", "load_state_dict",
         "zero_grad", "cuda", "requires_grad_"}  # fmt: skip
-
-
-def _is_off(reading: Training, call: Call) -> bool:
-    return any(reading.is_inference(value) for value in reading.contexts(call))

@@ -10,10 +10,9 @@ from doctor.checks.script.loss.features import without_gradient
 from doctor.checks.script.loss.losses import LOSSES
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
-from doctor.checks.script.training import Training
+from doctor.checks.script.training import NO_GRAD, Training
 from doctor.facts.script import Assignment, Call, Value
 
-NO_GRAPH = ("no_grad", "inference_mode")
 CUTS = ("detach_", "repackage_hidden", "detach")
 MOST_CALLS = 4
 """Modules within modules that are searched for a detach(). Our own number."""
@@ -23,7 +22,7 @@ def forward_without_grad(reading: Training) -> Iterator[Match]:
     yield from without_gradient(reading)
     yield from _constant_penalty(reading)
     yield from _part_without_grad(reading)
-    if not reading.mentions(*NO_GRAPH):
+    if not reading.mentions(*NO_GRAD):
         return
     for call in reading.named("backward"):
         name = reading.loss_name(call)
@@ -64,7 +63,7 @@ def _part_without_grad(reading: Training) -> Iterator[Match]:
                  for n in reading.call_sites.get(call.scope, ())]  # fmt: skip
         forward = function.owner in reading.modules and "forward" in (function.name, *sites)
         cut = any(
-            v.kind == "call" and reading.calls[v.call].method in NO_GRAPH
+            v.kind == "call" and reading.calls[v.call].method in NO_GRAD
             for v in reading.contexts(call)
         )
         inside = any(c.receiver.endswith(f".{part}") or f".{part}." in c.name
@@ -100,7 +99,7 @@ def _constant_penalty(reading: Training) -> Iterator[Match]:
         )
         named = PENALTIES.search(reading.function(call.scope).name.casefold())
         sites = reading.call_sites.get(call.scope, ()) if normed and named else ()
-        if any(not is_without_graph(reading, reading.calls[m]) for m in sites):
+        if any(not reading.is_without_graph(reading.calls[m]) for m in sites):
             yield Match(call.span, "without create_graph=True this penalty is a constant")
             continue
         losses = (m for m in reading.backwards if m > n and reading.calls[m].scope == call.scope)
@@ -121,7 +120,7 @@ def _roots(reading: Training, call: Call) -> Iterator[str]:
 
 
 def _has_no_graph(reading: Training, each: Assignment) -> bool:
-    if under_no_grad(reading, each.contexts):
+    if reading.under_no_grad(each.contexts):
         return True
     if each.value.kind != "call":
         return False
@@ -144,30 +143,7 @@ def _is_without(reading: Training, value: Value, call: Call) -> bool | None:
         return (
             None if bound or not evaluate.is_parameter(reading, call.scope, value.name) else False
         )
-    return all(each.scope == call.scope and under_no_grad(reading, each.contexts) for each in found)
-
-
-def under_no_grad(reading: Training, contexts: tuple[int, ...]) -> bool:
-    """The innermost context that decides it is no_grad or inference_mode, called."""
-    for number in reversed(contexts):
-        value = reading.script.contexts[number].value
-        if value.kind != "call":
-            continue
-        name = reading.calls[value.call].method
-        if name in NO_GRAPH:
-            return True
-        if name in ("enable_grad", "set_grad_enabled"):
-            return False
-    return False
-
-
-def is_without_graph(reading: Training, call: Call) -> bool:
-    if under_no_grad(reading, call.contexts):
-        return True
-    return any(
-        value.kind == "call" and reading.calls[value.call].method in NO_GRAPH
-        for value in reading.function(call.scope).decorators
-    )
+    return all(each.scope == call.scope and reading.under_no_grad(each.contexts) for each in found)
 
 
 def hidden_not_detached(reading: Training) -> Iterator[Match]:
@@ -195,7 +171,7 @@ def _cuts_inside(reading: Training, call: Call, depth: int = MOST_CALLS) -> bool
     """Whether what is called detaches something; None where another file decides it."""
     functions = _entered(reading, call)
     inside = [reading.calls[n] for each in functions if each for n in reading.scope_calls(each)]
-    if any(each.method in CUTS or each.method in NO_GRAPH for each in inside):
+    if any(each.method in CUTS or each.method in NO_GRAD for each in inside):
         return True
     if None in functions or not depth:
         return None
@@ -225,7 +201,7 @@ def _carried(reading: Training, call: Call, name: str) -> bool:
     """The call takes and returns it, it starts outside of the loop, and nothing cuts it."""
     if not any(value.kind == "name" and value.name == name for value in call.args):
         return False
-    if under_no_grad(reading, call.contexts):
+    if reading.under_no_grad(call.contexts):
         return False
     loop = call.loops[-1]
     results = reading.assigned_to(name, call.scope)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
-from doctor.checks.script.loss.graphs import is_without_graph, under_no_grad
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -49,11 +48,11 @@ def trains_under_no_grad(reading: Training) -> Iterator[Match]:
         back = any(reading.calls[n].method == "eval" for n in last[:4])
         if call.args or call.keywords or back or not call.receiver:
             continue
-        if under_no_grad(reading, call.contexts) and (
+        if reading.under_no_grad(call.contexts) and (
             reading.key(call.receiver, call.scope) in reading.trained_names
         ):
             runs = [reading.calls[n] for n in last if reading.calls[n].name == call.receiver]
-            if any(under_no_grad(reading, run.contexts) for run in runs):
+            if any(reading.under_no_grad(run.contexts) for run in runs):
                 yield Match(call.span, f"{call.receiver} is set to training mode, and evaluated")
 
 
@@ -61,7 +60,7 @@ def _is_evaluating(reading: Training, call: Call) -> bool:
     """In no loop that trains, under no_grad or before a loss that nothing propagates."""
     if any(n in reading.backward_numbers for n in reading.by_loop[call.loops[-1]]):
         return False
-    if is_without_graph(reading, call):
+    if reading.is_without_graph(call):
         return True
     return any(
         reading.calls[n].loops == call.loops
@@ -115,7 +114,7 @@ def _runs_after(
             continue
         trains = any(b in reading.backward_numbers for b in reading.by_loop[run.loops[0]])
         again = _train_between(reading, number, n, key)
-        if not (trains or again or is_without_graph(reading, run)):
+        if not (trains or again or reading.is_without_graph(run)):
             yield n, run
 
 
@@ -124,7 +123,7 @@ def _scope_is_open(reading: Training, call: Call) -> bool:
     if not call.scope:
         return True
     sites = reading.callers(call.scope)
-    return bool(sites) and not any(is_without_graph(reading, site) for site in sites)
+    return bool(sites) and not any(reading.is_without_graph(site) for site in sites)
 
 
 def _train_between(reading: Training, first: int, last: int, key: tuple[object, str]) -> bool:

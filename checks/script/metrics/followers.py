@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
-from doctor.checks.script.loss.graphs import under_no_grad
 from doctor.checks.script.metrics.averaged import averages
 from doctor.checks.script.metrics.averaging import (
     MEMBERS,
@@ -136,7 +135,7 @@ def _is_reference(reading: Training, each: Assignment, source: str) -> bool:
         inner = {call.name, *(v.name for v in call.args if v.kind == "name")} if call.loops else ()
         for used in (reading.key(name, call.scope) for name in inner if name):
             if used in runs and call.method not in SAME:
-                runs[used].add(under_no_grad(reading, call.contexts))
+                runs[used].add(reading.under_no_grad(call.contexts))
     return runs[key] == {True} and False in runs[other]
 
 
@@ -219,7 +218,7 @@ def _never_synchronized(reading: Training) -> Iterator[Match]:
         if not known or key in reading.trained_names or len(reading.assigned.get(key, ())) > 1:
             continue
         runs = [c for c in reading.calls if c.loops and reading.key(c.name, c.scope) == key]
-        quiet = all(under_no_grad(reading, c.contexts) for c in runs)
+        quiet = all(reading.under_no_grad(c.contexts) for c in runs)
         others = [c for c in reading.calls if c is not made and _touches(reading, c, key)]
         if runs and quiet and not others:
             yield Match(each.span, f"{name} is never set from the network that trains")

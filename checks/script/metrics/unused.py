@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.loss.graphs import under_no_grad
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -36,13 +35,13 @@ def _never_read(reading: Training) -> Iterator[Match]:
         key = reading.key(call.name, call.scope)
         if key not in reading.trained_names or name.startswith("_"):
             continue
-        if under_no_grad(reading, call.contexts) or not _is_module(reading, call):
+        if reading.under_no_grad(call.contexts) or not _is_module(reading, call):
             continue
         twin = any(
             reading.calls[n].args
             and reading.calls[n].scope == call.scope
             and n != number
-            and under_no_grad(reading, reading.calls[n].contexts)
+            and reading.under_no_grad(reading.calls[n].contexts)
             for n in reading.by_loop[call.loops[-1]]
         )
         if twin and not _is_read(reading, name, call):
