@@ -8,12 +8,10 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call
 
 
 def without_gradient(reading: Training) -> Iterator[Match]:
     yield from _features(reading)
-    yield from _checkpointed_input(reading)
     yield from always_off(reading)
 
 
@@ -39,48 +37,6 @@ def _features(reading: Training) -> Iterator[Match]:
                 yield Match(
                     call.span, "both sides are computed under no_grad: the term has no gradient"
                 )
-
-
-def _checkpointed_input(reading: Training) -> Iterator[Match]:
-    """checkpoint(self.first, x, use_reentrant=True) of the batch, which needs no gradient."""
-    if reading.mentions("requires_grad_", "enable_input_require_grads", "dummy"):
-        return
-    for call in reading.named("checkpoint"):
-        reentrant = call.keywords.get("use_reentrant")
-        if "checkpoint" not in call.name or reentrant is None or reentrant.literal is not True:
-            continue
-        given = call.args[1:]
-        function = reading.function(call.scope)
-        own = {p.name for p in function.parameters}
-        if function.name != "forward" or not given or function.owner not in reading.modules:
-            continue
-        plain = all(
-            v.kind == "name" and v.name in own and not _set(reading, v.name, call) for v in given
-        )
-        if plain and _gets_batch(reading, call.scope):
-            yield Match(
-                call.span, f"no input of {call.args[0].name} needs a gradient: its weights get none"
-            )
-
-
-def _set(reading: Training, name: str, call: Call) -> bool:
-    """Something is assigned to the parameter before."""
-    return any(
-        a.target == name and a.scope == call.scope and a.span.order < call.span.order
-        for a in reading.assignments
-    )
-
-
-def _gets_batch(reading: Training, scope: int) -> bool:
-    """The module is called in a loop that trains, with what the loop binds."""
-    for site in objects.sites(reading, scope):
-        call = reading.calls[site]
-        loops = [reading.loops[n] for n in call.loops]
-        bound = {t for loop in loops for t in loop.targets}
-        names = {v.name.split(".")[0] for v in call.args}
-        if call.loops and names & bound and reading.by_loop[call.loops[-1]]:
-            return True
-    return False
 
 
 def always_off(reading: Training) -> Iterator[Match]:
