@@ -334,6 +334,13 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def number(reading: Reading, value: Value | None, call: Call) -> float | None:
+    """The one number that a value is."""
+    found = literals(reading, value, call)
+    one = found.pop() if len(found) == 1 else None
+    return one if is_number(one) else None
+
+
 def literals(reading: Reading, value: Value | None, call: Call) -> set[object]:
     """Literal values; `UNDECIDED` stands for any other."""
     return {

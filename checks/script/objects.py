@@ -102,6 +102,13 @@ def operand(call: Call) -> Value | None:
     return Value("name", name=call.receiver) if call.receiver else None
 
 
+def receiver_of(call: Call) -> Value:
+    """What a method is called on, a name without any letter where that is neither."""
+    if call.receiver_call >= 0:
+        return Value("call", call=call.receiver_call)
+    return call.base or Value("name", name=call.receiver)
+
+
 def functions_of(reading: Reading, value: Value, call: Call) -> Iterator[int]:
     """The function of this file that is passed, also by a function that makes it."""
     if value.kind == "name":

@@ -344,6 +344,11 @@ class Reading:
     def scope_calls(self, scope: int) -> list[int]:
         return self._by_scope.get(scope, [])
 
+    def iterable_of(self, place: Call | Assignment) -> Value | None:
+        """What the innermost loop around goes over."""
+        loop = self.loop_of(place)
+        return loop.iterable if loop is not None else None
+
     def calls_in(self, scope: int) -> list[Call]:
         """Calls of one function, in order."""
         return [self.calls[number] for number in self.scope_calls(scope)]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import is_held_out, is_training
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -70,9 +70,7 @@ def _part(whole: Origin | None) -> Origin | None:
 
 
 def _made(reading: Training, call: Call, depth: int) -> Origin | None:
-    receiver = Value("name", name=call.receiver)
-    if call.receiver_call >= 0:
-        receiver = Value("call", call=call.receiver_call)
+    receiver = objects.receiver_of(call)
     if call.method in KEEPS and (call.receiver or call.receiver_call >= 0):
         return origin(reading, receiver, call, depth)
     if call.method in TAKES and (call.receiver or call.receiver_call >= 0):

@@ -57,7 +57,7 @@ def _inner(reading: Training, step: Call, backward: Call) -> str:
     """N of `for _ in range(N)` around the backward() alone, once per step of a loop."""
     if backward.loops[:-1] != step.loops or not within(backward.arms, step.arms):
         return ""
-    iterable = reading.loops[backward.loops[-1]].iterable
+    iterable = reading.iterable_of(backward)
     call = reading.call_of(iterable)
     if call is None or call.name != "range" or len(call.args) != 1 or call.args[0].kind != "name":
         return ""

@@ -35,19 +35,13 @@ def _optimizer(reading: Training, made: Call) -> Call | None:
     return calls[0] if len(calls) == len(found) == 1 else None
 
 
-def _number(reading: Training, value: Value | None, call: Call) -> float | None:
-    found = evaluate.literals(reading, value, call)
-    one = found.pop() if len(found) == 1 else None
-    return float(one) if evaluate.is_number(one) else None
-
-
 def _floor(reading: Training, made: Call) -> Iterator[Match]:
     """eta_min above the rate: a decay that rises."""
-    low = _number(reading, evaluate.argument(reading, made, "eta_min"), made)
+    low = evaluate.number(reading, evaluate.argument(reading, made, "eta_min"), made)
     optimizer = _optimizer(reading, made)
     if low is None or optimizer is None or "Cosine" not in made.method:
         return
-    rate = _number(reading, evaluate.argument(reading, optimizer, "lr", 1), optimizer)
+    rate = evaluate.number(reading, evaluate.argument(reading, optimizer, "lr", 1), optimizer)
     if rate is not None and low > rate:
         yield Match(made.span, f"eta_min={low:g} is above lr={rate:g}: the rate rises")
 
@@ -76,7 +70,7 @@ def _end(reading: Training, step: Call) -> float | None:
     made = reading.call_of(iterable)
     if made is None or made.name != "range" or len(made.args) not in (1, 2):
         return None
-    return _number(reading, made.args[-1], made)
+    return evaluate.number(reading, made.args[-1], made)
 
 
 def _begun_again(reading: Training, made: Call) -> Iterator[Match]:

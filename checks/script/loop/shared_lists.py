@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Call, Value
+from doctor.facts.script import Call, Value
 
 KEEPS = ("append", "appendleft", "add", "put", "push", "insert", "store")
 MAKERS = {"list", "dict", "deque", "collections.deque", "set", "collections.defaultdict"}
@@ -46,11 +46,10 @@ def _cleared(reading: Training) -> Iterator[Match]:
 def _is_list(reading: Training, key: tuple[object, str] | None) -> bool:
     """Its name is given one empty list, once, and no other per round."""
     found = reading.assigned.get(key, ()) if key is not None else ()
-    return len(found) == 1 and not found[0].loops and _is_empty(reading, found[0])
+    return len(found) == 1 and not found[0].loops and _is_empty(reading, found[0].value)
 
 
-def _is_empty(reading: Training, each: Assignment) -> bool:
-    value = each.value
+def _is_empty(reading: Training, value: Value) -> bool:
     if value.kind == "call":
         return reading.calls[value.call].name in MAKERS
     return value.kind in ("list", "dict") and not value.items
@@ -75,19 +74,13 @@ def _multiplied(reading: Training) -> Iterator[Match]:
         if value.kind != "other" or value.name != "Mult" or len(value.items) != 2:
             continue
         lists = [v for v in value.items if v.kind == "list" and len(v.items) == 1]
-        if not lists or not _mutable(reading, lists[0].items[0]):
+        if not lists or not _is_empty(reading, lists[0].items[0]):
             continue
         if any(_grows(call, each.target) for call in reading.calls) or any(
             a.target.startswith(f"{each.target}[") and a.target.count("[") > 1
             for a in reading.stores
         ):
             yield Match(each.span, f"{each.target} is one list several times: each entry is in all")
-
-
-def _mutable(reading: Training, value: Value) -> bool:
-    if value.kind == "call":
-        return reading.calls[value.call].name in MAKERS
-    return value.kind in ("list", "dict") and not value.items
 
 
 def _grows(call: Call, name: str) -> bool:

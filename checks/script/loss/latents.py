@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -58,9 +58,7 @@ def _is_drawn(reading: Training, value: Value, depth: int) -> bool:
     if value.kind != "call":
         return False
     made = reading.calls[value.call]
-    on = made.base or Value("name", name=made.receiver)
-    if made.receiver_call >= 0:
-        on = Value("call", call=made.receiver_call)
+    on = objects.receiver_of(made)
     if made.method in KEEPS:
         return _is_latent(reading, on, made, depth - 1)
     return made.method in ("sample", "mode") and any(

@@ -158,7 +158,7 @@ def score_over_batches(reading: Training) -> Iterator[Match]:
     for number, call in reading.numbered(reading.methods(*NOT_ADDITIVE)):
         if not call.name.startswith("sklearn.metrics.") or not call.loops:
             continue
-        iterable = reading.loops[call.loops[-1]].iterable
+        iterable = reading.iterable_of(call)
         names = iterable.all_names if iterable is not None else ()
         if any(is_loader(name) for name in names) and _is_averaged(reading, call, number):
             yield Match(call.span, f"{call.method} of single batches is averaged")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.lineage import WRAPPERS
 from doctor.checks.script.loop.order import calls_reached
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Trained, Training
-from doctor.facts.script import Loop, Value
+from doctor.facts.script import Loop
 
 FOLDS = {
     "KFold", "StratifiedKFold", "GroupKFold", "RepeatedKFold", "RepeatedStratifiedKFold",
@@ -53,12 +53,9 @@ def _over_folds(reading: Training, loop: Loop) -> bool:
         call = reading.calls[n] if n >= 0 else None
         if call is None or call.method != "split":
             continue
-        made = Value("name", name=call.receiver)
-        if call.receiver_call >= 0:
-            made = Value("call", call=call.receiver_call)
-        for option in evaluate.options(reading, made, call):
-            if option.kind == "call" and reading.calls[option.call].method in FOLDS:
-                return True
+        made = evaluate.options(reading, objects.receiver_of(call), call)
+        if any(each.method in FOLDS for each in reading.calls_of(made)):
+            return True
     return False
 
 

@@ -42,11 +42,16 @@ def same_object(reading: Training) -> Iterator[Match]:
             yield Match(each.span, f"{each.target} is {name} itself, not a copy of it")
 
 
+def _loaded(reading: Training, call: Call) -> str:
+    """source of load_state_dict(source.state_dict())."""
+    states = [reading.calls[m] for v in call.args[:1] for m in v.calls]
+    return next((each.receiver for each in states if each.method == "state_dict"), "")
+
+
 def _twins(reading: Training) -> Iterator[Match]:
     """policy = net.to(device) and target = net.to(device): one network, which loads itself."""
     for call in reading.named("load_state_dict"):
-        states = [reading.calls[m] for v in call.args[:1] for m in v.calls]
-        source = next((s.receiver for s in states if s.method == "state_dict"), "")
+        source = _loaded(reading, call)
         if not source or source == call.receiver or not FOLLOWS.search(call.receiver.casefold()):
             continue
         followers = reading.assigned_to(call.receiver, call.scope)
@@ -192,8 +197,7 @@ def _blends(reading: Training, scope: int) -> bool:
 def _target_not_synchronized(reading: Training) -> Iterator[Match]:
     """A target network that is copied once, used in the loop that trains, and never again set."""
     for call in reading.named("load_state_dict"):
-        inner = [reading.calls[m] for v in call.args[:1] for m in v.calls]
-        source = next((i.receiver for i in inner if i.method == "state_dict"), "")
+        source = _loaded(reading, call)
         if not source or call.loops or "target" not in call.receiver.casefold():
             continue
         key = reading.key(call.receiver, call.scope)

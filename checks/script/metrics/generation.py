@@ -38,8 +38,7 @@ def is_decoder(reading: Training, call: Call) -> bool:
 
 def _sources(reading: Training, value: Value, depth: int = 3) -> list[str]:
     """What loads an object, before get_peft_model(), accelerator.prepare() and the like."""
-    number = value.call if value.kind == "call" else -1
-    made = reading.calls[number] if number >= 0 else None
+    made = reading.call_of(value)
     if made is None or made.method not in WRAPPERS - OF_THE_MODEL or not made.args or not depth:
         return [_source(reading, value)]
     inner = evaluate.options(reading, made.args[0], made)
@@ -48,21 +47,25 @@ def _sources(reading: Training, value: Value, depth: int = 3) -> list[str]:
 
 def _source(reading: Training, value: Value) -> str:
     """What loads an object, before .to(device).eval()."""
-    number = value.call if value.kind == "call" else -1
-    while number >= 0 and reading.calls[number].receiver_call >= 0:
-        number = reading.calls[number].receiver_call
-    return reading.calls[number].name if number >= 0 else ""
+    made = _first_call(reading, value)
+    return made.name if made is not None else ""
+
+
+def _first_call(reading: Training, value: Value) -> Call | None:
+    """The call that a chain of methods starts at."""
+    call = reading.call_of(value)
+    while call is not None and (before := reading.before(call)) is not None:
+        call = before
+    return call
 
 
 def _tokenized(reading: Training, value: Value, call: Call) -> Call | None:
     """The call that made the inputs: tokenizer(texts, ...).to(device)["input_ids"]."""
     value = Value("name", name=value.name.partition(".")[0]) if value.name else value
     for each in evaluate.options(reading, value, call):
-        number = each.call if each.kind == "call" else -1
-        while number >= 0 and reading.calls[number].receiver_call >= 0:
-            number = reading.calls[number].receiver_call
-        if number >= 0 and "padding" in reading.calls[number].keywords:
-            return reading.calls[number]
+        made = _first_call(reading, each)
+        if made is not None and "padding" in made.keywords:
+            return made
     return None
 
 

@@ -59,7 +59,7 @@ def summed(reading: Training) -> Iterator[Match]:
     for each in reading.assignments:
         if not each.augmented or each.operator != "Add" or not each.loops:
             continue
-        iterable = reading.loops[each.loops[-1]].iterable
+        iterable = reading.iterable_of(each)
         loaders = [n for n in iterable.all_names if n] if iterable else []
         if not _is_sum(reading, each):
             continue

@@ -34,7 +34,7 @@ def _last_step(reading: Training, call: Call, names: list[str]) -> Iterator[Matc
     for value, span, scope in reading.expressions:
         if scope != call.scope or span.order <= call.span.order or not names:
             continue
-        if any(_is_last(part, names[0]) for part in flatten([value])):
+        if any(is_last_column(part, names[0]) for part in flatten([value])):
             message = f"the backward direction of {call.name} has read one step at [:, -1]"
             yield Match(span, message, "warn")
             return
@@ -85,15 +85,6 @@ def _unnamed(reading: Training, scope: int) -> list[str]:
     ]
 
 
-def _is_last(part: Value, name: str) -> bool:
-    if part.kind != "item" or len(part.items) != 2 or part.items[0].name != name or not name:
-        return False
-    index = part.items[1]
-    if index.kind != "list" or len(index.items) < 2 or index.items[0].kind != "slice":
-        return False
-    return index.items[1].literal == -1 and all(v.literal is None for v in index.items[0].items)
-
-
 def hidden_tokens(reading: Training) -> Iterator[Match]:
     """scaled_dot_product_attention(attn_mask=pad == 0): True takes part there."""
     for call in reading.named("scaled_dot_product_attention"):
@@ -133,3 +124,13 @@ def _passed(reading: Training, value: Value, call: Call) -> str:
         if place < len(given) and given[place].name.rpartition(".")[2] == "attention_mask":
             return "(attention_mask == 0)"
     return ""
+
+
+def is_last_column(part: Value, name: str) -> bool:
+    """name[:, -1] or name[:, -1, :]."""
+    if part.kind != "item" or len(part.items) != 2 or part.items[0].name != name or not name:
+        return False
+    index = part.items[1]
+    if index.kind != "list" or len(index.items) < 2 or index.items[0].kind != "slice":
+        return False
+    return index.items[1].literal == -1 and all(v.literal is None for v in index.items[0].items)

@@ -46,8 +46,7 @@ def _frozen_names(reading: Training) -> Iterator[tuple[object, str]]:
     )
     for each in reading.assignments if not thawed else ():
         loop = reading.loop_of(each)
-        over = loop.iterable if loop is not None else None
-        made = reading.call_of(over)
+        made = reading.call_of(reading.iterable_of(each))
         if made is None or made.method != "parameters" or each.arms or loop is None:
             continue
         if each.target == f"{loop.target}.requires_grad" and made.receiver:
@@ -94,8 +93,7 @@ def norms_thaw(reading: Training) -> Iterator[Match]:
         return
     for call in reading.named("eval"):
         loop = reading.loop_of(call)
-        over = loop.iterable if loop is not None else None
-        made = reading.call_of(over)
+        made = reading.call_of(reading.iterable_of(call))
         if made is None or made.method not in ("modules", "named_modules") or loop is None:
             continue
         if call.receiver not in loop.targets or not any(

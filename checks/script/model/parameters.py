@@ -106,9 +106,7 @@ def all_frozen(reading: Training) -> Iterator[Match]:
     for each in reading.assignments:
         if not each.target.endswith(".requires_grad") or each.value.literal is not False:
             continue
-        loop = reading.loop_of(each)
-        iterable = loop.iterable if loop is not None else None
-        call = reading.call_of(iterable)
+        call = reading.call_of(reading.iterable_of(each))
         if call is None or call.method != "parameters" or not call.receiver or each.arms:
             continue
         name = call.receiver

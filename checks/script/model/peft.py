@@ -182,7 +182,7 @@ def _adapter_casts(reading: Training, wraps: set[int]) -> Iterator[Match]:
         if each.value.kind != "call" or not each.target.endswith(".data") or not each.loops:
             continue
         call = reading.calls[each.value.call]
-        iterable = reading.loops[each.loops[-1]].iterable
+        iterable = reading.iterable_of(each)
         if not cast_dtype(reading, call) & {"bf16", "fp16"} or iterable is None:
             continue
         owners = [

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
-from doctor.checks.script.model.directions_of_time import both_directions, hidden_tokens
+from doctor.checks.script.model.directions_of_time import (
+    both_directions,
+    hidden_tokens,
+    is_last_column,
+)
 from doctor.checks.script.outcomes import VIEWS, outcomes
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render
@@ -84,12 +88,7 @@ def _base(reading: Training, value: Value, call: Call, depth: int = 4) -> Value 
     made = reading.call_of(value)
     if made is None or made.method not in VIEWS or not depth:
         return None
-    if made.base is not None:
-        return _base(reading, made.base, made, depth - 1)
-    inner = Value("name", name=made.receiver)
-    if made.receiver_call >= 0:
-        inner = Value("call", call=made.receiver_call)
-    return _base(reading, inner, made, depth - 1)
+    return _base(reading, objects.receiver_of(made), made, depth - 1)
 
 
 def _is_shifted(value: Value) -> bool:
@@ -204,7 +203,7 @@ def last_of_batch(reading: Training) -> Iterator[Match]:
             continue
         for value, span, scope in reading.expressions:
             for part in flatten([value]) if scope == call.scope else ():
-                if _is_last_column(part, call.targets[0]):
+                if is_last_column(part, call.targets[0]):
                     yield Match(span, f"{call.name} has the time first: [:, -1] is the last sample")
                     break
 
@@ -214,16 +213,6 @@ def _moves_batch(reading: Training, call: Call) -> bool:
         reading.calls[n].method in ("permute", "transpose", "swapaxes")
         for n in reading.scope_calls(call.scope)
     )
-
-
-def _is_last_column(part: Value, name: str) -> bool:
-    """name[:, -1] or name[:, -1, :]."""
-    if part.kind != "item" or len(part.items) != 2 or part.items[0].name != name:
-        return False
-    index = part.items[1]
-    if index.kind != "list" or len(index.items) < 2 or index.items[0].kind != "slice":
-        return False
-    return index.items[1].literal == -1 and all(v.literal is None for v in index.items[0].items)
 
 
 RULES = (

@@ -121,7 +121,7 @@ def _parameters_in_fp32(reading: Training, lineage: Lineage) -> Iterator[Assignm
     for each in reading.assignments:
         if not each.target.endswith(".data") or each.value.kind != "call" or not each.loops:
             continue
-        iterable = reading.loops[each.loops[-1]].iterable
+        iterable = reading.iterable_of(each)
         if iterable is None or "fp32" not in cast_dtype(reading, reading.calls[each.value.call]):
             continue
         owners = [reading.calls[n] for n in iterable.calls]

@@ -15,6 +15,7 @@ from doctor.checks.script.trainers.steps_and_inputs import (
     endless,
     inputs_removed,
     reference_trains,
+    removes_columns,
     steps_agree,
 )
 from doctor.checks.script.training import Training
@@ -132,7 +133,7 @@ def _resumed(reading: Training, call: Call) -> Iterator[Match]:
 
 def _columns(reading: Training, call: Call) -> Iterator[Match]:
     """The Trainer removes columns that only a transform of its dataset reads."""
-    if "remove_unused_columns" in call.keywords or not call.name.startswith("transformers."):
+    if not removes_columns(call):
         return
     if not reading.imports_from("datasets"):
         return
@@ -227,7 +228,7 @@ RAW = ("_path", "_file", "_text", "_name", "_url")
 
 def _collated(reading: Training, call: Call) -> Iterator[Match]:
     """The collator of this file reads a column that no forward() takes."""
-    if "remove_unused_columns" in call.keywords or not call.name.startswith("transformers."):
+    if not removes_columns(call):
         return
     for number in reading.trainers:
         made = reading.calls[number]

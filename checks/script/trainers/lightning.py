@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.installed import limited
 from doctor.checks.script.loop.lightning_schedules import lightning_modules
 from doctor.checks.script.naming import direction
@@ -221,10 +221,7 @@ def _options_of_automatic(reading: Training, modules: set[str]) -> Iterator[Matc
             each.kind != "call" or reading.calls[each.call].name not in manual for each in models
         ):
             continue
-        trainer = Value("name", name=fit.receiver)
-        if fit.receiver_call >= 0:
-            trainer = Value("call", call=fit.receiver_call)
-        for made in evaluate.options(reading, trainer, fit):
+        for made in evaluate.options(reading, objects.receiver_of(fit), fit):
             call = reading.calls[made.call]
             if made.kind == "call" and call.name.startswith(PACKAGES):
                 for name, least in (("gradient_clip_val", 0), ("accumulate_grad_batches", 1)):

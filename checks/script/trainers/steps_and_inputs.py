@@ -21,26 +21,27 @@ INPUTS = {
 
 def steps_agree(reading: Training, call: Call) -> Iterator[Match]:
     """A warm-up, or the wait for an evaluation, that is longer than the run."""
-    most = _number(reading, call, "max_steps")
+    most = evaluate.number(reading, call.keywords.get("max_steps"), call)
     if not most or most < 2:
         return
-    warm, evaluated = _number(reading, call, "warmup_steps"), _number(reading, call, "eval_steps")
+    warm, evaluated = (
+        evaluate.number(reading, call.keywords.get(name), call)
+        for name in ("warmup_steps", "eval_steps")
+    )
     if warm and warm >= most:
         yield Match(call.span, f"the warm-up of {warm:g} steps is as long as the run of {most:g}")
     if evaluated and evaluated > most:
         yield Match(call.span, f"evaluated every {evaluated:g} steps of {most:g}: never", "warn")
 
 
-def _number(reading: Training, call: Call, name: str) -> float | None:
-    value = call.keywords.get(name)
-    found = evaluate.literals(reading, value, call)
-    number = found.pop() if len(found) == 1 else None
-    return number if evaluate.is_number(number) else None
+def removes_columns(call: Call) -> bool:
+    """These arguments of transformers leave remove_unused_columns as it is, on."""
+    return call.name.startswith("transformers.") and "remove_unused_columns" not in call.keywords
 
 
 def inputs_removed(reading: Training, call: Call) -> Iterator[Match]:
     """compute_loss reads a column that no model of transformers takes."""
-    if "remove_unused_columns" in call.keywords or not call.name.startswith("transformers."):
+    if not removes_columns(call):
         return
     made = [reading.calls[n] for n in reading.trainers]
     if not reading.loads or any("data_collator" in c.keywords for c in made) or reading.mentions(
