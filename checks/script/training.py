@@ -228,8 +228,8 @@ class Training(Reading):
         """Targets of load_state_dict(other.state_dict()): a network that follows another."""
         return {
             self.key(call.receiver, call.scope)
-            for n in self.methods("load_state_dict")
-            if (call := self.calls[n]).receiver
+            for call in self.named("load_state_dict")
+            if call.receiver
             and call.args
             and any(self.calls[m].method == "state_dict" for m in call.args[0].calls)
         }

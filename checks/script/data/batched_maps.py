@@ -47,9 +47,8 @@ def _of_a_text(reading: Training, function: int, row: str) -> bool:
     joined = re.compile(rf"\({column}\+'|'\+{column}|{column}\+'[^']*'\+")
     methods = {"strip", "lower", "split", "replace", "upper", "splitlines", "startswith"}
     called = any(
-        reading.calls[n].method in methods
-        and re.fullmatch(rf"{re.escape(row)}\[\w+\]", reading.calls[n].receiver)
-        for n in reading.scope_calls(function)
+        call.method in methods and re.fullmatch(rf"{re.escape(row)}\[\w+\]", call.receiver)
+        for call in reading.calls_in(function)
     )
     return called or any(joined.search(t) for t in texts)
 

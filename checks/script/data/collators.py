@@ -143,7 +143,7 @@ def _end_masked(reading: Training) -> Iterator[Match]:
         source = f"{owner}.{last.replace('pad_', 'eos_')}"
         if last not in ("pad_token", "pad_token_id") or each.value.name != source:
             continue
-        rendered = [reading.calls[n].scope for n in reading.methods("apply_chat_template")]
+        rendered = [call.scope for call in reading.named("apply_chat_template")]
         held = reading.names_of(owner, each.scope)
         rendered += [
             each.scope if reading.key(owner, scope) in held else scope

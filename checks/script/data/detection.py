@@ -120,8 +120,8 @@ def _labels(reading: Training) -> list[tuple[Value, Span]]:
     """What is assigned to labels, or appended to them."""
     values = [
         (c.args[0], c.span)
-        for n in reading.methods("append")
-        if (c := reading.calls[n]).receiver.endswith(("labels", "classes")) and c.args
+        for c in reading.named("append")
+        if c.receiver.endswith(("labels", "classes")) and c.args
     ]
     values += [(a.value, a.span) for a in reading.assignments
                if a.target.endswith("labels")]  # fmt: skip

@@ -87,7 +87,7 @@ def _fitted_in_function(reading: Training) -> Iterator[Match]:
 
 def _decided(reading: Training, call: Call) -> bool:
     """if fit: ... else: transform(...)."""
-    others = {reading.calls[n].method for n in reading.scope_calls(call.scope)}
+    others = {other.method for other in reading.calls_in(call.scope)}
     return bool(call.arms) or "transform" in others or "reindex" in others or "align" in others
 
 

@@ -119,8 +119,8 @@ def _own_statistics(reading: Training, splits: list[Call]) -> Iterator[Match]:
     for call in reading.named("std", "max", "amax"):
         name, axis = _reduced(call)
         pair = {"std": {"mean", "nanmean"}}.get(call.method, {"min", "amin"})
-        same = any(_reduced(reading.calls[n]) == (name, axis) for n in reading.methods(*pair)
-                   if reading.calls[n].scope == call.scope)  # fmt: skip
+        same = any(_reduced(other) == (name, axis) for other in reading.named(*pair)
+                   if other.scope == call.scope)  # fmt: skip
         if not same or call.loops or axis not in (None, 0) or is_training(name):
             continue
         if is_held_out(name) or not _scales(reading, name, call):
@@ -199,11 +199,7 @@ def _one_side(reading: Training, splits: list[Call]) -> Iterator[Match]:
         name = call.args[0].name if len(call.args) == 1 else ""
         if call.name not in ("numpy.random.shuffle", "random.shuffle") or call.loops:
             continue
-        others = [
-            reading.calls[m].args[0].name
-            for m in reading.methods("shuffle")
-            if reading.calls[m].args
-        ]
+        others = [other.args[0].name for other in reading.named("shuffle") if other.args]
         seeded = reading.methods("seed", "set_state", "RandomState")
         pairs = [
             [v.name for v in reading.calls[m].args]

@@ -48,8 +48,8 @@ def _blue_first(reading: Training) -> Iterator[Match]:
 
 def _of_imagenet(reading: Training) -> bool:
     return any(
-        "0.485" in render(reading, v) for n in reading.methods("Normalize")
-        for v in reading.calls[n].values
+        "0.485" in render(reading, v) for call in reading.named("Normalize")
+        for v in call.values
     ) or any(
         c.name.startswith(("torchvision.models.", "timm.create_model"))
         and ("pretrained" in c.keywords or "weights" in c.keywords)

@@ -100,9 +100,9 @@ def ahead(reading: Training) -> Iterator[Match]:
     windows: dict[tuple[str, int], tuple[str, str]] = {}
     texts = [*reading.cached(statements)]
     texts += [
-        (render(reading, v), reading.calls[n].span, reading.calls[n].scope)
-        for n in reading.methods("append")
-        for v in reading.calls[n].args
+        (render(reading, v), call.span, call.scope)
+        for call in reading.named("append")
+        for v in call.args
     ]
     for text, _, scope in texts:
         found = re.search(

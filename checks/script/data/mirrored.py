@@ -60,8 +60,8 @@ def corners(reading: Training) -> Iterator[Match]:
     """MeanAveragePrecision() takes two corners, unless its box_format says otherwise."""
     made = [
         c
-        for n in reading.methods("MeanAveragePrecision", "MAP")
-        if (c := reading.calls[n]).name.startswith("torchmetrics.")
+        for c in reading.named("MeanAveragePrecision", "MAP")
+        if c.name.startswith("torchmetrics.")
         and "box_format" not in c.keywords
         and not c.args
         and not c.unpacked

@@ -90,7 +90,7 @@ def _trainers_on_test(reading: Training) -> Iterator[Match]:
 
 def _held_out_unused(reading: Training) -> Iterator[Match]:
     """evaluate(model, train_loader), while the loader for evaluation is read nowhere."""
-    loaders = [t for n in reading.methods("DataLoader") for t in reading.calls[n].targets]
+    loaders = [t for other in reading.named("DataLoader") for t in other.targets]
     loaders += [t for call in reading.calls for t in call.targets if len(call.targets) > 1]
     unused = [n for n in loaders if is_held_out(n) and is_loader(n) and "." not in n]
     if not unused:

@@ -68,8 +68,8 @@ def _centered(reading: Training) -> Iterator[Match]:
     ahead = any(
         (v.kind == "other" and v.name == "USub")
         or (isinstance(v.literal, int) and not isinstance(v.literal, bool) and v.literal < 0)
-        for n in reading.methods("shift")
-        for v in reading.calls[n].values
+        for other in reading.named("shift")
+        for v in other.values
     )  # fmt: skip
     ahead |= reading.mentions(*FORECASTS)
     for call in reading.named("rolling") if ahead else ():

@@ -120,14 +120,14 @@ def _of_known_sets(reading: Training) -> list[tuple[str, int]]:
 
 def texts(reading: Training) -> Iterator[Match]:
     """What a map() makes of texts: no batch axis, no open prompt."""
-    mapped = {v.name for n in reading.methods("map") for v in reading.calls[n].args[:1]}
+    mapped = {v.name for other in reading.named("map") for v in other.args[:1]}
     for number, call in enumerate(reading.calls):
         function = reading.function(call.scope).name
         value = call.keywords.get("return_tensors")
         inside = function in mapped or any(
-            number in v.calls for n in reading.methods("map") for v in reading.calls[n].args[:1]
+            number in v.calls for inner in reading.named("map") for v in inner.args[:1]
         )
-        batched = any("batched" in reading.calls[n].keywords for n in reading.methods("map"))
+        batched = any("batched" in made.keywords for made in reading.named("map"))
         flat = reading.mentions("squeeze", "flatten", "set_format", "generate")
         rows = value is not None and value.literal == "pt" and inside and not (batched or flat)
         if rows and not re.search(r"\)\[|\[0\]", _around(reading, call)):

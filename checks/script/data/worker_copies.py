@@ -57,7 +57,7 @@ def _transforms(reading: Training, data: Value) -> Iterator[str]:
     start = objects.method_of(reading, call.name, "__init__")
     parameters = [p.name for p in reading.function(start).parameters[1:]] if start else []
     item = objects.method_of(reading, call.name, "__getitem__")
-    called = {reading.calls[n].name for n in reading.scope_calls(item)} if item else set()
+    called = {other.name for other in reading.calls_in(item)} if item else set()
     passed = dict(zip(parameters, call.args, strict=False)) | call.keywords
     for parameter, value in passed.items():
         own = [a for a in reading.assignments if a.scope == start]

@@ -91,8 +91,8 @@ def other_number(reading: Training) -> Iterator[Match]:
     """mp.spawn(nprocs=2), and init_process_group(world_size=4)."""
     worlds = {
         v.literal
-        for n in reading.methods("init_process_group")
-        if (v := reading.calls[n].keywords.get("world_size")) is not None
+        for other in reading.named("init_process_group")
+        if (v := other.keywords.get("world_size")) is not None
     }
     for call in reading.named("spawn"):
         value = call.keywords.get("nprocs")

@@ -163,9 +163,7 @@ def _last(reading: Training, text: str, holds: bool, scope: int) -> tuple[str, s
 def _other_batch(reading: Training) -> Iterator[Match]:
     """no_sync() in the batch before the step: gradients of the others are averaged."""
     steps = [
-        reading.calls[n]
-        for n in reading.methods("step")
-        if reading.calls[n].loops and "sched" not in reading.calls[n].receiver
+        other for other in reading.named("step") if other.loops and "sched" not in other.receiver
     ]
     for call in reading.named("no_sync"):
         text, holds = _test_of(reading, call.arms)

@@ -171,8 +171,8 @@ def not_prepared(reading: Training) -> Iterator[Match]:
         return
     given = {
         name
-        for n in reading.methods("prepare", "append", "extend")
-        for v in (*reading.calls[n].args, *reading.calls[n].unpacked)
+        for other in reading.named("prepare", "append", "extend")
+        for v in (*other.args, *other.unpacked)
         for name in v.all_names
     }
     for call in reading.named("DataLoader"):
@@ -192,10 +192,10 @@ def saved_wrapped(reading: Training) -> Iterator[Match]:
     if reading.mentions("deepspeed", "fsdp", "zero3", "parallelism"):
         return
     prepared = {
-        reading.key(target, reading.calls[n].scope)
-        for n in reading.methods("prepare")
-        if is_accelerator(reading, reading.calls[n])
-        for target in reading.calls[n].targets
+        reading.key(target, other.scope)
+        for other in reading.named("prepare")
+        if is_accelerator(reading, other)
+        for target in other.targets
     }
     for number, call in reading.numbered(
         reading.methods("save_pretrained", "push_to_hub") if prepared else ()

@@ -165,9 +165,8 @@ def loaded_to_one_gpu(reading: Training) -> Iterator[Match]:
         if "map_location" in call.keywords or not _is_loaded(reading, number, call):
             continue
         if any(
-            "map_location" in reading.calls[n].keywords
-            and exclusive(reading.calls[n].arms, call.arms)
-            for n in reading.methods("load")
+            "map_location" in other.keywords and exclusive(other.arms, call.arms)
+            for other in reading.named("load")
         ):
             continue
         yield Match(

@@ -81,7 +81,7 @@ def _begun_again(reading: Training, made: Call) -> Iterator[Match]:
     optimizer = _optimizer(reading, made)
     names = set(optimizer.targets) if optimizer is not None else set()
     known = evaluate.literals(reading, value, made)
-    loaded = any(reading.calls[n].receiver in names for n in reading.methods("load_state_dict"))
+    loaded = any(call.receiver in names for call in reading.named("load_state_dict"))
     if (
         names
         and not loaded

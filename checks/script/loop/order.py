@@ -143,7 +143,7 @@ def _is_made_in(reading: Training, call: Call, reached: list[int]) -> bool:
 
 def _eval_before(reading: Training) -> Iterator[Match]:
     """eval() above the loop of a file that never calls train()."""
-    if any(reading.calls[n].receiver for n in reading.methods("train")) or reading.trainers:
+    if any(other.receiver for other in reading.named("train")) or reading.trainers:
         return
     for number, call in reading.numbered(reading.methods("eval")):
         if call.loops or call.arms or not call.receiver or call.args:
@@ -161,8 +161,8 @@ def _eval_before(reading: Training) -> Iterator[Match]:
 def _has_reference(reading: Training, call: Call) -> bool:
     """A reference network is in evaluation mode, too: both are compared without dropout."""
     return any(
-        "ref" in reading.calls[n].receiver.casefold() and reading.calls[n].scope == call.scope
-        for n in reading.methods("eval")
+        "ref" in other.receiver.casefold() and other.scope == call.scope
+        for other in reading.named("eval")
     )
 
 

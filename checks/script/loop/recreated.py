@@ -25,10 +25,9 @@ def optimizer_made_each_step(reading: Training) -> Iterator[Match]:
         if not call.loops or not call.targets or not _keeps_state(call):
             continue
         steps = [
-            reading.calls[n]
-            for n in reading.methods("step")
-            if stepped(reading, reading.calls[n]) in call.targets
-            and reading.calls[n].scope == call.scope
+            other
+            for other in reading.named("step")
+            if stepped(reading, other) in call.targets and other.scope == call.scope
         ]
         if not any(step.loops == call.loops and within(step.arms, call.arms) for step in steps):
             continue
@@ -58,9 +57,9 @@ def _made_each_epoch(reading: Training) -> Iterator[Match]:
         loop = reading.loops[call.loops[0]]
         held = reading.names_of(call.targets[0], call.scope)
         steps = [
-            reading.calls[n]
-            for n in reading.methods("step")
-            if reading.key(reading.calls[n].receiver, reading.calls[n].scope) in held
+            other
+            for other in reading.named("step")
+            if reading.key(other.receiver, other.scope) in held
         ]
         owners = list(parameter_owners(reading, call, number))
         if (

@@ -80,8 +80,8 @@ def _stepping(reading: Training) -> Iterator[tuple[int, str]]:
 def _elsewhere(reading: Training, scaler: str, scope: int, method: str) -> bool:
     """Another function of the file calls a method of a scaler: it may be this one."""
     return any(
-        "scaler" in reading.calls[n].receiver.casefold() and reading.calls[n].scope != scope
-        for n in reading.methods(method)
+        "scaler" in call.receiver.casefold() and call.scope != scope
+        for call in reading.named(method)
     )
 
 

@@ -125,9 +125,9 @@ def _is_own(reading: Training, made: Call, name: str) -> bool:
     owner = reading.function(made.scope).owner
     classes = [each for each in reading.script.classes if each.name == owner]
     steps = any(
-        stepped(reading, reading.calls[n]) and reading.calls[n].loops
-        for n in reading.methods("step")
-        if reading.function(reading.calls[n].scope).owner == owner
+        stepped(reading, other) and other.loops
+        for other in reading.named("step")
+        if reading.function(other.scope).owner == owner
     )
     last = name.removeprefix("self.")
     elsewhere = any(

@@ -24,7 +24,7 @@ def other_parameters(reading: Training) -> Iterator[Match]:
 
 def _listed_twice(reading: Training) -> Iterator[Match]:
     """list(a.parameters()) + list(a.parameters())."""
-    receivers = [reading.calls[n].receiver for n in reading.methods("parameters")]
+    receivers = [call.receiver for call in reading.named("parameters")]
     if len(set(receivers)) == len(receivers):
         return
     for value, span, _ in reading.expressions:
@@ -71,11 +71,7 @@ def _holds_all(reading: Training, number: int) -> bool:
 
 def _stepped_together(reading: Training, one: str, other: str) -> bool:
     loops = [
-        {
-            reading.calls[n].loops
-            for n in reading.methods("step")
-            if reading.calls[n].receiver == name
-        }
+        {call.loops for call in reading.named("step") if call.receiver == name}
         for name in (one, other)
     ]
     return one != other and bool(loops[0] & loops[1] - {()})

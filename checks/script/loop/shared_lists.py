@@ -21,7 +21,7 @@ def shared(reading: Training) -> Iterator[Match]:
 
 def _cleared(reading: Training) -> Iterator[Match]:
     """memory.append((states, rewards)), and states.clear() for the next episode."""
-    clears = [reading.calls[n] for n in reading.methods("clear") if not reading.calls[n].args]
+    clears = [other for other in reading.named("clear") if not other.args]
     emptied = {reading.key(c.receiver, c.scope): c for c in clears if c.receiver}
     for call in reading.named(*KEEPS) if emptied else ():
         store = reading.key(call.receiver, call.scope)

@@ -165,7 +165,7 @@ def leaves(reading: Training, owner: object, name: str, quiet: tuple[str, ...] =
 
 def _is_argument(reading: Training, value: Value, scope: int) -> bool:
     """It is an argument of some call, which is judged by that call."""
-    return any(value in reading.calls[n].values for n in reading.scope_calls(scope))
+    return any(value in call.values for call in reading.calls_in(scope))
 
 
 METHODS = {"zero_grad", "step", "backward", "eval", "train", "unscale_", "barrier", "synchronize"}

@@ -116,10 +116,8 @@ def _is_on(reading: Training, one: Assignment | None, other: Assignment) -> bool
 
 def _algorithms(reading: Training, benchmark: Assignment) -> bool:
     return any(
-        reading.calls[n].args
-        and reading.calls[n].args[0].literal is True
-        and not reading.is_flagged(reading.calls[n])
-        for n in reading.methods(*DETERMINISTIC)
+        call.args and call.args[0].literal is True and not reading.is_flagged(call)
+        for call in reading.named(*DETERMINISTIC)
     )
 
 

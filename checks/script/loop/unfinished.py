@@ -21,8 +21,8 @@ def backward_missing(reading: Training) -> Iterator[Match]:
             continue
         made = [reading.calls[n] for n in reading.optimizers if name in reading.calls[n].targets]
         zeroed = any(
-            reading.calls[n].receiver == name and reading.calls[n].loops == call.loops
-            for n in reading.methods("zero_grad")
+            other.receiver == name and other.loops == call.loops
+            for other in reading.named("zero_grad")
         )
         losses = [
             each

@@ -122,7 +122,7 @@ def _is_passed(reading: Training, name: str, call: Call) -> bool:
 def _is_given(reading: Training, name: str, call: Call) -> bool:
     """A parameter of a function that other files call, and nothing in its loop gets it."""
     given = evaluate.is_parameter(reading, call.scope, name) and "opt" in name
-    if any(reading.calls[n].args for n in reading.methods(reading.function(call.scope).name)):
+    if any(other.args for other in reading.named(reading.function(call.scope).name)):
         return False
     return given
 

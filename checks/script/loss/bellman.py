@@ -90,7 +90,7 @@ def _of_places(reading: Training, table: list[Line], line: Line) -> Iterator[Mat
     if PLACES.search(text):
         yield Match(line.span, "the number of the best action is added, not its value")
     elif WHOLE.search(text):
-        batch = any(reading.calls[n].method == "gather" for n in reading.scope_calls(line.scope))
+        batch = any(call.method == "gather" for call in reading.calls_in(line.scope))
         inner = any("zip" in str(reading.loops[n].iterable) for n in line.loops[-1:])
         if batch and not inner:
             yield Match(line.span, "max() of the whole batch: each sample has its own next state")

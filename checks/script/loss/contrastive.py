@@ -38,7 +38,7 @@ def compared(reading: Training) -> Iterator[Match]:
         texts = [(t, s) for t, s, scope in reading.cached(formulas) if scope == number]
         crossed = [t for t, _ in texts if "cross_entropy(" in t or "CrossEntropyLoss" in t]
         own = "".join(t for t, _ in texts)
-        own += " ".join(reading.calls[n].name for n in reading.scope_calls(number))
+        own += " ".join(call.name for call in reading.calls_in(number))
         hidden = any(mask in own for mask in MASKS) or "e9" in own or "inf" in own
         for text, span in texts:
             found = ITSELF.search(text)
@@ -129,7 +129,7 @@ def _is_negative_cosine(reading: Training, name: str) -> bool:
 
 def _through_trained(reading: Training, name: str, call: Call, number: int) -> bool:
     """The name is the output of a network whose parameters an optimizer holds."""
-    held = {reading.calls[n].receiver for n in reading.methods(*PARAMETERS)}
+    held = {other.receiver for other in reading.named(*PARAMETERS)}
     for value in objects.last_definition(reading, name, call):
         calls = [reading.calls[n].name for n in (value.call, *value.calls) if n >= 0]
         if set(calls) & held:
@@ -189,9 +189,9 @@ def _without_offset(reading: Training) -> Iterator[Match]:
     """arange(batch) as labels of logits whose keys come from all ranks."""
     yield from _without_own_rows(reading)
     gathers = {
-        reading.function(reading.calls[n].scope).name
-        for n in reading.methods("all_gather")
-        if reading.calls[n].scope and reading.function(reading.calls[n].scope).returns
+        reading.function(other.scope).name
+        for other in reading.named("all_gather")
+        if other.scope and reading.function(other.scope).returns
     }
     for call in reading.named("cross_entropy") if gathers else ():
         if len(call.args) < 2:

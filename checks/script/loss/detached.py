@@ -163,11 +163,7 @@ def decided_terms(reading: Training) -> Iterator[Match]:
             if function is None or len(returns) != 1 or not reading.function(function).parameters:
                 continue
             given = reading.function(function).parameters[0].name
-            decided = [
-                reading.calls[n]
-                for n in reading.scope_calls(function)
-                if reading.calls[n].method == "argmax"
-            ]
+            decided = [call for call in reading.calls_in(function) if call.method == "argmax"]
             if decided and _reads_decision(reading, function, returns[0], given):
                 message = f"argmax has no gradient: {name} gets none through this term"
                 yield Match(decided[0].span, message, fix="Use softmax(logits) in the loss.")
@@ -205,7 +201,7 @@ MADE = ("torch.tensor", "torch.zeros", "torch.ones", "torch.as_tensor", "torch.F
 def _regains(reading: Training, name: str) -> bool:
     """requires_grad is turned on again between."""
     return any(each.target == f"{name}.requires_grad" for each in reading.assignments) or any(
-        reading.calls[n].receiver == name for n in reading.methods("requires_grad_")
+        call.receiver == name for call in reading.named("requires_grad_")
     )
 
 

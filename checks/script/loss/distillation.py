@@ -63,9 +63,7 @@ def _teacher_trains(reading: Training) -> Iterator[Match]:
         name = call.receiver
         if not call.statement or name in trained or not set(words(name)) & NAMES or call.args:
             continue
-        if not reading.optimizers or any(
-            reading.calls[n].receiver == name for n in reading.methods("eval")
-        ):
+        if not reading.optimizers or any(other.receiver == name for other in reading.named("eval")):
             continue
         made = list(objects.makers_at(reading, Value("name", name=name), call))
         if made and all(m is not None for m in made):

@@ -54,7 +54,7 @@ def _reads(reading: Training, scope: int, name: str) -> bool:
         loop.iterable for loop in reading.loops if loop.scope == scope and loop.iterable is not None
     ]
     named = {n.partition(".")[0] for v in inside for n in v.all_names}
-    receivers = {reading.calls[n].receiver.partition(".")[0] for n in reading.scope_calls(scope)}
+    receivers = {call.receiver.partition(".")[0] for call in reading.calls_in(scope)}
     changed = {a.target.partition(".")[0] for a in reading.assignments if a.scope == scope}
     return name in named | receivers | changed
 
@@ -89,7 +89,7 @@ def _too_few(reading: Training, scope: int, forward: int | None) -> Iterator[Mat
 def _is_open(reading: Training, forward: int) -> bool:
     """Parameters such as *tensors, whose number the call decides."""
     owner = reading.function(forward).owner
-    applied = [c for n in reading.methods("apply") if (c := reading.calls[n]).receiver == owner]
+    applied = [c for c in reading.named("apply") if c.receiver == owner]
     parameters = len(reading.function(forward).parameters) - 1
     return any(call.unpacked or len(call.args) > parameters for call in applied)
 
@@ -106,7 +106,7 @@ def _not_reversed(reading: Training, scope: int, name: str) -> Iterator[Match]:
             and part.literal < 0
         )
         for part in parts
-    ) or any(reading.calls[n].method.startswith("neg") for n in reading.scope_calls(scope))
+    ) or any(call.method.startswith("neg") for call in reading.calls_in(scope))
     for value, span in _returned(reading, scope):
         whole = value.items[0] if value.kind == "list" and value.items else value
         if not negative and whole.kind in ("other", "name", "call"):

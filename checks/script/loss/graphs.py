@@ -33,8 +33,7 @@ def forward_without_grad(reading: Training) -> Iterator[Match]:
             continue
         given = {name, *(n for each in found for n in each.value.names)}
         regained = any(
-            reading.calls[n].receiver in given and reading.calls[n].receiver
-            for n in reading.methods("requires_grad_")
+            other.receiver in given and other.receiver for other in reading.named("requires_grad_")
         )
         if regained or reading.methods("enable_grad", "set_grad_enabled"):
             continue
@@ -170,7 +169,7 @@ def hidden_not_detached(reading: Training) -> Iterator[Match]:
 def _cuts_inside(reading: Training, call: Call, depth: int = MOST_CALLS) -> bool | None:
     """Whether what is called detaches something; None where another file decides it."""
     functions = _entered(reading, call)
-    inside = [reading.calls[n] for each in functions if each for n in reading.scope_calls(each)]
+    inside = [other for each in functions if each for other in reading.calls_in(each)]
     if any(each.method in CUTS or each.method in NO_GRAD for each in inside):
         return True
     if None in functions or not depth:

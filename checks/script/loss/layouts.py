@@ -142,7 +142,7 @@ def started(reading: Training) -> Iterator[Match]:
         layers = _layers_tested(reading, call)
         applied = any(
             v.name == reading.function(call.scope).name
-            for n in reading.methods("apply") for v in reading.calls[n].args
+            for other in reading.named("apply") for v in other.args
         )  # fmt: skip
         same = call.method != "ones_" or layers
         if applied and same and layers and not re.search("Norm|Embedding", layers):

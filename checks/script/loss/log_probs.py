@@ -44,7 +44,7 @@ def _of_actions(reading: Training) -> bool:
 
 def _is_summed(reading: Training) -> bool:
     """The file sums or averages log-probabilities, by a name or at once."""
-    names = {t for n in reading.methods("log_prob") for t in reading.calls[n].targets}
+    names = {t for call in reading.named("log_prob") for t in call.targets}
     reduced = [c for c in reading.calls if c.method in ("sum", "mean", "prod")]
     return any(
         c.receiver in names or "log_prob" in c.name or any(v.name in names for v in c.args)
@@ -61,7 +61,7 @@ def codes(reading: Training) -> Iterator[Match]:
         function = reading.function(scope)
         own = [line for line in reading.cached(lines) if line.scope == scope]
         chosen = any("argmin(" in line.text for line in own) or any(
-            reading.calls[n].method == "argmin" for n in reading.scope_calls(scope)
+            call.method == "argmin" for call in reading.calls_in(scope)
         )
         if not chosen or function.owner not in reading.modules:
             continue

@@ -37,9 +37,9 @@ def _loss_calls(reading: Training) -> list[tuple[int, str]]:
     if LOSSES.keys().isdisjoint(reading.script.identifiers):
         return []
     made = {
-        reading.key(target, reading.calls[n].scope)
-        for n in reading.methods(*LOSSES)
-        for target in reading.calls[n].targets
+        reading.key(target, other.scope)
+        for other in reading.named(*LOSSES)
+        for target in other.targets
     }
     results = []
     for number, call in enumerate(reading.calls):

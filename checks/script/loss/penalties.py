@@ -99,9 +99,8 @@ def _mixed_once(reading: Training, call: Call) -> Iterator[Match]:
             a for a in uses if re.search(rf"1-{re.escape(each.target)}\b", render(reading, a.value))
         ]
         expands = any(
-            reading.calls[m].receiver == each.target
-            and reading.calls[m].method in ("expand", "expand_as", "repeat")
-            for m in reading.scope_calls(call.scope)
+            other.receiver == each.target and other.method in ("expand", "expand_as", "repeat")
+            for other in reading.calls_in(call.scope)
         )
         if mixes and not expands:
             message = f"{each.target} is one number for the batch: each sample has its own"

@@ -125,10 +125,8 @@ def samples_cut(reading: Training) -> Iterator[Match]:
             continue
         fed = [
             c
-            for m in reading.scope_calls(call.scope)
-            if (c := reading.calls[m]).name.startswith("self.")
-            and c.args
-            and c.args[0].name in call.targets
+            for c in reading.calls_in(call.scope)
+            if c.name.startswith("self.") and c.args and c.args[0].name in call.targets
         ]
         divergent = reading.mentions("kl", "kld", "elbo")
         if fed and divergent and reading.function(call.scope).name == "forward":

@@ -123,9 +123,7 @@ def _negative_before(reading: Training, text: str, call: Call) -> bool:
     for other, _, _ in reading.cached(statements):
         if re.search(r"-[\w.]*log_?probs?\b|-[\w.()]*\.log_prob\(|-\w*(?:logp|reward|adv)", other):
             return True
-    appended = [
-        render(reading, v) for n in reading.methods("append") for v in reading.calls[n].args
-    ]
+    appended = [render(reading, v) for made in reading.named("append") for v in made.args]
     return any(t.startswith("-") for t in appended) or not names
 
 
@@ -232,7 +230,7 @@ def in_order(reading: Training) -> Iterator[Match]:
 def _turned(reading: Training, scope: int) -> bool:
     """Rewards are reversed by something else in this function."""
     texts = [t for t, _, where in reading.cached(statements) if where == scope]
-    calls = {reading.calls[n].method for n in reading.scope_calls(scope)}
+    calls = {call.method for call in reading.calls_in(scope)}
     return bool(calls & {"reverse", "reversed", "flip", "appendleft"}) or any(
         "::-1" in t for t in texts
     )

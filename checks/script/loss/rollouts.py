@@ -63,10 +63,8 @@ def _tiled(reading: Training, sizes: set[str]) -> Iterator[Match]:
 def _in_rounds(reading: Training, size: str, scope: int) -> bool:
     """rewards.view(K, -1) in the same function: a row is a round of all prompts."""
     return any(
-        (call := reading.calls[n]).scope == scope
-        and call.args
-        and render(reading, call.args[0]) == size
-        for n in reading.methods("view", "reshape")
+        call.scope == scope and call.args and render(reading, call.args[0]) == size
+        for call in reading.named("view", "reshape")
     )
 
 

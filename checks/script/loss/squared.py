@@ -215,9 +215,7 @@ def _is_running(reading: Training, call: Call) -> bool:
 def unsqueezed(reading: Training) -> Iterator[Match]:
     """critic(x) - returns, where the file squeezes the same critic's output elsewhere."""
     squeezed = {
-        reading.calls[c.receiver_call].name
-        for n in reading.methods(*LOOSE)
-        if (c := reading.calls[n]).receiver_call >= 0
+        reading.calls[c.receiver_call].name for c in reading.named(*LOOSE) if c.receiver_call >= 0
     }
     for value, span, scope in reading.cached(_everything) if squeezed else ():
         for part in flatten([value]):

@@ -86,8 +86,8 @@ def _one_step(reading: Training) -> Iterator[Match]:
         if size is None or not SINGLE.fullmatch(render(reading, size)) or not call.loops:
             continue
         spread = any(
-            reading.calls[n].method in ("expand", "repeat", "full", "full_like", "expand_as")
-            for n in reading.scope_calls(call.scope)
+            other.method in ("expand", "repeat", "full", "full_like", "expand_as")
+            for other in reading.calls_in(call.scope)
         )
         batch = any(_reads_batches(reading, loop) for loop in call.loops)
         if batch and not spread:

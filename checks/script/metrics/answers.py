@@ -48,9 +48,8 @@ def _prompt_scored(reading: Training, call: Call) -> Iterator[Match]:
     """batch_decode(out) of a decoder has the prompt in front, and a metric compares it."""
     names = set(call.targets)
     if not any(
-        reading.calls[n].keywords.keys() & {"predictions", "hypotheses"}
-        or "bleu" in reading.calls[n].method
-        for n in reading.methods(*SCORES)
+        other.keywords.keys() & {"predictions", "hypotheses"} or "bleu" in other.method
+        for other in reading.named(*SCORES)
     ):
         return
     for n, made in reading.numbered(reading.methods(*DECODES)):

@@ -65,7 +65,7 @@ def averaged_norms(reading: Training) -> Iterator[Match]:
         for c in reading.calls
     )
     for call in reading.named("AveragedModel") if norms else ():
-        if any(reading.calls[m].receiver in call.targets for m in reading.methods("eval")):
+        if any(other.receiver in call.targets for other in reading.named("eval")):
             yield Match(
                 call.span, "statistics of batch norm are not those of the average: update_bn()"
             )

@@ -22,12 +22,10 @@ def never_evaluates(reading: Training) -> Iterator[Match]:
     if not reading.backwards or reading.trainers or reading.fits:
         return
     if reading.methods("eval", "train_mode", "set_mode") or any(
-        reading.calls[n].args or reading.calls[n].keywords for n in reading.methods("train")
+        other.args or other.keywords for other in reading.named("train")
     ):
         return
-    if not any(
-        reading.calls[n].name.startswith("torch.nn.") for n in reading.methods(*MODE_LAYERS)
-    ):
+    if not any(made.name.startswith("torch.nn.") for made in reading.named(*MODE_LAYERS)):
         return
     for number, call in enumerate(reading.calls):
         if not call.loops or not _is_evaluating(reading, call):

@@ -124,7 +124,7 @@ def _is_treated_as_copy(reading: Training, each: Assignment, source: str) -> boo
             and set(loops) & set(a.loops)
             for a in reading.assignments
         )
-        blended = any(set(loops) & set(reading.calls[m].loops) for m in reading.methods(*CHANGES))
+        blended = any(set(loops) & set(other.loops) for other in reading.named(*CHANGES))
         if reading.key(call.receiver, call.scope) == key and (frozen or blended):
             return True
     return False
@@ -185,8 +185,7 @@ def _blends(reading: Training, scope: int) -> bool:
         and sum(reading.calls[m].method in MEMBERS for m in loop.iterable.calls) >= 2
     }
     changed = any(
-        reading.calls[n].method in CHANGES and loops & set(reading.calls[n].loops)
-        for n in reading.scope_calls(scope)
+        call.method in CHANGES and loops & set(call.loops) for call in reading.calls_in(scope)
     )
     return bool(loops) and (
         changed
@@ -249,7 +248,7 @@ def _buffers_left(reading: Training) -> Iterator[Match]:
             "ema|average|momentum|teacher", f"{function.name} {function.owner}".casefold()
         ):
             continue
-        inside = {reading.calls[n].method for n in reading.scope_calls(number)}
+        inside = {other.method for other in reading.calls_in(number)}
         if "state_dict" in inside or "named_buffers" in inside or not _blends(reading, number):
             continue
         if _copies_module(reading) and _is_evaluated(reading):

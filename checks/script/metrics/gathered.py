@@ -156,9 +156,9 @@ def _not_synchronized(reading: Training) -> Iterator[Match]:
     """self.log() of a value in validation_step on several devices, without sync_dist."""
     several = any(
         v.literal in SEVERAL
-        for n in reading.methods("Trainer")
-        if reading.calls[n].name.startswith(("lightning.", "pytorch_lightning."))
-        for key, v in reading.calls[n].keywords.items()
+        for other in reading.named("Trainer")
+        if other.name.startswith(("lightning.", "pytorch_lightning."))
+        for key, v in other.keywords.items()
         if v.kind == "literal" and key in ("strategy", "devices")
     )
     for call in reading.named("log", "log_dict") if several else ():

@@ -84,5 +84,5 @@ def nodes_held_out(reading: Training) -> Iterator[Match]:
 
 def _masks_of_name(reading: Training) -> bool:
     """A benchmark with one graph, whose masks the file reads under a name that it composes."""
-    graphs = [reading.calls[n].name for n in reading.methods(*ONE_GRAPH)]
+    graphs = [call.name for call in reading.named(*ONE_GRAPH)]
     return any(name.startswith(("torch_geometric.", "dgl.")) for name in graphs)

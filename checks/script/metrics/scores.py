@@ -55,8 +55,8 @@ def _is_decision(reading: Training, value: Value, call: Call) -> bool:
     values = evaluate.options(reading, value, call)
     if [(v.kind, v.items) for v in values] == [("list", ())]:
         key = reading.key(value.name, call.scope)
-        values = [c.args[0] for n in reading.methods("append", "extend")
-                  if reading.key((c := reading.calls[n]).receiver, c.scope) == key and c.args
+        values = [c.args[0] for c in reading.named("append", "extend")
+                  if reading.key(c.receiver, c.scope) == key and c.args
                   ]  # fmt: skip
     for each in values:
         while each.kind == "call" and reading.calls[each.call].method in CASTS:

@@ -151,8 +151,8 @@ def of_all_processes(reading: Training) -> Iterator[Match]:
         divided = any(re.search(rf"\b{re.escape(value.name)}\b[^,]*/", t) for t in later)
         used = any(
             value.name in {n for v in c.args for n in v.all_names}
-            for m in reading.methods("print", "info", "log", "add_scalar", "write", "update")
-            if (c := reading.calls[m]).scope == call.scope and c.span.order > call.span.order
+            for c in reading.named("print", "info", "log", "add_scalar", "write", "update")
+            if c.scope == call.scope and c.span.order > call.span.order
         )
         if used and not divided:
             yield Match(
@@ -193,9 +193,7 @@ def chosen_by(reading: Training, new: str, each: Assignment) -> bool:
     """new = evaluate(model, test_loader), beside a loader for validation."""
     others = {"val", "valid", "validation", "dev"}
     if not any(
-        others & set(words(t))
-        for n in reading.methods("DataLoader")
-        for t in reading.calls[n].targets
+        others & set(words(t)) for call in reading.named("DataLoader") for t in call.targets
     ):
         return False
     found = [

@@ -41,8 +41,8 @@ def _frozen_names(reading: Training) -> Iterator[tuple[object, str]]:
         a.target.endswith(".requires_grad") and a.value.literal is not False
         for a in reading.assignments
     ) or any(
-        not reading.calls[n].args or reading.calls[n].args[0].literal is not False
-        for n in reading.methods("requires_grad_")
+        not other.args or other.args[0].literal is not False
+        for other in reading.named("requires_grad_")
     )
     for each in reading.assignments if not thawed else ():
         loop = reading.loop_of(each)
@@ -102,7 +102,7 @@ def norms_thaw(reading: Training) -> Iterator[Match]:
             continue
         sites = reading.named(reading.function(call.scope).name)
         once = len(call.loops) == 1 and all(not site.loops for site in sites)
-        later = [reading.calls[n] for n in reading.methods("train") if reading.calls[n].loops]
+        later = [other for other in reading.named("train") if other.loops]
         plain = [t for t in later if not t.args and not t.keywords and t.receiver]
         plain = [t for t in plain if call.scope or t.receiver == made.receiver]
         if (

@@ -134,9 +134,9 @@ def _weights_left(reading: Training) -> Iterator[Match]:
         reading.methods("CrossEntropyLoss", "BCEWithLogitsLoss", "NLLLoss")
     ):
         moved = any(
-            reading.calls[n].receiver_call == number or reading.calls[n].receiver in call.targets
-            for n in reading.methods("to", "cuda")
-        ) or any(set(call.targets) & set(reading.calls[n].targets) for n in reading.methods("to"))
+            other.receiver_call == number or other.receiver in call.targets
+            for other in reading.named("to", "cuda")
+        ) or any(set(call.targets) & set(inner.targets) for inner in reading.named("to"))
         for key in ("weight", "pos_weight"):
             value = call.keywords.get(key)
             options = evaluate.options(reading, value, call)

@@ -100,8 +100,8 @@ def _list_left_out(reading: Training) -> Iterator[Match]:
         return
     counted = {
         id(value)
-        for n in reading.methods("len", "print", "sum", "info", "format")
-        for value in reading.calls[n].args
+        for call in reading.named("len", "print", "sum", "info", "format")
+        for value in call.args
     }
     used = {
         name

@@ -49,7 +49,7 @@ def _packed(reading: Training, call: Call) -> Iterator[Match]:
     batch = layers and all(
         (v := c.keywords.get("batch_first")) is not None and v.literal is True for c in layers
     )
-    moved = any(reading.calls[n].method in MOVES for n in reading.scope_calls(call.scope))
+    moved = any(other.method in MOVES for other in reading.calls_in(call.scope))
     if first is None and batch and not moved and not call.unpacked:
         message = "the layer has the batch first, and pack_padded_sequence() the time"
         yield Match(call.span, message, "warn")

@@ -161,8 +161,8 @@ def _frozen_at_once(reading: Training) -> Iterator[Match]:
 def _is_changed(reading: Training, freeze: Assignment, name: str) -> bool:
     """Something thaws a part of the model, or may give it another one after the freeze."""
     thaws = any(
-        not reading.calls[n].args or reading.calls[n].args[0].literal is not False
-        for n in reading.methods("requires_grad_")
+        not other.args or other.args[0].literal is not False
+        for other in reading.named("requires_grad_")
     )
     if thaws or reading.methods("get_peft_model", "add_adapter", "unfreeze"):
         return True

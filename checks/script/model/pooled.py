@@ -44,9 +44,7 @@ def _gets_mask(reading: Training, call: Call) -> bool:
     """The function passes an attention mask to the network whose states it averages."""
     if reading.function(call.scope).name not in ("forward", "encode", "embed"):
         return False
-    return any(
-        "attention_mask" in reading.calls[n].keywords for n in reading.scope_calls(call.scope)
-    )
+    return any("attention_mask" in other.keywords for other in reading.calls_in(call.scope))
 
 
 RULES = (

@@ -33,10 +33,10 @@ def _draws(reading: Training, call: Call) -> bool:
     if not found:
         return True
     return any(
-        reading.calls[n].name.startswith("torch.nn.init.") or reading.calls[n].method in
+        other.name.startswith("torch.nn.init.") or other.method in
         ("normal_", "xavier_uniform_", "kaiming_normal_", "reset_parameters", "uniform_")
         for scope in found
-        for n in reading.scope_calls(scope)
+        for other in reading.calls_in(scope)
     )  # fmt: skip
 
 

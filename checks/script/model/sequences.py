@@ -115,8 +115,7 @@ def _without_mask(reading: Training) -> Iterator[Match]:
         )
         owner = reading.function(call.scope).owner
         embeds = any(
-            reading.function(reading.calls[n].scope).owner == owner
-            for n in reading.methods("Embedding")
+            reading.function(other.scope).owner == owner for other in reading.named("Embedding")
         )
         if plain and embeds and owner in reading.modules and reading.mentions("cross", "nll"):
             yield Match(
@@ -210,8 +209,8 @@ def last_of_batch(reading: Training) -> Iterator[Match]:
 
 def _moves_batch(reading: Training, call: Call) -> bool:
     return any(
-        reading.calls[n].method in ("permute", "transpose", "swapaxes")
-        for n in reading.scope_calls(call.scope)
+        other.method in ("permute", "transpose", "swapaxes")
+        for other in reading.calls_in(call.scope)
     )
 
 

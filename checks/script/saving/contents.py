@@ -27,10 +27,8 @@ def _without_modules(reading: Training) -> Iterator[Match]:
     """The keys with lora_ alone, beside modules_to_save that train whole."""
     whole = [
         option
-        for n in reading.methods("LoraConfig")
-        for option in evaluate.options(
-            reading, reading.calls[n].keywords.get("modules_to_save"), reading.calls[n]
-        )
+        for call in reading.named("LoraConfig")
+        for option in evaluate.options(reading, call.keywords.get("modules_to_save"), call)
     ]
     if not whole or not all(each.kind == "list" and each.items for each in whole):
         return
@@ -93,7 +91,7 @@ def _kind(reading: Training, made: Call) -> str:
         return "a Namespace"
     if made.name in ("pathlib.Path", "argparse.Namespace"):
         return f"a {made.method}"
-    typed = [reading.calls[n].keywords.get("type") for n in reading.methods("add_argument")]
+    typed = [call.keywords.get("type") for call in reading.named("add_argument")]
     if made.name == "vars" and any(t is not None and t.name == "pathlib.Path" for t in typed):
         return "a Path of the arguments"
     own = [c.name for c in reading.script.classes if not c.bases and c.name == made.name]

@@ -85,8 +85,7 @@ def _state_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]
             if reading.key((each := reading.calls[n]).receiver, each.scope) in keys
         ]
         saved = any(
-            last == reading.calls[n].receiver.rpartition(".")[2]
-            for n in reading.methods("state_dict")
+            last == other.receiver.rpartition(".")[2] for other in reading.named("state_dict")
         )
         advanced = any(each.args or not set(each.loops) <= _trains(reading) for each in steps)
         if steps and not saved and not advanced:

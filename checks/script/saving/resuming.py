@@ -73,9 +73,7 @@ def _starts(reading: Training, key: str) -> Iterator[Assignment]:
 
 def key_missing(reading: Training) -> Iterator[Match]:
     """A key is read of a file that this script writes without it."""
-    saves = [
-        reading.calls[n] for n in reading.methods("save") if reading.calls[n].name == "torch.save"
-    ]
+    saves = [other for other in reading.named("save") if other.name == "torch.save"]
     written = saved_dictionaries(reading)
     if not written or {id(call) for call in saves} != {id(call) for call, _ in written}:
         return

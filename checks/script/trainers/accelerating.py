@@ -26,8 +26,8 @@ def accumulates(reading: Training) -> Iterator[Match]:
         own = reading.mentions("no_sync", "_do_sync") or any(
             value.kind == "name" and value.name in test.names
             for n in backwards
-            for each in reading.scope_calls(reading.calls[n].scope)
-            for test in reading.tests(reading.calls[each])
+            for other in reading.calls_in(reading.calls[n].scope)
+            for test in reading.tests(other)
         )
         if backwards and not inside and not own and "plugin" not in str(value.name):
             yield Match(

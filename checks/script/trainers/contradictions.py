@@ -120,7 +120,7 @@ def _resumed(reading: Training, call: Call) -> Iterator[Match]:
     value = call.keywords.get("resume_from_checkpoint")
     if value is None or (value.kind == "literal" and not value.literal):
         return
-    trains = [reading.calls[n] for n in reading.methods("train") if reading.calls[n].receiver]
+    trains = [other for other in reading.named("train") if other.receiver]
     named = any(
         name.endswith(".resume_from_checkpoint")
         for each, _, _ in reading.expressions
@@ -180,9 +180,8 @@ def _metric_missing(reading: Training, call: Call) -> Iterator[Match]:
             "sklearn.metrics.") and reading.calls[v.call].method.endswith("_score")]  # fmt: skip
         names = {v.name for v in function.returns if v.kind == "name"}
         if any(
-            reading.calls[n].method in ("update", "setdefault")
-            and reading.calls[n].receiver in names
-            for n in reading.scope_calls(scope)
+            other.method in ("update", "setdefault") and other.receiver in names
+            for other in reading.calls_in(scope)
         ) or any(
             a.scope == scope and a.target.partition("[")[0] in names and "[" in a.target
             for a in reading.assignments

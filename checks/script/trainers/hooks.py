@@ -138,7 +138,7 @@ def _is_one_split(reading: Training, value: Value, name: str, depth: int) -> boo
 
 def _unpadded(reading: Training) -> Iterator[Match]:
     """DataCollatorWithPadding pads no labels: rows of a causal model differ in length."""
-    loads = [reading.calls[n].name for n in reading.methods("from_pretrained")]
+    loads = [call.name for call in reading.named("from_pretrained")]
     causal = [n for n in loads if "CausalLM" in n or "Seq2SeqLM" in n]
     if not causal or reading.mentions("max_length_padding", "group_texts", "pack"):
         return
