@@ -27,7 +27,7 @@ def is_layer(reading: Reading, call: Call) -> bool:
 
 
 def _holds_layer(reading: Reading, call: Call) -> bool:
-    return any(is_layer(reading, reading.calls[n]) for value in call.args for n in value.calls)
+    return any(is_layer(reading, other) for value in call.args for other in reading.inside(value))
 
 
 def makers(

@@ -168,6 +168,10 @@ class Reading:
         """The call on whose result a method is called."""
         return self.calls[call.receiver_call] if call.receiver_call >= 0 else None
 
+    def inside(self, value: Value) -> list[Call]:
+        """All calls within a value."""
+        return [self.calls[number] for number in value.calls]
+
     def calls_of(self, values: Iterable[Value]) -> list[Call]:
         """Those of some values that are results of calls."""
         return [self.calls[value.call] for value in values if value.kind == "call"]

@@ -231,7 +231,7 @@ class Training(Reading):
             for call in self.named("load_state_dict")
             if call.receiver
             and call.args
-            and any(self.calls[m].method == "state_dict" for m in call.args[0].calls)
+            and any(other.method == "state_dict" for other in self.inside(call.args[0]))
         }
 
     def _passed_names(self, names: set[tuple[object, str]]) -> Iterator[tuple[object, str]]:
@@ -315,10 +315,10 @@ class Training(Reading):
         """The loop is over the parameters of a deepcopy(), which may stay as it is."""
         owners = [self.calls[n] for n in (loop.iterable.calls if loop.iterable else ())]
         return any(
-            self.calls[n].method == "deepcopy"
+            call.method == "deepcopy"
             for owner in owners
             for each in self.assigned_to(owner.receiver, owner.scope)
-            for n in each.value.calls
+            for call in self.inside(each.value)
         )
 
     def quantized(self, call: Call) -> bool:

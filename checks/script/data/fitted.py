@@ -86,7 +86,7 @@ def _is_split(reading: Training, name: str, call: Call, splits: list[Call]) -> b
     names, number = {name, *call.targets}, reading.number(call)
     for each in reading.assignments:
         later = each.scope == call.scope and each.position >= number and "[" not in each.target
-        later = later and not any(reading.calls[n].name == "len" for n in each.value.calls)
+        later = later and not any(other.name == "len" for other in reading.inside(each.value))
         if later and names.intersection(each.value.all_names) and not is_training(each.target):
             names.add(each.target)
     cut = any(

@@ -98,13 +98,13 @@ def _other_statistics(
 
 
 def _statistics(reading: Training, call: Call) -> str:
-    made = [reading.calls[n] for n in call.args[0].calls if reading.calls[n].method == "Normalize"]
+    made = [other for other in reading.inside(call.args[0]) if other.method == "Normalize"]
     texts = [render(reading, v) for c in made for v in c.values]
     return "".join(texts) if texts and re.fullmatch(r"[\d.,()\-]*", "".join(texts)) else ""
 
 
 def _has(reading: Training, call: Call, word: str) -> bool:
-    return any(reading.calls[n].method == word for n in call.args[0].calls)
+    return any(other.method == word for other in reading.inside(call.args[0]))
 
 
 def _is_written(reading: Training, call: Call) -> bool:

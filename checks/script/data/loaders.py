@@ -45,7 +45,7 @@ def loader_settings(reading: Training) -> Iterator[Match]:
             yield Match(call.span, message, fix="shuffle=True for training.")
     for call in reading.named("DistributedSampler"):
         seed = call.keywords.get("seed")
-        parts = [*seed.all_names, *(reading.calls[n].name for n in seed.calls)] if seed else []
+        parts = [*seed.all_names, *(other.name for other in reading.inside(seed))] if seed else []
         if any("rank" in name.casefold() for name in parts):
             message = "the seed depends on the rank: ranks read some samples twice, others never"
             yield Match(call.span, message, "fail", fix="Give all ranks one seed.")

@@ -42,8 +42,7 @@ def _is_sorted(reading: Training, key: Key, each: Assignment) -> bool:
         reading.key(call.receiver, call.scope) == key
         or any(reading.key(name, call.scope) == key for v in call.args[:1]
                for name in v.all_names if name)
-        for other in reading.named(*ORDERS)
-        for call in (other,)
+        for call in reading.named(*ORDERS)
     )  # fmt: skip
     return bool(inside & ORDERS) or later or len(reading.assigned.get(key, ())) > 1
 

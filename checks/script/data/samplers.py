@@ -73,7 +73,7 @@ def _counts(reading: Training, loop: int) -> bool:
     value = reading.loops[loop].iterable
     made = reading.calls[value.call].method if value and value.kind == "call" else ""
     over = made in ("range", "trange", "count") or (made in ("tqdm", "track") and value and any(
-        reading.calls[n].method == "range" for n in value.calls))  # fmt: skip
+        call.method == "range" for call in reading.inside(value)))  # fmt: skip
     return value is None or bool(over)
 
 

@@ -55,7 +55,7 @@ def _is_set_of_text(reading: Training, value: Value) -> bool:
             return False
     elif value.name != "SetComp":
         return False
-    if any(reading.calls[n].method in NUMBERS for n in value.calls):
+    if any(call.method in NUMBERS for call in reading.inside(value)):
         return False
     return not any(OF_NUMBERS & set(words(name)) for name in value.names)
 

@@ -41,7 +41,7 @@ def _of_index(reading: Training, scope: int, index: str) -> set[str]:
     """The index, and the names of numbers that are computed of it."""
     names = {index}
     for each in reading.assignments:
-        called = {reading.calls[n].name for n in each.value.calls}
+        called = {call.name for call in reading.inside(each.value)}
         if each.scope == scope and names.intersection(each.value.all_names):
             names |= {each.target} if called <= {"divmod", "int", "len", "bisect.bisect"} else set()
     return names

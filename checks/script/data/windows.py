@@ -59,7 +59,7 @@ def _windows(reading: Training) -> set[Key]:
 
 def _parts(reading: Training, value: Value) -> Iterator[Value]:
     """The value, what it consists of, and the arguments of its calls."""
-    arguments = [v for n in value.calls for v in reading.calls[n].args]
+    arguments = [v for call in reading.inside(value) for v in call.args]
     yield from flatten([value, *arguments])
 
 

@@ -126,8 +126,8 @@ def _saves(reading: Training, call: Call, number: int) -> bool:
     """torch.save() of something, or save_pretrained() of the model below DDP."""
     if call.method != "save_pretrained":
         own = reading.imports_from("accelerate") and not ddp_calls(reading)
-        model = any(reading.calls[n].method in ("state_dict", "unwrap_model")
-                    for v in call.args[:1] for n in v.calls)  # fmt: skip
+        model = any(other.method in ("state_dict", "unwrap_model")
+                    for v in call.args[:1] for other in reading.inside(v))  # fmt: skip
         return call.name in SAVERS and len(call.args) > 1 and (not own or model)
     base = call.receiver.removesuffix(".module")
     return (

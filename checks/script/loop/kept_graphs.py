@@ -98,7 +98,7 @@ def _sums_up(reading: Training, function: int, name: str) -> bool:
 def _is_bounded(reading: Training, call: Call) -> bool:
     """It is appended to a deque(maxlen=...)."""
     results = reading.assigned_to(call.receiver, call.scope)
-    return any("deque" in reading.calls[n].name for each in results for n in each.value.calls)
+    return any("deque" in other.name for each in results for other in reading.inside(each.value))
 
 
 def _is_short(reading: Training, call: Call) -> bool:

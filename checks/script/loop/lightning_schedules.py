@@ -85,7 +85,7 @@ def _counts_loader(reading: Training, number: int) -> bool:
     """len(train_loader), len(self.train_dataloader())."""
     call = reading.calls[number]
     parts = [n for v in call.args for n in v.all_names]
-    parts += [reading.calls[n].name for v in call.args for n in v.calls]
+    parts += [other.name for v in call.args for other in reading.inside(v)]
     return call.name == "len" and any("loader" in part for part in parts)
 
 

@@ -176,7 +176,9 @@ def step_without_loss(reading: Training) -> Iterator[Match]:
         if not all(_is_made(reading, each) for each in held) or _is_part(reading, owners):
             continue
         given = [*reading.calls[sink].values]
-        if not owners or any("Parameter" in reading.calls[n].name for v in given for n in v.calls):
+        if not owners or any(
+            "Parameter" in other.name for v in given for other in reading.inside(v)
+        ):
             continue
         losses = [
             n

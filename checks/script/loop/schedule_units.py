@@ -235,8 +235,8 @@ def _is_len(reading: Training, value: Value, source: str) -> bool:
 
 def _holds_len(reading: Training, value: Value, source: str) -> bool:
     return any(
-        reading.calls[n].name == "len" and source in [v.name for v in reading.calls[n].args]
-        for n in value.calls
+        call.name == "len" and source in [v.name for v in call.args]
+        for call in reading.inside(value)
     )
 
 

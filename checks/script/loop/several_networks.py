@@ -32,10 +32,10 @@ def _listed_twice(reading: Training) -> Iterator[Match]:
             if part.kind != "other" or part.name != "Add":
                 continue
             owners = [
-                reading.calls[n].receiver
+                other.receiver
                 for item in part.items
-                for n in item.calls
-                if reading.calls[n].method == "parameters" and reading.calls[n].receiver
+                for other in reading.inside(item)
+                if other.method == "parameters" and other.receiver
             ]
             if len(owners) > 1 and len(set(owners)) < len(owners):
                 yield Match(span, f"the parameters of {owners[0]} are listed twice")
@@ -65,7 +65,7 @@ def _holds_all(reading: Training, number: int) -> bool:
             held = reading.assigned_to(value.name, call.scope)
             given += [each.value for each in held if each.value.kind != "name"]
     return all(value.name != "ListComp" for value in given) and any(
-        reading.calls[n].method == "parameters" for value in given for n in value.calls
+        other.method == "parameters" for value in given for other in reading.inside(value)
     )
 
 

@@ -28,8 +28,8 @@ def backward_missing(reading: Training) -> Iterator[Match]:
             each
             for each in reading.assignments
             if each.loops == call.loops and each.target.casefold().endswith("loss")
-            and not any(re.search("train|step|update|fit|learn", reading.calls[n].name.casefold())
-                        for n in each.value.calls)
+            and not any(re.search("train|step|update|fit|learn", inner.name.casefold())
+                        for inner in reading.inside(each.value))
         ]  # fmt: skip
         if made and zeroed and losses and not any(".grad" in a.target for a in reading.assignments):
             yield Match(call.span, f"{name} steps, and backward() is called nowhere")

@@ -65,7 +65,7 @@ def _end_ignored(reading: Training) -> Iterator[Match]:
 
 def _network(reading: Training, value: Value, scope: int, position: int, depth: int = 3) -> bool:
     """A network was called for a part of it."""
-    if any(_is_network(reading, reading.calls[n]) for n in value.calls):
+    if any(_is_network(reading, call) for call in reading.inside(value)):
         return True
     return depth > 0 and any(
         _network(reading, each.value, each.scope, each.position, depth - 1)
@@ -84,7 +84,7 @@ def _trains(reading: Training, value: Value, at: object, depth: int = 3) -> bool
     """A part comes from the trained network, with its graph."""
     assert isinstance(at, Assignment)
     names = [name for name in value.all_names if name]
-    if any(reading.calls[n].method in ("detach", "item", "no_grad") for n in value.calls):
+    if any(other.method in ("detach", "item", "no_grad") for other in reading.inside(value)):
         return False
     for n in value.calls:
         call = reading.calls[n]
@@ -114,14 +114,14 @@ def _is_target(reading: Training, name: str, scope: int) -> bool:
         and (call := reading.calls[n]).scope == scope
         and len(call.args) > 1
         and name in (call.args[1].name, *_receivers(reading, call.args[1]))
-        and "detach" not in [reading.calls[m].method for m in call.args[1].calls]
+        and "detach" not in [other.method for other in reading.inside(call.args[1])]
         for n, kind in loss_calls(reading)
     )
 
 
 def _receivers(reading: Training, value: Value) -> list[str]:
     """y of y.unsqueeze(1)."""
-    return [reading.calls[n].receiver for n in value.calls]
+    return [call.receiver for call in reading.inside(value)]
 
 
 def _unused_done(reading: Training, scope: int) -> str:
@@ -179,7 +179,7 @@ def objective(reading: Training) -> Iterator[Match]:
             continue
         parts = [_defined(reading, value, call) for value in call.args]
         clipped = [
-            any(reading.calls[n].method in ("clamp", "clip") for n in v.calls) for v in parts
+            any(other.method in ("clamp", "clip") for other in reading.inside(v)) for v in parts
         ]
         names = [{w for n in v.names for w in words(n)} for v in parts]
         if sum(clipped) != 1 or not all("ratio" in n and n & ADVANTAGE for n in names):

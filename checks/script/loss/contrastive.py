@@ -135,7 +135,7 @@ def _through_trained(reading: Training, name: str, call: Call, number: int) -> b
         if set(calls) & held:
             return True
         inner: Value | None = value.items[0] if value.kind == "item" and value.items else None
-        if inner is not None and any(reading.calls[n].name in held for n in inner.calls):
+        if inner is not None and any(made.name in held for made in reading.inside(inner)):
             return True
     return False
 

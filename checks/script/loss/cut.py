@@ -96,8 +96,8 @@ def _penalties(reading: Training) -> Iterator[Match]:
                     loop.iterable is not None
                     and loop.target
                     and any(
-                        reading.calls[m].method in ("parameters", "named_parameters")
-                        for m in loop.iterable.calls
+                        call.method in ("parameters", "named_parameters")
+                        for call in reading.inside(loop.iterable)
                     )
                     and OFF.search(render(reading, term.value))
                     for loop in over

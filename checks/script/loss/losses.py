@@ -166,7 +166,7 @@ def _is_data(reading: Training, value: Value, call: Call) -> bool:
 
 def _is_taken(reading: Training, value: Value, targets: set[str]) -> bool:
     """An element of what the loop binds, at most moved: x, y = (t.cuda() for t in batch)."""
-    moved = all(reading.calls[n].method in VIEWS for n in value.calls)
+    moved = all(call.method in VIEWS for call in reading.inside(value))
     named = {name for name in value.names if name.isidentifier()}
     return value.kind in ("item", "other", "call") and moved and bool(named & targets)
 

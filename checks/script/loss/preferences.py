@@ -77,7 +77,7 @@ def policies(reading: Training) -> Iterator[Match]:
 def _same_policy(reading: Training) -> Iterator[Match]:
     """Old log-probabilities of the distribution that the new ones come from."""
     for each in reading.assignments:
-        if not any(reading.calls[n].method == "exp" for n in each.value.calls):
+        if not any(call.method == "exp" for call in reading.inside(each.value)):
             continue
         text = render(reading, each.value)
         found = re.fullmatch(r"(?:torch\.exp\(\((\w+)-(\w+)\)\)|\((\w+)-(\w+)\)\.exp\(\))", text)

@@ -84,7 +84,7 @@ def _has_mode(reading: Training, call: Call, number: int) -> bool:
             for n in reading.methods(*MODE_LAYERS):
                 if reading.function(reading.calls[n].scope).owner == made.name:
                     return True
-        if any(reading.calls[n].method in MODE_LAYERS for v in made.args for n in v.calls):
+        if any(other.method in MODE_LAYERS for v in made.args for other in reading.inside(v)):
             return True
     return False
 

@@ -44,7 +44,7 @@ def same_object(reading: Training) -> Iterator[Match]:
 
 def _loaded(reading: Training, call: Call) -> str:
     """source of load_state_dict(source.state_dict())."""
-    states = [reading.calls[m] for v in call.args[:1] for m in v.calls]
+    states = [other for v in call.args[:1] for other in reading.inside(v)]
     return next((each.receiver for each in states if each.method == "state_dict"), "")
 
 
@@ -105,7 +105,7 @@ def _is_treated_as_copy(reading: Training, each: Assignment, source: str) -> boo
         return True
     key = reading.key(each.target, each.scope)
     for call in reading.named("load_state_dict"):
-        inner = [reading.calls[m] for v in call.args[:1] for m in v.calls]
+        inner = [made for v in call.args[:1] for made in reading.inside(v)]
         if reading.key(call.receiver, call.scope) == key and any(
             i.method == "state_dict" and i.receiver == source for i in inner
         ):
@@ -182,7 +182,7 @@ def _blends(reading: Training, scope: int) -> bool:
         for n, loop in enumerate(reading.loops)
         if loop.scope == scope
         and loop.iterable is not None
-        and sum(reading.calls[m].method in MEMBERS for m in loop.iterable.calls) >= 2
+        and sum(other.method in MEMBERS for other in reading.inside(loop.iterable)) >= 2
     }
     changed = any(
         call.method in CHANGES and loops & set(call.loops) for call in reading.calls_in(scope)

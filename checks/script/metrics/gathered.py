@@ -141,7 +141,7 @@ def _kept_repeats(reading: Training, prepared: set[str]) -> Iterator[Match]:
         inside = [n for loop in call.loops[-1:] for n in reading.by_loop.get(loop, ())]
         trains = not reading.backward_numbers.isdisjoint(calls_reached(reading, inside))
         cut = any(
-            part.kind == "slice" and any(reading.calls[n].name == "len" for n in part.calls)
+            part.kind == "slice" and any(other.name == "len" for other in reading.inside(part))
             for value, _, scope in reading.expressions
             if scope == call.scope
             for part in flatten([value])

@@ -125,7 +125,7 @@ def _loop_over_parameters(reading: Training, each: Assignment) -> str:
     loop = reading.loops[each.loops[-1]]
     if loop.iterable is None or each.target.removesuffix(".requires_grad") not in loop.targets:
         return ""
-    calls = [reading.calls[n] for n in loop.iterable.calls]
+    calls = [call for call in reading.inside(loop.iterable)]
     owners = [c.receiver for c in calls if c.method in PARAMETERS]
     return re.sub(r"\.base_model(?:\.model)?$", "", owners[0]) if len(owners) == 1 else ""
 

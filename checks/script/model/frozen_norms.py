@@ -76,7 +76,7 @@ def _is_normed(reading: Training, made: Call) -> bool:
         return any(NORMED.match(name) for name in names or [made.method])
     if made.method != "Sequential":
         return False
-    inner = [reading.calls[n] for v in (*made.args, *made.unpacked) for n in v.calls]
+    inner = [call for v in (*made.args, *made.unpacked) for call in reading.inside(v)]
     inner = [c for c in inner if c.method in ("children", "named_children") and c.receiver]
     return any(
         each is not None and _is_normed(reading, each)

@@ -149,9 +149,8 @@ def _is_frozen(reading: Training, name: str) -> bool:
         for number, loop in enumerate(reading.loops)
         if loop.iterable is not None
         and any(
-            reading.calls[m].method in ("parameters", "named_parameters")
-            and own.fullmatch(reading.calls[m].receiver)
-            for m in loop.iterable.calls
+            other.method in ("parameters", "named_parameters") and own.fullmatch(other.receiver)
+            for other in reading.inside(loop.iterable)
         )
     }
     return any(

@@ -125,11 +125,11 @@ def _sorts(reading: Training, each: Assignment) -> bool:
     source = each.value.items[0]
     tested = len(each.value.items) > 2
     named = source.kind == "name" and any(
-        reading.calls[n].method in PARAMETERS
+        call.method in PARAMETERS
         for other in reading.assigned_to(source.name, each.scope)
-        for n in other.value.calls
+        for call in reading.inside(other.value)
     )
-    return tested and (named or any(reading.calls[n].method in PARAMETERS for n in source.calls))
+    return tested and (named or any(made.method in PARAMETERS for made in reading.inside(source)))
 
 
 def _collects(reading: Training, each: Assignment) -> bool:

@@ -24,7 +24,7 @@ def used_up(reading: Training) -> Iterator[Match]:
 def _is_iterator(reading: Training, value: Value, target: str = "") -> bool:
     """model.parameters(), filter(...) of them, a generator: what can be read once."""
     if value.kind == "other" and value.name == "GeneratorExp":
-        return any(reading.calls[n].method in PARAMETERS for n in value.calls)
+        return any(other.method in PARAMETERS for other in reading.inside(value))
     if value.kind != "call":
         return False
     call = reading.calls[value.call]
@@ -32,7 +32,7 @@ def _is_iterator(reading: Training, value: Value, target: str = "") -> bool:
         own = reading.functions_by_name.get(call.method)
         return bool(call.receiver) and not call.method.startswith("trainable") and not own
     return call.name in ("filter", "map", "itertools.chain") and any(
-        reading.calls[n].method in PARAMETERS for v in call.args for n in v.calls
+        made.method in PARAMETERS for v in call.args for made in reading.inside(v)
     )
 
 
@@ -65,7 +65,7 @@ def _readers(reading: Training, each: Assignment, key: tuple[object, str]) -> It
         first = other.value.items[0] if other.value.items else other.value
         read = other.value.name in ("ListComp", "DictComp", "SetComp") and first.kind == "name"
         if read and first.name == each.target and other.scope == each.scope and not other.loops:
-            inner = [reading.calls[n] for n in other.value.calls] or [
+            inner = [made for made in reading.inside(other.value)] or [
                 c for c in reading.calls[other.position : other.position + 1]
             ]
             yield from inner[:1]
@@ -200,7 +200,7 @@ def _holds_only(reading: Training, made: Call, name: str) -> bool:
         value = found[0].value if len(found) == 1 and not filled else None
     if value is None:
         return False
-    calls = [reading.calls[n] for n in value.calls]
+    calls = [other for other in reading.inside(value)]
     owners = {call.receiver for call in calls if call.method in PARAMETERS}
     single = value.kind == "call" and reading.calls[value.call].name in ("filter", "list")
     picked = (single or value.name in ("ListComp", "GeneratorExp")) and len(calls) < 3
@@ -223,7 +223,7 @@ def rate_without_effect(reading: Training) -> Iterator[Match]:
             target = reading.loops[number].target
             if iterable is None or each.target != f"{target}[lr]":
                 continue
-            if any(reading.calls[n].method == "state_dict" for n in iterable.calls):
+            if any(call.method == "state_dict" for call in reading.inside(iterable)):
                 yield Match(each.span, f"{each.target} is set in a copy that state_dict() made")
         for number in each.loops:
             loop = reading.loops[number]

@@ -186,9 +186,9 @@ def _adapter_casts(reading: Training, wraps: set[int]) -> Iterator[Match]:
         if not cast_dtype(reading, call) & {"bf16", "fp16"} or iterable is None:
             continue
         owners = [
-            reading.calls[n]
-            for n in iterable.calls
-            if reading.calls[n].method in ("named_parameters", "parameters")
+            other
+            for other in reading.inside(iterable)
+            if other.method in ("named_parameters", "parameters")
         ]
         for owner in owners:
             lineage = lineage_of(reading, owner.receiver, each.scope, each.position - 1)

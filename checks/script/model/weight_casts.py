@@ -83,7 +83,7 @@ def _casts_layer(reading: Training, call: Call) -> bool:
     for loop in call.loops:
         if reading.loops[loop].target == call.receiver:
             iterable = reading.loops[loop].iterable
-            names += [reading.calls[n].receiver for n in iterable.calls] if iterable else []
+            names += [other.receiver for other in reading.inside(iterable)] if iterable else []
     return any(_is_layer(reading, name, call.scope) for name in names)
 
 
@@ -124,7 +124,7 @@ def _parameters_in_fp32(reading: Training, lineage: Lineage) -> Iterator[Assignm
         iterable = reading.iterable_of(each)
         if iterable is None or "fp32" not in cast_dtype(reading, reading.calls[each.value.call]):
             continue
-        owners = [reading.calls[n] for n in iterable.calls]
+        owners = [call for call in reading.inside(iterable)]
         if any(
             "parameters" in owner.method
             and reading.key(owner.receiver, owner.scope) in lineage.names

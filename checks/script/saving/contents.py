@@ -36,7 +36,7 @@ def _without_modules(reading: Training) -> Iterator[Match]:
     for value, span, _ in reading.expressions:
         if value.kind != "other" or value.name != "DictComp" or not value.calls:
             continue
-        states = any(reading.calls[n].method == "state_dict" for n in value.calls)
+        states = any(other.method == "state_dict" for other in reading.inside(value))
         tests = [part.text for part in flatten([value]) if part.kind == "test"]
         if states and len(tests) == 1 and LORA.fullmatch(tests[0]):
             message = f"the keys leave out modules_to_save, which trained: {min(names)}"

@@ -267,7 +267,7 @@ def is_of_datasets(reading: Training, call: Call, depth: int = 6) -> bool:
     else:
         root = call.receiver.partition("[")[0]
         results = reading.assigned_to(root, call.scope)
-        inner = [reading.calls[n] for each in results for n in each.value.calls]
+        inner = [other for each in results for other in reading.inside(each.value)]
         inner += [reading.calls[a.value.call] for a in results if a.value.kind == "call"]
     return any(
         each.name.startswith("datasets.")
