@@ -36,6 +36,11 @@ class Match:
 Find = Callable[[Training], Iterable[Match]]
 
 
+def each_of(*finds: Find) -> Find:
+    """The places that several functions find, one function after the other."""
+    return lambda reading: (match for find in finds for match in find(reading))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """What `doctor explain` prints, and `find`, which judges one script.

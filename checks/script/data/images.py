@@ -9,7 +9,7 @@ from doctor.checks.script.data.ranges import ranges
 from doctor.checks.script.data.scaled_masks import scaled
 from doctor.checks.script.naming import is_held_out, is_training, words
 from doctor.checks.script.rendering import render
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
 
@@ -20,12 +20,6 @@ SMOOTH = re.compile(r"BILINEAR|BICUBIC|LANCZOS|ANTIALIAS|INTER_(?:LINEAR|CUBIC|A
 NEAREST = re.compile("nearest", re.IGNORECASE)
 ALSO = re.compile(r"(\w+)(?:\[[^\]]*\])?(?:\.(?:float|unsqueeze|to|type)\([^()]*\))*$")
 """mask[None, None].float(): the mask in another form."""
-
-
-def read(reading: Training) -> Iterator[Match]:
-    yield from _blue_first(reading)
-    yield from _not_normalized(reading)
-    yield from ranges(reading)
 
 
 def _blue_first(reading: Training) -> Iterator[Match]:
@@ -182,7 +176,7 @@ RULES = (
         slug="image-channels",
         title="Images have the channels and the scale that the weights expect",
         severity="warn",
-        find=read,
+        find=each_of(_blue_first, _not_normalized, ranges),
         why="OpenCV reads blue, green, red; weights and statistics of ImageNet are for red, green, "
         "blue. Images that are normalized for training only are other data in the evaluation.",
         fires=(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import is_held_out, is_loader
 from doctor.checks.script.rendering import render
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
@@ -157,18 +157,13 @@ def never_counted(reading: Training) -> Iterator[Match]:
                     yield Match(each.span, message, "fail")
 
 
-def goes_on(reading: Training) -> Iterator[Match]:
-    yield from inverted(reading)
-    yield from same_batch(reading)
-
-
 RULES = (
     Rule(
         code="SCR391",
         slug="loop-stands-still",
         title="A loop goes on to the next batch, and acts in every Nth step",
         severity="warn",
-        find=goes_on,
+        find=each_of(inverted, same_batch),
         why="iter(loader) starts a new epoch: next() of it is always a first batch. The remainder "
         "of a division is true in all steps but each Nth.",
         fires=(

@@ -8,7 +8,7 @@ from doctor.checks.script import objects
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.loop.scaling import is_optimizer
 from doctor.checks.script.reading import exclusive
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
@@ -73,11 +73,6 @@ def _at_end(reading: Training, call: Call, steps: list[int]) -> bool:
 
 def _applies(reading: Training, call: Call) -> bool:
     return is_optimizer(reading, call) or "scaler" in call.receiver.casefold()
-
-
-def eval_left_on(reading: Training) -> Iterator[Match]:
-    yield from _eval_in_loops(reading)
-    yield from _eval_before(reading)
 
 
 def _eval_in_loops(reading: Training) -> Iterator[Match]:
@@ -244,7 +239,7 @@ RULES = (
         slug="eval-left-on",
         title="train() follows every evaluation in the loop",
         severity="warn",
-        find=eval_left_on,
+        find=each_of(_eval_in_loops, _eval_before),
         why="eval() turns dropout and the update of batch statistics off. Without train() the "
         "rest of the training runs without them.",
         fires=("model.eval() before the training loop, and train() nowhere",),

@@ -8,18 +8,11 @@ from doctor.checks.script import objects
 from doctor.checks.script.lineage import parameter_owners
 from doctor.checks.script.loop.schedules import schedulers
 from doctor.checks.script.reading import exclusive, flatten
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
 GROUPS = {"SequentialLR", "ChainedScheduler"}
-
-
-def other_parameters(reading: Training) -> Iterator[Match]:
-    yield from _listed_twice(reading)
-    yield from _second_optimizer(reading)
-    yield from _second_scheduler(reading)
-    yield from _untrained(reading)
 
 
 def _listed_twice(reading: Training) -> Iterator[Match]:
@@ -139,7 +132,7 @@ RULES = (
         slug="optimizer-of-another-network",
         title="Every network has its own optimizer and scheduler",
         severity="fail",
-        find=other_parameters,
+        find=each_of(_listed_twice, _second_optimizer, _second_scheduler, _untrained),
         why="After a copied line two optimizers hold one network, and the other network never "
         "changes. No error says so.",
         fires=(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import expanded
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
@@ -17,12 +17,6 @@ SOFTMAX = re.compile(
     r"|(?P<y>[\w.]+)\.(?:log_)?softmax\(.*\)"
 )
 NAMES = {"teacher", "reference", "ref", "frozen", "pretrained", "oracle"}
-
-
-def taught(reading: Training) -> Iterator[Match]:
-    yield from _teacher_trains(reading)
-    yield from _averaged(reading)
-    yield from _both_sides(reading)
 
 
 def _both_sides(reading: Training) -> Iterator[Match]:
@@ -90,7 +84,7 @@ RULES = (
         slug="teacher-settings",
         title="A teacher is in evaluation mode, and its divergence is per sample",
         severity="warn",
-        find=taught,
+        find=each_of(_teacher_trains, _averaged, _both_sides),
         why="In train mode a teacher's targets are noise of dropout, and its batch statistics "
         "drift. KLDivLoss divides by all elements unless told otherwise: with a hundred classes "
         "the term is a hundred times too small.",

@@ -11,7 +11,7 @@ from doctor.checks.script.metrics import whole
 from doctor.checks.script.metrics.folds import models_of_folds
 from doctor.checks.script.metrics.nodes import ONE_GRAPH, nodes_held_out
 from doctor.checks.script.rendering import expanded, formulas, render, statements
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
 
@@ -186,33 +186,13 @@ def counted_of_process(reading: Training) -> Iterator[Match]:
             yield Match(span, f"{found[1]} is of all processes, len({found[2]}) of one")
 
 
-def held_out(reading: Training) -> Iterator[Match]:
-    yield from nodes_held_out(reading)
-    yield from encoded_by_target(reading)
-    yield from models_of_folds(reading)
-    yield from prepared_apart(reading)
-
-
-def of_sequences(reading: Training) -> Iterator[Match]:
-    yield from padded_end(reading)
-    yield from padding_averaged(reading)
-    yield from padding_counted(reading)
-
-
-def of_metrics(reading: Training) -> Iterator[Match]:
-    yield from of_epoch(reading)
-    yield from counted_of_process(reading)
-    yield from averaged_norms(reading)
-    yield from whole.of_all_processes(reading)
-
-
 RULES = (
     Rule(
         code="SCR376",
         slug="held-out-in-training",
         title="What is held out is neither in the loss nor in a feature",
         severity="fail",
-        find=held_out,
+        find=each_of(nodes_held_out, encoded_by_target, models_of_folds, prepared_apart),
         why="A result on nodes, rows or folds that trained the model says nothing of new data.",
         fires=(
             "loss(out, data.y) without a mask, beside data.test_mask or a train_mask of the file",
@@ -233,7 +213,7 @@ RULES = (
         slug="padding-of-sequences",
         title="Padding of sequences is neither read nor learned",
         severity="warn",
-        find=of_sequences,
+        find=each_of(padded_end, padding_averaged, padding_counted),
         why="The last place of a short sequence is padding: its state has run over zeros, and a "
         "class for padding is most of the targets.",
         fires=(
@@ -263,7 +243,7 @@ RULES = (
         slug="metric-of-one-epoch",
         title="A metric is of one epoch, and of what it counts",
         severity="fail",
-        find=of_metrics,
+        find=each_of(of_epoch, counted_of_process, averaged_norms, whole.of_all_processes),
         why="torchmetrics goes on counting until reset(); a count that all_reduce summed is of all "
         "processes.",
         fires=(

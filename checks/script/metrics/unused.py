@@ -6,15 +6,9 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-
-
-def output_unused(reading: Training) -> Iterator[Match]:
-    yield from _never_read(reading)
-    yield from _given_twice(reading)
-    yield from _one_view(reading)
 
 
 def _never_read(reading: Training) -> Iterator[Match]:
@@ -208,7 +202,7 @@ RULES = (
         slug="output-unused",
         title="The outputs that a loss should compare are used",
         severity="warn",
-        find=output_unused,
+        find=each_of(_never_read, _given_twice, _one_view),
         why="An output of the trained model that nothing reads takes no part in the loss: another "
         "name stands in its place, and the loss compares something with itself.",
         fires=(

@@ -6,18 +6,13 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
 NORMED = re.compile(r"(?:wide_)?res(?:net|next)|densenet|mobilenet|efficientnet|regnet|inception|"
                     r"googlenet|shufflenet|mnasnet|vgg\d+_bn")  # fmt: skip
 """Networks of torchvision and timm with batch norms, by their names."""
-
-
-def of_frozen(reading: Training) -> Iterator[Match]:
-    yield from norms_thaw(reading)
-    yield from _frozen_whole(reading)
 
 
 def _frozen_whole(reading: Training) -> Iterator[Match]:
@@ -121,7 +116,7 @@ RULES = (
         slug="frozen-norms-thaw",
         title="Batch norms that are frozen stay frozen",
         severity="warn",
-        find=of_frozen,
+        find=each_of(norms_thaw, _frozen_whole),
         why="model.train() sets the mode of every layer, also of norms that eval() froze once: "
         "their statistics then follow small batches.",
         fires=(

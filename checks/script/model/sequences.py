@@ -15,7 +15,7 @@ from doctor.checks.script.model.directions_of_time import (
 from doctor.checks.script.outcomes import VIEWS, outcomes
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
@@ -23,13 +23,6 @@ RECURRENT = {"LSTM", "GRU", "RNN"}
 PADDING_MASKS = {
     "src_key_padding_mask", "tgt_key_padding_mask", "memory_key_padding_mask", "key_padding_mask",
 }  # fmt: skip
-
-
-def sees_target(reading: Training) -> Iterator[Match]:
-    yield from _same_slice(reading)
-    yield from _whole_target(reading)
-    yield from _without_mask(reading)
-    yield from _masked_late(reading)
 
 
 def _same_slice(reading: Training) -> Iterator[Match]:
@@ -220,7 +213,7 @@ RULES = (
         slug="decoder-sees-target",
         title="A decoder does not see what it is to predict",
         severity="warn",
-        find=sees_target,
+        find=each_of(_same_slice, _whole_target, _without_mask, _masked_late),
         why="The loss falls to almost 0 by copying, and generation gives nonsense: there the next "
         "token is not at hand.",
         fires=(
