@@ -192,7 +192,7 @@ def parameter_owners(reading: Reading, call: Call, number: int) -> Iterator[str]
     """Objects whose parameters() are among an optimizer's arguments, through variables."""
     visited: set[str] = set()
     for value in (*call.args[:1], *call.keywords.values()):
-        yield from _owners_in(reading, value, call.scope, number, call.arms, visited, 4)
+        yield from _owners_in(reading, value, call.scope, number, visited, 4)
 
 
 def _owners_in(
@@ -200,7 +200,6 @@ def _owners_in(
     value: Value,
     scope: int,
     position: int,
-    arms: object,
     visited: set[str],
     depth: int,
 ) -> Iterator[str]:
@@ -218,7 +217,7 @@ def _owners_in(
         for each in reading.assigned_to(name, scope):
             if each.position <= position or each.scope != scope:
                 yield from _owners_in(
-                    reading, each.value, each.scope, each.position, each.arms, visited, depth - 1
+                    reading, each.value, each.scope, each.position, visited, depth - 1
                 )
 
 

@@ -28,7 +28,7 @@ def end_masked(reading: Training) -> Iterator[Match]:
     ]  # fmt: skip
     if not same or reading.mentions("add_special_tokens", "padding_free"):
         return
-    if not (reading.mentions("eos_token") and _ends_are_written(reading, same[0].value.name)):
+    if not (reading.mentions("eos_token") and _ends_are_written(reading)):
         return
     for each in reading.comparisons:
         sides = (each.left, each.right)
@@ -41,7 +41,7 @@ def end_masked(reading: Training) -> Iterator[Match]:
             )
 
 
-def _ends_are_written(reading: Training, name: str) -> bool:
+def _ends_are_written(reading: Training) -> bool:
     """Something else than the padding reads eos_token: texts end with it."""
     return any(
         n.endswith((".eos_token", ".eos_token_id"))

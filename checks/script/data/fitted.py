@@ -27,7 +27,7 @@ def fitted_on_test(reading: Training) -> Iterator[Match]:
     splits = [call for call in splits if call.name == SPLITTER and call.args]
     parted = [*splits, *(reading.named("random_split"))]
     for number, call in reading.numbered(reading.methods("fit_transform", "fit")):
-        if not _is_fitted(reading, call, number) or not call.args:
+        if not _is_fitted(reading, call) or not call.args:
             continue
         given = _converted(reading, call.args[0])
         name = given.name.partition("[")[0]
@@ -223,7 +223,7 @@ INPUTS = {"x", "data", "features", "images", "inputs"}
 LABELS = {"y", "labels", "label", "targets", "target"}
 
 
-def _is_fitted(reading: Training, call: Call, number: int) -> bool:
+def _is_fitted(reading: Training, call: Call) -> bool:
     """A scaler of scikit-learn."""
     if call.receiver_call >= 0:
         made = reading.calls[call.receiver_call]

@@ -24,7 +24,6 @@ OPENERS = {
 READS = {
     "read", "seek", "readline", "extractfile", "begin", "execute", "cursor", "get_batch", "set",
 }  # fmt: skip
-ON_GPU = {"cuda"}
 
 
 def handles(reading: Training) -> Iterator[Match]:

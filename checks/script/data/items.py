@@ -20,13 +20,13 @@ SLICE = r"(?P<{0}>[\w.]+)\[(?:\()?(?P<{1}>[^:\[\]]*):(?P<{2}>[^\[\]:]+)"
 def items(reading: Training) -> Iterator[Match]:
     for number, function in enumerate(reading.script.functions):
         if function.name == "__len__":
-            yield from _of_batches(reading, number, function)
+            yield from _of_batches(reading, function)
         if function.name == "__getitem__":
-            yield from _seeded(reading, number, function)
+            yield from _seeded(reading, number)
             yield from read_for_a_row(reading, number, function)
 
 
-def _of_batches(reading: Training, number: int, function: Function) -> Iterator[Match]:
+def _of_batches(reading: Training, function: Function) -> Iterator[Match]:
     """len(self.x) // batch_size, and items are single samples."""
     index = next(
         (
@@ -81,7 +81,7 @@ def _size(reading: Training, number: int) -> Iterator[Value]:
         yield value
 
 
-def _seeded(reading: Training, number: int, function: Function) -> Iterator[Match]:
+def _seeded(reading: Training, number: int) -> Iterator[Match]:
     """np.random.seed(0) in __getitem__: each item gets the same numbers."""
     for call in reading.calls_in(number):
         if call.method not in SEEDS or not call.args or call.args[0].kind != "literal":

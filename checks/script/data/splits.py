@@ -109,11 +109,11 @@ def _held_out_unused(reading: Training) -> Iterator[Match]:
                        or n.replace("valid", "train") == given
                        or n.replace("val", "train") == given), "")  # fmt: skip
         returned = missed and reading.function(call.scope).returns
-        if missed and not returned and _uses(reading, missed, call.scope, read):
+        if missed and not returned and _uses(reading, missed, call.scope):
             yield Match(call.span, f"{call.method}() reads {given}, and {missed} is never used")
 
 
-def _uses(reading: Training, name: str, scope: int, read: set[str]) -> bool:
+def _uses(reading: Training, name: str, scope: int) -> bool:
     """The name is bound in this function, and read in none but those that return it."""
     readers = {
         s for value, _, s in reading.expressions if name in value.all_names

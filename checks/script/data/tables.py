@@ -39,7 +39,7 @@ def features(reading: Training) -> Iterator[Match]:
                 rf"(?:\(?{table}(?:\.select_dtypes\([^()]*\)|\.astype\([^()]*\))*"
                 r"(?:\.values|\.to_numpy\([^()]*\)|\.copy\(\))?\)?)$", text
             )  # fmt: skip
-            if whole and not _removed(reading, table, column, each):
+            if whole and not _removed(reading, table, each):
                 yield Match(
                     other.span, f"{other.target} holds the column {column}, which is the target"
                 )
@@ -53,7 +53,7 @@ def _column(reading: Training, each: Assignment) -> re.Match[str] | None:
     )
 
 
-def _removed(reading: Training, table: str, column: str, each: Assignment) -> bool:
+def _removed(reading: Training, table: str, each: Assignment) -> bool:
     """The column leaves the table somewhere, or the table is made anew."""
     texts = [text for text, _, _ in reading.cached(formulas)]
     drops = any(

@@ -36,7 +36,7 @@ def adapters(reading: Training) -> Iterator[Match]:
         return
     model = loaded[0]
     for call in reading.named("LoraConfig"):
-        task = _text(reading, call, "task_type").rpartition(".")[2]
+        task = _text(call, "task_type").rpartition(".")[2]
         wanted = next((t for ending, t in TASKS.items() if ending in model.name), "")
         if wanted and task and task != wanted and task in TASKS.values():
             more = ": its new head stays frozen" if wanted.endswith("CLS") else ""
@@ -44,7 +44,7 @@ def adapters(reading: Training) -> Iterator[Match]:
         yield from _layers(reading, call, model)
 
 
-def _text(reading: Training, call: Call, key: str) -> str:
+def _text(call: Call, key: str) -> str:
     value = call.keywords.get(key)
     if value is None:
         return ""

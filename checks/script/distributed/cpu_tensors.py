@@ -30,18 +30,18 @@ def on_cpu(reading: Training) -> Iterator[Match]:
             continue
         found = evaluate.options(reading, call.args[place], call)
         made = reading.calls_of(found)
-        if made and len(made) == len(found) and all(_on_cpu(reading, each) for each in made):
+        if made and len(made) == len(found) and all(_on_cpu(each) for each in made):
             name = call.args[place].name or "the tensor"
             yield Match(call.span, f"{name} is on the CPU: NCCL exchanges tensors of GPUs alone")
 
 
-def _on_cpu(reading: Training, made: Call) -> bool:
+def _on_cpu(made: Call) -> bool:
     if made.name not in MADE or "device" in made.keywords or made.unpacked:
         return False
-    return not (made.name in ("torch.as_tensor", "torch.tensor") and _of_tensor(reading, made))
+    return not (made.name in ("torch.as_tensor", "torch.tensor") and _of_tensor(made))
 
 
-def _of_tensor(reading: Training, made: Call) -> bool:
+def _of_tensor(made: Call) -> bool:
     """as_tensor(x) of a tensor keeps its device."""
     return made.name == "torch.as_tensor" and bool(made.args) and made.args[0].kind == "name"
 

@@ -50,7 +50,7 @@ def meeting(reading: Training) -> Iterator[Match]:
             yield Match(
                 batch.place(launch), f"each node waits for itself: it replaces {address} by its own"
             )
-        yield from _ranks(reading, launch)
+        yield from _ranks(launch)
         yield from _started_once(reading, launch)
     yield from _one_port(reading)
 
@@ -82,7 +82,7 @@ def _nodes_of(reading: Training, launch: Launch) -> bool:
     return (batch.nodes(reading) or asked or 1) > 1 or (asked or 1) > 1
 
 
-def _ranks(reading: Training, launch: Launch) -> Iterator[Match]:
+def _ranks(launch: Launch) -> Iterator[Match]:
     """node_rank that all nodes share."""
     rank = batch.flag(launch, *RANKS)
     backend = batch.flag(launch, "rdzv_backend")
@@ -128,7 +128,7 @@ def processes(reading: Training) -> Iterator[Match]:
             yield Match(where, f"{each} processes for {there} GPUs of a node")
         elif each and there and launcher and each < there and (not seen or seen == there):
             yield Match(where, f"{there - each} of {there} GPUs of a node have no process", "warn")
-        yield from _of_lightning(reading, launch, tasks)
+        yield from _of_lightning(launch, tasks)
         yield from _of_nodes(reading, launch)
 
 
@@ -145,7 +145,7 @@ def _own_devices(launch: Launch) -> int | None:
     return found[1].count(",") + 1 if found else None
 
 
-def _of_lightning(reading: Training, launch: Launch, tasks: int | None) -> Iterator[Match]:
+def _of_lightning(launch: Launch, tasks: int | None) -> Iterator[Match]:
     """Lightning under srun has a task for each device."""
     devices = next((batch.number(v) for k, v in launch.arguments.items()
                     if k in ("trainer.devices", "devices")), None)  # fmt: skip

@@ -26,8 +26,8 @@ def fp16_without_scaler(reading: Training) -> Iterator[Match]:
     }  # fmt: skip
     if not scopes:
         return
-    for number, call in reading.numbered(amp.autocasts(reading)):
-        if reading.is_evaluation(call) or not _around_training(reading, call, number, scopes):
+    for _, call in reading.numbered(amp.autocasts(reading)):
+        if reading.is_evaluation(call) or not _around_training(reading, call, scopes):
             continue
         dtypes = amp.autocast_dtypes(reading, call)
         message = "fp16 autocast and a plain backward() without a GradScaler"
@@ -45,7 +45,7 @@ def _may_scale(reading: Training, backward: Call) -> bool:
     )
 
 
-def _around_training(reading: Training, call: Call, number: int, scopes: set[int]) -> bool:
+def _around_training(reading: Training, call: Call, scopes: set[int]) -> bool:
     """In a function with a backward, or in code that such a function may call."""
     if call.scope in scopes or call.scope == 0:
         return True

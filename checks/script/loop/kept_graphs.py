@@ -23,7 +23,7 @@ def graph_kept(reading: Training) -> Iterator[Match]:
             continue
         if call.loops and not _is_short(reading, call):
             for target, span in _kept(reading, call, name):
-                if not _reaches_backward(reading, target, call.scope):
+                if not _reaches_backward(reading, target):
                     yield Match(span, f"{target} holds the graph of every {name}")
         yield from _returned_sums(reading, call, name)
         yield from _metered(reading, call, name)
@@ -55,7 +55,7 @@ def _returned_sums(reading: Training, backward: Call, name: str) -> Iterator[Mat
     sites = set(reading.call_sites.get(backward.scope, ()))
     for each in reading.assignments:
         kept = each.augmented and each.value.call in sites and each.loops
-        if kept and not _reaches_backward(reading, each.target, each.scope):
+        if kept and not _reaches_backward(reading, each.target):
             yield Match(each.span, f"{each.target} holds the graph of every {name}")
 
 
@@ -164,7 +164,7 @@ def _same_loss(reading: Training, call: Call, name: str, position: int) -> bool:
     return not any(low < each.position <= high for each in reading.assigned_to(name, call.scope))
 
 
-def _reaches_backward(reading: Training, target: str, scope: int) -> bool:
+def _reaches_backward(reading: Training, target: str) -> bool:
     """backward() is called on it or on something that is computed from it."""
     names = {target}
     for each in reading.assignments:

@@ -59,7 +59,7 @@ def update_missing(reading: Training) -> Iterator[Match]:
         if updates := amp.on_scaler(reading, call.scope, scaler, "update"):
             yield from update_skipped(reading, call.scope, scaler, updates)
             continue
-        if _elsewhere(reading, scaler, call.scope, "update"):
+        if _elsewhere(reading, call.scope, "update"):
             continue
         yield Match(call.span, f"{scaler}.step() without {scaler}.update()")
 
@@ -77,7 +77,7 @@ def _stepping(reading: Training) -> Iterator[tuple[int, str]]:
             yield steps[0], scaler
 
 
-def _elsewhere(reading: Training, scaler: str, scope: int, method: str) -> bool:
+def _elsewhere(reading: Training, scope: int, method: str) -> bool:
     """Another function of the file calls a method of a scaler: it may be this one."""
     return any(
         "scaler" in call.receiver.casefold() and call.scope != scope

@@ -139,7 +139,7 @@ def _mismatch(reading: Training, made: Call, step: Call, applied: Call, length: 
     loops = [reading.loops[n] for n in applied.loops]
     per_step = step.loops == applied.loops
     epochs = [loop for loop in loops[:-1] if _count(reading, loop) is not None]
-    product = any(_is_product(reading, each) for each in length)
+    product = any(_is_product(each) for each in length)
     if per_step and len(loops) > 1 and not product and not _is_written_out(loops[-1]):
         counts = [_count(reading, loop) for loop in epochs]
         if any(_same(count, each) for count in counts if count is not None for each in length):
@@ -240,7 +240,7 @@ def _holds_len(reading: Training, value: Value, source: str) -> bool:
     )
 
 
-def _is_product(reading: Training, value: Value) -> bool:
+def _is_product(value: Value) -> bool:
     return value.kind == "other" and value.name in ("Mult", "FloorDiv", "Div")
 
 

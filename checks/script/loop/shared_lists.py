@@ -34,7 +34,7 @@ def _cleared(reading: Training) -> Iterator[Match]:
             clear = emptied.get(key) if key is not None else None
             if clear is None or exclusive(clear.arms, call.arms) or not _is_list(reading, key):
                 continue
-            if _again(reading, call, clear) and not _consumed(reading, store):
+            if _again(call, clear) and not _consumed(reading, store):
                 message = (
                     f"{call.receiver} holds {part.name} itself: {part.name}.clear() "
                     "empties it there"
@@ -55,7 +55,7 @@ def _is_empty(reading: Training, value: Value) -> bool:
     return value.kind in ("list", "dict") and not value.items
 
 
-def _again(reading: Training, call: Call, clear: Call) -> bool:
+def _again(call: Call, clear: Call) -> bool:
     """Both run in one loop, or in a function that is called several times."""
     if set(call.loops) & set(clear.loops):
         return True

@@ -101,7 +101,7 @@ def benchmark_beside_deterministic(reading: Training) -> Iterator[Match]:
     deterministic = switches.get("torch.backends.cudnn.deterministic")
     if benchmark is None or benchmark.value.literal is not True or reading.is_flagged(benchmark):
         return
-    if _is_on(reading, deterministic, benchmark) or _algorithms(reading, benchmark):
+    if _is_on(reading, deterministic, benchmark) or _algorithms(reading):
         yield Match(benchmark.span, "cudnn.benchmark=True beside deterministic settings")
 
 
@@ -114,7 +114,7 @@ def _is_on(reading: Training, one: Assignment | None, other: Assignment) -> bool
     )
 
 
-def _algorithms(reading: Training, benchmark: Assignment) -> bool:
+def _algorithms(reading: Training) -> bool:
     return any(
         call.args and call.args[0].literal is True and not reading.is_flagged(call)
         for call in reading.named(*DETERMINISTIC)

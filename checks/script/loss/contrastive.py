@@ -92,7 +92,7 @@ def _both_branches(reading: Training) -> Iterator[Match]:
         "detach", "no_grad", "negatives", "margin"
     ):
         return
-    for number, backward in reading.numbered(reading.methods("backward")):
+    for backward in reading.named("backward"):
         found = objects.last_definition(reading, backward.receiver, backward)
         text = render(reading, found[0]) if len(found) == 1 else ""
         pairs = re.findall(r"(\w+)\((\w+),(\w+)\)", text)
@@ -100,7 +100,7 @@ def _both_branches(reading: Training) -> Iterator[Match]:
             continue
         targets = [pair[2] for pair in pairs]
         if _is_negative_cosine(reading, pairs[0][0]) and all(
-            _through_trained(reading, name, backward, number) for name in targets
+            _through_trained(reading, name, backward) for name in targets
         ):
             yield Match(
                 backward.span,
@@ -127,7 +127,7 @@ def _is_negative_cosine(reading: Training, name: str) -> bool:
     return False
 
 
-def _through_trained(reading: Training, name: str, call: Call, number: int) -> bool:
+def _through_trained(reading: Training, name: str, call: Call) -> bool:
     """The name is the output of a network whose parameters an optimizer holds."""
     held = {other.receiver for other in reading.named(*PARAMETERS)}
     for value in objects.last_definition(reading, name, call):

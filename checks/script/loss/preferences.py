@@ -24,9 +24,9 @@ LOGS = {"logp", "logps", "log", "logprob", "logprobs"}
 def preferred(reading: Training) -> Iterator[Match]:
     """-logsigmoid(rejected - chosen), of DPO and of reward models."""
     yield from _named_the_other(reading)
-    for number, call in reading.numbered(reading.methods("logsigmoid", "sigmoid")):
+    for call in reading.named("logsigmoid", "sigmoid"):
         value = objects.operand(call) if not call.args else call.args[0]
-        if value is None or not _is_negated(reading, number, call):
+        if value is None or not _is_negated(reading, call):
             continue
         text = " ".join(expanded(reading, value, call, depth) for depth in range(4))
         pairs = [(m["first"], m["second"]) for m in DIFFERENCE.finditer(text)]
@@ -60,7 +60,7 @@ def _is(pattern: str, name: str) -> bool:
     return re.fullmatch(pattern, name.rpartition(".")[2], re.IGNORECASE) is not None
 
 
-def _is_negated(reading: Training, number: int, call: Call) -> bool:
+def _is_negated(reading: Training, call: Call) -> bool:
     """A minus stands before it where it becomes a loss."""
     return any(
         re.search(r"-(?:torch\.log\()?[\w.]*sigmoid\(", text)
@@ -109,7 +109,7 @@ def _minimized(reading: Training) -> Iterator[Match]:
             continue
         one, other = (set(_words(part)) for part in (product["one"], product["other"]))
         logs = [part for part in (one, other) if part & LOGS]
-        if logs and (one | other) & WEIGHTS and not _negative_before(reading, text, backward):
+        if logs and (one | other) & WEIGHTS and not _negative_before(reading, text):
             yield Match(backward.span, "the return is minimized: a minus is missing before it")
 
 
@@ -117,7 +117,7 @@ def _words(text: str) -> list[str]:
     return [w for part in re.split(r"[.()]", text) for w in words(part)]
 
 
-def _negative_before(reading: Training, text: str, call: Call) -> bool:
+def _negative_before(reading: Training, text: str) -> bool:
     """A part was made negative before: -dist.log_prob(action)."""
     names = set(re.findall(r"\w+", text))
     for other, _, _ in reading.cached(statements):

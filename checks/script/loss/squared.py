@@ -81,7 +81,7 @@ def _is_column(reading: Training, value: Value, where: Place, depth: int) -> boo
     made = _makers(reading, call)
     if made and index is None and all(_is_narrow(reading, m, depth) for m in made):
         return True
-    forward = _forward(reading, call, made)
+    forward = _forward(reading, made)
     return forward is not None and _returns_column(reading, forward, index, depth)
 
 
@@ -101,7 +101,7 @@ def _makers(reading: Training, call: Call) -> list[Call]:
     return calls if len(held) == 1 else []
 
 
-def _forward(reading: Training, call: Call, made: list[Call]) -> int | None:
+def _forward(reading: Training, made: list[Call]) -> int | None:
     names = {m.name for m in made}
     if len(names) == 1 and (name := names.pop()) in reading.modules:
         return objects.method_of(reading, name, "forward")

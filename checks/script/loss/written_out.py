@@ -38,7 +38,7 @@ SIGNED = {"CosineEmbeddingLoss": 2, "cosine_embedding_loss": 2, "MarginRankingLo
 
 def formulas_hold(reading: Training) -> Iterator[Match]:
     for text, span, scope in reading.cached(statements):
-        if FOCAL.search(text) and _is_focal(reading, reading.function(scope)):
+        if FOCAL.search(text) and _is_focal(reading.function(scope)):
             message = "the factor of a focal loss is (1 - pt) ** gamma: here easy samples count"
             yield Match(span, message)
         if TWINS.search(text):
@@ -59,7 +59,7 @@ def formulas_hold(reading: Training) -> Iterator[Match]:
     yield from critics.written(reading)
 
 
-def _is_focal(reading: Training, function: Function) -> bool:
+def _is_focal(function: Function) -> bool:
     return "focal" in f"{function.owner} {function.name}".casefold() or "gamma" in {
         parameter.name for parameter in function.parameters
     }

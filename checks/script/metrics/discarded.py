@@ -37,12 +37,12 @@ TENSORS = {
 
 
 def discarded(reading: Training) -> Iterator[Match]:
-    for number, call in enumerate(reading.calls):
-        if call.statement and (reason := _reason(reading, call, number)):
+    for call in reading.calls:
+        if call.statement and (reason := _reason(reading, call)):
             yield Match(call.span, reason)
 
 
-def _reason(reading: Training, call: Call, number: int) -> str:
+def _reason(reading: Training, call: Call) -> str:
     if call.method == "load_from_checkpoint" and _of_lightning(reading, call):
         return f"{call.name}() returns a new model, and {call.receiver} stays as it is"
     if call.name in CONTEXTS:

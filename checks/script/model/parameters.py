@@ -16,12 +16,12 @@ LOOKS = {"print", "isinstance", "type", "id", "tee", "str", "callable", "hasattr
 
 def used_up(reading: Training) -> Iterator[Match]:
     for each in reading.assignments:
-        if _is_iterator(reading, each.value, each.target) and each.target.count(".") < 2:
+        if _is_iterator(reading, each.value) and each.target.count(".") < 2:
             yield from _second_use(reading, each)
     yield from _passed_iterators(reading)
 
 
-def _is_iterator(reading: Training, value: Value, target: str = "") -> bool:
+def _is_iterator(reading: Training, value: Value) -> bool:
     """model.parameters(), filter(...) of them, a generator: what can be read once."""
     if value.kind == "other" and value.name == "GeneratorExp":
         return any(other.method in PARAMETERS for other in reading.inside(value))

@@ -52,11 +52,11 @@ def _may_train(
     ):
         return False
     if not targets:
-        return call.scope != 0 and _returned_model(reading, call, names)
+        return call.scope != 0 and _returned_model(reading, call)
     return bool(targets & (names or {"model"}))
 
 
-def _returned_model(reading: Training, call: Call, names: set[str]) -> bool:
+def _returned_model(reading: Training, call: Call) -> bool:
     function = reading.function(call.scope).name.casefold()
     return "model" in function and not any(word in function for word in NOT_TRAINED)
 

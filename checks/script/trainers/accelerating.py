@@ -35,7 +35,7 @@ def accumulates(reading: Training) -> Iterator[Match]:
             )
         for n in backwards if inside else ():
             call = reading.calls[n]
-            if any(_divides(reading, part, value) for part in _loss(reading, call)):
+            if any(_divides(part, value) for part in _loss(reading, call)):
                 yield Match(call.span, "the loss is divided twice: accelerator.backward() does it")
     yield from _schedule(reading)
 
@@ -47,7 +47,7 @@ def _loss(reading: Training, call: Call) -> list[Value]:
     return values
 
 
-def _divides(reading: Training, value: Value, steps: Value) -> bool:
+def _divides(value: Value, steps: Value) -> bool:
     """loss / accumulation."""
     if value.kind != "other" or value.name != "Div" or len(value.items) != 2:
         return False
