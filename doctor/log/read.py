@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from doctor._util.errors import reason_of
 from doctor.facts.log import Curve, Log, LogEvent, LogFile, RankSeen, RootCause
+from doctor.facts.stated import Setting
 from doctor.log.blocks import blocks
 from doctor.log.collector import Collector
 from doctor.log.kinds import Kinds
@@ -27,6 +28,7 @@ from doctor.log.opening import HEAD, READ_ERRORS, is_binary, opened
 from doctor.log.patterns import Gate, LinePattern
 from doctor.log.ranks import ranks_of
 from doctor.log.scan import Scanner
+from doctor.log.stated.read import stated_in
 from doctor.log.text import TextReader
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class FileResult:
     omitted: int = 0
     root_causes: tuple[RootCause, ...] = ()
     ranks: tuple[RankSeen, ...] = ()
+    stated: tuple[Setting, ...] = ()
     text: bytes = b""
     """The whole of a short text, for a second look."""
 
@@ -123,6 +126,7 @@ def join(results: Sequence[FileResult]) -> Log:
         omitted=sum(result.omitted for result in results),
         root_causes=tuple(each for result in results for each in result.root_causes),
         ranks=tuple(each for result in results for each in result.ranks),
+        stated=tuple(each for result in results for each in result.stated),
     )
 
 
@@ -219,6 +223,7 @@ class FileReader:
             omitted=self.collector.omitted,
             root_causes=tuple(self.collector.launcher.causes),
             ranks=tuple(self._ranks()),
+            stated=stated_in(self.rows.opening() or rows, self.path),
             text=self.short if self.bytes <= SHORT else b"",
         )
 

@@ -1,0 +1,119 @@
+"""Reads what a log states about its run: rows that do not repeat, before and between its metrics."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from doctor.facts.stated import Setting
+from doctor.log.lines import excerpt
+from doctor.log.stated.kinds import FAMILY, GPU, GPU_MEMORY, METHODS, WORDED
+from doctor.log.stated.names import LONGEST, NAMES, canonical
+from doctor.log.stated.values import number_of
+from doctor.log.templates import letters_of
+
+ALIKE = 3
+"""Rows alike but for their numbers, beyond which they are of a table of metrics. Our own number."""
+MOST_ROWS, WIDEST = 8192, 8192
+"""Rows of a log that are looked at, and characters of each: a Namespace is one long row."""
+MOST_VALUES = 4
+"""Different values of a setting that are kept: of a run that goes on with others."""
+_VALUE = (
+    r"(?P<{0}>'[^'\n]{{0,120}}'|\"[^\"\n]{{0,120}}\"|[-+]?\d[\d,]*\d(?:\.\d+)?(?:e[-+]?\d+)?"
+    r"(?: ?(?:[KMGT]i?B?\b|%))?|[^\s,;()\]}}|{{\['\"=:][^\s,;()\]}}|'\"]{{0,160}}(?: [KMGT]i?B\b)?)"
+)
+PAIR = re.compile(
+    r"(?:(?<=[\w)\]'\"])\s{0,12}(?:=|:(?!//))\s{0,12}|\s\.{3,80}\s|(?<=\w)['\"],\s(?!['\"]\w+['\"]:))"
+    + rf"(?={_VALUE.format('value')})",
+    re.IGNORECASE,
+)
+"""A separator before a value: `key: value`, `key=value`, Megatron's dots, `('key', value)`."""
+BEFORE = re.compile(r"([A-Za-z_%][\w./()&, %-]{0,80})['\"\s]{0,14}$")
+FLAG = re.compile(
+    r"(?<![\w-])--(?P<flag>[A-Za-z][\w.-]{1,40})(?:[ =]" + _VALUE.format("value") + r")?"
+)
+METRICS = re.compile(
+    r"(?:\bloss|[_/]loss\b|(?<!max_)(?<!clip_)(?<!max )(?<!clip )grad[_ ]?norm|gnorm|\bppl)['\"\w/() -]{0,14}?[\s:=|]{1,12}"
+    r"(?:[-+]?\d+\.\d|nan|inf)",
+    re.IGNORECASE,
+)
+"""A row with a loss, whose learning rate is a value of its curve."""
+EVALUATES = re.compile(r"\brunning (?:evaluation|prediction|validation|test)\b", re.IGNORECASE)
+OF_EVALUATION = {"batch_size": "eval_batch_size", "rows": "eval_rows"}
+NEAR = 4
+"""Rows below such a head that are about the evaluation."""
+PERCENT = "trainable%"
+NO_VALUES = ("dict", "range", "list", "tuple")
+"""What begins a value that is none of a setting."""
+
+
+def stated_in(rows: Iterable[tuple[int, str]], path: str) -> tuple[Setting, ...]:
+    """The settings that rows with their numbers state, each value once, in their order."""
+    found: dict[tuple[str, str], Setting] = {}
+    values: Counter[str] = Counter()
+    evaluates = -NEAR
+    for line, row in _telling(rows):
+        evaluates = line if EVALUATES.search(row) else evaluates
+        for name, text in _settings(row):
+            name = OF_EVALUATION.get(name, name) if line - evaluates < NEAR else name
+            number = number_of(text)
+            same = f"{number:g}" if number is not None else text.lower()
+            if (name, same) in found or values[name] >= MOST_VALUES:
+                continue
+            values[name] += 1
+            found[name, same] = Setting(
+                name=name, text=excerpt(text)[:160], number=number, path=path, line=line
+            )
+    return tuple(found.values())
+
+
+def _telling(rows: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Rows that are no metrics."""
+    alike: Counter[bytes] = Counter()
+    for count, (line, row) in enumerate(rows):
+        if count >= MOST_ROWS:
+            return
+        template = letters_of(row[:400].encode("utf-8", "replace"))
+        alike[template] += 1
+        if len(template) > 1 and alike[template] <= ALIKE and not METRICS.search(row[:WIDEST]):
+            yield line, row[:WIDEST]
+
+
+def _settings(row: str) -> Iterator[tuple[str, str]]:
+    for match in FLAG.finditer(row):
+        name = canonical(match["flag"].replace("-", "_"))
+        value = match["value"] or ""
+        if name:
+            yield name, "True" if not value or value.startswith("--") else _plain(value)
+    for match in PAIR.finditer(row):
+        if before := BEFORE.search(row, max(0, match.start() - 90), match.start()):
+            name = _named(before[1])
+            if name and "--" not in before[1] and match["value"] not in NO_VALUES:
+                yield name, _plain(match["value"])
+    for expression, name in WORDED:
+        if worded := expression.search(row):
+            yield name, worded[1]
+    for expression, name, kind in METHODS:
+        if expression.search(row):
+            yield name, kind
+    if gpu := GPU.search(row):
+        yield "gpu", gpu[0]
+        if memory := GPU_MEMORY.search(row, gpu.end()):
+            yield "gpu_memory", memory[1]
+    if family := FAMILY.search(row):
+        yield "family", family[1].lower()
+
+
+def _named(words: str) -> str:
+    """The canonical name by the last words, the longest that is one."""
+    parts = words.replace(PERCENT, "trainable_percent").split()
+    for count in range(min(LONGEST + 4, len(parts)), 0, -1):
+        if name := canonical(" ".join(parts[-count:])):
+            return name
+    last = parts[-1].rpartition("(")[2] if parts else ""
+    return NAMES.get(last.rpartition(".")[2].lower().replace("-", "_"), "")
+
+
+def _plain(value: str) -> str:
+    return value.strip("'\"").rstrip(".,")
