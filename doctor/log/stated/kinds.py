@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 METHODS = tuple(
-    (re.compile(expression, re.IGNORECASE), "method", kind)
+    (re.compile(expression, re.IGNORECASE), kind)
     for expression, kind in (
         (r"\b(?:DPO|KTO|ORPO|CPO|SimPO|IPO)(?:Config|Trainer|Arguments)?\(|\bstage[=: ]+['\"]?(?:dpo"
          r"|kto|orpo)\b|\brl['\"]?: ['\"]?(?:dpo|kto|orpo|simpo)|loss_type['\"]?[=:]\s?['\"]?(?:"
@@ -20,12 +20,17 @@ METHODS = tuple(
          r"trainable%: 100", "full"),
         (r"number of parameters on \(tensor|\bpretrain(?:ing)?_gpt|\bfrom scratch|tokens per "
          r"iteration will be|\bnum decayed parameter tensors|Initializing a new model", "pretrain"),
+        (r"--fsdp\b|\bfsdp['\"]?[=:] ?['\"]?(?:full|hybrid|true|\[<)|strategy[=:] ?['\"]?(?:fsdp|"
+         r"deepspeed)|ds_z[123]|zero[_-]?stage['\"]?[=:]|zero[_-]?[23]\b|distributed_type['\"]?[=:] "
+         r"?\S*(?:FSDP|DEEPSPEED)|FullyShardedDataParallel|--deepspeed\b", "sharded"),
         (r"\bGenerator\(|\bDiscriminator\(|\bnetD\b|\bnetG\b|\blr_d\b|\bd_lr\b", "gan"),
         (r"(?:stable[_-]?baselines|\bPPO hyperparameters|Wrapping the env|\bgym(?:nasium)?\b|"
          r"rsl_rl|\bMlpPolicy|rl_games|num_envs)", "control"),
     )
 )  # fmt: skip
-"""Expression -> setting and value: several may hold, of LoRA with preferences."""
+"""Expressions, and the method that each says: several may hold, of LoRA with preferences."""
+ALONE = re.compile(r"\bdistributed(?: training)?['\"]?[:=] ?False\b|Training with a single process", re.I)
+"""One process trains."""
 FAMILY = re.compile(
     r"(?<![A-Za-z])(gemma|qwen|llama|mistral|mixtral|phi-?[34]|deepseek|olmo|internlm|baichuan|"
     r"yi-(?=\d)|falcon|mpt|bloom|opt-(?=\d)|gpt-?neox|gpt-?j|gpt-?2|(?:byt|m|um|flan-?)?t5|"

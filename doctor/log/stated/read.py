@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from doctor.facts.stated import Setting
 from doctor.log.lines import excerpt
-from doctor.log.stated.kinds import FAMILY, GPU, GPU_MEMORY, METHODS, WORDED
+from doctor.log.stated.kinds import ALONE, FAMILY, GPU, GPU_MEMORY, METHODS, WORDED
 from doctor.log.stated.names import LONGEST, NAMES, canonical
 from doctor.log.stated.values import number_of
 from doctor.log.templates import letters_of
@@ -94,9 +94,11 @@ def _settings(row: str) -> Iterator[tuple[str, str]]:
     for expression, name in WORDED:
         if worded := expression.search(row):
             yield name, worded[1]
-    for expression, name, kind in METHODS:
+    for expression, kind in METHODS:
         if expression.search(row):
-            yield name, kind
+            yield "method", kind
+    if ALONE.search(row):
+        yield "world_size", "1"
     if gpu := GPU.search(row):
         yield "gpu", gpu[0]
         if memory := GPU_MEMORY.search(row, gpu.end()):
