@@ -10,8 +10,10 @@ from doctor.checks.log.curves.declared import curve_check
 from doctor.judge.check import Check
 
 NUMERICS = (
-    "Train in bf16 with fp32 weights, clip the gradient norm, lower the learning rate or lengthen "
-    "the warm-up, and go back to a checkpoint before the step that is named."
+    "Look in this order: (1) at the learning rate and its warm-up, against what is usual for this "
+    "way of training; (2) at the precision: bf16 with fp32 weights in place of fp16; (3) at the "
+    "gradient norm just before, and clip it at 1.0; (4) at the batch of that step. Go back to a "
+    "checkpoint before the step that is named."
 )
 
 
@@ -131,8 +133,9 @@ def _checks() -> Iterator[Check]:
         ),
         warns=("the rise is short and at the end",),
         fails=("the loss stays high for five values or doubles, and does not come back",),
-        fix="Go back to a checkpoint about 100 steps before and skip 200 to 500 batches, or lower "
-        "the learning rate; clip the gradient norm.",
+        fix="Go back to a checkpoint about 100 steps before it, and look in this order: (1) at the "
+        "gradient norm before the spike: clip it at 1.0; (2) at the batches there: skip 200 to "
+        "500; (3) at the learning rate: lower it, with a longer warm-up.",
         sources=("zclip", "spam"),
         limits="that there was none between the logged steps.",
     )
@@ -173,8 +176,9 @@ def _checks() -> Iterator[Check]:
             "all values repeat in their order, three times or more",
         ),
         fails=("all logged values are equal and above 0, and the gradient norm is 0",),
-        fix="Check that parameters require gradients and change (SMK007, CKP007), that labels are "
-        "not all -100, and that the learning rate is high enough.",
+        fix="Look in this order: (1) whether parameters require gradients and change (SMK007, "
+        "CKP007); (2) whether labels are left, not all -100; (3) whether the learning rate is what "
+        "is usual for this way of training, and reaches it.",
         commands=("doctor run --only SMK007",),
         sources=("fnr-diagnosis",),
         limits="that it generalizes.",
@@ -252,8 +256,8 @@ def _checks() -> Iterator[Check]:
             "guessing, while the loss of the training fell to less than half",
         ),
         fix="Take the checkpoint of the best evaluation (load_best_model_at_end, or early "
-        "stopping); "
-        "train fewer epochs, on more or more varied data, or with regularization.",
+        "stopping). For the next run: (1) fewer epochs; (2) more or more varied data; (3) "
+        "regularization: augmentation, weight decay, dropout.",
         sources=("transformers-22934",),
         limits="that the evaluation's data are of the kind that the model will meet.",
     )

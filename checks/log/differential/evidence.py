@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from doctor.checks.log.differential.rates import usual_of
+from doctor.checks.log.differential.relations import changed
 from doctor.checks.log.differential.row import Evidence, cited, number
 from doctor.checks.log.differential.run import Run
 
@@ -12,8 +14,15 @@ def no_warm_up(run: Run) -> Evidence | None:
     named = [each for each in stated if each is not None]
     if not named or any((each.number or 0) > 0 for each in named):
         return None
+    usual, rate = usual_of(run), run.rate
+    if usual is not None and rate is not None and (rate.number or 0) < usual.high / SMALL:
+        return None
     shown = next((each for each in named if each.name == "warmup_steps"), named[0])
     return Evidence(cited(shown), (shown,))
+
+
+SMALL = 3
+"""Part of the usual rates below which a start without a warm-up is no reason. Our own number."""
 
 
 def large_batch_no_warm_up(run: Run) -> Evidence | None:
@@ -99,6 +108,13 @@ def stepped_per_process(run: Run) -> Evidence | None:
                 {"name": by.name.replace("_", " ")},
             )
     return None
+
+
+def same_run_made_longer(run: Run) -> Evidence | None:
+    """Only the length differs in the run that goes on: another rate or other data are a new stage."""
+    if any(len(run.all(name)) > 1 for name in ("learning_rate", "rows")):
+        return None
+    return changed("max_steps", "epochs")(run)
 
 
 NEARLY = 0.2

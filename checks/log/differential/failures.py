@@ -87,9 +87,26 @@ def _vocabulary_of(run: Run) -> float:
     return next((float(size) for name, size in VOCABULARIES.items() if name in names), 0.0)
 
 
+def _in_first_step(run: Run) -> bool:
+    """The forward or backward pass needs too much from the start: no step was logged before, and
+    the traceback names no other part of the program."""
+    event = next((each for each in run.log.events if each.name == MEMORY[0]), None)
+    if event is None or _failed(run) is None:
+        return False
+    stage = stage_of(event.groups.get("functions", ""))
+    loss = run.curve("loss")
+    steps = sum(line < event.line for line in loss.lines) if loss else 0
+    return steps < FITTED and (stage is None or stage.summary in OF_A_STEP)
+
+
+FITTED = 10
+"""Logged steps after which the size of a usual step did fit. Our own number."""
+OF_A_STEP = ("for the logits and their loss", "in the attention")
+
+
 def not_checkpointed(run: Run) -> Evidence | None:
     found = run.is_off("checkpointing")
-    if found is None or _failed(run) is None:
+    if found is None or not _in_first_step(run):
         return None
     also = [run.positive("batch_size"), run.positive("seq_length")]
     named = [each for each in also if each]
@@ -101,7 +118,7 @@ def not_checkpointed(run: Run) -> Evidence | None:
 
 def large_batch(run: Run) -> Evidence | None:
     batch = run.positive("batch_size")
-    if batch is None or (batch.number or 0) < 2 or _failed(run) is None:
+    if batch is None or (batch.number or 0) < 2 or not _in_first_step(run):
         return None
     return Evidence(cited(batch), (batch,), {"smaller": _halved(run)})
 
@@ -119,9 +136,8 @@ def _halved(run: Run) -> str:
 
 def more_workers_than_cores(run: Run) -> Evidence | None:
     workers, cores = run.positive("workers"), run.positive("cores")
-    if workers is None or (workers.number or 0) < MANY_WORKERS:
-        return None
-    if cores is not None and (workers.number or 0) <= (cores.number or 0):
+    limit = max(MANY_WORKERS, cores.number or 0) if cores else FAR_TOO_MANY
+    if workers is None or (workers.number or 0) <= limit:
         return None
     memory, ahead = run.positive("host_memory"), run.positive("prefetch")
     named = [each for each in (workers, ahead, cores, memory) if each]
@@ -129,14 +145,35 @@ def more_workers_than_cores(run: Run) -> Evidence | None:
     return Evidence(", ".join(map(cited, named)), tuple(named), {"few": number(few)})
 
 
-MANY_WORKERS = 12
-"""Loader workers for each process, from which on their memory counts. Our own number."""
+MANY_WORKERS, FAR_TOO_MANY = 12, 31
+"""Loader workers for each process, above which their memory counts, where the cores are known and
+where they are not. Our own numbers."""
+
+
+def offloaded_state(run: Run) -> Evidence | None:
+    """The optimizer's states and fp32 weights lie in the memory of the host, which is too small."""
+    offloaded, memory = run.of_kind("method", "offloaded"), run.positive("host_memory")
+    size = run.parameters
+    if offloaded is None or size is None or run.is_lora:
+        return None
+    need = BYTES * size
+    if memory is not None and need < (memory.number or 0):
+        return None
+    has = f", and {cited(memory)}" if memory else ""
+    return Evidence(
+        f"the optimizer is offloaded to the host (line {offloaded.line}): {BYTES} bytes for each of "
+        f"{number(size / 1e9)}B parameters take {gib(need)}{has}",
+        tuple(each for each in (offloaded, memory) if each),
+        {"need": gib(need)},
+    )
 
 
 def one_row_too_long(run: Run) -> Evidence | None:
     """Nothing bounds the length of a sample."""
     named = [found for name in ("truncation", "seq_length") if (found := run.is_off(name))]
-    return Evidence(", ".join(map(cited, named)), tuple(named)) if named else None
+    if not named or _failed(run) is None:
+        return None
+    return Evidence(", ".join(map(cited, named)), tuple(named))
 
 
 def shared_with_sampler(run: Run) -> Evidence | None:
@@ -236,6 +273,23 @@ ROWS = (
         "model.resize_token_embeddings(len(tokenizer)) after tokens were added, before the "
         "optimizer is built.",
         sources=("ms-swift-3267",),
+    ),
+    Differential(
+        id="labels-exceeded",
+        symptoms=INDEX,
+        evidence=beyond("highest_label", "classes", least=True),
+        fix="The highest label is {value} and the last layer has {limit} classes: set num_labels to "
+        "one more than the highest label, or renumber the labels from 0.",
+        sources=("transformers-token-classification",),
+    ),
+    Differential(
+        id="offloaded-state-too-large",
+        symptoms=KILLED,
+        evidence=offloaded_state,
+        fix="The host needs at least {need} for all ranks of the node: give the job more host "
+        "memory, offload to NVMe (offload_optimizer.device: nvme), shard over more GPUs without "
+        "offload, or train an adapter.",
+        sources=("deepspeed-config",),
     ),
     Differential(
         id="workers-exceed-host",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from doctor._util.median import median
 from doctor.checks.log import series
-from doctor.checks.log.curves.reading import finite_of, place_at, step_at, values_of
+from doctor.checks.log.curves.reading import finite_of, place_at, runs_of, step_at, values_of
 from doctor.checks.log.curves.rewards import is_of_policy
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Verdict, warn
@@ -75,7 +75,8 @@ def jumps(log: Log) -> Verdict | None:
 def _losses(log: Log) -> list[Curve]:
     return [
         each
-        for each in log.curves
+        for curve in log.curves
+        for each in runs_of(log, curve)
         if each.name == "loss"
         and len(finite_of(each)[0]) >= series.FEWEST
         and min(finite_of(each)[0]) > 0

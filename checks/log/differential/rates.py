@@ -76,7 +76,7 @@ RULES: tuple[tuple[Callable[[Run], object], Usual | Callable[[Run], Usual]], ...
      Usual("reinforcement learning (GRPO, PPO) of all weights", 5e-7, 3e-6, 1e-9, 8e-6)),
     (lambda run: "control" in run.kinds("method"),
      Usual("PPO of a small network", 1e-4, 1e-3, 1e-7, 3e-3)),
-    (lambda run: run.is_lora, Usual("LoRA", 5e-5, 5e-4, 1.1e-5, 1e-3)),
+    (lambda run: run.is_lora, Usual("LoRA", 5e-5, 5e-4, 5.5e-6, 1e-3)),
     (lambda run: "pretrain" in run.kinds("method"), _pretrained),
     (_is_sgd, _by_batch),
     (lambda run: run.of_kind("family", *ENCODERS, "t5") and run.of_kind("family", "t5") is None,
@@ -119,7 +119,7 @@ def too_low(run: Run) -> Evidence | None:
 
 def adapter_scaled(run: Run) -> Evidence | None:
     """alpha / rank multiplies what an adapter adds, and with it the effect of the rate."""
-    alpha, rank = run.positive("lora_alpha"), run.positive("lora_rank") or run.setting("rank")
+    alpha, rank = run.positive("lora_alpha"), run.positive("lora_rank")
     scale = alpha.number / rank.number if alpha and rank and alpha.number and rank.number else 0
     if alpha is None or rank is None or scale < SCALED:
         return None
@@ -127,7 +127,7 @@ def adapter_scaled(run: Run) -> Evidence | None:
         f"{cited(alpha)} over {cited(rank)} scales the adapter by {number(scale)}, where 1 to 2 is "
         "usual",
         (alpha, rank),
-        {"rank": number(rank.number or 0)},
+        {"rank": number(rank.number or 0), "twice": number(2 * (rank.number or 0))},
     )
 
 

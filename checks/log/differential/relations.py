@@ -47,12 +47,14 @@ def at_most(name: str, limit: float, *, zero: bool = False) -> Look:
     return look
 
 
-def beyond(name: str, other: str, factor: float = 1.0) -> Look:
-    """One setting is more than so many times another."""
+def beyond(name: str, other: str, *, least: bool = False) -> Look:
+    """One setting is above another, or as high where `least`."""
 
     def look(run: Run) -> Evidence | None:
         one, two = run.positive(name), run.positive(other)
-        if one is None or two is None or (one.number or 0) <= factor * (two.number or 0):
+        if one is None or two is None or (one.number or 0) < (two.number or 0):
+            return None
+        if one.number == two.number and not least:
             return None
         words = {"value": one.text, "limit": two.text}
         return Evidence(f"{cited(one)} and {cited(two)}", (one, two), words)

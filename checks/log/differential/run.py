@@ -13,6 +13,8 @@ from doctor.facts.stated import Setting
 SIZE = re.compile(r"(?<![\w.])(\d{1,3}(?:\.\d{1,2})?)[bB](?![a-zA-Z])")
 """In the name of a model."""
 BILLION = 1e9
+FEW = 1e5
+"""Numbers up to which "params" counts tensors or settings."""
 HALF = re.compile(r"fp16|(?<!b)float16|(?<!bf)\b16-mixed|^16$|^half$", re.IGNORECASE)
 WITHOUT_BF16 = re.compile(r"V100|\bT4\b|P100|P40|K80|GTX|RTX 20\d\d|2080|TITAN|Quadro RTX", re.I)
 
@@ -96,10 +98,9 @@ class Run:
     @cached_property
     def parameters(self) -> float | None:
         """Of the whole model: as stated, by its shape, or by its name."""
-        stated = [self.value("all_params"), self.value("trainable_params")]
-        if "lora" not in self.kinds("method") and (most := max(filter(None, stated), default=0)):
-            return most
-        if most := self.value("all_params"):
+        names = ["all_params"] if "lora" in self.kinds("method") else ["all_params", "trainable_params"]
+        stated = [each.number or 0 for name in names for each in self.all(name)]
+        if (most := max(stated, default=0)) > FEW:
             return most
         hidden, layers = self.value("hidden_size"), self.value("layers")
         if hidden and layers and hidden >= 128:

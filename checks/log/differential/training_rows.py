@@ -81,8 +81,8 @@ ROWS = (
         id="adapter-scaled",
         symptoms=(*WORSE, *NAN, *FLAT),
         evidence=adapter_scaled,
-        fix="Set lora_alpha to the rank or twice the rank ({rank} to twice {rank}); the learning "
-        "rate can then stay as it is.",
+        fix="Set lora_alpha to the rank or twice the rank ({rank} or {twice}); the learning rate can "
+        "then stay as it is.",
         suffices=DIVERGED,
         sources=("peft-lora",),
     ),
@@ -109,7 +109,7 @@ ROWS = (
     Differential(
         id="resumed-with-another-length",
         symptoms=("schedule-begins-anew",),
-        evidence=changed("max_steps", "epochs"),
+        evidence=evidence.same_run_made_longer,
         fix="The schedule is computed for {after} in place of {before}, so that the rate jumps at "
         "the resumption. Resume with the same number of epochs or steps, or go on with a new run "
         "from the weights with a constant or small rate.",
@@ -189,11 +189,20 @@ ROWS = (
     Differential(
         id="decay-too-strong",
         symptoms=(*FLAT, *STANDS),
-        evidence=at_least("weight_decay", 1.0),
-        fix="Set weight_decay to 0.01 to 0.1: {value} pulls all weights to zero faster than the "
-        "gradients move them.",
+        evidence=at_least("weight_decay", 5.0),
+        fix="Set weight_decay to 0.01 to 0.1: AdamW keeps every weight below 1 / weight_decay, "
+        "and {value} leaves hardly anything.",
         suffices=FLAT,
         sources=("llm-foundry-232",),
+    ),
+    Differential(
+        id="classes-unequal",
+        symptoms=(*STANDS, *FLAT),
+        evidence=at_most("minority_share", 0.05),
+        fix="Predicting the majority everywhere is nearly free with a plain loss: use a Dice or "
+        "focal loss, weights per class (pos_weight), or patches that contain the rare class, and "
+        "count predictions of each class.",
+        sources=("fnr-diagnosis",),
     ),
     Differential(
         id="dropout-too-strong",
@@ -273,7 +282,7 @@ ROWS = (
     Differential(
         id="samples-greedy",
         symptoms=REWARDS,
-        evidence=at_most("temperature", 0.1),
+        evidence=at_most("temperature", 0.1, zero=True),
         fix="Sample completions with a temperature of 0.7 to 1.0: at {value} all completions of a "
         "prompt are alike, and so are their rewards.",
         sources=("trl-grpo",),
@@ -285,6 +294,14 @@ ROWS = (
         fix="Sample 4 to 16 completions of each prompt: the advantage is the difference from their "
         "mean.",
         sources=("trl-grpo",),
+    ),
+    Differential(
+        id="policy-epochs",
+        symptoms=("value-function-fails",),
+        evidence=at_least("policy_epochs", 21),
+        fix="Take 4 to 10 epochs over each batch of rollouts in place of {value}, or set target_kl "
+        "(0.02), so that the policy stays near the one that acted.",
+        sources=("stable-baselines3-737",),
     ),
     Differential(
         id="exploration-off",

@@ -23,6 +23,8 @@ METHODS = tuple(
         (r"--fsdp\b|\bfsdp['\"]?[=:] ?['\"]?(?:full|hybrid|true|\[<)|strategy[=:] ?['\"]?(?:fsdp|"
          r"deepspeed)|ds_z[123]|zero[_-]?stage['\"]?[=:]|zero[_-]?[23]\b|distributed_type['\"]?[=:] "
          r"?\S*(?:FSDP|DEEPSPEED)|FullyShardedDataParallel|--deepspeed\b", "sharded"),
+        (r"offload_optimizer['\"]?\s?[:=]\s?\{?\s?['\"]?(?:device['\"]?\s?[:=]\s?['\"]?)?(?:cpu|true)|"
+         r"cpu_adam op|offload_optimizer_device[:= ]+['\"]?cpu|DeepSpeedCPUAdam", "offloaded"),
         (r"\bGenerator\(|\bDiscriminator\(|\bnetD\b|\bnetG\b|\blr_d\b|\bd_lr\b", "gan"),
         (r"(?:stable[_-]?baselines|\bPPO hyperparameters|Wrapping the env|\bgym(?:nasium)?\b|"
          r"rsl_rl|\bMlpPolicy|rl_games|num_envs)", "control"),
@@ -57,6 +59,9 @@ WORDED = tuple(
          "world_size"),
         (r"optimizer\W{1,4}dict\(\s?type=['\"](\w{2,30})", "optimizer"),
         (r"len\(tokenizer\)\W{1,6}(\d{3,7})\b", "tokenizer_size"),
+        (r"\blabels?\b[^{\n]{0,40}\{[^}\n]{0,600}?(?<!\d)(\d{1,5})['\"]?: ?[\d.]+\}", "highest_label"),
+        (r"\b(?:foreground|positives?|minority|lesion)\b[^\d\n]{0,20}(\d{1,2}(?:\.\d+)? ?%)",
+         "minority_share"),
         (r"Timeout\(ms\)=(\d{4,9})\b", "timeout_ms"),
     )
 )  # fmt: skip

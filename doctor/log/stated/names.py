@@ -35,7 +35,8 @@ SETTINGS = {
         "max_grad_norm clip_grad grad_clip clip_grad_norm gradient_clip_val gradient_clipping "
         "clip_norm grad_norm_clip gradient_clip clip grad_clip_norm max_norm clip_max_norm"
     ),
-    "cores": "cpus_per_task n_cpus cpu_cores cpu_count num_cpus nproc",
+    "classes": "num_labels num_classes n_classes nc",
+    "cores": "cpus_per_task slurm_cpus_per_task slurm_cpus_on_node n_cpus cpu_cores cpu_count num_cpus nproc",
     "critic_rate": "critic_lr critic_learning_rate value_lr",
     "ctc_zero_infinity": "ctc_zero_infinity zero_infinity",
     "data_parallel": "data_parallel_size dp_size",
