@@ -146,7 +146,7 @@ SETTINGS = {
 }  # fmt: skip
 """Canonical names -> names in logs, normalized."""
 NAMES = {alias: name for name, aliases in SETTINGS.items() for alias in aliases.split()}
-LONGEST = 6
+LONGEST = 10
 """Words of a name before its value: "Total train batch size"."""
 SECTIONS = {
     "eval": "eval_", "val": "eval_", "valid": "eval_", "validation": "eval_", "test": "eval_",
