@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from doctor.checks.log.conditions import fix_of, named, places_of, reasons_of
+from doctor.checks.log.curves.mild import MILD
 from doctor.checks.log.differential.decide import decided, decided_by_far, looked_at
-from doctor.checks.log.differential.mild import MILD
 from doctor.facts.log import Log
 from doctor.judge.check import Status, Verdict
 
@@ -30,9 +30,7 @@ def explained(slug: str, judge: Judge, fix: str) -> Judge:
 
 def _by_lines(slug: str, verdict: Verdict, log: Log) -> Verdict | None:
     place = next(iter(verdict.places), None) if slug not in FROM_THE_LOWEST else None
-    reasons = reasons_of(
-        log, (slug,), place.path if place else "", place.line or 0 if place else 0
-    )
+    reasons = reasons_of(log, (slug,), place.path if place else "", place.line or 0 if place else 0)
     if not reasons:
         return None
     return replace(
@@ -59,7 +57,7 @@ def _by_far(slug: str, verdict: Verdict, log: Log) -> Verdict:
     if mild is None or not log.stated:
         return verdict
     found = verdict if verdict.status is Status.NOTE else mild(log)
-    decision = found and decided_by_far(log, slug, _path_of(found, log))
+    decision = decided_by_far(log, slug, _path_of(found, log)) if found else None
     if found is None or decision is None:
         return verdict
     return decision.added_to(replace(found, status=Status.WARN))

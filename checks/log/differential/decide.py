@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from doctor.checks.log.differential import failures, training_rows
+from doctor.checks.log.differential import failures, learning_rows, training_rows
 from doctor.checks.log.differential.row import Differential, Evidence, cited
 from doctor.checks.log.differential.run import Run
 from doctor.facts.log import Log
 from doctor.judge.check import Verdict
 from doctor.judge.place import Place
 
-ROWS = (*training_rows.ROWS, *failures.ROWS)
+ROWS = (*training_rows.ROWS, *learning_rows.ROWS, *failures.ROWS)
 IDS = frozenset(row.id for row in ROWS)
 LOOKED_AT = (
     "learning_rate", "warmup_steps", "warmup_ratio", "batch_size", "accumulation", "clip", "fp16",
@@ -37,7 +37,9 @@ class Decision:
     @property
     def places(self) -> tuple[Place, ...]:
         return tuple(
-            Place(path=each.path, line=each.line, text=f"{each.name} {each.text}", message=self.row.id)
+            Place(
+                path=each.path, line=each.line, text=f"{each.name} {each.text}", message=self.row.id
+            )
             for each in self.evidence.settings
             if each.line
         )

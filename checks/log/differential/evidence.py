@@ -42,14 +42,17 @@ numbers."""
 
 
 def warm_up_too_long(run: Run) -> Evidence | None:
-    warm, steps = run.positive("warmup_steps"), run.steps
-    if warm is None or steps is None or (warm.number or 0) < HALF_OF * (steps.number or 0):
-        return None
-    return Evidence(
-        f"{cited(warm)} of {cited(steps)}: the rate never reaches its value, or only at the end",
-        (warm, steps),
-        {"few": number(max(1, round(0.03 * (steps.number or 0))))},
-    )
+    for warm, whole in ((run.positive("warmup_steps"), run.steps),
+                        (run.positive("warmup_epochs"), run.positive("epochs"))):  # fmt: skip
+        length = (whole.number or 0) if whole else 0
+        if warm and whole and (warm.number or 0) >= HALF_OF * length:
+            return Evidence(
+                f"{cited(warm)} of {cited(whole)}: the rate never reaches its value, or only at "
+                "the end",
+                (warm, whole),
+                {"few": f"{max(1, round(0.03 * length)):,} {whole.name.removeprefix('max_')}"},
+            )
+    return None
 
 
 HALF_OF = 0.5
@@ -74,7 +77,11 @@ ROUNDED = 5e-6
 
 def schedule_too_short(run: Run) -> Evidence | None:
     planned, steps = run.positive("schedule_steps"), run.steps
-    if planned is None or steps is None or (planned.number or 0) >= ENDS_EARLY * (steps.number or 0):
+    if (
+        planned is None
+        or steps is None
+        or (planned.number or 0) >= ENDS_EARLY * (steps.number or 0)
+    ):
         return None
     return Evidence(
         f"{cited(planned)} is less than {cited(steps)}", (planned, steps), {"steps": steps.text}
@@ -111,7 +118,7 @@ def stepped_per_process(run: Run) -> Evidence | None:
 
 
 def same_run_made_longer(run: Run) -> Evidence | None:
-    """Only the length differs in the run that goes on: another rate or other data are a new stage."""
+    """Only the length differs in the run that goes on: another rate or data are a new stage."""
     if any(len(run.all(name)) > 1 for name in ("learning_rate", "rows")):
         return None
     return changed("max_steps", "epochs")(run)
@@ -132,9 +139,7 @@ def many_epochs(run: Run) -> Evidence | None:
         at = held.steps[finite.index(min(finite))] / max(held.steps[-1], 1)
         best = f"; the best evaluation is after {max(1, round(at * (epochs.number or 1)))} of them"
     over = f" over {cited(rows)}" if rows else ""
-    return Evidence(
-        f"{cited(epochs)}{over}{best}", tuple(each for each in (epochs, rows) if each)
-    )
+    return Evidence(f"{cited(epochs)}{over}{best}", tuple(each for each in (epochs, rows) if each))
 
 
 MANY, A_LOT = 4, 50_000

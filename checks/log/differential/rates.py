@@ -1,5 +1,4 @@
-"""The learning rates that are usual for a way of training, and those beyond which it rarely works.
-"""
+"""Learning rates that are usual for a way of training, and those beyond which it rarely works."""
 
 from __future__ import annotations
 
@@ -81,7 +80,8 @@ RULES: tuple[tuple[Callable[[Run], object], Usual | Callable[[Run], Usual]], ...
     (_is_sgd, _by_batch),
     (lambda run: run.of_kind("family", *ENCODERS, "t5") and run.of_kind("family", "t5") is None,
      Usual("fine-tuning of a model like BERT", 1e-5, 5e-5, 1e-7, 2e-4)),
-    (lambda run: run.of_kind("family", "t5"), Usual("fine-tuning of T5 with Adam", 1e-4, 1e-3, 1e-7, 3e-3)),
+    (lambda run: run.of_kind("family", "t5"),
+     Usual("fine-tuning of T5 with Adam", 1e-4, 1e-3, 1e-7, 3e-3)),
     (lambda run: run.of_kind("family", "wav2vec2", "hubert", "whisper"),
      Usual("fine-tuning of a speech model", 1e-5, 3e-4, 1e-8, 1e-3)),
     (lambda run: run.of_kind("family", *PICTURES),

@@ -1,4 +1,4 @@
-"""Evidence that several rows share: a setting that is off, one beyond another, two runs in one log."""
+"""Evidence that several rows share: a setting that is off, one beyond another, two runs."""
 
 from __future__ import annotations
 
@@ -108,7 +108,9 @@ APART = 20
 def of_family(*words: str) -> Look:
     def look(run: Run) -> Evidence | None:
         found = run.of_kind("family", *words) or run.of_kind("model", *words)
-        return found and Evidence(f"{found.text} (line {found.line})", (found,), {"model": found.text})
+        if found is None:
+            return None
+        return Evidence(f"{found.text} (line {found.line})", (found,), {"model": found.text})
 
     return look
 
@@ -118,7 +120,7 @@ def of_method(kind: str) -> Look:
 
     def look(run: Run) -> Evidence | None:
         found = run.of_kind("method", kind)
-        return found and Evidence("", (found,))
+        return Evidence("", (found,)) if found else None
 
     return look
 
@@ -126,9 +128,11 @@ def of_method(kind: str) -> Look:
 def in_half(run: Run) -> Evidence | None:
     """The run computes in fp16."""
     found = run.half
-    return found and Evidence(f"{cited(found)}", (found,))
+    return Evidence(cited(found), (found,)) if found else None
 
 
 def without_bf16(run: Run) -> Evidence | None:
     found = run.setting("gpu") if run.has_bf16 is False else None
-    return found and Evidence(f"{found.text} (line {found.line}) has no bf16", (found,), {"gpu": found.text})
+    if found is None:
+        return None
+    return Evidence(f"{found.text} (line {found.line}) has no bf16", (found,), {"gpu": found.text})

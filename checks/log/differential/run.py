@@ -98,7 +98,9 @@ class Run:
     @cached_property
     def parameters(self) -> float | None:
         """Of the whole model: as stated, by its shape, or by its name."""
-        names = ["all_params"] if "lora" in self.kinds("method") else ["all_params", "trainable_params"]
+        names = (
+            ["all_params"] if "lora" in self.kinds("method") else ["all_params", "trainable_params"]
+        )
         stated = [each.number or 0 for name in names for each in self.all(name)]
         if (most := max(stated, default=0)) > FEW:
             return most

@@ -36,7 +36,10 @@ SETTINGS = {
         "clip_norm grad_norm_clip gradient_clip clip grad_clip_norm max_norm clip_max_norm"
     ),
     "classes": "num_labels num_classes n_classes nc",
-    "cores": "cpus_per_task slurm_cpus_per_task slurm_cpus_on_node n_cpus cpu_cores cpu_count num_cpus nproc",
+    "cores": (
+        "cpus_per_task slurm_cpus_per_task slurm_cpus_on_node n_cpus cpu_cores cpu_count num_cpus "
+        "nproc"
+    ),
     "critic_rate": "critic_lr critic_learning_rate value_lr",
     "ctc_zero_infinity": "ctc_zero_infinity zero_infinity",
     "data_parallel": "data_parallel_size dp_size",
@@ -154,16 +157,16 @@ SECTIONS = {
     "generator": "g_",
 }  # fmt: skip
 """Parts of a dotted name that make a setting one of another part of the training."""
-_SIGNS = re.compile(r"[\s/&,()\-]+")
+_SIGNS = re.compile(r"(?:[\s/&,()\-]|\.(?=\s))+")
 
 
 def canonical(words: str) -> str:
     """The canonical name of a setting, by what stands before its value; "" for no setting."""
-    name = _SIGNS.sub("_", words.lower()).strip("_ .>")
+    name = _SIGNS.sub("_", words.lower()).strip("_.>")
     if name in NAMES:
         return NAMES[name]
     *sections, last = name.split(".")
-    if not sections:
+    if not sections or " " in words:
         return ""
     part = next((SECTIONS[each] for each in sections if each in SECTIONS), "")
     return NAMES.get(f"{part}{last}", "")

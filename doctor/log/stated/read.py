@@ -1,4 +1,4 @@
-"""Reads what a log states about its run: rows that do not repeat, before and between its metrics."""
+"""Reads what a log states about its run, in rows before and between those of metrics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAIR = re.compile(
 """A separator before a value: `key: value`, `key=value`, Megatron's dots, `('key', value)`."""
 BEFORE = re.compile(r"([A-Za-z_%][\w./()&, %-]{0,80})['\"\s]{0,14}$")
 FLAG = re.compile(
-    r"(?<![\w-])--(?P<flag>[A-Za-z][\w.-]{1,40})(?:[ =]" + _VALUE.format("value") + r")?"
+    r"(?<![\w-])--(?P<flag>[A-Za-z][\w.-]{1,40})(?:[ =](?!--)" + _VALUE.format("value") + r")?"
 )
 TABLE = re.compile(r"\|\s*([A-Za-z][\w ./()%-]{0,50}?)\s*\|\s*([^|\s][^|]{0,60}?)\s*\|\s*$")
 """A row of two columns."""
@@ -62,7 +62,7 @@ def stated_in(rows: Iterable[tuple[int, str]], path: str) -> tuple[Setting, ...]
             name = OF_EVALUATION.get(name, name) if is_held_out else name
             number = number_of(text)
             same = f"{number:g}" if number is not None else text.lower()
-            if (name, same) not in found and values[name] < MOST_VALUES:
+            if name and (name, same) not in found and values[name] < MOST_VALUES:
                 values[name] += 1
                 shown = excerpt(text)[:LONGEST_VALUE]
                 found[name, same] = Setting(
@@ -72,24 +72,25 @@ def stated_in(rows: Iterable[tuple[int, str]], path: str) -> tuple[Setting, ...]
 
 
 def _settings(row: str, lowered: str, section: str) -> Iterator[tuple[str, str]]:
-    """Canonical names and values of a row."""
-    if pair := TABLE.match(row) if row[:1] == "|" else None:
-        if name := canonical(pair[1]):
-            yield name, _plain(pair[2])
+    """Canonical names and values of a row; "" for what is no setting."""
+    if row[:1] == "|" and (cells := TABLE.match(row)):
+        yield canonical(cells[1]), _plain(cells[2])
         return
     if "enabled" in lowered:
         yield from _switched(lowered, section)
     if "--" in row:
         yield from _flags(row)
-    if "[" in row or "(" in row:
-        for match in LISTED.finditer(row):
-            if name := _before(row, match.start()):
-                yield name, match[1]
-    for match in PAIR.finditer(row):
-        name = _before(row, match.start())
-        if name and match["value"] not in NO_VALUES:
-            yield name, _plain(match["value"])
+    yield from _pairs(row)
     yield from in_words(row, lowered)
+
+
+def _pairs(row: str) -> Iterator[tuple[str, str]]:
+    """Names and values with a separator between them; a list of one number is that number."""
+    for match in LISTED.finditer(row) if "[" in row or "(" in row else ():
+        yield _before(row, match.start()), match[1]
+    for match in PAIR.finditer(row):
+        if match["value"] not in NO_VALUES:
+            yield _before(row, match.start()), _plain(match["value"])
 
 
 def _switched(lowered: str, section: str) -> Iterator[tuple[str, str]]:
@@ -103,9 +104,7 @@ def _switched(lowered: str, section: str) -> Iterator[tuple[str, str]]:
 def _flags(row: str) -> Iterator[tuple[str, str]]:
     """Of a command line; a flag without a value is switched on."""
     for match in FLAG.finditer(row):
-        value = match["value"] or ""
-        if name := canonical(match["flag"].replace("-", "_")):
-            yield name, "True" if not value or value.startswith("--") else _plain(value)
+        yield canonical(match["flag"].replace("-", "_")), _plain(match["value"] or "True")
 
 
 def _before(row: str, end: int) -> str:

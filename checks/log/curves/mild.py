@@ -72,7 +72,16 @@ def jumps(log: Log) -> Verdict | None:
     return None
 
 
+ONE_SIDED = ("discriminator_loss", "generator_loss")
+OTHERS = ("gan", "control")
+"""Ways of training whose losses may rise although all is well."""
+
+
 def _losses(log: Log) -> list[Curve]:
+    if any(each.name in ONE_SIDED for each in log.curves) or any(
+        each.name == "method" and each.text in OTHERS for each in log.stated
+    ):
+        return []
     return [
         each
         for curve in log.curves
