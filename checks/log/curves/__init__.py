@@ -152,6 +152,10 @@ def _checks() -> Iterator[Check]:
             "the last tenth is at most 1.5 times the lowest level, or within the noise",
             "it is higher, in fewer than 100 values: a note",
         ),
+        warns=(
+            "the last third is 1.25 times the lowest tenth or higher, and the log states a setting "
+            "that is far from what is usual (learning rate, alpha of an adapter, batch)",
+        ),
         fails=("it is higher",),
         fix=NUMERICS,
         sources=("ps-P8",),
@@ -174,6 +178,8 @@ def _checks() -> Iterator[Check]:
             "the gradient norm is 0 at every step and the loss does not fall",
             "it stays at the level of guessing among ten classes or more",
             "all values repeat in their order, three times or more",
+            "it falls by less than 2.5 %, and the log states a setting with which nothing is "
+            "learned (learning rate, warm-up, weight decay, dropout)",
         ),
         fails=("all logged values are equal and above 0, and the gradient norm is 0",),
         fix="Look in this order: (1) whether parameters require gradients and change (SMK007, "
