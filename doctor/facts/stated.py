@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from doctor._util.records import Section
-from doctor._util.text_fields import Product
 
 
 class Setting(Section, frozen=True):
@@ -12,7 +11,7 @@ class Setting(Section, frozen=True):
     name: str
     """Canonical: a key of `doctor.log.stated.names.SETTINGS`, or gpu, gpu_memory (bytes), method,
     family."""
-    text: Product
+    text: str
     """The value as the log has it."""
     number: float | None = None
     """The value, where it is a number: bytes and seconds; 1 for true, 0 for false and None."""

@@ -39,6 +39,8 @@ MOST_BYTES = 1 << 40
 RATIO = 200
 """A compressed file is not read on beyond this ratio and 1 GiB; logs reach about 50."""
 FREE = 1 << 30
+FEW_FILES = 16
+"""Logs each of which keeps what it states: more are the ranks of one run. Our own number."""
 SHORT = 1 << 15
 """Bytes of a text that is looked at again: what people paste."""
 
@@ -126,8 +128,19 @@ def join(results: Sequence[FileResult]) -> Log:
         omitted=sum(result.omitted for result in results),
         root_causes=tuple(each for result in results for each in result.root_causes),
         ranks=tuple(each for result in results for each in result.ranks),
-        stated=tuple(each for result in results for each in result.stated),
+        stated=tuple(_stated(results)),
     )
+
+
+def _stated(results: Sequence[FileResult]) -> Iterator[Setting]:
+    """What the files state; of the many files of one run each value once."""
+    known: set[tuple[str, str]] = set()
+    for result in results:
+        for each in result.stated:
+            value = (each.name, each.text)
+            if len(results) <= FEW_FILES or value not in known:
+                known.add(value)
+                yield each
 
 
 def read_stream(name: str, source: BinaryIO, gate: Gate) -> Log:

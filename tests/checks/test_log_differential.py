@@ -18,9 +18,10 @@ from doctor.checks.log.curves.mild import MILD, still, worse
 from doctor.checks.log.differential.decide import IDS, ROWS, decided, looked_at
 from doctor.checks.log.differential.rates import RULES, Usual, usual_of
 from doctor.checks.log.differential.run import Run
-from doctor.facts.log import Log
+from doctor.facts.log import Log, LogFile
 from doctor.judge.check import Status
 from doctor.judge.sources import SOURCES
+from doctor.log.read import FileResult, join
 
 CORPUS = [
     json.loads(line)
@@ -219,3 +220,18 @@ def test_the_usual_rates_are_in_order() -> None:
         if isinstance(usual, Usual):
             assert usual.least < usual.low < usual.high < usual.most, usual.what
     assert usual_of(Run(stated_log([1.0], "lr: 0.1\n"), "train.log")) is None
+
+
+def test_ranks_of_one_run_state_it_once_and_each_is_judged_by_it() -> None:
+    stated = read(log="lr: 1e-3\nlora_r: 8\n").stated
+    files = [
+        FileResult(
+            LogFile(path=f"rank_{rank}.log", kind="text"),
+            stated=tuple(structs.replace(each, path=f"rank_{rank}.log") for each in stated),
+        )
+        for rank in range(40)
+    ]
+    log = join(files)
+    assert len(log.stated) == len(stated)
+    assert Run(log, "rank_7.log").value("learning_rate") == 1e-3
+    assert len(join(files[:3]).stated) == 3 * len(stated)

@@ -85,7 +85,8 @@ def changed(*names: str) -> Look:
     def look(run: Run) -> Evidence | None:
         for name in names:
             values = [each for each in run.all(name) if (each.number or 0) > 0]
-            if len(values) > 1 and values[-1].line > values[0].line + APART:
+            of_one_file = len({each.path for each in values}) == 1
+            if of_one_file and values[-1].line > values[0].line + APART:
                 before, after = values[0], values[-1]
                 factor = (before.number or 1) / (after.number or 1)
                 words = {

@@ -30,8 +30,10 @@ class Run:
 
     @cached_property
     def settings(self) -> tuple[Setting, ...]:
+        """Of the file itself; what only another one states is added."""
         own = [each for each in self.log.stated if each.path == self.path]
-        return tuple(own or self.log.stated)
+        names = {each.name for each in own}
+        return (*own, *(each for each in self.log.stated if each.name not in names))
 
     def all(self, name: str) -> list[Setting]:
         """Every value of a setting, in the order of the lines."""
