@@ -1,0 +1,241 @@
+"""What differs between two splits as the model gets them, where one relation explains all of it."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+import torch
+
+from ..relations import relation
+from . import changes, features
+from .learner import CLEAR, agreement
+from .row_pairs import BEST, LEAST, MOSTLY, Side, agreement_of, differs, outputs_by
+from .tables import Table
+
+DIFFERENT, EXPLAINED = 1.5, 0.5
+"""From which distance on there is something to explain, and the share of it that may remain. Our
+own numbers."""
+LOST = 0.1
+"""Of the correlation that a right change may cost."""
+ALWAYS, HARDLY = 0.2, 0.02
+"""Shares of the tokens of eval and of train that one token is. Our own numbers."""
+SPREAD_OUT = 0.4
+"""Of the logarithms of the spreads of columns that nobody scaled. Our own number."""
+LIKE, UNLIKE = 4.0, 12.0
+"""Differences of two means, in errors of it, that chance gives, and that it never does. Our own
+numbers."""
+SAME, OTHER = 0.9, 0.5
+"""Likeness of two counts of tokens. Our own numbers."""
+
+
+class Pair(NamedTuple):
+    """A field of both splits."""
+
+    name: str
+    train: torch.Tensor
+    other: torch.Tensor
+    masks: List[Optional[torch.Tensor]]
+
+
+def of_two(
+    each: Tuple[Optional[Table], Optional[Table]], ours: Optional[Side], theirs: Optional[Side]
+) -> List[Dict[str, Any]]:
+    train, other = each
+    if train is None or other is None or min(train.rows, other.rows) < LEAST:
+        return []
+    masks = [train.text, other.text]
+    found = []
+    for name in train.inputs:
+        if name not in other.inputs:
+            continue
+        pair = Pair(name, train.inputs[name], other.inputs[name], masks)
+        found += [
+            relation("prepared apart", 1, 1, (name, text)) for text in of_pair(pair, ours, theirs)
+        ][:1]
+    return found
+
+
+def of_pair(pair: Pair, ours: Optional[Side], theirs: Optional[Side]) -> Iterator[str]:
+    kinds = {features.kind_of(each) for each in (pair.train, pair.other)}
+    if len(kinds) > 1:
+        return
+    kind = kinds.pop()
+    if kind == "tokens":
+        yield from of_tokens(pair)
+        return
+    if kind == "image":
+        yield from of_shapes(pair)
+    if kind == "columns":
+        yield from of_columns(pair)
+    yield from changed(pair, ours, theirs)
+
+
+def changed(pair: Pair, ours: Optional[Side], theirs: Optional[Side]) -> Iterator[str]:
+    """The change that makes eval like train: by its values, or by what train teaches of it."""
+    basis, plain = (features.of_field(each) for each in (pair.train, pair.other))
+    if basis is None or plain is None:
+        return
+    apart = differs(basis, plain) if basis.shape[1] == plain.shape[1] else 2 * DIFFERENT
+    own = taught(pair, ours, theirs, pair.other) if basis.shape[1] == plain.shape[1] else 0.0
+    if apart < DIFFERENT and (own is None or own >= MOSTLY * likely(ours)):
+        return
+    best, text = apart, ""
+    for change in changes.of_field(pair.other):
+        values = change.apply(as_given(pair.other))
+        made = features.of_field(values)
+        if made is None or made.shape[1] != basis.shape[1]:
+            continue
+        left = differs(basis, made)
+        if left >= min(1.0, best):
+            continue
+        learned = taught(pair, ours, theirs, values)
+        by_values = apart >= DIFFERENT and left < EXPLAINED * apart
+        by_values = by_values and (own is None or learned is None or learned > own - LOST)
+        by_target = own is not None and learned is not None and learned >= BEST > 0
+        by_target = by_target and apart < DIFFERENT and own < MOSTLY * learned  # type: ignore[operator]
+        if by_values or by_target:
+            best, text = left, change.text
+    if text:
+        yield text
+
+
+def likely(ours: Optional[Side]) -> float:
+    """The correlation that eval should have, by what train explains of itself."""
+    return max(0.0, ours.own.explained) ** 0.5 if ours is not None else 0.0
+
+
+def as_given(value: torch.Tensor) -> torch.Tensor:
+    return features.channels_first(value) if features.kind_of(value) == "image" else value
+
+
+def taught(
+    pair: Pair, ours: Optional[Side], theirs: Optional[Side], values: torch.Tensor
+) -> Optional[float]:
+    """The correlation of what train teaches of such values with the targets of eval; None where it
+    teaches nothing, or there are other inputs."""
+    if ours is None or theirs is None or not ours.own.is_clear or len(ours.table.inputs) != 1:
+        return None
+    outputs, basis = outputs_by(ours, theirs), features.of_field(pair.train, pair.masks[0])
+    made = features.of_field(values, pair.masks[1])
+    if outputs is None or basis is None or made is None:
+        return None
+    scaled = features.joined({"": features.standard(made, basis)}, [""])
+    predicted = ours.learner.predict(scaled)
+    found = agreement_of(predicted, outputs)
+    return found if found < BEST or agreement(predicted, outputs)[1] >= CLEAR else 0.0
+
+
+def of_shapes(pair: Pair) -> Iterator[str]:
+    """Sides that are exchanged, and images that have lost their color."""
+    layouts = [axis_of(each) for each in (pair.train, pair.other)]
+    if layouts[0] != layouts[1]:
+        yield "channels are in dimension %d in train, and in %d in eval" % tuple(layouts)
+        return
+    one, two = (features.channels_first(each) for each in (pair.train, pair.other))
+    sides = [tuple(each.shape[2:]) for each in (one, two)]
+    if sides[0] == sides[1][::-1] != sides[1]:
+        yield "height and width are exchanged: %d x %d in train, %d x %d in eval" % (
+            *sides[0], *sides[1],
+        )  # fmt: skip
+    if one.shape[1] == two.shape[1] == 3:
+        grey = [is_gray(each) for each in (one, two)]
+        if grey[0] != grey[1]:
+            yield "all channels are equal in %s alone: it is gray" % (
+                "train" if grey[0] else "eval"
+            )
+
+
+def axis_of(images: torch.Tensor) -> int:
+    return 1 if images.dim() == 3 or images.shape[1] <= 4 else 3
+
+
+def is_gray(value: torch.Tensor) -> bool:
+    """Whether all channels are equal, before a normalization."""
+    ways = [([0.0] * 3, [1.0] * 3), *changes.SHORT.values()]
+    made = [changes.by_channel(std, mean, value[:32]) for mean, std in ways]
+    return any(bool(torch.isclose(each[:, :1], each, atol=2e-4).all()) for each in made)
+
+
+def of_columns(pair: Pair) -> Iterator[str]:
+    """Columns that are in another unit, or were standardized in train alone."""
+    one, two = pair.train.float(), pair.other.float()
+    if one.shape[1] != two.shape[1] or one.shape[1] < 2:
+        return
+    if moved := reordered(one, two):
+        yield "%d columns stand in another order in eval" % moved
+        return
+    apart = [n for n in range(one.shape[1]) if differs(one[:, n : n + 1], two[:, n : n + 1]) > 2]
+    if apart and len(apart) <= one.shape[1] / 2:
+        for number in apart:
+            text = unit_of(one[:, number], two[:, number])
+            if text:
+                yield "column %d of eval = that of train %s" % (number, text)
+                return
+    for text, left, right in (("train", one, two), ("eval", two, one)):
+        if 2 * len(apart) >= one.shape[1] and is_standard(left) and is_raw(right):
+            yield "columns have mean 0 and spread 1 in %s alone" % text
+            return
+
+
+def is_raw(values: torch.Tensor) -> bool:
+    """Whether columns have each a mean and a spread of its own: a drift moves them less."""
+    spreads = values.std(0).clamp(min=1e-9).log()
+    return bool(values.mean(0).abs().median() > 1) and bool(spreads.std() > SPREAD_OUT)
+
+
+def reordered(one: torch.Tensor, two: torch.Tensor) -> int:
+    """Columns of eval that are distributed like another one of train, and not like their own."""
+    error = (one.var(0)[:, None] / len(one) + two.var(0)[None] / len(two)).sqrt().clamp(min=1e-12)
+    apart = (one.mean(0)[:, None] - two.mean(0)[None]).abs() / error
+    spreads = (one.std(0)[:, None] / two.std(0)[None].clamp(min=1e-12)).log().abs()
+    like = (apart < LIKE) & (spreads < 0.2)
+    own = like.diagonal()
+    unlike = (apart.diagonal() > UNLIKE) | (spreads.diagonal() > 0.7)
+    moved = [n for n in range(two.shape[1]) if bool(unlike[n]) and int(like[:, n].sum()) == 1]
+    origins = {int(like[:, n].float().argmax()) for n in moved}
+    settled = bool(own[[n for n in range(len(own)) if n not in moved]].all())
+    return len(moved) if len(moved) > 1 and origins == set(moved) and settled else 0
+
+
+def is_standard(values: torch.Tensor) -> bool:
+    near = (values.mean(0).abs() < 0.1) & ((values.std(0) - 1).abs() < 0.1)
+    return float(near.float().mean()) > 0.7
+
+
+def unit_of(one: torch.Tensor, two: torch.Tensor) -> str:
+    """The factor that makes a column of eval one of train; it is not near 0 where all are."""
+    for factor in changes.FACTORS:
+        for by, text in ((factor, "x %g"), (1 / factor, "/ %g")):
+            if differs(one[:, None], two[:, None] / by) < MOSTLY and factor > 2:
+                return text % factor
+    return ""
+
+
+def of_tokens(pair: Pair) -> Iterator[str]:
+    """A token that eval alone is full of, and numbers of tokens that are moved."""
+    texts = [text_of(e, m) for e, m in zip((pair.train, pair.other), pair.masks)]
+    if min(map(len, texts)) < 500 or int(min(each.min() for each in texts)) < 0:
+        return
+    count = int(max(each.max() for each in texts)) + 1
+    if count > 1_000_000:
+        return
+    one, two = (torch.bincount(each, minlength=count).double() / len(each) for each in texts)
+    most = int((two - one).argmax())
+    if two[most] >= ALWAYS and one[most] <= HARDLY:
+        yield "token %d is %.0f %% of eval and %.1g %% of train, as an unknown word's is" % (
+            most, 100 * float(two[most]), 100 * float(one[most]),
+        )  # fmt: skip
+        return
+    if likeness(one, two) > OTHER:
+        return
+    for step in (-3, -2, -1, 1, 2, 3):
+        if likeness(one, two.roll(-step)) > SAME:
+            yield "numbers of tokens in eval = those of train %+d" % step
+
+
+def text_of(ids: torch.Tensor, mask: Optional[torch.Tensor]) -> torch.Tensor:
+    return ids[ids != 0] if mask is None or mask.shape != ids.shape else ids[mask != 0]
+
+
+def likeness(one: torch.Tensor, two: torch.Tensor) -> float:
+    return float((one * two).sum() / (one.norm() * two.norm()).clamp(min=1e-12))
