@@ -12,8 +12,8 @@ from . import features
 from .tables import Table
 
 LEAST_ROWS, PER_CLASS, MOST_CLASSES = 64, 8, 20
-EDGE = 2
-"""Pixels."""
+EDGE, PLACES = 2, 16
+"""Pixels, and tokens at both ends of a text."""
 
 
 class Alone(NamedTuple):
@@ -63,14 +63,27 @@ def of_tokens(
 ) -> Iterator[Alone]:
     text = value != 0 if mask is None or mask.shape != value.shape else mask != 0
     shortest = int(text.sum(1).min())
-    first = value[:, : min(16, shortest)]
+    first = value[:, : min(PLACES, shortest)]
+    last = from_end(value, text)[:, : min(PLACES, shortest)]
     differ = (value[:, : max(1, shortest)] != value[:1, : max(1, shortest)]).any(0)
     found = torch.nonzero(one_each(first, at, classes))[:, 0].tolist()
     if found and int(differ.sum()) > 1 + len(found):
         yield Alone("the token at place %d" % found[0], False)
+        return
+    found = torch.nonzero(one_each(last, at, classes))[:, 0].tolist()
+    if found and int(differ.sum()) > 1 + len(found):
+        yield Alone("the token at place %d from the end" % found[0], False)
+        return
     lengths = text.sum(1, keepdim=True)
     if bool(one_each(lengths, at, classes).all()) and shortest > 1:
         yield Alone("the length of the text", True)
+
+
+def from_end(value: torch.Tensor, text: torch.Tensor) -> torch.Tensor:
+    """Rows whose text begins with its last token."""
+    place = torch.arange(value.shape[1])
+    end = (place * text).argmax(1, keepdim=True)
+    return value.gather(1, (end - place).clamp(min=0))
 
 
 def of_image(value: torch.Tensor, at: torch.Tensor, classes: int) -> Iterator[Alone]:

@@ -4,6 +4,7 @@ makes the second split like the first."""
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from typing import Callable, Iterator, List, NamedTuple
 
@@ -48,6 +49,15 @@ def of_field(value: torch.Tensor) -> Iterator[Change]:
         yield from of_images(channels_first(value))
     elif kind in ("signal", "series", "columns"):
         yield from of_signals(value)
+    elif kind == "tokens":
+        for step in (-3, -2, -1, 1, 2, 3):
+            yield Change("numbers of tokens in eval = those of train %+d" % step,
+                         functools.partial(moved, step))  # fmt: skip
+
+
+def moved(step: int, value: torch.Tensor) -> torch.Tensor:
+    """Numbers of tokens without a step; padding of 0 stays."""
+    return torch.where(value == 0, value, (value - step).clamp(min=0))
 
 
 def of_images(value: torch.Tensor) -> Iterator[Change]:
@@ -68,7 +78,7 @@ def before(value: torch.Tensor, mean: List[float], std: List[float]) -> Iterator
         scale, middle = (torch.tensor(one).view(1, -1, 1, 1) for one in (std, mean))
         return (change(each.float() * scale + middle) - middle) / scale
 
-    plain = [1.0] == mean
+    plain = len(mean) == 1 and std == [0.0]
     mean, std = ([0.0], [1.0]) if plain else (mean, std)
     each = functools.partial
     yield Change("eval = train x 255", each(within, each(scaled, 1 / 255)))
@@ -77,10 +87,15 @@ def before(value: torch.Tensor, mean: List[float], std: List[float]) -> Iterator
     if plain:
         yield Change("eval = 255 - train, inverted", each(scaled, -1.0, offset=255.0))
         yield Change("eval is upside down", each(along, [2]))
-    if value.shape[1] == 3:
-        yield Change(
-            "channels 0 and 2 are exchanged, as RGB and BGR", each(within, each(along, [1]))
-        )
+    for order in itertools.permutations(range(value.shape[1])) if value.shape[1] == 3 else ():
+        if list(order) != sorted(order):
+            text = "its channels stand in the order %d, %d, %d of those of train" % order
+            back = [order.index(n) for n in range(3)]
+            yield Change(text, each(within, each(chosen, back)))
+
+
+def chosen(channels: List[int], value: torch.Tensor) -> torch.Tensor:
+    return value[:, channels]
 
 
 def of_normalization(
@@ -107,7 +122,7 @@ def of_signals(value: torch.Tensor) -> Iterator[Change]:
     yield Change("eval = train / 32,768, as bytes of sound", make(scaled, 32768.0))
     yield Change("eval = train x 255", make(scaled, 1 / 255))
     yield Change("eval = train / 255", make(scaled, 255.0))
-    yield Change("eval = -train", make(scaled, -1.0))
+    yield Change("eval = -train, in its inputs or its targets", make(scaled, -1.0))
     if value.dim() == 3:
         yield Change("time runs backwards in eval", make(along, [1]))
     if value.dim() == 3 or value.shape[1] > 32:

@@ -26,6 +26,9 @@ CLEAR, LEAST, HALF = 6.0, 0.08, 0.5
 explains, and the share of it that the own ones do at most. Our own numbers."""
 NEARLY = 0.9
 """Of the images."""
+DRAWN, MOSTLY = 0.35, 0.6
+"""Shares of the targets that each image explains by a relation of its own, and of it that the own
+places do at most. Our own numbers."""
 MOVES = (1, 2, 3)
 
 Turn = Callable[[torch.Tensor], torch.Tensor]
@@ -228,7 +231,33 @@ def of_split(places: Optional[Places], name: str) -> List[Dict[str, Any]]:
     if better(own, found[best]):
         numbers = (own.explained, found[best].explained)
         return [relation("places apart", 1, 1, (name, best), (), numbers)]
-    return []
+    return by_image(places, target, own, name)
+
+
+def by_image(places: Places, target: torch.Tensor, own: Fit, name: str) -> List[Dict[str, Any]]:
+    """Where each image has a relation of its own, as from two draws of one random change."""
+    each = {text: turn for text, turn in turns().items() if not text.startswith("of ")}
+    found = torch.stack([own.gained, *(guessed(places, target, turn) for turn in each.values())])
+    best, which = found.max(0)
+    kinds = torch.bincount(which[which > 0], minlength=len(found))
+    told = float(best.mean()) > DRAWN and float(own.gained.mean()) < MOSTLY * float(best.mean())
+    several = int((kinds > 0.05 * len(best)).sum()) > 1
+    if not told or not several or float((which == 0).float().mean()) > MOSTLY:
+        return []
+    numbers = (float(own.gained.mean()), float(best.mean()))
+    return [relation("places apart", 1, 1, (name, "another change in each image"), (), numbers)]
+
+
+def guessed(places: Places, target: torch.Tensor, turn: Turn) -> torch.Tensor:
+    """What the model of the own places explains of each image once its target is turned."""
+    wanted, turned = (e.flatten(2).transpose(1, 2) for e in (target, turn(target)))
+    found = []
+    for n, half in enumerate(places.halves):
+        y, other = wanted[n::2].flatten(0, 1), turned[1 - n :: 2]
+        missed = ((half.asked @ (half.solved @ y) - other) ** 2).sum((1, 2))
+        found.append((((y.mean(0) - other) ** 2).sum((1, 2)), missed))
+    whole = torch.cat([each[0] for each in found])
+    return (whole - torch.cat([each[1] for each in found])) / whole.mean().clamp(min=1e-9)
 
 
 def of_two(train: Optional[Places], other: Optional[Places]) -> List[Dict[str, Any]]:

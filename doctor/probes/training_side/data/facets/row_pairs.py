@@ -3,7 +3,6 @@ row, or in one split alone."""
 
 from __future__ import annotations
 
-import re
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
@@ -20,13 +19,14 @@ LEAST = 64
 APART, SPREAD_APART = 0.5, 0.5
 """Differences of nearly all means, in spreads, and of the logarithms of spreads, that two splits
 of one preparation have. Our own numbers."""
+MOST_CLASSES = 20
 MOSTLY, BEST = 0.6, 0.5
 """Of the best correlation, what the own pairs have at most, and the least best one. Our own
 numbers."""
 ORDERED = ("columns", "series", "column")
 """Kinds of inputs whose target may be of a later row on purpose, as a forecast's."""
 
-COVERED = "inputs tell targets"
+COVERED, NUMBERED = "inputs tell targets", "targets numbered apart"
 
 Order = Tuple[str, torch.Tensor]
 
@@ -145,7 +145,7 @@ def of_asked(known: Side, asked: Side) -> Optional[Dict[str, Any]]:
         if moved is not None:
             return moved
     if above < -CLEAR and not len(known.classes) and own < -BEST:
-        return relation("targets numbered apart", 1, 1, ("the sign is the opposite one",))
+        return relation(NUMBERED, 1, 1, ("the sign is the opposite one",))
     orders = orders_of(asked.table)
     agreed = [agreement_of(predicted, outputs[order]) for _, order in orders]
     best = max(range(len(orders)), key=lambda n: agreed[n])
@@ -174,13 +174,12 @@ def features_by(known: Side, asked: Side) -> torch.Tensor:
     return features.joined(scaled, [n for n in names if scaled[n].shape[1]])
 
 
-def outputs_by(known: Side, asked: Side) -> Optional[torch.Tensor]:
+def outputs_by(known: Side, asked: Side, same_inputs: bool = True) -> Optional[torch.Tensor]:
     """The outputs of the second split, in the columns of the first one."""
     target = asked.table.target
-    basis = known.made
-    if target is None or {n for n in asked.made if n in basis} != set(basis):
+    if target is None:
         return None
-    if not all(fits(asked.made, basis, n) for n in basis):
+    if same_inputs and not all(fits(asked.made, known.made, n) for n in known.made):
         return None
     if not len(known.classes):
         outputs = asked.learner.outputs
@@ -210,29 +209,23 @@ def differs(one: torch.Tensor, two: torch.Tensor) -> float:
 def renumbered(predicted: torch.Tensor, known: Side, asked: Side) -> Optional[Dict[str, Any]]:
     """The classes of the second split that those of the first one are there, where another
     numbering was found on one half of the rows and holds on the other one."""
-    target = asked.table.target
-    assert target is not None
-    ours, theirs = known.classes, asked.classes
-    if len(ours) != len(theirs) or len(ours) > 20:
+    assert asked.table.target is not None
+    ours, theirs = known.classes.long().tolist(), asked.classes.long().tolist()
+    if len(theirs) > min(MOST_CLASSES, len(ours)) or 2 * len({*ours} & {*theirs}) < len(theirs):
         return None
-    at = (target.reshape(-1, 1) == theirs[None]).double().argmax(1)
+    at = (asked.table.target.reshape(-1, 1) == asked.classes[None]).double().argmax(1)
     guessed = predicted.argmax(1)
     half = torch.arange(len(at)) % 2 == 0
-    table = torch.zeros(len(ours), len(ours), dtype=torch.float64)
-    table.index_put_(
-        (guessed[half], at[half]), torch.ones(int(half.sum()), dtype=torch.float64), True
-    )
-    share = table / table.sum(0, keepdim=True).clamp(min=1)
-    moved = share.argmax(1)
-    if len(set(moved.tolist())) < len(ours):
+    counts = torch.zeros(len(ours), len(theirs), dtype=torch.float64)
+    ones = torch.ones(int(half.sum()), dtype=torch.float64)
+    counts.index_put_((guessed[half], at[half]), ones, accumulate=True)
+    meant = counts.argmax(0)
+    right = float((meant[at] == guessed)[~half].double().mean())
+    chance = float((torch.bincount(at).double() / len(at)).max())
+    error = (chance * (1 - chance) / int((~half).sum())) ** 0.5
+    moved = {ours[m]: theirs[n] for n, m in enumerate(meant.tolist())}
+    if len(moved) < len(theirs) or right < max(MOSTLY, chance + 5 * error):
         return None
-    right = float((moved[guessed] == at)[~half].float().mean())
-    count = int((~half).sum())
-    chance = float((torch.bincount(at, minlength=len(ours)).double() / len(at)).max())
-    error = (chance * (1 - chance) / count) ** 0.5
-    same = all(int(theirs[m]) == int(ours[n]) for n, m in enumerate(moved.tolist()))
-    if same or right < chance + 5 * error or right < MOSTLY:
-        return None
-    text = ", ".join("%d is %d" % (int(ours[n]), int(theirs[m])) for n, m in enumerate(moved.tolist())
-                     if int(ours[n]) != int(theirs[m]))  # fmt: skip
-    return relation("targets numbered apart", 1, 1, (re.sub(r"(.{50}), .*", r"\1, ...", text),))
+    texts = ["%d is %d" % each for each in moved.items() if each[0] != each[1]]
+    text = ", ".join(texts[:5])
+    return relation(NUMBERED, 1, 1, (text,)) if texts else None

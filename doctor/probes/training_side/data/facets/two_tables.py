@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
 
 from ..relations import relation
 from . import changes, features
 from .learner import CLEAR, agreement
-from .row_pairs import BEST, LEAST, MOSTLY, Side, agreement_of, differs, outputs_by
+from .row_pairs import LEAST, MOSTLY, Side, agreement_of, differs, outputs_by
 from .tables import Table
 
 DIFFERENT, EXPLAINED = 1.5, 0.5
 """From which distance on there is something to explain, and the share of it that may remain. Our
 own numbers."""
+MOST_CHANGED = 128
+"""Rows of eval on which changes are tried."""
 LOST = 0.1
 """Of the correlation that a right change may cost."""
 ALWAYS, HARDLY = 0.2, 0.02
@@ -24,8 +26,10 @@ SPREAD_OUT = 0.4
 LIKE, UNLIKE = 4.0, 12.0
 """Differences of two means, in errors of it, that chance gives, and that it never does. Our own
 numbers."""
-SAME, OTHER = 0.9, 0.5
-"""Likeness of two counts of tokens. Our own numbers."""
+
+
+LEAST_VALUES, EXACT = 4, 0.03
+"""Values of a row, and by which it may be off: a spread by n or n - 1. Our own numbers."""
 
 
 class Pair(NamedTuple):
@@ -62,67 +66,101 @@ def of_pair(pair: Pair, ours: Optional[Side], theirs: Optional[Side]) -> Iterato
     kind = kinds.pop()
     if kind == "tokens":
         yield from of_tokens(pair)
-        return
     if kind == "image":
         yield from of_shapes(pair)
     if kind == "columns":
         yield from of_columns(pair)
+    yield from of_rows(pair)
     yield from changed(pair, ours, theirs)
+
+
+INVARIANTS: Dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "mean 0 and spread 1": lambda rows: torch.stack([rows.mean(1) + 1, rows.std(1)]),
+    "a largest value of 1": lambda rows: rows.abs().amax(1)[None],
+    "length 1": lambda rows: rows.norm(dim=1)[None],
+    "sum 1": lambda rows: rows.sum(1)[None],
+}
+"""What is 1 of a row that was scaled for itself."""
+
+
+def of_rows(pair: Pair) -> Iterator[str]:
+    """Rows that were scaled each for itself in one split alone."""
+    one, two = (each.flatten(1).float() for each in (pair.train, pair.other))
+    if min(one.shape[1], two.shape[1]) < LEAST_VALUES or not pair.train.is_floating_point():
+        return
+    for text, of in INVARIANTS.items():
+        shares = [float(((of(e) - 1).abs() < EXACT).all(0).float().mean()) for e in (one, two)]
+        if max(shares) > 0.99 and min(shares) < 0.05:
+            name = "train" if shares[0] > shares[1] else "eval"
+            yield "rows have %s, each for itself, in %s alone" % (text, name)
 
 
 def changed(pair: Pair, ours: Optional[Side], theirs: Optional[Side]) -> Iterator[str]:
     """The change that makes eval like train: by its values, or by what train teaches of it."""
-    basis, plain = (features.of_field(each) for each in (pair.train, pair.other))
+    basis, plain = (features.of_field(e, m) for e, m in zip((pair.train, pair.other), pair.masks))
     if basis is None or plain is None:
         return
-    apart = differs(basis, plain) if basis.shape[1] == plain.shape[1] else 2 * DIFFERENT
-    own = taught(pair, ours, theirs, pair.other) if basis.shape[1] == plain.shape[1] else 0.0
-    if apart < DIFFERENT and (own is None or own >= MOSTLY * likely(ours)):
+    same = basis.shape[1] == plain.shape[1]
+    apart = differs(basis, plain) if same else 2 * DIFFERENT
+    teacher = Teacher(basis, ours, theirs)
+    own = teacher.correlation(plain) if same else None
+    if apart < DIFFERENT and (own is None or own >= MOSTLY * teacher.likely):
         return
-    best, text = apart, ""
-    for change in changes.of_field(pair.other):
-        values = change.apply(as_given(pair.other))
-        made = features.of_field(values)
-        if made is None or made.shape[1] != basis.shape[1]:
+    best, text = min(apart, 1.0), ""
+    given = features.channels_first(pair.other) if pair.other.dim() == 4 else pair.other
+    some = given[:: -(-len(given) // MOST_CHANGED)]
+    mask = None if pair.masks[1] is None else pair.masks[1][:: -(-len(given) // MOST_CHANGED)]
+    for change in changes.of_field(given):
+        made = features.of_field(change.apply(some), mask)
+        left = differs(basis, made) if made is not None and fits_in(made, basis) else best
+        if left >= best or (apart >= DIFFERENT and left >= EXPLAINED * apart):
             continue
-        left = differs(basis, made)
-        if left >= min(1.0, best):
-            continue
-        learned = taught(pair, ours, theirs, values)
-        by_values = apart >= DIFFERENT and left < EXPLAINED * apart
-        by_values = by_values and (own is None or learned is None or learned > own - LOST)
-        by_target = own is not None and learned is not None and learned >= BEST > 0
-        by_target = by_target and apart < DIFFERENT and own < MOSTLY * learned  # type: ignore[operator]
-        if by_values or by_target:
+        whole = features.of_field(change.apply(given), pair.masks[1])
+        if whole is not None and teacher.agrees(whole, own, needed=apart < DIFFERENT):
             best, text = left, change.text
     if text:
         yield text
 
 
-def likely(ours: Optional[Side]) -> float:
-    """The correlation that eval should have, by what train explains of itself."""
-    return max(0.0, ours.own.explained) ** 0.5 if ours is not None else 0.0
+def fits_in(made: torch.Tensor, basis: torch.Tensor) -> bool:
+    return made.shape[1] == basis.shape[1]
 
 
-def as_given(value: torch.Tensor) -> torch.Tensor:
-    return features.channels_first(value) if features.kind_of(value) == "image" else value
+class Teacher:
+    """What train teaches of a field that is its only input."""
 
+    def __init__(self, basis: torch.Tensor, ours: Optional[Side], theirs: Optional[Side]) -> None:
+        self._basis, self._ours = basis, ours
+        self._outputs: Optional[torch.Tensor] = None
+        self.likely = 0.0
+        """The correlation that eval should have, by what train explains of itself."""
+        single = ours is not None and len(ours.table.inputs) == 1
+        if ours is not None and theirs is not None and single and ours.own.is_clear:
+            self.likely = max(0.0, ours.own.explained) ** 0.5
+            self._outputs = outputs_by(ours, theirs, same_inputs=False)
 
-def taught(
-    pair: Pair, ours: Optional[Side], theirs: Optional[Side], values: torch.Tensor
-) -> Optional[float]:
-    """The correlation of what train teaches of such values with the targets of eval; None where it
-    teaches nothing, or there are other inputs."""
-    if ours is None or theirs is None or not ours.own.is_clear or len(ours.table.inputs) != 1:
-        return None
-    outputs, basis = outputs_by(ours, theirs), features.of_field(pair.train, pair.masks[0])
-    made = features.of_field(values, pair.masks[1])
-    if outputs is None or basis is None or made is None:
-        return None
-    scaled = features.joined({"": features.standard(made, basis)}, [""])
-    predicted = ours.learner.predict(scaled)
-    found = agreement_of(predicted, outputs)
-    return found if found < BEST or agreement(predicted, outputs)[1] >= CLEAR else 0.0
+    def predicted(self, made: torch.Tensor) -> torch.Tensor:
+        assert self._ours is not None
+        scaled = features.joined({"": features.standard(made, self._basis)}, [""])
+        return self._ours.learner.predict(scaled)
+
+    def correlation(self, made: torch.Tensor) -> Optional[float]:
+        """With the targets of eval; None where train teaches nothing."""
+        return (
+            agreement_of(self.predicted(made), self._outputs) if self._outputs is not None else None
+        )
+
+    def agrees(self, made: torch.Tensor, own: Optional[float], *, needed: bool) -> bool:
+        """Whether it is as right of such values as of the given ones, or far more where that is
+        `needed`, because the values themselves show nothing."""
+        learned = self.correlation(made)
+        if learned is None or self._outputs is None:
+            return not needed
+        if not needed:
+            return own is None or learned > own - LOST
+        if learned < MOSTLY * self.likely or (own is not None and own >= MOSTLY * learned):
+            return False
+        return agreement(self.predicted(made), self._outputs)[1] >= CLEAR
 
 
 def of_shapes(pair: Pair) -> Iterator[str]:
@@ -212,7 +250,7 @@ def unit_of(one: torch.Tensor, two: torch.Tensor) -> str:
 
 
 def of_tokens(pair: Pair) -> Iterator[str]:
-    """A token that eval alone is full of, and numbers of tokens that are moved."""
+    """A token that eval alone is full of."""
     texts = [text_of(e, m) for e, m in zip((pair.train, pair.other), pair.masks)]
     if min(map(len, texts)) < 500 or int(min(each.min() for each in texts)) < 0:
         return
@@ -226,16 +264,7 @@ def of_tokens(pair: Pair) -> Iterator[str]:
             most, 100 * float(two[most]), 100 * float(one[most]),
         )  # fmt: skip
         return
-    if likeness(one, two) > OTHER:
-        return
-    for step in (-3, -2, -1, 1, 2, 3):
-        if likeness(one, two.roll(-step)) > SAME:
-            yield "numbers of tokens in eval = those of train %+d" % step
 
 
 def text_of(ids: torch.Tensor, mask: Optional[torch.Tensor]) -> torch.Tensor:
     return ids[ids != 0] if mask is None or mask.shape != ids.shape else ids[mask != 0]
-
-
-def likeness(one: torch.Tensor, two: torch.Tensor) -> float:
-    return float((one * two).sum() / (one.norm() * two.norm()).clamp(min=1e-12))
