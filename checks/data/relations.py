@@ -14,9 +14,8 @@ from doctor.judge.check import Verdict, fail, note
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The sentence of a relation, with {fields}, or {first}, {second}, {third} and {others} of them, and
-    {0},
-    {1} for its numbers."""
+    """The sentence of a relation, with {fields}, or {first}, {second}, {third} and {others} of
+    them, and {0}, {1} for its numbers."""
 
     text: str
     fix: str

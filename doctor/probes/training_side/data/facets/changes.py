@@ -1,5 +1,5 @@
-"""What one split may have been given and the other one not: one row for each change of an input that
-makes the second split like the first."""
+"""What one split may have been given and the other one not: each change of an input that may make
+the second split like the first."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def of_normalization(
     none, bytes_ = [0.0] * len(mean), [1 / 255 / s for s in std]
     again = "twice" if low < -0.3 else "alone"
     yield Change("%s normalization is in train %s" % (name, again), make(by_channel, over, less))
-    yield Change("%s normalization is in train alone, eval has 0 to 255" % name,
+    yield Change("%s normalization is in train alone, 0 to 255 in eval" % name,
                  make(by_channel, bytes_, less))  # fmt: skip
     yield Change("%s normalization is in eval alone, or twice" % name, make(by_channel, std, mean))
     yield Change("eval is not divided by %s deviation" % name, make(by_channel, over, none))

@@ -97,7 +97,7 @@ def of_signals(value: torch.Tensor) -> torch.Tensor:
     power = torch.fft.rfft(short - short.mean(1, keepdim=True), dim=1).abs()
     count = min(BANDS, power.shape[1])
     edges = torch.logspace(0, 1, count + 1).sub(1).div(9).mul(power.shape[1]).long()
-    bands = [power[:, a : max(a + 1, b)].mean(1) for a, b in zip(edges[:-1], edges[1:])]
+    bands = [power[:, a : max(a + 1, b)].mean(1) for a, b in zip(edges, edges[1:])]  # noqa: RUF007 - of Python 3.10
     return torch.cat([means, sizes, torch.stack(bands, 1).clamp(min=1e-6).log()], 1)
 
 

@@ -3,8 +3,10 @@ better where they are turned, moved, read in another form, or of another row."""
 
 from __future__ import annotations
 
+import functools
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from itertools import product
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch.nn import functional
@@ -33,12 +35,12 @@ MOVES = (1, 2, 3)
 
 Turn = Callable[[torch.Tensor], torch.Tensor]
 FORMS: Dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "x1, y1, x2, y2": lambda b: b,
-    "x, y, width, height": lambda b: torch.cat([b[:, :2], b[:, :2] + b[:, 2:]], 1),
-    "center x, center y, width, height": lambda b: torch.cat(
+    "x1 y1 x2 y2": lambda b: b,
+    "x y width height": lambda b: torch.cat([b[:, :2], b[:, :2] + b[:, 2:]], 1),
+    "center width height": lambda b: torch.cat(
         [b[:, :2] - b[:, 2:] / 2, b[:, :2] + b[:, 2:] / 2], 1
     ),
-    "y1, x1, y2, x2": lambda b: b[:, [1, 0, 3, 2]],
+    "y1 x1 y2 x2": lambda b: b[:, [1, 0, 3, 2]],
 }
 
 
@@ -69,43 +71,46 @@ class Fit(NamedTuple):
 
 
 def of_source(source: Source) -> Optional[Places]:
-    dataset, numbers = rows.spread(source, 1)
-    count = min(size(dataset) or 0, MOST_IMAGES) if numbers else 0
+    """Of the first rows that have an image with a map, or with boxes; None where they are few."""
     images: List[torch.Tensor] = []
     maps: List[torch.Tensor] = []
-    drawn: Dict[str, List[torch.Tensor]] = {}
+    drawn: Dict[str, List[torch.Tensor]] = {form: [] for form in FORMS}
     stated = ""
-    with seeds.kept():
-        end = time.monotonic() + SECONDS
-        for number in range(count):
-            if time.monotonic() > end:
-                break
-            row = dataset[number]
-            batch = views.of(as_batch(row))
-            image = image_of(batch)
-            if image is None:
-                return None
-            images.append(numbers_of(channels_first(host(image[1]).float())[0]))
-            one = map_of(batch, image[0])
-            found = boxes.sample_of(row) if one is None else None
-            if one is not None:
-                maps.append(one)
-            elif found is not None and len(found[0]):
-                stated = "x1, y1, x2, y2" if found[2] or found[3] else ""
-                for form, read in FORMS.items():
-                    drawn.setdefault(form, []).append(covered(read(found[0]) / found[1].repeat(2)))
-            else:
-                images.pop()
-    if len(images) < LEAST_IMAGES:
+    for row in first_rows(source):
+        batch = views.of(as_batch(row))
+        image = image_of(batch)
+        one = map_of(batch, image[0]) if image is not None else None
+        found = boxes.sample_of(row) if one is None else None
+        if image is None or (one is None and found is None):
+            break
+        if one is not None:
+            maps.append(one)
+        elif found is not None and len(found[0]):
+            stated = "x1 y1 x2 y2" if found[2] or found[3] else ""
+            for form, read in FORMS.items():
+                drawn[form].append(covered(read(found[0]) / found[1].repeat(2)))
+        else:
+            continue  # nothing is in it
+        images.append(numbers_of(channels_first(host(image[1]).float())[0]))
+    if len(images) < LEAST_IMAGES or 0 < len(maps) < len(images):
         return None
-    targets = {form: torch.stack(each)[:, None] for form, each in drawn.items()}
-    if maps:
-        targets = {"": parts_of(maps)} if len(maps) == len(images) else {}
-    targets = {form: each for form, each in targets.items() if float(each.var()) > 1e-6}
+    each = {"": parts_of(maps)} if maps else {f: torch.stack(d)[:, None] for f, d in drawn.items()}
+    targets = {form: target for form, target in each.items() if float(target.var()) > 1e-6}
     if not targets:
         return None
     made = design(torch.stack(images))
     return Places([half_of(made[n::2], made[1 - n :: 2]) for n in (0, 1)], targets, stated)
+
+
+def first_rows(source: Source) -> Iterator[Foreign]:
+    dataset, numbers = rows.spread(source, 1)
+    count = min(size(dataset) or 0, MOST_IMAGES) if numbers else 0
+    end = time.monotonic() + SECONDS
+    with seeds.kept():
+        for number in range(count):
+            if time.monotonic() > end:
+                return
+            yield dataset[number]
 
 
 def half_of(learned: torch.Tensor, asked: torch.Tensor) -> Half:
@@ -158,6 +163,10 @@ def covered(at: torch.Tensor) -> torch.Tensor:
     return (down[:, :, None] & across[:, None]).any(0).float()
 
 
+def rolled(steps: Any, axes: List[int], target: torch.Tensor) -> torch.Tensor:
+    return target.roll(steps, axes)
+
+
 def turns() -> Dict[str, Turn]:
     """What may have been done to an image, and not to its target."""
     made: Dict[str, Turn] = {
@@ -169,14 +178,14 @@ def turns() -> Dict[str, Turn]:
         "turned by 270 degrees": lambda t: t.rot90(3, (-2, -1)),
     }
     for move in MOVES:
-        for down, right in ((0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1)):
-            name = "moved by %d %% down and %d %% right" % (
-                100 * move * down / SIDE, 100 * move * right / SIDE,
+        for down, right in product((-move, 0, move), repeat=2):
+            text = "moved by %d %% down and %d %% right" % (
+                100 * down / SIDE, 100 * right / SIDE,
             )  # fmt: skip
-            made[name] = lambda t, d=move * down, r=move * right: t.roll((d, r), (-2, -1))  # type: ignore[misc]
-    for step in (1, -1, 2, -2):
-        made["of %s" % ("the row before", "the row behind", "two rows before", "two rows behind")[
-            (1, -1, 2, -2).index(step)]] = lambda t, s=step: t.roll(-s, 0)  # type: ignore[misc] # fmt: skip
+            made[text] = functools.partial(rolled, [down, right], [-2, -1])
+    del made["moved by 0 % down and 0 % right"]
+    for text, step in (("row before", 1), ("row behind", -1), ("second row before", 2)):
+        made["of the " + text] = functools.partial(rolled, -step, [0])
     return made
 
 
@@ -221,9 +230,9 @@ def of_split(places: Optional[Places], name: str) -> List[Dict[str, Any]]:
         return []
     form, own = form_of(places)
     stated = places.stated
-    if stated and stated in places.targets and form != stated:
-        if better(fit(places, places.targets[stated]), own):
-            return [relation("places apart", 1, 1, (name, "boxes are " + form))]
+    stands = fit(places, places.targets[stated]) if stated in places.targets else own
+    if better(stands, own):
+        return [relation("places apart", 1, 1, (name, "boxes are " + form))]
     target = places.targets[stated if stated in places.targets else form]
     own = fit(places, target)
     found = {text: fit(places, turn(target)) for text, turn in turns().items()}
@@ -270,5 +279,4 @@ def of_two(train: Optional[Places], other: Optional[Places]) -> List[Dict[str, A
     for places, (_, own), form in ((train, one, two[0]), (other, two, one[0])):
         if form not in places.targets or not better(fit(places, places.targets[form]), own):
             return []
-    text = "%s in train, %s in eval" % (one[0], two[0])
-    return [relation("places apart", 1, 1, ("eval", "boxes are " + text))]
+    return [relation("places apart", 1, 1, ("eval", "%s, and %s in train" % (two[0], one[0])))]

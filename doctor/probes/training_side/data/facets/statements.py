@@ -1,9 +1,9 @@
-"""What the data set, its collating function and the model state of the data, against what arrives."""
+"""What the dataset, its collating function and its documentation state, against what arrives."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Pattern, Tuple
 
 import torch
 
@@ -34,7 +34,6 @@ RANGE = re.compile(
 SHAPE = re.compile(r"\(\s*(\d{1,5}(?:\s*,\s*\d{1,5}){1,3})\s*,?\s*\)")
 
 Numbers = Tuple[float, float]
-Stated = Union[float, Numbers]
 
 
 class Measured(NamedTuple):
@@ -109,25 +108,18 @@ def statements(source: Source, module: Foreign) -> Iterator[Statement]:
 
 
 def of_object(where: str, value: Foreign) -> Iterator[Statement]:
+    """By the names of its attributes. The vocab_size of a tokenizer leaves out added tokens."""
+    if observing.has(value, "convert_tokens_to_ids"):
+        return
     fields = observing.attribute(value, "__dict__", {})
     named = dict(fields) if containers.is_mapping(fields) else {}
     own = vars(type(value)) if not isinstance(value, type) else {}
-    if observing.has(value, "convert_tokens_to_ids"):
-        return  # its vocab_size leaves out the tokens that were added
     named = {**{k: v for k, v in own.items() if not callable(v)}, **named}
     for name, each in named.items():
-        count = count_of(each)
-        path = "%s of %s" % (name, where)
-        if NAMES.fullmatch(name) and count > 1:
-            yield Statement(path, "classes", count)
-        elif COUNT.fullmatch(name) and type(each) is int and each > 1:
-            yield Statement(path, "classes", each)
-        elif COLUMNS.fullmatch(name) and count:
-            yield Statement(path, "columns", count)
-        elif WORDS.fullmatch(name) and count > 1:
-            yield Statement(path, "tokens", highest_of(each, count))
-        elif WORD_COUNT.fullmatch(name) and type(each) is int and each > 1:
-            yield Statement(path, "tokens", each)
+        for pattern, quantity, read in ATTRIBUTES:
+            number = read(each) if pattern.fullmatch(name) else 0
+            if number > 1:
+                yield Statement("%s of %s" % (name, where), quantity, number)
     normalization = named.get("image_mean"), named.get("image_std")
     if named.get("do_normalize", True) and all(map(numbers, normalization)):
         ends = [((0 - m) / s, (1 - m) / s) for m, s in zip(*normalization) if s]  # type: ignore[arg-type]
@@ -163,10 +155,25 @@ def count_of(value: Foreign) -> int:
     return len(value) if strings else 0
 
 
-def highest_of(value: Foreign, count: int) -> int:
+def highest_of(value: Foreign) -> int:
     """One more than the highest number of a vocabulary."""
+    count = count_of(value) or (len(value) if isinstance(value, dict) else 0)
     found = list(value.values()) if isinstance(value, dict) else []
     return 1 + max((each for each in found if type(each) is int), default=count - 1)
+
+
+def whole_of(value: Foreign) -> int:
+    return value if type(value) is int else 0
+
+
+ATTRIBUTES: Tuple[Tuple[Pattern[str], str, Callable[[Any], int]], ...] = (
+    (NAMES, "classes", count_of),
+    (COUNT, "classes", whole_of),
+    (COLUMNS, "columns", count_of),
+    (WORDS, "tokens", highest_of),
+    (WORD_COUNT, "tokens", whole_of),
+)
+"""Names of attributes, what they state, and how a number is read of them."""
 
 
 def numbers(value: Foreign) -> bool:

@@ -92,7 +92,7 @@ def of_rows(pair: Pair) -> Iterator[str]:
         shares = [float(((of(e) - 1).abs() < EXACT).all(0).float().mean()) for e in (one, two)]
         if max(shares) > 0.99 and min(shares) < 0.05:
             name = "train" if shares[0] > shares[1] else "eval"
-            yield "rows have %s, each for itself, in %s alone" % (text, name)
+            yield "each row has %s in %s alone" % (text, name)
 
 
 def changed(pair: Pair, ours: Optional[Side], theirs: Optional[Side]) -> Iterator[str]:
@@ -172,7 +172,7 @@ def of_shapes(pair: Pair) -> Iterator[str]:
     one, two = (features.channels_first(each) for each in (pair.train, pair.other))
     sides = [tuple(each.shape[2:]) for each in (one, two)]
     if sides[0] == sides[1][::-1] != sides[1]:
-        yield "height and width are exchanged: %d x %d in train, %d x %d in eval" % (
+        yield "sides are exchanged: %d x %d in train, %d x %d in eval" % (
             *sides[0], *sides[1],
         )  # fmt: skip
     if one.shape[1] == two.shape[1] == 3:
@@ -260,7 +260,7 @@ def of_tokens(pair: Pair) -> Iterator[str]:
     one, two = (torch.bincount(each, minlength=count).double() / len(each) for each in texts)
     most = int((two - one).argmax())
     if two[most] >= ALWAYS and one[most] <= HARDLY:
-        yield "token %d is %.0f %% of eval and %.1g %% of train, as an unknown word's is" % (
+        yield "token %d is %.0f %% of eval, %.1g %% of train, as unknown words" % (
             most, 100 * float(two[most]), 100 * float(one[most]),
         )  # fmt: skip
         return
