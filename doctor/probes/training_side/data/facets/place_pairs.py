@@ -86,7 +86,7 @@ def of_source(source: Source) -> Optional[Places]:
         if one is not None:
             maps.append(one)
         elif found is not None and len(found[0]):
-            stated = "x1 y1 x2 y2" if found[2] or found[3] else ""
+            stated = "x1 y1 x2 y2" if found[2] else ""
             for form, read in FORMS.items():
                 drawn[form].append(covered(read(found[0]) / found[1].repeat(2)))
         else:

@@ -82,7 +82,9 @@ def measure(table: Table) -> Measured:
     whole, columns = False, 0
     if len(kept) == 1:
         each = table.inputs[kept[0]].float()
-        values, shape = (float(each.min()), float(each.max())), tuple(each.shape[1:])
+        shape = tuple(each.shape[1:])
+        scaled = table.inputs[kept[0]].is_floating_point()  # bytes may be scaled on the GPU
+        values = (float(each.min()), float(each.max())) if scaled else None
         whole = bool((each == each.round()).all())
         columns = each.shape[1] if kinds[kept[0]] == "columns" else 0
     return Measured(classes, tokens, values, whole, shape, columns)

@@ -12,7 +12,7 @@ from ..relations import relation
 
 MOST_ROWS, MOST_TAGS, LEAST_ROWS, REACH = 256, 64, 32, 2
 OWN = 0.5
-"""Share of the labels that are the token itself, from which on they are no tags."""
+"""Share of the labels that are a token near by, as the next one, from which on they are no tags."""
 LEAST, PART, CLEAR = 0.1, 0.4, 6.0
 """Tags that another place tells beyond the most frequent one, what the own place does of it at
 most, and errors between both. Our own numbers."""
@@ -36,9 +36,9 @@ class TagPairs:
         ids = [each["ids"] for each in self._rows]
         labels = [each["labels"] for each in self._rows]
         trained = torch.cat([each[each >= 0] for each in labels])
-        copied = torch.cat([i[n >= 0] == n[n >= 0] for i, n in zip(ids, labels)])
+        copied = max(copies(ids, labels, step) for step in range(-REACH, REACH + 1))
         tags = int(trained.max()) + 1 if len(trained) else 0
-        if not 1 < tags <= MOST_TAGS or float(copied.float().mean()) > OWN:
+        if not 1 < tags <= MOST_TAGS or copied > OWN:
             return []
         size = int(max(each.max() for each in ids)) + 1
         if size > 500_000 or min(int(each.min()) for each in ids) < 0:
@@ -57,6 +57,12 @@ class TagPairs:
         )  # fmt: skip
         numbers = (float(own.mean()), float(other.mean()))
         return [relation("tags of another place", len(ids), len(ids), (text,), (), numbers)]
+
+
+def copies(ids: List[torch.Tensor], labels: List[torch.Tensor], step: int) -> float:
+    pairs = [pair for i, n in zip(ids, labels) for pair in pairs_of(i, n, step)]
+    same = [token == tag for token, tag in pairs]
+    return sum(same) / max(1, len(same))
 
 
 def gain_of(

@@ -100,10 +100,11 @@ def changed(pair: Pair, ours: Optional[Side], theirs: Optional[Side]) -> Iterato
     basis, plain = (features.of_field(e, m) for e, m in zip((pair.train, pair.other), pair.masks))
     if basis is None or plain is None:
         return
-    same = basis.shape[1] == plain.shape[1]
-    apart = differs(basis, plain) if same else 2 * DIFFERENT
+    if not fits_in(plain, basis):
+        return  # longer rows may be meant
+    apart = differs(basis, plain)
     teacher = Teacher(basis, ours, theirs)
-    own = teacher.correlation(plain) if same else None
+    own = teacher.correlation(plain)
     if apart < DIFFERENT and (own is None or own >= MOSTLY * teacher.likely):
         return
     best, text = min(apart, 1.0), ""
@@ -111,15 +112,23 @@ def changed(pair: Pair, ours: Optional[Side], theirs: Optional[Side]) -> Iterato
     some = given[:: -(-len(given) // MOST_CHANGED)]
     mask = None if pair.masks[1] is None else pair.masks[1][:: -(-len(given) // MOST_CHANGED)]
     for change in changes.of_field(given):
-        made = features.of_field(change.apply(some), mask)
+        values = change.apply(some)
+        made = features.of_field(values, mask) if ranges_alike(pair.train, values) else None
         left = differs(basis, made) if made is not None and fits_in(made, basis) else best
-        if left >= best or (apart >= DIFFERENT and left >= EXPLAINED * apart):
+        if not left < best or (apart >= DIFFERENT and left >= EXPLAINED * apart):
             continue
         whole = features.of_field(change.apply(given), pair.masks[1])
         if whole is not None and teacher.agrees(whole, own, needed=apart < DIFFERENT):
             best, text = left, change.text
     if text:
         yield text
+
+
+def ranges_alike(one: torch.Tensor, two: torch.Tensor) -> bool:
+    """Whether the second values are finite, and go hardly beyond the first ones."""
+    low, high = float(one.min()), float(one.max())
+    slack = EXPLAINED * (high - low)
+    return low - slack <= float(two.min()) and float(two.max()) <= high + slack
 
 
 def fits_in(made: torch.Tensor, basis: torch.Tensor) -> bool:
@@ -259,11 +268,20 @@ def of_tokens(pair: Pair) -> Iterator[str]:
         return
     one, two = (torch.bincount(each, minlength=count).double() / len(each) for each in texts)
     most = int((two - one).argmax())
-    if two[most] >= ALWAYS and one[most] <= HARDLY:
+    inner = within(pair.other, most)
+    if two[most] >= ALWAYS and one[most] <= HARDLY and inner >= ALWAYS:
         yield "token %d is %.0f %% of eval, %.1g %% of train, as unknown words" % (
             most, 100 * float(two[most]), 100 * float(one[most]),
         )  # fmt: skip
         return
+
+
+def within(ids: torch.Tensor, token: int) -> float:
+    """The share of a token between the first and the last other one of each row."""
+    other = ids != token
+    inner = (other.cumsum(1) > 0) & (other.flip(1).cumsum(1).flip(1) > 0)
+    rows = inner & other.any(1, keepdim=True)
+    return float((~other & rows).sum() / rows.sum().clamp(min=1))
 
 
 def text_of(ids: torch.Tensor, mask: Optional[torch.Tensor]) -> torch.Tensor:
