@@ -3,7 +3,7 @@ better than its own."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 import torch
 
@@ -87,7 +87,7 @@ def gain_of(
     return torch.tensor(found)
 
 
-def pairs_of(ids: torch.Tensor, labels: torch.Tensor, step: int) -> List[Any]:
+def pairs_of(ids: torch.Tensor, labels: torch.Tensor, step: int) -> List[Tuple[int, int]]:
     """Token and tag, at places that each step has."""
     inner = labels[REACH : len(labels) - REACH]
     moved = ids[REACH + step : len(ids) - REACH + step]
