@@ -292,4 +292,5 @@ def test_a_stream_and_a_dataset_that_raises_are_no_reason_to_end() -> None:
         targets.source("train", data.DataLoader(Broken(x, y))),
         targets.source("eval", iter([x])),
     ]
+    assert questions.of_splits(sources, {"train": [], "eval": []}, None) == []
     assert questions.of_splits(sources, {}, None) == []

@@ -151,7 +151,7 @@ class Look:
                 found += observing.attempt(pairs.records, [])
                 if self.merges is not None:
                     found += self.merges.records(sources)
-                found += self._of_facets(train, other)
+                found += questions.of_splits((train, other), self.batches, self.opened.module)
                 note(relations=found)
                 broken = observing.attribute(train.items, "broken")
                 note(repeats=rows.repeats(content), broken=named(broken) if broken else None)
@@ -162,13 +162,6 @@ class Look:
             except Exception as error:
                 reason = "reading the rows raised %s" % type(error).__name__
                 note(repeats=unknown(reason), overlap=unknown(reason) if other else None)
-
-    def _of_facets(
-        self, train: targets.Source, other: Optional[targets.Source]
-    ) -> List[Dict[str, Any]]:
-        """General relations; what raised or hung is not read again."""
-        whole = [each for each in (train, other) if each and each.name in self.batches]
-        return questions.of_splits(whole, self.batches, self.opened.module)
 
     def _of_splits(
         self, train: targets.Source, other: targets.Source, content: rows.Content, classes: Any

@@ -22,10 +22,11 @@ class Seen(NamedTuple):
 
 
 def of_splits(
-    sources: Sequence[Source], batches: Mapping[str, Sequence[Foreign]], module: Foreign
+    sources: Sequence[Optional[Source]], batches: Mapping[str, Sequence[Foreign]], module: Foreign
 ) -> Found:
-    """Relations of targets, inputs and statements: of train, and of eval where it is there."""
-    seen = [seen_of(each, batches.get(each.name, ())) for each in sources]
+    """Relations of targets, inputs and statements of train and eval. What raised or hung has no
+    batches, and is not read again."""
+    seen = [seen_of(each, batches[each.name]) for each in sources if each and each.name in batches]
     looks: List[Callable[[], Found]] = []
     if len(seen) == 2:
         one, two = seen
