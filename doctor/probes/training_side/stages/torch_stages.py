@@ -142,14 +142,12 @@ def build(torch: ModuleType) -> Dict[str, Any]:
     flags = getattr(torch._C, "_cuda_getArchFlags", str)()
     from ..subject import switches
 
-    tf32, api = switches.tf32_matmul(torch)
     return {
         "version": str(torch.__version__),
         "cuda": torch.version.cuda,
         "hip": torch.version.hip,
         "archs": (flags or "").split(),
-        "tf32_matmul": tf32,
-        "tf32_api": api,
+        "tf32_matmul": switches.tf32_matmul(torch),
         "sdp_enabled": switches.sdp_enabled(torch),
         "mps": bool(torch.backends.mps.is_available()),
     }
