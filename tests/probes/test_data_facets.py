@@ -229,6 +229,7 @@ HEALTHY: list[Callable[[], Any]] = [
     characters,
     padded,
     steep,
+    lambda: changed(table, lambda x, y: (torch.ones_like(x), y)),
     lambda: changed(drawn),  # nothing can be learned
     lambda: changed(images, strong),
     lambda: changed(images, lambda x, y: (x, torch.where(torch.rand(len(y)) < 0.6, y.roll(7), y))),
