@@ -1,0 +1,147 @@
+"""Places where a value of one kind meets another kind of the same dimension."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.kinds import meetings
+from doctor.checks.script.kinds.clash import Clash, clash
+from doctor.checks.script.kinds.dimensions import KIND, OF, Kind, stated
+from doctor.checks.script.kinds.flow import Flow, flow_of, place_of
+from doctor.checks.script.kinds.known import CALL, DERIVED, NAME, Known, Place
+from doctor.checks.script.kinds.made import last_part, of_module, receiver, short
+from doctor.checks.script.kinds.requirements import KEYWORDS, MODULES, REQUIREMENTS, Requirement
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Span, Value
+
+STATED_BY_DERIVED = {"spread", "angle", "time", "size", "dropped", "progress", "noise", "distance"}
+"""Dimensions in which what an operation makes of a name's kind is compared with another name."""
+NOT_STATED = {"score", "share", "dropped"}
+"""Dimensions whose words are used loosely: `logits = logits.softmax(-1)` harms nobody."""
+
+
+def clashes(reading: Training) -> dict[str, list[Match]]:
+    """All of a file, by the name of the dimension."""
+    flow = flow_of(reading)
+    table: dict[str, list[Match]] = defaultdict(list)
+    for each in (*_required(flow), *_keywords(flow), *_stated(flow), *meetings.found(flow)):
+        table[each.dimension].append(each.match)
+    return table
+
+
+def _by_call(module: bool) -> dict[str, list[Requirement]]:
+    table: dict[str, list[Requirement]] = defaultdict(list)
+    for each in REQUIREMENTS:
+        if each.module == module:
+            for name in each.calls.split():
+                table[name].append(each)
+    return dict(table)
+
+
+FUNCTIONS = _by_call(module=False)
+OBJECTS = _by_call(module=True)
+
+
+def _required(flow: Flow) -> Iterator[Clash]:
+    """Arguments of calls of libraries."""
+    reading = flow.reading
+    for name in FUNCTIONS.keys() & reading.by_method.keys():
+        for number in reading.by_method[name]:
+            call = reading.calls[number]
+            for each in FUNCTIONS[name]:
+                if of_module(call.name, each.of) if each.of else _on_object(call):
+                    yield from _argument(flow, each, call, short(call.name))
+    for number in reading.trainers:
+        for each in FUNCTIONS["*Trainer"]:
+            yield from _argument(flow, each, reading.calls[number], reading.calls[number].method)
+    if not reading.script.identifiers.isdisjoint(MODULES):
+        yield from _required_by_objects(flow)
+
+
+def _required_by_objects(flow: Flow) -> Iterator[Clash]:
+    """Arguments of criterion(output, target) of criterion = nn.NLLLoss()."""
+    for call in flow.reading.calls:
+        if len(call.args) < 2 or call.method[:1].isupper():
+            continue
+        makers = objects.callee(flow.reading, call)
+        if len(makers) == 1 and makers[0] is not None:
+            made = last_part(flow, makers[0])
+            if made.name.startswith("torch.nn."):
+                for each in OBJECTS.get(made.method, ()):
+                    yield from _argument(flow, each, call, short(made.name))
+
+
+def _on_object(call: Call) -> bool:
+    return (bool(call.receiver) or call.receiver_call >= 0 or call.base is not None) and (
+        not call.name.startswith(("torch.", "numpy.", "math."))
+    )
+
+
+def _argument(flow: Flow, each: Requirement, call: Call, callee: str) -> Iterator[Clash]:
+    if each.position == -1:
+        value = receiver(call)
+    else:
+        value = evaluate.argument(flow.reading, call, each.name, each.position)
+    if value is None or call.keywords.keys() & set(each.unless):
+        return
+    dimension = each.dimension or OF[each.takes[0]].name
+    known = flow.of_argument(value, call).get(dimension)
+    if known is None or known.kind.name in each.takes or not _counts(known, each, value):
+        return
+    if not each.takes:
+        message = f"{callee} takes no {known.kind.name}, and gets them ({known.origin})"
+        yield Clash(dimension, Match(call.span, message))
+        return
+    yield clash(call.span, f"{callee} takes", KIND[each.takes[0]], known)
+
+
+def _counts(known: Known, each: Requirement, value: Value) -> bool:
+    """Whether the evidence is enough: a call, or a name that is used for nothing else."""
+    if known.evidence != NAME:
+        return True
+    sure = stated(value.name, sure=True).get(OF[known.kind.name].name) if value.name else None
+    return each.named and sure is known.kind
+
+
+def _keywords(flow: Flow) -> Iterator[Clash]:
+    """Keywords that mean the same in every call, and those of unknown functions that state one."""
+    for call in flow.reading.calls:
+        for key, value in call.keywords.items():
+            name = KEYWORDS.get(key)
+            if name is not None:
+                known = flow.of_argument(value, call).get(OF[name].name)
+                if known is not None and known.kind.name != name and known.evidence >= DERIVED:
+                    yield clash(call.span, f"{key} is", KIND[name], known)
+            elif value.kind != "literal" and (kinds := _binding(key)):
+                yield from _compared(flow, kinds, value, place_of(flow.reading, call), call.span, key)
+
+
+def _binding(name: str) -> dict[str, Kind]:
+    return {k: v for k, v in stated(name).items() if k not in NOT_STATED}
+
+
+def _stated(flow: Flow) -> Iterator[Clash]:
+    """Names that state another kind than what is assigned to them."""
+    for each in flow.reading.script.assignments:
+        if each.augmented or each.value.kind == "literal" or not (kinds := _binding(each.target)):
+            continue
+        place = Place(each.scope, max(each.position - 1, 0), each.arms)
+        yield from _compared(flow, kinds, each.value, place, each.span, each.target)
+
+
+def _compared(
+    flow: Flow, kinds: dict[str, Kind], value: Value, place: Place, span: Span, name: str
+) -> Iterator[Clash]:
+    found = flow.of(value, place)
+    for dimension, kind in kinds.items():
+        known = found.get(dimension)
+        if known is None or known.kind is kind:
+            continue
+        enough = known.evidence == CALL or (
+            known.evidence == DERIVED and dimension in STATED_BY_DERIVED
+        )
+        if enough:
+            yield clash(span, f"{name.rpartition('.')[2]} is by its name", kind, known)

@@ -1,0 +1,42 @@
+"""What is known of one value, and where a value is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from doctor.checks.script.kinds.dimensions import Kind
+from doctor.facts.script import Arms
+
+NAME, DERIVED, CALL = 0, 1, 2
+"""The evidence: a name says it, an operation made it of what a name says, a call makes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    kind: Kind
+    origin: str
+    evidence: int
+
+
+Kinds = dict[str, Known]
+"""By dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    scope: int
+    position: int
+    arms: Arms
+
+
+def agreed(options: Sequence[Kinds]) -> Kinds:
+    """What all of the values that may hold have in common."""
+    if not options:
+        return {}
+    first, *others = options
+    return {
+        dimension: min((known, *(each[dimension] for each in others)), key=lambda k: k.evidence)
+        for dimension, known in first.items()
+        if all(dimension in each and each[dimension].kind is known.kind for each in others)
+    }

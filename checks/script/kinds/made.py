@@ -1,0 +1,172 @@
+"""The kinds that a call of a library, or of an object of one, makes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.kinds.dimensions import KIND, OF
+from doctor.checks.script.kinds.known import CALL, Kinds, Known, Place
+from doctor.checks.script.kinds.sources import COLOURS, ENVIRONMENT, SOURCES, Source
+from doctor.facts.script import Call, Value
+
+if TYPE_CHECKING:
+    from doctor.checks.script.kinds.flow import Flow
+
+READS = {"os.environ.get", "os.getenv"}
+
+
+def _by_call(module: bool) -> dict[str, list[Source]]:
+    table: dict[str, list[Source]] = defaultdict(list)
+    for each in SOURCES:
+        if each.module == module:
+            for name in each.calls.split():
+                table[name].append(each)
+    return dict(table)
+
+
+FUNCTIONS = _by_call(module=False)
+MODULES = _by_call(module=True)
+
+
+def of_module(name: str, modules: str) -> bool:
+    """Whether a function belongs to one of the packages, or to a module within."""
+    return any(name.startswith(f"{each}.") for each in modules.split())
+
+
+def made_by_call(flow: Flow, call: Call, place: Place) -> Kinds | None:
+    """What the table of sources says, None where the call is none of them."""
+    if call.name in READS and call.args and isinstance(call.args[0].literal, str):
+        key = call.args[0].literal
+        return _known((ENVIRONMENT[key],), f'the variable {key}') if key in ENVIRONMENT else {}
+    if call.name == "cv2.cvtColor":
+        return _coloured(flow, call, place)
+    if call.method == "box_convert" and of_module(call.name, "torchvision"):
+        return _boxes(flow, call)
+    if call.method == "convert" and call.args and call.args[0].literal == "RGB":
+        inner = receiver(call)
+        found = flow.of(inner, place, 8) if inner is not None else {}
+        return {**found, **_known(("RGB",), 'convert("RGB")')} if "form" in found else {}
+    if call.method == "len" or call.name == "len":
+        return _length(call)
+    sources = FUNCTIONS.get(call.method)
+    if sources is None:
+        return None
+    found: Kinds = {}
+    hit = False
+    for each in sources:
+        library = bool(each.of) and of_module(call.name, each.of)
+        on_object = each.method and not library and _is_method(call)
+        if library or on_object:
+            hit = True
+            origin = f"{call.method}()" if on_object else f"{short(call.name)}()"
+            found |= _known(_chosen(flow, each, call), origin)
+    if not hit:
+        return None
+    if call.method in ("sum", "mean"):
+        return None
+    return found
+
+
+def _length(call: Call) -> Kinds:
+    name = call.args[0].name if call.args and call.args[0].kind == "name" else ""
+    if name and name.casefold().endswith(("loader", "loaders", "_dl")):
+        return _known(("steps",), f"len({name})")
+    return {}
+
+
+def _is_method(call: Call) -> bool:
+    """On an object, and not a function of a module that is imported."""
+    if call.base is not None or call.receiver_call >= 0:
+        return True
+    return bool(call.receiver) and not call.name.startswith(("torch.", "numpy.", "math.", "scipy."))
+
+
+def _coloured(flow: Flow, call: Call, place: Place) -> Kinds:
+    code = call.args[1] if len(call.args) > 1 else call.keywords.get("code")
+    name = code.name.rpartition("COLOR_")[2] if code is not None else ""
+    before, _, after = name.partition("2")
+    found = flow.of(call.args[0], place, 8) if call.args else {}
+    found.pop("colour", None) if after not in COLOURS else None
+    if after not in COLOURS:
+        return {key: each for key, each in found.items() if key == "form"}
+    if COLOURS[after] == "grey":
+        found = {key: each for key, each in found.items() if key != "layout"}
+    return {**found, **_known((COLOURS[after],), f"cv2.COLOR_{before}2{after}")}
+
+
+def _boxes(flow: Flow, call: Call) -> Kinds:
+    value = evaluate.argument(flow.reading, call, "out_fmt", 2)
+    name = value.literal if value is not None else None
+    return _known((name,), "box_convert()") if isinstance(name, str) and name in KIND else {}
+
+
+def _chosen(flow: Flow, each: Source, call: Call) -> tuple[str, ...]:
+    """The kinds that the option chooses; none where the file does not decide it."""
+    if not each.option:
+        return each.kinds
+    value = evaluate.argument(flow.reading, call, each.option, each.position)
+    if value is None:
+        return () if call.unpacked else each.kinds
+    options = evaluate.options(flow.reading, value, call)
+    texts = {f"{o.literal:g}" if isinstance(o.literal, float) else str(o.literal if o.kind == "literal" else o.name) for o in options}
+    return each.by.get(texts.pop(), ()) if len(texts) == 1 else ()
+
+
+def _known(kinds: tuple[str, ...], origin: str) -> Kinds:
+    return {OF[each].name: Known(KIND[each], origin, CALL) for each in kinds}
+
+
+def short(name: str) -> str:
+    """F.softmax of torch.nn.functional.softmax, as people write it."""
+    for long, alias in (("torch.nn.functional.", "F."), ("torch.distributed.", "dist."),
+                        ("torchvision.transforms.functional.", "TF."), ("numpy.", "np."),
+                        ("torch.nn.", "nn."), ("matplotlib.pyplot.", "plt.")):  # fmt: skip
+        if name.startswith(long):
+            return alias + name[len(long):]
+    return name
+
+
+def receiver(call: Call) -> Value | None:
+    """What a method is called on."""
+    if call.base is not None:
+        return call.base
+    if call.receiver_call >= 0:
+        return Value("call", call=call.receiver_call)
+    return Value("name", name=call.receiver) if call.receiver else None
+
+
+def made_by_object(flow: Flow, call: Call, depth: int) -> Kinds:
+    """What calling an object makes: nn.Softmax(1)(x), a Sequential that ends in it, a module."""
+    if flow.reading.script.identifiers.isdisjoint(MODULES) and not flow.reading.modules:
+        return {}
+    makers = objects.callee(flow.reading, call) if depth > 2 else []
+    if len(makers) != 1 or makers[0] is None:
+        return {}
+    made = last_part(flow, makers[0])
+    for each in MODULES.get(made.method, ()):
+        if of_module(made.name, each.of):
+            found = _known(_chosen(flow, each, made), f"{short(made.name)}()")
+            return _of_all(flow, made.method, found)
+    if made.name in flow.reading.modules:
+        function = objects.method_of(flow.reading, made.name, "forward")
+        if function is not None:
+            return flow.returned(function, flow.reading.function(function).returns, depth)
+    return {}
+
+
+def _of_all(flow: Flow, method: str, found: Kinds) -> Kinds:
+    others = [e for e in MODULES[method] if e.kinds]
+    known = dict(found)
+    for each in others:
+        if not each.option:
+            known |= _known(each.kinds, f"nn.{method}()")
+    return known
+
+
+def last_part(flow: Flow, made: Call) -> Call:
+    """The last module of nn.Sequential(...)."""
+    while made.name == "torch.nn.Sequential" and made.args and made.args[-1].kind == "call":
+        made = flow.reading.calls[made.args[-1].call]
+    return made
