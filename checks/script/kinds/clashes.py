@@ -10,15 +10,20 @@ from doctor.checks.script.kinds import meetings
 from doctor.checks.script.kinds.clash import Clash, clash
 from doctor.checks.script.kinds.dimensions import KIND, OF, Kind, stated
 from doctor.checks.script.kinds.flow import Flow, flow_of, place_of
-from doctor.checks.script.kinds.known import CALL, DERIVED, NAME, Known, Place
-from doctor.checks.script.kinds.made import last_part, of_module, receiver, short
+from doctor.checks.script.kinds.known import CALL, DERIVED, NAME, Known, Place, before
+from doctor.checks.script.kinds.made import is_function, last_part, of_module, receiver, short
 from doctor.checks.script.kinds.requirements import KEYWORDS, MODULES, REQUIREMENTS, Requirement
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Span, Value
+from doctor.facts.script import Assignment, Call, Span, Value
 
-STATED_BY_DERIVED = {"spread", "angle", "time", "size", "dropped", "progress", "noise", "distance"}
+STATED_BY_DERIVED = {"role", "spread", "angle", "time", "size", "dropped", "progress", "noise", "distance"}
 """Dimensions in which what an operation makes of a name's kind is compared with another name."""
+LOOSE = ({"distances", "squared distances"},)
+"""Kinds that share their names."""
+PLACES = ("set_device", "device", "DistributedDataParallel", "DDP", "cuda", "to", "FSDP",
+          "FullyShardedDataParallel", "barrier")  # fmt: skip
+"""What takes the number of a GPU."""
 NOT_STATED = {"score", "share", "dropped"}
 """Dimensions whose words are used loosely: `logits = logits.softmax(-1)` harms nobody."""
 
@@ -52,7 +57,8 @@ def _required(flow: Flow) -> Iterator[Clash]:
         for number in reading.by_method[name]:
             call = reading.calls[number]
             for each in FUNCTIONS[name]:
-                if of_module(call.name, each.of) if each.of else _on_object(call):
+                library = each.of and is_function(call) and of_module(call.name, each.of)
+                if library or (not each.of and _on_object(call)):
                     yield from _argument(flow, each, call, short(call.name))
     for number in reading.trainers:
         for each in FUNCTIONS["*Trainer"]:
@@ -64,19 +70,27 @@ def _required(flow: Flow) -> Iterator[Clash]:
 def _required_by_objects(flow: Flow) -> Iterator[Clash]:
     """Arguments of criterion(output, target) of criterion = nn.NLLLoss()."""
     for call in flow.reading.calls:
-        if len(call.args) < 2 or call.method[:1].isupper():
+        if not call.args or (call.method[:1].isupper() and not call.name.endswith("()")):
             continue
         makers = objects.callee(flow.reading, call)
         if len(makers) == 1 and makers[0] is not None:
             made = last_part(flow, makers[0])
-            if made.name.startswith("torch.nn."):
-                for each in OBJECTS.get(made.method, ()):
+            for each in OBJECTS.get(made.method, ()):
+                if of_module(made.name, each.of) and _holds(each, made):
                     yield from _argument(flow, each, call, short(made.name))
 
 
+def _holds(each: Requirement, made: Call) -> bool:
+    if not each.when:
+        return True
+    value = made.keywords.get(each.when[0], made.args[0] if made.args else None)
+    text = "None" if value is None else str(value.literal or value.name)
+    return text in each.when[1:]
+
+
 def _on_object(call: Call) -> bool:
-    return (bool(call.receiver) or call.receiver_call >= 0 or call.base is not None) and (
-        not call.name.startswith(("torch.", "numpy.", "math."))
+    return not is_function(call) or (
+        bool(call.receiver) and not call.name.startswith(("torch.", "numpy.", "math."))
     )
 
 
@@ -128,8 +142,25 @@ def _stated(flow: Flow) -> Iterator[Clash]:
     for each in flow.reading.script.assignments:
         if each.augmented or each.value.kind == "literal" or not (kinds := _binding(each.target)):
             continue
-        place = Place(each.scope, max(each.position - 1, 0), each.arms)
-        yield from _compared(flow, kinds, each.value, place, each.span, each.target)
+        if each.target not in each.value.names and _matters(flow, kinds, each):
+            yield from _compared(flow, kinds, each.value, before(each), each.span, each.target)
+
+
+def _matters(flow: Flow, kinds: dict[str, Kind], each: Assignment) -> bool:
+    """Not in a test's own function; a rank that is named local chooses a device."""
+    if flow.reading.function(each.scope).name.startswith("test_"):
+        return False
+    local = kinds.get("rank")
+    if local is None or local.name != "the local rank":
+        return True
+    last = each.target.rpartition(".")[2]
+    calls = (flow.reading.calls[n] for n in flow.reading.methods(*PLACES))
+    return any(
+        name.rpartition(".")[2] == last
+        for call in calls
+        for value in (*call.args, *call.keywords.values())
+        for name in (value.name, *value.names)
+    )
 
 
 def _compared(
@@ -138,7 +169,7 @@ def _compared(
     found = flow.of(value, place)
     for dimension, kind in kinds.items():
         known = found.get(dimension)
-        if known is None or known.kind is kind:
+        if known is None or known.kind is kind or {known.kind.name, kind.name} in LOOSE:
             continue
         enough = known.evidence == CALL or (
             known.evidence == DERIVED and dimension in STATED_BY_DERIVED

@@ -19,9 +19,9 @@ KEPT_BY_POOLS = frozenset(
 )
 KEPT_BY_SUMS = frozenset(("time", "size", "distance", "angle"))
 LOST_BY = {
-    "int": {"range"}, "long": {"range"}, "round": {"share", "score"}, "bool": {"range", "score"},
+    "int": {"range"}, "long": {"range"}, "round": {"share", "score", "range"}, "bool": {"range", "score"},
     "clip": {"range"}, "clamp": {"range"}, "abs": {"score", "spread", "range"},
-    "astype": {"range"}, "all_reduce": {"reduction"}, "tolist": {"form", "plane"},
+    "astype": {"range"}, "unsqueeze": {"form"}, "unsqueeze_": {"form"}, "all_reduce": {"reduction"}, "tolist": {"form", "plane"},
 }  # fmt: skip
 FORMS = {
     "array": "array", "asarray": "array", "numpy": "array", "from_numpy": "tensor",

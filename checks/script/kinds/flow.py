@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from doctor.checks.script import evaluate
 from doctor.checks.script.kinds import operations
 from doctor.checks.script.kinds.dimensions import KIND, OF, Kind, stated
-from doctor.checks.script.kinds.known import CALL, NAME, Kinds, Known, Place, agreed
+from doctor.checks.script.kinds.known import CALL, DERIVED, NAME, Kinds, Known, Place, agreed, before
 from doctor.checks.script.kinds.made import made_by_call, made_by_object
-from doctor.checks.script.kinds.sources import ATTRIBUTES, ENVIRONMENT
+from doctor.checks.script.kinds.sources import ATTRIBUTES, ENVIRONMENT, SPLITS
+from doctor.checks.script.reading import exclusive, within
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
 
@@ -23,8 +24,8 @@ class Flow:
     """The kinds of values of one file. `active`: names on the way, which no value is made of."""
 
     reading: Training
-    results: dict[tuple[str, int, int, object], Kinds]
-    active: set[tuple[str, int, int, object]]
+    results: dict[tuple[str, Place], Kinds]
+    active: set[tuple[str, Place]]
 
     def of_argument(self, value: Value, call: Call) -> Kinds:
         return self.of(value, place_of(self.reading, call))
@@ -46,7 +47,7 @@ class Flow:
         return {}
 
     def _named(self, name: str, place: Place, depth: int) -> Kinds:
-        key = (name, place.scope, place.position, place.arms)
+        key = (name, place)
         if key in self.results:
             return self.results[key]
         if key in self.active:
@@ -63,9 +64,7 @@ class Flow:
         """What the assignments that may hold, or the calls of a function, give a name."""
         if _bound_elsewhere(self.reading, name, place):
             return {}
-        results = evaluate.definitions(
-            self.reading, name, place.scope, place.position, place.arms
-        )
+        results = _definitions(self.reading, name, place)
         results = [*results, *_next_round(self.reading, name, place, results)]
         if results:
             found = agreed([self._assigned(each, depth) for each in results])
@@ -77,7 +76,7 @@ class Flow:
         return self._passed(name, place, depth)
 
     def _assigned(self, each: Assignment, depth: int) -> Kinds:
-        return self.of(each.value, Place(each.scope, max(each.position - 1, 0), each.arms), depth - 1)
+        return self.of(each.value, before(each), depth - 1)
 
     def _changed(
         self, name: str, place: Place, results: Sequence[Assignment], found: Kinds
@@ -89,7 +88,7 @@ class Flow:
         key = self.reading.key(name, place.scope)
         for each in self.reading.assigned.get(key, ()):
             if each.augmented and first <= each.position and each.scope == place.scope:
-                if each.position > place.position and not each.loops:
+                if _is_later(each, place) and not each.loops:
                     continue
                 change = Value("other", name=each.operator, items=(Value("name", name=""), each.value))
                 found = operations.changed(self, change, found, place)
@@ -120,7 +119,7 @@ class Flow:
             return source(ENVIRONMENT.get(index.literal), f'os.environ["{index.literal}"]')
         found: Kinds = {}
         if value.name.endswith("]") and isinstance(index.literal, str):
-            found = {**self._defined(value.name, place, depth - 1)}
+            found = {**self._named(value.name, place, depth - 1)}
             found = {**_by_name(index.literal), **_by_key(index.literal), **found}
         inner = self.of(base, place, depth - 1)
         if base.kind == "call" and isinstance(index.literal, int):
@@ -194,6 +193,10 @@ def _by_attribute(name: str) -> Kinds:
 
 
 def _by_key(key: str) -> Kinds:
+    """Of batches and of datasets: splits["train"]."""
+    role = SPLITS.get(key)
+    if role is not None:
+        return {"role": Known(KIND[role], f'["{key}"]', DERIVED)}
     return source(ATTRIBUTES.get(key) if key == "attention_mask" else None, f'["{key}"]')
 
 
@@ -216,6 +219,27 @@ def _parts(reading: Training) -> set[tuple[int, str]]:
         for call in reading.calls
         if call.receiver and call.method.endswith("_") and call.method not in operations.HARMLESS
     }
+
+
+def _definitions(reading: Training, name: str, place: Place) -> list[Assignment]:
+    """evaluate.definitions, without what stands at the same position further down."""
+    found = evaluate.definitions(reading, name, place.scope, place.position, place.arms)
+    order = place.order
+    if order is None or all(e.scope != place.scope or e.span.order < order for e in found):
+        return found
+    reaching = []
+    for each in reversed(reading.assigned.get(reading.key(name, place.scope), ())):
+        earlier = each.scope == place.scope and each.span.order < order
+        if earlier and not each.augmented and not exclusive(each.arms, place.arms):
+            reaching.append(each)
+            if within(place.arms, each.arms):
+                break
+    return reaching
+
+
+def _is_later(each: Assignment, place: Place) -> bool:
+    behind = place.order is not None and each.span.order >= place.order
+    return each.position > place.position or behind
 
 
 def _next_round(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from doctor.checks.script.kinds.dimensions import Kind
-from doctor.facts.script import Arms
+from doctor.facts.script import Arms, Assignment
 
 NAME, DERIVED, CALL = 0, 1, 2
 """The evidence: a name says it, an operation made it of what a name says, a call makes it."""
@@ -28,6 +28,13 @@ class Place:
     scope: int
     position: int
     arms: Arms
+    order: tuple[int, int, int] | None = None
+    """Of an assignment: those behind it at the same position are not met yet."""
+
+
+def before(each: Assignment) -> Place:
+    """Where the value of an assignment is computed."""
+    return Place(each.scope, each.position, each.arms, each.span.order)
 
 
 def agreed(options: Sequence[Kinds]) -> Kinds:

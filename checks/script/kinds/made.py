@@ -35,6 +35,11 @@ def of_module(name: str, modules: str) -> bool:
     return any(name.startswith(f"{each}.") for each in modules.split())
 
 
+def is_function(call: Call) -> bool:
+    """Of a module, and not of what another call returns."""
+    return call.receiver_call < 0 and call.base is None
+
+
 def made_by_call(flow: Flow, call: Call, place: Place) -> Kinds | None:
     """What the table of sources says, None where the call is none of them."""
     if call.name in READS and call.args and isinstance(call.args[0].literal, str):
@@ -56,7 +61,7 @@ def made_by_call(flow: Flow, call: Call, place: Place) -> Kinds | None:
     found: Kinds = {}
     hit = False
     for each in sources:
-        library = bool(each.of) and of_module(call.name, each.of)
+        library = bool(each.of) and is_function(call) and of_module(call.name, each.of)
         on_object = each.method and not library and _is_method(call)
         if library or on_object:
             hit = True

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script import evaluate
 from doctor.checks.script.kinds.clash import Clash, clash
 from doctor.checks.script.kinds.conversions import remedy
 from doctor.checks.script.kinds.dimensions import DIMENSIONS, KIND, Kind
 from doctor.checks.script.kinds.flow import Flow, place_of
-from doctor.checks.script.kinds.known import CALL, DERIVED, NAME, Kinds, Known, Place
+from doctor.checks.script.kinds.known import CALL, DERIVED, NAME, Kinds, Known, Place, before
 from doctor.checks.script.kinds.made import receiver
 from doctor.checks.script.kinds.operations import JOINS, numeric
+from doctor.checks.script.kinds.sources import COLOURS
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render
@@ -22,6 +24,12 @@ SUMMED = {each.name for each in DIMENSIONS if each.summed}
 COMPARED = {each.name for each in DIMENSIONS if each.compared}
 JOINED = {"box", "layout", "range", "colour", "angle"}
 PER_SAMPLE = re.compile(r"\.size\(0\)$|\.shape\[0\]$|^(?:\w+\.)*batch_size$")
+MINUS = re.compile(r"-.*inf|^-1e\+?\d|finfo.*min|^-\d{4,}")
+SCHEDULES = (
+    "get_linear_schedule_with_warmup", "get_cosine_schedule_with_warmup", "get_scheduler",
+    "get_polynomial_decay_schedule_with_warmup",
+    "get_cosine_with_hard_restarts_schedule_with_warmup",
+)  # fmt: skip
 NEAREST = re.compile("nearest|closest|neighbou?rs?|knn|nn")
 ACCURACY = {"acc", "accuracy"}
 
@@ -35,6 +43,14 @@ def found(flow: Flow) -> Iterator[Clash]:
         yield from _joined(flow, flow.reading.calls[number])
     for number in flow.reading.methods("argmax", "max", "topk"):
         yield from _largest_distance(flow, flow.reading.calls[number])
+    for number in flow.reading.methods(*SCHEDULES):
+        yield from _scheduled(flow, flow.reading.calls[number])
+    for number in flow.reading.methods("cvtColor"):
+        yield from _recoloured(flow, flow.reading.calls[number])
+    for number in flow.reading.methods("astype", "byte"):
+        yield from _to_bytes(flow, flow.reading.calls[number])
+    for number in flow.reading.methods("masked_fill", "masked_fill_"):
+        yield from _filled(flow, flow.reading.calls[number])
     for number in flow.reading.backwards:
         yield from _minimized(flow, flow.reading.calls[number])
 
@@ -86,7 +102,7 @@ def _different(
 
 
 def _assigned(flow: Flow, each: Assignment) -> Iterator[Clash]:
-    place = Place(each.scope, max(each.position - 1, 0), each.arms)
+    place = before(each)
     if each.augmented:
         number = numeric(flow, each.value, place)
         if each.operator == "Div" and number in (255.0, 256.0):
@@ -148,6 +164,53 @@ def _largest_distance(flow: Flow, call: Call) -> Iterator[Clash]:
     if known is not None and known.evidence == CALL and "distances" in known.kind.name:
         what = f"the nearest by {call.method} is that of the largest of"
         yield clash(call.span, what, KIND["similarities"], known)
+
+
+def _scheduled(flow: Flow, call: Call) -> Iterator[Clash]:
+    """A warmup in epochs of a training in steps; both in epochs may be meant."""
+    place = int(call.method == "get_scheduler") + 1
+    kinds = [
+        flow.of_argument(value, call).get("progress") if value is not None else None
+        for key, position in (("num_warmup_steps", place), ("num_training_steps", place + 1))
+        for value in [evaluate.argument(flow.reading, call, key, position)]
+    ]
+    warmup, total = kinds
+    if warmup is None or total is None or total.evidence != CALL:
+        return
+    if warmup.kind.name == "epochs" and total.kind.name == "steps":
+        yield clash(call.span, "the warmup of a training in steps is in", KIND["steps"], warmup)
+
+
+def _recoloured(flow: Flow, call: Call) -> Iterator[Clash]:
+    """cvtColor() from a colour that the image is not in."""
+    code = call.args[1] if len(call.args) > 1 else call.keywords.get("code")
+    start = code.name.rpartition("COLOR_")[2].partition("2")[0] if code is not None else ""
+    if start not in COLOURS or not call.args:
+        return
+    known = flow.of_argument(call.args[0], call).get("colour")
+    if known is not None and known.kind.name != COLOURS[start] and known.evidence == CALL:
+        yield clash(call.span, "the conversion is from", KIND[COLOURS[start]], known)
+
+
+def _to_bytes(flow: Flow, call: Call) -> Iterator[Clash]:
+    """astype(np.uint8) of numbers from 0 to 1."""
+    given = call.args[0] if call.args else call.keywords.get("dtype")
+    named = str(given.literal or given.name) if given is not None else ""
+    value = receiver(call)
+    if value is None or not (call.method == "byte" or named.endswith("uint8")):
+        return
+    known = flow.of_argument(value, call).get("range")
+    if known is not None and known.kind.name in ("0 to 1", "-1 to 1") and known.evidence == CALL:
+        yield clash(call.span, "uint8 is for", KIND["0 to 255"], known)
+
+
+def _filled(flow: Flow, call: Call) -> Iterator[Clash]:
+    """masked_fill(mask, -inf) of a mask that is True where attention looks."""
+    if len(call.args) != 2 or not MINUS.search(render(flow.reading, call.args[1])):
+        return
+    known = flow.of_argument(call.args[0], call).get("mask")
+    if known is not None and known.kind.name == "True for tokens" and known.evidence >= DERIVED:
+        yield clash(call.span, "what is filled is", KIND["True for what is ignored"], known)
 
 
 def _minimized(flow: Flow, call: Call) -> Iterator[Clash]:

@@ -11,7 +11,7 @@ from doctor.checks.script.kinds import conversions
 from doctor.checks.script.kinds.conversions import MAKES
 from doctor.checks.script.kinds.dimensions import DIMENSIONS, KIND, OF, converted
 from doctor.checks.script.kinds.known import CALL, DERIVED, Kinds, Known, Place, agreed
-from doctor.checks.script.kinds.made import of_module, receiver
+from doctor.checks.script.kinds.made import is_function, of_module, receiver
 from doctor.facts.script import Call, Value
 
 if TYPE_CHECKING:
@@ -42,10 +42,18 @@ def made_of(found: Kinds, operation: str, origin: str = "") -> Kinds:
 def kept(flow: Flow, call: Call, place: Place, depth: int) -> Kinds | None:
     """What a function of torch or numpy, or a method, leaves; None for one that is not known."""
     method = call.method
-    library = of_module(call.name, LIBRARIES) or call.name in ("int", "float", "round", "abs")
+    library = is_function(call) and (
+        of_module(call.name, LIBRARIES) or call.name in ("int", "float", "round", "abs")
+    )
     inner = call.args[0] if library and call.args else receiver(call)
+    if method in ("tril", "triu"):
+        return _triangle(flow, call, inner)
     if inner is None or (library and not call.args):
         return None
+    if method == "DataLoader":
+        chosen = {"sampler", "batch_sampler"} & call.keywords.keys()
+        found = flow.of(call.args[0], place, depth) if call.args and not chosen else {}
+        return {k: v for k, v in found.items() if k == "role"}
     if library and method in JOINS:
         return _joined(flow, inner, place, depth)
     if method == "pow":
@@ -77,6 +85,19 @@ def kept(flow: Flow, call: Call, place: Place, depth: int) -> Kinds | None:
             last = KIND["channels last"]
             found["layout"] = Known(last, "the array of a PIL image", CALL)
     return found
+
+
+def _triangle(flow: Flow, call: Call, inner: Value | None) -> Kinds:
+    """tril(ones) is True for what attention may see, triu(ones, 1) for the other places."""
+    made = flow.reading.calls[inner.call] if inner is not None and inner.kind == "call" else None
+    if made is None or made.name != "torch.ones":
+        return {}
+    given = evaluate.argument(flow.reading, call, "diagonal", 1)
+    if call.method == "tril" and given is None:
+        return {"mask": Known(KIND["True for tokens"], "tril()", CALL)}
+    if call.method == "triu" and given is not None and given.literal == 1:
+        return {"mask": Known(KIND["True for what is ignored"], "triu()", CALL)}
+    return {}
 
 
 def _was_pil(flow: Flow, value: Value, place: Place, depth: int) -> bool:
@@ -130,7 +151,7 @@ def _joined(flow: Flow, value: Value, place: Place, depth: int) -> Kinds:
 
 
 def _without_layout(found: Kinds) -> Kinds:
-    return {k: v for k, v in found.items() if k not in ("plane",)}
+    return {k: v for k, v in found.items() if k not in ("plane", "form")}
 
 
 def _power(
@@ -210,9 +231,9 @@ def _without_role(found: Kinds) -> Kinds:
 
 
 def _product(flow: Flow, value: Value, place: Place, depth: int) -> Kinds:
-    percent = _percent(flow, value, place)
-    if percent:
-        return percent
+    special = _percent(flow, value, place) or _bits(flow, value)
+    if special:
+        return special
     factor, inner = 1.0, None
     others = 0
     for number, each in enumerate(value.items):
@@ -260,11 +281,22 @@ def _percent(flow: Flow, value: Value, place: Place) -> Kinds:
     return {}
 
 
+def _bits(flow: Flow, value: Value) -> Kinds:
+    """nats / math.log(2)."""
+    last = value.items[-1]
+    call = flow.reading.calls[last.call] if value.name == "Div" and last.kind == "call" else None
+    if call is not None and call.name in ("math.log", "numpy.log") and len(call.args) == 1:
+        if call.args[0].literal in (2, 2.0):
+            return {"information": Known(KIND["bits"], "/ log(2)", CALL)}
+    return {}
+
+
 def scaled(found: Kinds, factor: float) -> Kinds:
     """Kinds of a value that is multiplied by a number."""
     result: Kinds = {}
     for dimension, known in found.items():
-        if dimension in LASTING or factor == 1.0:
+        whole = known.kind.name == "steps" and factor >= 1 and factor == int(factor)
+        if dimension in LASTING or factor == 1.0 or whole:
             result[dimension] = known
         elif (other := converted(known.kind, factor)) is not None:
             evidence = max(known.evidence, DERIVED)
@@ -322,7 +354,7 @@ def attribute(name: str, found: Kinds) -> Kinds:
     if name == "size" and form is not None and form.kind.name == "PIL image":
         return {"plane": Known(KIND["(width, height)"], "size of a PIL image", CALL)}
     if name == "shape" and form is not None and form.kind.name == "array" and layout is not None:
-        if layout.kind.name == "channels last":
+        if layout.kind.name == "channels last" and layout.evidence == CALL:
             return {"plane": Known(KIND["(height, width)"], "the shape of an array", CALL)}
     return found if name == "data" else {}
 
@@ -351,7 +383,7 @@ def item(found: Kinds, index: Value) -> Kinds:
     elif len(parts) == 1 and parts[0].literal is None and parts[0].kind != "literal":
         result |= {k: found[k] for k in ("box",) if k in found and parts[0].kind != "list"}
     if all(each.kind == "literal" and each.literal is None for each in parts):
-        result = found
+        result = {k: v for k, v in found.items() if k != "form"}
     return result
 
 

@@ -27,6 +27,8 @@ class Requirement:
     unless: tuple[str, ...] = ()
     named: bool = True
     """The name of a value is evidence enough, where only such values have it."""
+    when: tuple[str, ...] = ()
+    """A keyword, and the texts of its value, "None" without it: judged with these alone."""
 
 
 DISTRIBUTIONS = "Categorical Bernoulli OneHotCategorical RelaxedOneHotCategorical Multinomial"
@@ -107,6 +109,10 @@ REQUIREMENTS = (
     Requirement(("True for tokens",), "scaled_dot_product_attention", FUNCTIONAL, "attn_mask", 3),
     Requirement(("power",), "power_to_db", "librosa", "S", 0),
     Requirement(("amplitude",), "amplitude_to_db", "librosa", "S", 0),
+    Requirement(("power",), "AmplitudeToDB", "torchaudio.transforms", "x", 0, module=True,
+                when=("stype", "power", "None")),
+    Requirement(("amplitude",), "AmplitudeToDB", "torchaudio.transforms", "x", 0, module=True,
+                when=("stype", "magnitude")),
     Requirement(("decibels",), "mfcc", "librosa.feature", "S"),
     Requirement(("amplitude", "power"), "log log10 log1p log2", "torch numpy", "input", 0),
     Requirement(("amplitude", "power"), "log log10 log1p", "", position=-1, method=True),

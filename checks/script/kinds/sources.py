@@ -47,7 +47,8 @@ DECODED = {
 }  # fmt: skip
 
 SOURCES = (
-    Source(("probabilities",), "sigmoid softmax expit", "torch scipy", method=True),
+    Source(("probabilities", "0 to 1"), "sigmoid expit", "torch scipy", method=True),
+    Source(("probabilities",), "softmax", "torch scipy", method=True),
     Source(("probabilities",), "Softmax Sigmoid", "torch.nn", module=True),
     Source(("log-probabilities",), "log_softmax logsigmoid", "torch scipy", method=True),
     Source(("log-probabilities",), "LogSoftmax LogSigmoid", "torch.nn", module=True),
@@ -134,6 +135,10 @@ ENVIRONMENT = {
     "RANK": "the global rank", "SLURM_PROCID": "the global rank", "LOCAL_RANK": "the local rank",
     "SLURM_LOCALID": "the local rank", "WORLD_SIZE": "all processes",
     "LOCAL_WORLD_SIZE": "the processes of a node",
+}  # fmt: skip
+SPLITS = {
+    "train": "training data", "test": "held-out data", "validation": "held-out data",
+    "val": "held-out data", "dev": "held-out data", "valid": "held-out data",
 }  # fmt: skip
 COLOURS = {"RGB": "RGB", "BGR": "BGR", "HSV": "HSV", "LAB": "LAB", "Lab": "LAB", "GRAY": "grey"}
 """In the names of cv2.cvtColor's codes."""
