@@ -15,13 +15,16 @@ UNITS = {"time", "size", "angle", "share"}
 
 @dataclass(frozen=True, slots=True)
 class Clash:
+    """`code`: of the rule that has always reported this, "" for that of the dimension's family."""
+
     dimension: str
     match: Match
+    code: str = ""
 
 
-def clash(span: Span, what: str, wanted: Kind, known: Known) -> Clash:
+def clash(span: Span, what: str, wanted: Kind, known: Known, code: str = "") -> Clash:
     """What takes one kind and gets another."""
     dimension = OF[known.kind.name].name
     fix = remedy(known.kind.name, wanted.name, units=dimension in UNITS)
     message = f"{what} {wanted.name}, and gets {known.kind.name} ({known.origin})"
-    return Clash(dimension, Match(span, message, fix=fix))
+    return Clash(dimension, Match(span, message, fix=fix), code)

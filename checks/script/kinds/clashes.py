@@ -17,23 +17,35 @@ from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Span, Value
 
-STATED_BY_DERIVED = {"role", "spread", "angle", "time", "size", "dropped", "progress", "noise", "distance"}
+STATED_BY_DERIVED = {
+    "role",
+    "spread",
+    "angle",
+    "time",
+    "size",
+    "dropped",
+    "progress",
+    "noise",
+    "distance",
+}
 """Dimensions in which what an operation makes of a name's kind is compared with another name."""
 LOOSE = ({"distances", "squared distances"},)
 """Kinds that share their names."""
 PLACES = ("set_device", "device", "DistributedDataParallel", "DDP", "cuda", "to", "FSDP",
           "FullyShardedDataParallel", "barrier")  # fmt: skip
 """What takes the number of a GPU."""
+OLDER = {("spread", DERIVED, "a variance"): "SCR322"}
+"""What a rule of another package reports: exp(logvar) named std."""
 NOT_STATED = {"score", "share", "dropped"}
 """Dimensions whose words are used loosely: `logits = logits.softmax(-1)` harms nobody."""
 
 
 def clashes(reading: Training) -> dict[str, list[Match]]:
-    """All of a file, by the name of the dimension."""
+    """All of a file, by the name of the dimension, or the code of a rule of another package."""
     flow = flow_of(reading)
     table: dict[str, list[Match]] = defaultdict(list)
     for each in (*_required(flow), *_keywords(flow), *_stated(flow), *meetings.found(flow)):
-        table[each.dimension].append(each.match)
+        table[each.code or each.dimension].append(each.match)
     return table
 
 
@@ -62,6 +74,9 @@ def _required(flow: Flow) -> Iterator[Clash]:
                     yield from _argument(flow, each, call, short(call.name))
     for number in reading.trainers:
         for each in FUNCTIONS["*Trainer"]:
+            yield from _argument(flow, each, reading.calls[number], reading.calls[number].method)
+    for number in reading.arguments:
+        for each in FUNCTIONS["*Arguments"]:
             yield from _argument(flow, each, reading.calls[number], reading.calls[number].method)
     if not reading.script.identifiers.isdisjoint(MODULES):
         yield from _required_by_objects(flow)
@@ -109,7 +124,7 @@ def _argument(flow: Flow, each: Requirement, call: Call, callee: str) -> Iterato
         message = f"{callee} takes no {known.kind.name}, and gets them ({known.origin})"
         yield Clash(dimension, Match(call.span, message))
         return
-    yield clash(call.span, f"{callee} takes", KIND[each.takes[0]], known)
+    yield clash(call.span, f"{callee} takes", KIND[each.takes[0]], known, each.code)
 
 
 def _counts(known: Known, each: Requirement, value: Value) -> bool:
@@ -128,9 +143,11 @@ def _keywords(flow: Flow) -> Iterator[Clash]:
             if name is not None:
                 known = flow.of_argument(value, call).get(OF[name].name)
                 if known is not None and known.kind.name != name and known.evidence >= DERIVED:
-                    yield clash(call.span, f"{key} is", KIND[name], known)
+                    yield clash(call.span, f"{key} is", KIND[name], known, "SCR315")
             elif value.kind != "literal" and (kinds := _binding(key)):
-                yield from _compared(flow, kinds, value, place_of(flow.reading, call), call.span, key)
+                yield from _compared(
+                    flow, kinds, value, place_of(flow.reading, call), call.span, key
+                )
 
 
 def _binding(name: str) -> dict[str, Kind]:
@@ -175,4 +192,6 @@ def _compared(
             known.evidence == DERIVED and dimension in STATED_BY_DERIVED
         )
         if enough:
-            yield clash(span, f"{name.rpartition('.')[2]} is by its name", kind, known)
+            code = OLDER.get((dimension, known.evidence, known.kind.name), "")
+            what = f"{name.rpartition('.')[2]} is by its name"
+            yield clash(span, what, kind, known, code)

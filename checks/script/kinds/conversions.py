@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 ALL = frozenset(
-    "to cuda cpu clone detach contiguous float double half bfloat16 type type_as item numpy "
-    "requires_grad_ squeeze unsqueeze asarray ascontiguousarray copy deepcopy expand expand_as "
-    "int round bool clip clamp repeat gather_for_metrics gather_for_logging all_reduce nan_to_num "
-    "squeeze_ unsqueeze_ astype long tolist data retain_grad pin_memory abs resize flip hflip vflip "
-    "warpAffine GaussianBlur copyMakeBorder crop center_crop".split()
+    """to cuda cpu clone detach contiguous float double half bfloat16 type type_as item
+    requires_grad_ squeeze unsqueeze copy deepcopy expand expand_as int round bool clip clamp
+    repeat gather_for_metrics all_reduce nan_to_num squeeze_ unsqueeze_ diag_embed diag astype long
+    tolist data retain_grad pin_memory resize flip hflip vflip warpAffine GaussianBlur
+    copyMakeBorder crop center_crop""".split()  # noqa: SIM905 - a table, read by people
 )
 """Functions and methods that return what they get in another form: no kind is lost."""
-RESHAPES = frozenset("view reshape flatten permute transpose swapaxes moveaxis T t".split())
+RESHAPES = frozenset(("view", "reshape", "flatten", "permute", "transpose", "swapaxes", "moveaxis"))
 """They keep what is no order of axes."""
-POOLS = frozenset("mean median max min amax amin quantile nanmean".split())
+POOLS = frozenset(("median", "max", "min", "amax", "amin", "quantile", "nanmean"))
 """They keep units and scores, and lose places."""
-KEPT_BY_POOLS = frozenset(
-    ("score", "distance", "time", "size", "angle", "range", "audio", "share", "information")
-)
-KEPT_BY_SUMS = frozenset(("time", "size", "distance", "angle"))
+JOINS = frozenset(("cat", "stack", "concat", "concatenate", "vstack", "hstack"))
+KEPT_BY = {
+    "mean": ("score", "distance", "time", "size", "angle", "range", "audio", "share",
+             "information"),
+    "sum": ("time", "size", "distance", "angle"),
+    "abs": ("time", "size", "distance", "angle", "colour", "layout", "form"),
+}  # fmt: skip
+"""Dimensions that these keep."""
 LOST_BY = {
-    "int": {"range"}, "long": {"range"}, "round": {"share", "score", "range"}, "bool": {"range", "score"},
-    "clip": {"range"}, "clamp": {"range"}, "abs": {"score", "spread", "range"},
-    "astype": {"range"}, "unsqueeze": {"form"}, "unsqueeze_": {"form"}, "all_reduce": {"reduction"}, "tolist": {"form", "plane"},
+    "int": ("range",), "long": ("range",), "round": ("share", "score", "range"),
+    "bool": ("range", "score"), "clip": ("range",), "clamp": ("range",), "astype": ("range",),
+    "unsqueeze": ("form",), "unsqueeze_": ("form",), "all_reduce": ("reduction",),
+    "tolist": ("form", "plane"),
 }  # fmt: skip
 FORMS = {
     "array": "array", "asarray": "array", "numpy": "array", "from_numpy": "tensor",
-    "tensor": "tensor", "as_tensor": "tensor", "fromarray": "PIL image", "to_pil_image": "PIL image",
-    "ascontiguousarray": "array",
+    "tensor": "tensor", "as_tensor": "tensor", "ascontiguousarray": "array",
+    "fromarray": "PIL image", "to_pil_image": "PIL image",
 }  # fmt: skip
 """They make an object of another class of the same pixels."""
 MAKES = {
@@ -43,6 +48,7 @@ MAKES = {
     ("square", "distances"): "squared distances",
     ("square", "amplitude"): "power",
     ("abs", "complex spectrum"): "amplitude",
+    ("mean", "matches"): "a fraction",
     ("mean", "one loss per element"): "a mean",
     ("sum", "one loss per element"): "a sum",
     ("complement", "the share to keep"): "the share to drop",
@@ -66,9 +72,11 @@ OPERATIONS = {
     "sum": "sum", "logical_not": "complement", "neg": "negative", "absolute": "abs",
     "cumprod": "cumprod", "exp_": "exp", "sqrt_": "sqrt",
 }  # fmt: skip
-TO_FIRST = {"2,0,1", "0,3,1,2", "-1,0,1"}
-TO_LAST = {"1,2,0", "0,2,3,1"}
-TO_TENSOR = ("to_tensor", "ToTensor")
+ORDERS = {
+    ("2,0,1", "channels last"): "channels first", ("0,3,1,2", "channels last"): "channels first",
+    ("1,2,0", "channels first"): "channels last", ("0,2,3,1", "channels first"): "channels last",
+}  # fmt: skip
+"""Orders of axes that move the channels."""
 REMEDIES = {
     ("logits", "probabilities"): "softmax or sigmoid makes probabilities of logits",
     ("probabilities", "logits"): "pass the logits themselves, or use what takes probabilities",

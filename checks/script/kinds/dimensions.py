@@ -63,9 +63,11 @@ DIMENSIONS = (
         "spread",
         (
             Kind("a log-variance", r"log_?vars?|log_?variances?", r"log_?vars?|log_?variances?", 1),
-            Kind("a log standard deviation", r"log_?stds?|log_?sigmas?", r"log_?stds?|log_?sigma", 2),
+            Kind(
+                "a log standard deviation", r"log_?stds?|log_?sigmas?", r"log_?stds?|log_?sigma", 2
+            ),
             Kind("a variance", r"vars?|variances?", r"variances?"),
-            Kind("a standard deviation", r"stds?|stddevs?|std_?devs?", r"stds?|stddev"),
+            Kind("a standard deviation", r"stds?|stddevs?|std_?devs?|sigmas?", r"stds?|stddev"),
             Kind("a precision", "", "", -1),
         ),
     ),
@@ -83,7 +85,9 @@ DIMENSIONS = (
         (
             Kind("RGB", r"rgb"),
             Kind("BGR", r"bgr"),
-            Kind("HSV"), Kind("LAB"), Kind("grey"),
+            Kind("HSV"),
+            Kind("LAB"),
+            Kind("grey"),
         ),
         lasting=True,
         compared=False,
@@ -140,6 +144,7 @@ DIMENSIONS = (
         "share",
         (
             Kind("a fraction", r"fraction|frac", r"", 1.0),
+            Kind("matches", scale=0.0),
             Kind("percent", r"percent|percentage|pct", r"percent|pct", 0.01),
         ),
         summed=True,
@@ -186,7 +191,7 @@ DIMENSIONS = (
         "distance",
         (
             Kind("squared distances", r"sq_?dists?|squared_dist(?:ance)?s?|dists?_sq|sqr_?dists?"),
-            Kind("distances", r"dists?|distances?"),
+            Kind("distances", r"(?:dists?|distances?)(?:_(?:ap|an|pos|neg|positive|negative))?"),
             Kind("similarities", r"sims?|similarit(?:y|ies)"),
         ),
     ),

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script.kinds.clashes import clashes
+from doctor.checks.script.kinds.conversions import MAKES, OPERATIONS
+from doctor.checks.script.kinds.dimensions import OF
+from doctor.checks.script.kinds.requirements import KEYWORDS, REQUIREMENTS
+from doctor.checks.script.kinds.sources import ATTRIBUTES, SOURCES
 from doctor.checks.script.rule import Find, Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script_machine import ScriptMachine
@@ -17,6 +21,31 @@ def _of(*dimensions: str) -> Find:
             yield from table.get(dimension, ())
 
     return find
+
+
+ALSO = {
+    "role": ("DataLoader", "train_dataset", "eval_dataset"), "colour": ("cvtColor",),
+    "box": ("box_convert",), "progress": ("len",), "rank": ("environ", "getenv"),
+    "processes": ("environ", "getenv"), "mask": ("masked_fill", "masked_fill_"),
+    "range": ("to_tensor",), "share": ("mean", "acc", "accuracy"),
+}  # fmt: skip
+"""Names that begin a kind and stand in no table of calls."""
+
+
+def needs_of(*dimensions: str) -> tuple[str, ...]:
+    """Names of which one is in each file where two kinds of these dimensions meet."""
+    found = {name for dimension in dimensions for name in ALSO.get(dimension, ())}
+    rows = [
+        *((each.kinds + sum(each.by.values(), ()), each.calls) for each in SOURCES),
+        *((each.takes, each.calls) for each in REQUIREMENTS if each.calls[0] != "*"),
+        *(((kind,), name) for name, kind in (*ATTRIBUTES.items(), *KEYWORDS.items())),
+        *(((MAKES[operation, kind],), name) for operation, kind in MAKES
+          for name, wanted in OPERATIONS.items() if wanted == operation),
+    ]  # fmt: skip
+    for kinds, calls in rows:
+        if any(OF[kind].name in dimensions for kind in kinds):
+            found.update(calls.split())
+    return tuple(sorted(found))
 
 
 LIMITS = "that values whose kind the file does not state are of the right one."
@@ -39,11 +68,7 @@ RULES = (
         fix="Convert the value, or pass the one that the call takes.",
         sources=("lightly-1341", "deep_uncertainty_estimation-5"),
         limits=LIMITS,
-        needs=(
-            "softmax", "sigmoid", "log_softmax", "logsigmoid", "Sigmoid", "Softmax", "LogSoftmax",
-            "logits", "var", "std", "Normal", "exp", "Dropout", "dropout", "cumprod", "log",
-            "GaussianNLLLoss", "gaussian_nll_loss", "multinomial",
-        ),
+        needs=needs_of("score", "spread", "dropped", "noise", "information"),
     ),
     Rule(
         code="SCR421",
@@ -57,7 +82,7 @@ RULES = (
         fix="Read the split that the name says.",
         sources=("detecto-37",),
         limits=LIMITS,
-        needs=("datasets", "load_dataset", "train_dataset", "eval_dataset"),
+        needs=needs_of("role"),
     ),
     Rule(
         code="SCR422",
@@ -77,10 +102,7 @@ RULES = (
         fix="Convert the image where it is read.",
         sources=("camerahmr-20",),
         limits=LIMITS,
-        needs=(
-            "imread", "imdecode", "cvtColor", "fromarray", "to_tensor", "ToTensor", "read_image",
-            "save_image", "imwrite", "open", "imshow",
-        ),
+        needs=needs_of("colour", "range", "layout", "plane", "form"),
     ),
     Rule(
         code="SCR423",
@@ -97,11 +119,7 @@ RULES = (
         fix="Convert with box_convert(), math.radians() or math.degrees().",
         sources=("owl-vit-object-detection-14",),
         limits=LIMITS,
-        needs=(
-            "nms", "batched_nms", "box_iou", "generalized_box_iou", "box_convert", "rotate", "sin",
-            "cos", "tan", "atan2", "arctan2", "acos", "arccos", "degrees", "rad2deg", "deg2rad",
-            "radians", "roi_align", "draw_bounding_boxes",
-        ),
+        needs=needs_of("box", "angle"),
     ),
     Rule(
         code="SCR424",
@@ -120,12 +138,7 @@ RULES = (
         fix="Convert the value, or name it for its unit.",
         sources=("setfit-137",),
         limits=LIMITS,
-        needs=(
-            "time", "perf_counter", "elapsed_time", "sleep", "memory_allocated",
-            "max_memory_allocated", "memory_reserved", "max_memory_reserved", "total_memory",
-            "getsize", "accuracy_score", "f1_score", "acc", "accuracy", "len",
-            "perf_counter_ns", "time_ns", "default_timer",
-        ),
+        needs=needs_of("time", "size", "share", "progress"),
     ),
     Rule(
         code="SCR425",
@@ -142,7 +155,7 @@ RULES = (
         fix='LOCAL_RANK chooses the GPU, RANK and WORLD_SIZE the process.',
         sources=("llama-cookbook-90",),
         limits=LIMITS,
-        needs=("get_rank", "environ", "getenv", "process_index", "local_process_index"),
+        needs=needs_of("rank", "processes"),
     ),
     Rule(
         code="SCR426",
@@ -161,10 +174,7 @@ RULES = (
         fix="~mask.bool() inverts a mask, argmax(-1) makes indices of rows.",
         sources=("torch-multihead", "torch-sdpa"),
         limits=LIMITS,
-        needs=(
-            "one_hot", "attention_mask", "key_padding_mask", "src_key_padding_mask",
-            "scaled_dot_product_attention", "masked_fill", "masked_fill_", "argmax",
-        ),
+        needs=needs_of("label", "mask"),
     ),
     Rule(
         code="SCR427",
@@ -183,11 +193,7 @@ RULES = (
         fix="1 - similarity is a distance; divide what is summed.",
         sources=("pytorch-metric-learning-454",),
         limits=LIMITS,
-        needs=(
-            "cosine_similarity", "cdist", "pairwise_distance", "CosineSimilarity",
-            "PairwiseDistance", "cos_sim", "euclidean_distances", "cross_entropy", "mse_loss",
-            "CrossEntropyLoss", "MSELoss",
-        ),
+        needs=needs_of("distance", "reduction"),
     ),
     Rule(
         code="SCR428",
@@ -205,9 +211,6 @@ RULES = (
         fix="power_to_db() for |S| ** 2, amplitude_to_db() for |S|.",
         sources=("librosa-1057",),
         limits=LIMITS,
-        needs=(
-            "power_to_db", "amplitude_to_db", "AmplitudeToDB", "melspectrogram", "stft",
-            "MelSpectrogram", "Spectrogram",
-        ),
+        needs=needs_of("audio"),
     ),
 )  # fmt: skip

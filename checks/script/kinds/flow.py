@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from doctor.checks.script import evaluate
-from doctor.checks.script.kinds import operations
-from doctor.checks.script.kinds.dimensions import KIND, OF, Kind, stated
-from doctor.checks.script.kinds.known import CALL, DERIVED, NAME, Kinds, Known, Place, agreed, before
+from doctor.checks.script.kinds import arithmetic, calls, parts
+from doctor.checks.script.kinds.dimensions import KIND, OF, stated
+from doctor.checks.script.kinds.known import (
+    CALL,
+    DERIVED,
+    NAME,
+    Kinds,
+    Known,
+    Place,
+    agreed,
+    before,
+)
 from doctor.checks.script.kinds.made import made_by_call, made_by_object
 from doctor.checks.script.kinds.sources import ATTRIBUTES, ENVIRONMENT, SPLITS
 from doctor.checks.script.reading import exclusive, within
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
 
+HARMLESS = {"requires_grad_", "unsqueeze_", "squeeze_", "detach_"}
 DEPTH = 12
 """Steps from one value to the next at most. Our own number."""
 
@@ -43,7 +53,7 @@ class Flow:
         if value.kind == "item" and len(value.items) == 2:
             return self._item(value, place, depth)
         if value.kind in ("other", "list", "test") and value.items:
-            return operations.composed(self, value, place, depth - 1)
+            return arithmetic.composed(self, value, place, depth - 1)
         return {}
 
     def _named(self, name: str, place: Place, depth: int) -> Kinds:
@@ -72,7 +82,7 @@ class Flow:
         base, _, attribute = name.rpartition(".")
         if base and attribute in ("size", "shape", "data", "T"):
             inner = self.of(Value("name", name=base), place, depth - 1)
-            return operations.attribute(attribute, inner)
+            return parts.attribute(attribute, inner)
         return self._passed(name, place, depth)
 
     def _assigned(self, each: Assignment, depth: int) -> Kinds:
@@ -90,12 +100,12 @@ class Flow:
             if each.augmented and first <= each.position and each.scope == place.scope:
                 if _is_later(each, place) and not each.loops:
                     continue
-                change = Value("other", name=each.operator, items=(Value("name", name=""), each.value))
-                found = operations.changed(self, change, found, place)
-        parts = self.reading.cached(_parts)
-        if (place.scope, name) in parts:
-            kept = ("form", "layout", "role", "rank", "score", "colour")
-            found = {key: each for key, each in found.items() if key in kept}
+                change = Value(
+                    "other", name=each.operator, items=(Value("name", name=""), each.value)
+                )
+                found = arithmetic.changed(self, change, found, place)
+        if (place.scope, name) in self.reading.cached(_parts):
+            found = parts.only(found, "form", "layout", "role", "rank", "score", "colour")
         return found
 
     def _passed(self, name: str, place: Place, depth: int) -> Kinds:
@@ -122,9 +132,11 @@ class Flow:
             found = {**self._named(value.name, place, depth - 1)}
             found = {**_by_name(index.literal), **_by_key(index.literal), **found}
         inner = self.of(base, place, depth - 1)
+        if base.kind == "call" and self.reading.calls[base.call].method == "read":
+            return inner if index.literal == 1 else {}
         if base.kind == "call" and isinstance(index.literal, int):
             inner = self._element(self.reading.calls[base.call], index.literal, inner, depth)
-        return {**operations.item(inner, index), **found}
+        return {**parts.item(inner, index), **found}
 
     def _element(self, call: Call, index: int, whole: Kinds, depth: int) -> Kinds:
         """One of several values that a function returns."""
@@ -132,7 +144,9 @@ class Flow:
         if function is not None:
             returns = self.reading.function(function).returns
             taken = [
-                each.items[index] if each.kind == "list" and index < len(each.items) else Value("other")
+                each.items[index]
+                if each.kind == "list" and index < len(each.items)
+                else Value("other")
                 for each in returns
             ]
             return self.returned(function, taken, depth)
@@ -157,7 +171,7 @@ class Flow:
             return {**_by_name(call.method), **found}
         place = place_of(self.reading, call)
         found = made_by_call(self, call, place)
-        found = found if found is not None else operations.kept(self, call, place, depth - 1)
+        found = found if found is not None else calls.kept(self, call, place, depth - 1)
         if found is None:
             found = {**_by_name(call.method), **made_by_object(self, call, depth - 1)}
         return found
@@ -217,7 +231,7 @@ def _parts(reading: Training) -> set[tuple[int, str]]:
     return found | {
         (call.scope, call.receiver)
         for call in reading.calls
-        if call.receiver and call.method.endswith("_") and call.method not in operations.HARMLESS
+        if call.receiver and call.method.endswith("_") and call.method not in HARMLESS
     }
 
 
@@ -252,7 +266,3 @@ def _next_round(
         if each.loops and each.scope == place.scope and each.position > place.position
         if not each.augmented and each not in before
     ]
-
-
-def renamed(known: Known, kind: Kind, origin: str) -> Known:
-    return replace(known, kind=kind, origin=origin)

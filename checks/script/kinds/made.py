@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.kinds.dimensions import KIND, OF
 from doctor.checks.script.kinds.known import CALL, Kinds, Known, Place
-from doctor.checks.script.kinds.sources import COLOURS, ENVIRONMENT, SOURCES, Source
+from doctor.checks.script.kinds.sources import COLOURS, CV2, ENVIRONMENT, SOURCES, Source
 from doctor.facts.script import Call, Value
 
 if TYPE_CHECKING:
@@ -40,11 +40,16 @@ def is_function(call: Call) -> bool:
     return call.receiver_call < 0 and call.base is None
 
 
+def is_library(call: Call) -> bool:
+    """A function of torch, numpy or OpenCV."""
+    return is_function(call) and call.name.startswith(("torch.", "numpy.", "cv2.", "torchvision."))
+
+
 def made_by_call(flow: Flow, call: Call, place: Place) -> Kinds | None:
     """What the table of sources says, None where the call is none of them."""
     if call.name in READS and call.args and isinstance(call.args[0].literal, str):
         key = call.args[0].literal
-        return _known((ENVIRONMENT[key],), f'the variable {key}') if key in ENVIRONMENT else {}
+        return _known((ENVIRONMENT[key],), f"the variable {key}") if key in ENVIRONMENT else {}
     if call.name == "cv2.cvtColor":
         return _coloured(flow, call, place)
     if call.method == "box_convert" and of_module(call.name, "torchvision"):
@@ -53,6 +58,8 @@ def made_by_call(flow: Flow, call: Call, place: Place) -> Kinds | None:
         inner = receiver(call)
         found = flow.of(inner, place, 8) if inner is not None else {}
         return {**found, **_known(("RGB",), 'convert("RGB")')} if "form" in found else {}
+    if call.method == "read" and call.receiver:
+        return _frame(flow, call)
     if call.method == "len" or call.name == "len":
         return _length(call)
     sources = FUNCTIONS.get(call.method)
@@ -72,6 +79,13 @@ def made_by_call(flow: Flow, call: Call, place: Place) -> Kinds | None:
     if call.method in ("sum", "mean"):
         return None
     return found
+
+
+def _frame(flow: Flow, call: Call) -> Kinds | None:
+    """ok, frame = cv2.VideoCapture(path).read()."""
+    options = evaluate.options(flow.reading, Value("name", name=call.receiver), call)
+    names = {flow.reading.calls[each.call].name for each in options if each.kind == "call"}
+    return _known(CV2, "VideoCapture.read()") if names == {"cv2.VideoCapture"} else None
 
 
 def _length(call: Call) -> Kinds:
@@ -115,8 +129,19 @@ def _chosen(flow: Flow, each: Source, call: Call) -> tuple[str, ...]:
     if value is None:
         return () if call.unpacked else each.kinds
     options = evaluate.options(flow.reading, value, call)
-    texts = {f"{o.literal:g}" if isinstance(o.literal, float) else str(o.literal if o.kind == "literal" else o.name) for o in options}
+    texts = {_text(flow, each) for each in options}
     return each.by.get(texts.pop(), ()) if len(texts) == 1 else ()
+
+
+def _text(flow: Flow, value: Value) -> str:
+    """A number, a name, or the last directory of a path."""
+    call = flow.reading.calls[value.call] if value.kind == "call" else None
+    if call is not None and call.name == "os.path.join" and call.args:
+        value = call.args[-1]
+    if isinstance(value.literal, float):
+        return f"{value.literal:g}"
+    text = str(value.literal) if value.kind == "literal" else value.name
+    return text.rstrip("/").rpartition("/")[2]
 
 
 def _known(kinds: tuple[str, ...], origin: str) -> Kinds:
@@ -129,7 +154,7 @@ def short(name: str) -> str:
                         ("torchvision.transforms.functional.", "TF."), ("numpy.", "np."),
                         ("torch.nn.", "nn."), ("matplotlib.pyplot.", "plt.")):  # fmt: skip
         if name.startswith(long):
-            return alias + name[len(long):]
+            return alias + name[len(long) :]
     return name
 
 

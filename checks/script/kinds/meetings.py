@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.kinds.arithmetic import numeric
 from doctor.checks.script.kinds.clash import Clash, clash
-from doctor.checks.script.kinds.conversions import remedy
+from doctor.checks.script.kinds.conversions import JOINS, remedy
 from doctor.checks.script.kinds.dimensions import DIMENSIONS, KIND, Kind
-from doctor.checks.script.kinds.flow import Flow, place_of
+from doctor.checks.script.kinds.flow import Flow
 from doctor.checks.script.kinds.known import CALL, DERIVED, NAME, Kinds, Known, Place, before
-from doctor.checks.script.kinds.made import receiver
-from doctor.checks.script.kinds.operations import JOINS, numeric
+from doctor.checks.script.kinds.made import is_library, receiver
 from doctor.checks.script.kinds.sources import COLOURS
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
@@ -45,6 +45,8 @@ def found(flow: Flow) -> Iterator[Clash]:
         yield from _largest_distance(flow, flow.reading.calls[number])
     for number in flow.reading.methods(*SCHEDULES):
         yield from _scheduled(flow, flow.reading.calls[number])
+    for number in flow.reading.methods("resize"):
+        yield from _resized(flow, flow.reading.calls[number])
     for number in flow.reading.methods("cvtColor"):
         yield from _recoloured(flow, flow.reading.calls[number])
     for number in flow.reading.methods("astype", "byte"):
@@ -72,10 +74,10 @@ def _number(flow: Flow, value: Value, number: float, place: Place, span: Span) -
     kinds = flow.of(value, place) if value.kind != "literal" else {}
     share, score = kinds.get("share"), kinds.get("score")
     if share is not None and share.evidence >= DERIVED:
-        fraction = share.kind.name == "a fraction"
+        fraction, percent = (share.kind.name == name for name in ("a fraction", "percent"))
         if fraction and 1.5 < number <= 100:
             yield _of_number(span, share, KIND["percent"], number)
-        elif not fraction and 0.5 <= number < 1 and ACCURACY & set(words(value.name)):
+        elif percent and 0.5 <= number < 1 and ACCURACY & set(words(value.name)):
             yield _of_number(span, share, KIND["a fraction"], number)
     if score is not None and score.evidence >= DERIVED and 0 < number < 1:
         if score.kind.name == "log-probabilities":
@@ -129,13 +131,17 @@ def _divided(flow: Flow, part: Value, each: Assignment, place: Place) -> Iterato
             return
         known = flow.of(part.items[0], place).get("reduction")
         if known is not None and known.kind.name == "a mean" and _backward(flow, each):
-            yield clash(each.span, "what is divided by the size of the batch is", KIND["a sum"], known)
+            yield clash(
+                each.span, "what is divided by the size of the batch is", KIND["a sum"], known
+            )
 
 
 def _backward(flow: Flow, each: Assignment) -> bool:
     key = flow.reading.key(each.target, each.scope)
     calls = [flow.reading.calls[n] for n in flow.reading.backwards]
-    return any(call.receiver and flow.reading.key(call.receiver, call.scope) == key for call in calls)
+    return any(
+        call.receiver and flow.reading.key(call.receiver, call.scope) == key for call in calls
+    )
 
 
 def _scaled_again(kinds: Kinds, span: Span) -> Iterator[Clash]:
@@ -181,6 +187,19 @@ def _scheduled(flow: Flow, call: Call) -> Iterator[Clash]:
         yield clash(call.span, "the warmup of a training in steps is in", KIND["steps"], warmup)
 
 
+def _resized(flow: Flow, call: Call) -> Iterator[Clash]:
+    """image.resize(size) of PIL takes (width, height)."""
+    value = receiver(call)
+    given = call.args[0] if call.args else call.keywords.get("size")
+    if value is None or given is None or is_library(call):
+        return
+    form = flow.of_argument(value, call).get("form")
+    known = flow.of_argument(given, call).get("plane") if form is not None else None
+    if known is not None and form is not None and form.kind.name == "PIL image":
+        if known.kind.name == "(height, width)" and known.evidence == CALL:
+            yield clash(call.span, "resize() of PIL takes", KIND["(width, height)"], known)
+
+
 def _recoloured(flow: Flow, call: Call) -> Iterator[Clash]:
     """cvtColor() from a colour that the image is not in."""
     code = call.args[1] if len(call.args) > 1 else call.keywords.get("code")
@@ -209,7 +228,10 @@ def _filled(flow: Flow, call: Call) -> Iterator[Clash]:
     if len(call.args) != 2 or not MINUS.search(render(flow.reading, call.args[1])):
         return
     known = flow.of_argument(call.args[0], call).get("mask")
-    if known is not None and known.kind.name == "True for tokens" and known.evidence >= DERIVED:
+    scope = {flow.reading.calls[n].method for n in flow.reading.scope_calls(call.scope)}
+    if known is None or (known.origin == "tril()" and "softmax" not in scope):
+        return
+    if known.kind.name == "True for tokens" and known.evidence >= DERIVED:
         yield clash(call.span, "what is filled is", KIND["True for what is ignored"], known)
 
 

@@ -27,6 +27,8 @@ class Requirement:
     unless: tuple[str, ...] = ()
     named: bool = True
     """The name of a value is evidence enough, where only such values have it."""
+    code: str = ""
+    """Of the rule of another package that reports it."""
     when: tuple[str, ...] = ()
     """A keyword, and the texts of its value, "None" without it: judged with these alone."""
 
@@ -36,25 +38,29 @@ LABELS = "f1_score accuracy_score precision_score recall_score confusion_matrix 
 DIST = "torch.distributions"
 FUNCTIONAL = "torch.nn.functional"
 OPS = "torchvision.ops"
+IOUS = (
+    "box_iou generalized_box_iou distance_box_iou complete_box_iou generalized_box_iou_loss "
+    "distance_box_iou_loss complete_box_iou_loss"
+)
 TRANSFORMS = "torchvision.transforms"
 
 REQUIREMENTS = (
-    Requirement(("logits",), "binary_cross_entropy_with_logits", FUNCTIONAL, "input", 0),
-    Requirement(("logits",), "BCEWithLogitsLoss", "torch.nn", "input", 0, module=True),
     Requirement(("logits",), "sigmoid_focal_loss", OPS, "inputs", 0),
-    Requirement(("logits", "log-probabilities"), DISTRIBUTIONS, DIST, "logits", 1),
+    Requirement(("logits", "log-probabilities"), DISTRIBUTIONS, DIST, "logits", 1, code="SCR306"),
     Requirement(("probabilities",), DISTRIBUTIONS, DIST, "probs", 0),
     Requirement(("probabilities",), "multinomial", "torch", "input", 0),
     Requirement(("probabilities",), "bernoulli", "torch", "input", 0),
     Requirement(("probabilities",), "binary_cross_entropy", FUNCTIONAL, "input", 0),
     Requirement(("probabilities",), "BCELoss", "torch.nn", "input", 0, module=True),
-    Requirement(("log-probabilities",), "nll_loss", FUNCTIONAL, "input", 0),
-    Requirement(("log-probabilities",), "NLLLoss", "torch.nn", "input", 0, module=True),
-    Requirement(("log-probabilities",), "kl_div", FUNCTIONAL, "input", 0),
-    Requirement(("log-probabilities",), "KLDivLoss", "torch.nn", "input", 0, module=True),
-    Requirement(("log-probabilities",), "ctc_loss", FUNCTIONAL, "log_probs", 0),
-    Requirement(("log-probabilities",), "CTCLoss", "torch.nn", "log_probs", 0, module=True),
     Requirement((), LABELS, "sklearn.metrics", "y_pred", 1, dimension="score"),
+    Requirement(("class indices",), "confusion_matrix", "sklearn.metrics", "y_pred", 1),
+    Requirement(("class indices",), "confusion_matrix", "sklearn.metrics", "y_true", 0),
+    Requirement(("probabilities",), "log log2 log10", "torch numpy", "input", 0, named=False),
+    Requirement(("probabilities",), "log log2 log10", "", position=-1, method=True, named=False),
+    Requirement(("a mean", "one loss per element"), "exp", "torch math numpy", "input", 0),
+    Requirement(("steps",), "*Arguments", "", "max_steps"),
+    Requirement(("steps",), "*Arguments", "", "warmup_steps"),
+    Requirement(("epochs",), "*Arguments", "", "num_train_epochs"),
     Requirement(("a standard deviation",), "Normal LogNormal", DIST, "scale", 1),
     Requirement(("a standard deviation",), "normal", "torch", "std", 1),
     Requirement(("a variance",), "gaussian_nll_loss", FUNCTIONAL, "var", 2),
@@ -82,10 +88,10 @@ REQUIREMENTS = (
     Requirement(("xyxy",), "nms batched_nms", OPS, "boxes", 0),
     Requirement(("xyxy",), "box_area clip_boxes_to_image remove_small_boxes", OPS, "boxes", 0),
     Requirement(
-        ("xyxy",), "box_iou generalized_box_iou distance_box_iou complete_box_iou", OPS, "boxes1", 0
+        ("xyxy",), IOUS, OPS, "boxes1", 0
     ),
     Requirement(
-        ("xyxy",), "box_iou generalized_box_iou distance_box_iou complete_box_iou", OPS, "boxes2", 1
+        ("xyxy",), IOUS, OPS, "boxes2", 1
     ),
     Requirement(("xyxy",), "roi_align roi_pool", OPS, "boxes", 1),
     Requirement(("xyxy",), "draw_bounding_boxes", "torchvision.utils", "boxes", 1),
@@ -98,15 +104,12 @@ REQUIREMENTS = (
     Requirement(("degrees",), "getRotationMatrix2D", "cv2", "angle", 1),
     Requirement(("seconds",), "sleep", "time asyncio", "secs", 0),
     Requirement(("the global rank",), "init_process_group", "torch.distributed", "rank"),
-    Requirement(("the global rank",), "DistributedSampler", "torch.utils.data", "rank", 2),
     Requirement(("all processes",), "init_process_group", "torch.distributed", "world_size"),
-    Requirement(("all processes",), "DistributedSampler", "torch.utils.data", "num_replicas", 1),
+    Requirement(("all processes",), "DistributedSampler", "torch.utils.data", "num_replicas", 1, code="SCR381"),
     Requirement(("class indices",), "nll_loss", FUNCTIONAL, "target", 1),
     Requirement(("class indices",), "NLLLoss", "torch.nn", "target", 1, module=True),
     Requirement(("class indices",), "one_hot embedding", FUNCTIONAL, "input", 0),
-    Requirement((), "roc_auc_score average_precision_score", "sklearn.metrics", "y_score", 1,
-                dimension="label", named=False),
-    Requirement(("True for tokens",), "scaled_dot_product_attention", FUNCTIONAL, "attn_mask", 3),
+    Requirement(("class indices",), "Embedding", "torch.nn", "input", 0, module=True),
     Requirement(("power",), "power_to_db", "librosa", "S", 0),
     Requirement(("amplitude",), "amplitude_to_db", "librosa", "S", 0),
     Requirement(("power",), "AmplitudeToDB", "torchaudio.transforms", "x", 0, module=True,

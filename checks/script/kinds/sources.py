@@ -56,6 +56,9 @@ SOURCES = (
     Source(("a standard deviation",), "std", "torch numpy", method=True),
     Source((), SETS, "torchvision.datasets", option="train", position=1, by=ROLES),
     Source((), SPLIT_SETS, "torchvision.datasets", option="split", position=1, by=ROLES),
+    Source(
+        (), "ImageFolder DatasetFolder", "torchvision.datasets", option="root", position=0, by=ROLES
+    ),
     Source((), "load_dataset", "datasets", option="split", by=ROLES),
     Source(CV2, "imread", "cv2", option="flags", position=1, by=DECODED),
     Source((), "imdecode", "cv2", option="flags", position=1, by=DECODED),
@@ -82,6 +85,7 @@ SOURCES = (
         "memory_allocated max_memory_allocated memory_reserved max_memory_reserved",
         "torch.cuda torch.xpu",
     ),
+    Source(("bytes",), "mem_get_info", "torch.cuda"),
     Source(("bytes",), "getsize getsizeof", "os.path sys"),
     Source(("bytes",), "element_size", "", method=True),
     Source(("the global rank",), "get_rank", "torch.distributed"),
@@ -100,7 +104,11 @@ SOURCES = (
         by={"euclidean": ("distances",), "sqeuclidean": ("squared distances",)},
     ),
     Source(("distances",), "euclidean_distances", "sklearn.metrics"),
-    Source(("similarities",), "cosine_similarity cos_sim", "torch sklearn.metrics sentence_transformers.util"),  # noqa: E501
+    Source(
+        ("similarities",),
+        "cosine_similarity cos_sim",
+        "torch sklearn.metrics sentence_transformers.util",
+    ),
     Source(("similarities",), "CosineSimilarity", "torch.nn", module=True),
     Source(("a mean",), LOSSES, "torch.nn.functional", option="reduction", by=REDUCED),
     Source(("a mean",), LOSS_MODULES, "torch.nn", module=True, option="reduction", by=REDUCED),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
+from doctor.checks.script.kinds.clashes import clashes
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -19,17 +19,7 @@ def blended(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         call = reading.calls[number]
         if call.name.startswith("torch.") and _is_scaled_by_std(reading, call, number):
             yield Match(call.span, f"{call.method}() is uniform: randn is needed here")
-    for each in reading.script.assignments:
-        made = reading.calls[each.value.call] if each.value.kind == "call" else None
-        if made is None or each.target.rpartition(".")[2] not in ("std", "sigma"):
-            continue
-        inner = (
-            made.receiver
-            if made.receiver and made.name != "torch.exp"
-            else (made.args[0].name if made.args and made.args[0].kind == "name" else "")
-        )
-        if made.method == "exp" and re.fullmatch(r"(?:\w+\.)*log_?var", inner):
-            yield Match(each.span, f"exp({inner}) is the variance, not the deviation")
+    yield from reading.cached(clashes).get("SCR322", ())
     yield from _of_diffusion(reading)
     yield from _not_a_tensor(reading)
 

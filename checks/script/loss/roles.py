@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.kinds.clashes import clashes
 from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
@@ -105,6 +106,7 @@ def _mixed(reading: Training) -> Iterator[Match]:
 
 def of_processes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """DistributedSampler(num_replicas=device_count(), rank=local_rank)."""
+    yield from reading.cached(clashes).get("SCR381", ())
     for number in reading.methods("DistributedSampler"):
         call = reading.calls[number]
         values = [
