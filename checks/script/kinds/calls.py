@@ -58,9 +58,8 @@ def _triangle(flow: Flow, call: Call, inner: Value, rest: Rest, place: Place, de
 def _joined(flow: Flow, call: Call, inner: Value, rest: Rest, place: Place, depth: int) -> Kinds:
     if inner.kind != "list":
         return {}
-    return parts.without(
-        agreed([flow.of(each, place, depth) for each in inner.items]), "plane", "form"
-    )
+    found = agreed([flow.of(each, place, depth) for each in inner.items])
+    return parts.without(found, "plane", "form")
 
 
 def _power(flow: Flow, call: Call, inner: Value, rest: Rest, place: Place, depth: int) -> Kinds:

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.kinds import meetings
+from doctor.checks.script.kinds import meetings, uses
 from doctor.checks.script.kinds.clash import Clash, clash
 from doctor.checks.script.kinds.dimensions import KIND, OF, Kind, stated
 from doctor.checks.script.kinds.flow import Flow, flow_of, place_of
 from doctor.checks.script.kinds.known import CALL, DERIVED, NAME, Known, Place, before
-from doctor.checks.script.kinds.made import is_function, last_part, of_module, receiver, short
-from doctor.checks.script.kinds.requirements import KEYWORDS, MODULES, REQUIREMENTS, Requirement
+from doctor.checks.script.kinds.made import is_function, of_module, receiver, short
+from doctor.checks.script.kinds.requirements import KEYWORDS, REQUIREMENTS, Requirement
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Span, Value
@@ -44,8 +44,9 @@ def clashes(reading: Training) -> dict[str, list[Match]]:
     """All of a file, by the name of the dimension, or the code of a rule of another package."""
     flow = flow_of(reading)
     table: dict[str, list[Match]] = defaultdict(list)
-    for each in (*_required(flow), *_keywords(flow), *_stated(flow), *meetings.found(flow)):
-        table[each.code or each.dimension].append(each.match)
+    for find in (_required, _of_trainers, _keywords, _stated, meetings.found, uses.found):
+        for each in find(flow):
+            table[each.code or each.dimension].append(each.match)
     return table
 
 
@@ -69,30 +70,47 @@ def _required(flow: Flow) -> Iterator[Clash]:
         for number in reading.by_method[name]:
             call = reading.calls[number]
             for each in FUNCTIONS[name]:
-                library = each.of and is_function(call) and of_module(call.name, each.of)
-                if library or (not each.of and _on_object(call)):
+                if _is_of(each, call):
                     yield from _argument(flow, each, call, short(call.name))
-    for number in reading.trainers:
-        for each in FUNCTIONS["*Trainer"]:
-            yield from _argument(flow, each, reading.calls[number], reading.calls[number].method)
-    for number in reading.arguments:
-        for each in FUNCTIONS["*Arguments"]:
-            yield from _argument(flow, each, reading.calls[number], reading.calls[number].method)
-    if not reading.script.identifiers.isdisjoint(MODULES):
+    if not reading.script.identifiers.isdisjoint(OBJECTS):
         yield from _required_by_objects(flow)
 
 
+def _of_trainers(flow: Flow) -> Iterator[Clash]:
+    """Trainer(train_dataset=...) and TrainingArguments(max_steps=...)."""
+    reading = flow.reading
+    for name, numbers in (("*Trainer", reading.trainers), ("*Arguments", reading.arguments)):
+        for number in numbers:
+            call = reading.calls[number]
+            for each in FUNCTIONS[name]:
+                yield from _argument(flow, each, call, call.method)
+
+
+def _is_of(each: Requirement, call: Call) -> bool:
+    if each.of:
+        return is_function(call) and of_module(call.name, each.of)
+    return not is_function(call) or (
+        bool(call.receiver) and not call.name.startswith(("torch.", "numpy.", "math."))
+    )
+
+
 def _required_by_objects(flow: Flow) -> Iterator[Clash]:
-    """Arguments of criterion(output, target) of criterion = nn.NLLLoss()."""
-    for call in flow.reading.calls:
-        if not call.args or (call.method[:1].isupper() and not call.name.endswith("()")):
+    """Arguments of criterion(output, target) of criterion = nn.GaussianNLLLoss()."""
+    reading = flow.reading
+    held = {
+        reading.key(target, reading.calls[n].scope)
+        for n in reading.methods(*OBJECTS)
+        for target in reading.calls[n].targets
+    }
+    for call in reading.calls:
+        written = call.name.endswith("()") and call.method[:-2] in OBJECTS
+        if not call.args or not (written or reading.key(call.name, call.scope) in held):
             continue
-        makers = objects.callee(flow.reading, call)
-        if len(makers) == 1 and makers[0] is not None:
-            made = last_part(flow, makers[0])
-            for each in OBJECTS.get(made.method, ()):
-                if of_module(made.name, each.of) and _holds(each, made):
-                    yield from _argument(flow, each, call, short(made.name))
+        makers = objects.callee(reading, call)
+        made = makers[0] if len(makers) == 1 else None
+        for each in OBJECTS.get(made.method, ()) if made is not None else ():
+            if made is not None and of_module(made.name, each.of) and _holds(each, made):
+                yield from _argument(flow, each, call, short(made.name))
 
 
 def _holds(each: Requirement, made: Call) -> bool:
@@ -101,12 +119,6 @@ def _holds(each: Requirement, made: Call) -> bool:
     value = made.keywords.get(each.when[0], made.args[0] if made.args else None)
     text = "None" if value is None else str(value.literal or value.name)
     return text in each.when[1:]
-
-
-def _on_object(call: Call) -> bool:
-    return not is_function(call) or (
-        bool(call.receiver) and not call.name.startswith(("torch.", "numpy.", "math."))
-    )
 
 
 def _argument(flow: Flow, each: Requirement, call: Call, callee: str) -> Iterator[Clash]:

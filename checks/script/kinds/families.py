@@ -110,8 +110,8 @@ RULES = (
         title="Boxes and angles have the form that is required",
         severity="warn",
         find=_of("box", "angle"),
-        why="(x, y, width, height) read as two corners is another box, and the cosine of degrees is "
-        "a number like any other: overlaps and rotations are wrong without an error.",
+        why="(x, y, width, height) read as two corners is another box, and the cosine of degrees "
+        "is a number like any other: overlaps and rotations are wrong without an error.",
         fires=(
             "boxes in xywh or cxcywh for nms() or box_iou()",
             "degrees for cos(), radians for rotate(), a name that states the other unit",

@@ -100,10 +100,7 @@ class Flow:
             if each.augmented and first <= each.position and each.scope == place.scope:
                 if _is_later(each, place) and not each.loops:
                     continue
-                change = Value(
-                    "other", name=each.operator, items=(Value("name", name=""), each.value)
-                )
-                found = arithmetic.changed(self, change, found, place)
+                found = arithmetic.changed(self, each.operator, each.value, found, place)
         if (place.scope, name) in self.reading.cached(_parts):
             found = parts.only(found, "form", "layout", "role", "rank", "score", "colour")
         return found
@@ -170,11 +167,12 @@ class Flow:
             found = self.returned(function, self.reading.function(function).returns, depth)
             return {**_by_name(call.method), **found}
         place = place_of(self.reading, call)
-        found = made_by_call(self, call, place)
-        found = found if found is not None else calls.kept(self, call, place, depth - 1)
-        if found is None:
-            found = {**_by_name(call.method), **made_by_object(self, call, depth - 1)}
-        return found
+        made = made_by_call(self, call, place)
+        if made is None:
+            made = calls.kept(self, call, place, depth - 1)
+        if made is None:
+            made = {**_by_name(call.method), **made_by_object(self, call, depth - 1)}
+        return made
 
 
 def flow_of(reading: Training) -> Flow:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from doctor.checks.script import evaluate, objects
@@ -14,6 +15,8 @@ from doctor.facts.script import Call, Value
 if TYPE_CHECKING:
     from doctor.checks.script.kinds.flow import Flow
 
+SHALLOW = 8
+"""Steps behind a conversion at most. Our own number."""
 READS = {"os.environ.get", "os.getenv"}
 
 
@@ -46,53 +49,50 @@ def is_library(call: Call) -> bool:
 
 
 def made_by_call(flow: Flow, call: Call, place: Place) -> Kinds | None:
-    """What the table of sources says, None where the call is none of them."""
-    if call.name in READS and call.args and isinstance(call.args[0].literal, str):
-        key = call.args[0].literal
-        return _known((ENVIRONMENT[key],), f"the variable {key}") if key in ENVIRONMENT else {}
-    if call.name == "cv2.cvtColor":
-        return _coloured(flow, call, place)
-    if call.method == "box_convert" and of_module(call.name, "torchvision"):
-        return _boxes(flow, call)
-    if call.method == "convert" and call.args and call.args[0].literal == "RGB":
-        inner = receiver(call)
-        found = flow.of(inner, place, 8) if inner is not None else {}
-        return {**found, **_known(("RGB",), 'convert("RGB")')} if "form" in found else {}
-    if call.method == "read" and call.receiver:
-        return _frame(flow, call)
-    if call.method == "len" or call.name == "len":
-        return _length(call)
-    sources = FUNCTIONS.get(call.method)
-    if sources is None:
-        return None
-    found: Kinds = {}
-    hit = False
-    for each in sources:
+    """What the tables say, None where the call is none of them."""
+    special = SPECIAL.get(call.method)
+    if special is not None:
+        return special(flow, call, place)
+    found: Kinds | None = None
+    for each in FUNCTIONS.get(call.method, ()):
         library = bool(each.of) and is_function(call) and of_module(call.name, each.of)
         on_object = each.method and not library and _is_method(call)
         if library or on_object:
-            hit = True
             origin = f"{call.method}()" if on_object else f"{short(call.name)}()"
-            found |= _known(_chosen(flow, each, call), origin)
-    if not hit:
-        return None
-    if call.method in ("sum", "mean"):
-        return None
+            found = (found or {}) | _known(_chosen(flow, each, call), origin)
     return found
 
 
-def _frame(flow: Flow, call: Call) -> Kinds | None:
+def _variable(flow: Flow, call: Call, place: Place) -> Kinds | None:
+    """os.environ.get("RANK")."""
+    key = call.args[0].literal if call.name in READS and call.args else None
+    name = ENVIRONMENT.get(key) if isinstance(key, str) else None
+    return _known((name,), f"the variable {key}") if name is not None else None
+
+
+def _to_rgb(flow: Flow, call: Call, place: Place) -> Kinds | None:
+    """image.convert("RGB") of PIL."""
+    inner = receiver(call)
+    found = flow.of(inner, place, SHALLOW) if inner is not None else {}
+    if "form" not in found:
+        return None
+    rgb = bool(call.args) and call.args[0].literal == "RGB"
+    return {**found, **(_known(("RGB",), 'convert("RGB")') if rgb else {})}
+
+
+def _frame(flow: Flow, call: Call, place: Place) -> Kinds | None:
     """ok, frame = cv2.VideoCapture(path).read()."""
     options = evaluate.options(flow.reading, Value("name", name=call.receiver), call)
     names = {flow.reading.calls[each.call].name for each in options if each.kind == "call"}
     return _known(CV2, "VideoCapture.read()") if names == {"cv2.VideoCapture"} else None
 
 
-def _length(call: Call) -> Kinds:
+def _length(flow: Flow, call: Call, place: Place) -> Kinds | None:
+    """Batches of a loader."""
     name = call.args[0].name if call.args and call.args[0].kind == "name" else ""
     if name and name.casefold().endswith(("loader", "loaders", "_dl")):
         return _known(("steps",), f"len({name})")
-    return {}
+    return None
 
 
 def _is_method(call: Call) -> bool:
@@ -102,23 +102,30 @@ def _is_method(call: Call) -> bool:
     return bool(call.receiver) and not call.name.startswith(("torch.", "numpy.", "math.", "scipy."))
 
 
-def _coloured(flow: Flow, call: Call, place: Place) -> Kinds:
-    code = call.args[1] if len(call.args) > 1 else call.keywords.get("code")
-    name = code.name.rpartition("COLOR_")[2] if code is not None else ""
-    before, _, after = name.partition("2")
-    found = flow.of(call.args[0], place, 8) if call.args else {}
-    found.pop("colour", None) if after not in COLOURS else None
+def _coloured(flow: Flow, call: Call, place: Place) -> Kinds | None:
+    """cv2.cvtColor(image, cv2.COLOR_BGR2RGB)."""
+    before, after = codes(call)
+    found = flow.of(call.args[0], place, SHALLOW) if call.args else {}
+    found = {k: v for k, v in found.items() if k != "colour"}
     if after not in COLOURS:
-        return {key: each for key, each in found.items() if key == "form"}
+        return {k: v for k, v in found.items() if k == "form"}
     if COLOURS[after] == "grey":
-        found = {key: each for key, each in found.items() if key != "layout"}
+        found = {k: v for k, v in found.items() if k != "layout"}
     return {**found, **_known((COLOURS[after],), f"cv2.COLOR_{before}2{after}")}
 
 
-def _boxes(flow: Flow, call: Call) -> Kinds:
+def codes(call: Call) -> tuple[str, str]:
+    """The two colours of cvtColor()."""
+    code = call.args[1] if len(call.args) > 1 else call.keywords.get("code")
+    name = code.name if code is not None else ""
+    before, _, after = name.rpartition("COLOR_")[2].partition("2")
+    return before, after
+
+
+def _boxes(flow: Flow, call: Call, place: Place) -> Kinds | None:
     value = evaluate.argument(flow.reading, call, "out_fmt", 2)
     name = value.literal if value is not None else None
-    return _known((name,), "box_convert()") if isinstance(name, str) and name in KIND else {}
+    return _known((name,), "box_convert()") if isinstance(name, str) and name in KIND else None
 
 
 def _chosen(flow: Flow, each: Source, call: Call) -> tuple[str, ...]:
@@ -169,30 +176,21 @@ def receiver(call: Call) -> Value | None:
 
 def made_by_object(flow: Flow, call: Call, depth: int) -> Kinds:
     """What calling an object makes: nn.Softmax(1)(x), a Sequential that ends in it, a module."""
-    if flow.reading.script.identifiers.isdisjoint(MODULES) and not flow.reading.modules:
+    reading = flow.reading
+    if reading.script.identifiers.isdisjoint(MODULES) and not reading.modules:
         return {}
-    makers = objects.callee(flow.reading, call) if depth > 2 else []
+    makers = objects.callee(reading, call) if depth > 2 else []
     if len(makers) != 1 or makers[0] is None:
         return {}
     made = last_part(flow, makers[0])
+    found: Kinds = {}
     for each in MODULES.get(made.method, ()):
         if of_module(made.name, each.of):
-            found = _known(_chosen(flow, each, made), f"{short(made.name)}()")
-            return _of_all(flow, made.method, found)
-    if made.name in flow.reading.modules:
-        function = objects.method_of(flow.reading, made.name, "forward")
-        if function is not None:
-            return flow.returned(function, flow.reading.function(function).returns, depth)
-    return {}
-
-
-def _of_all(flow: Flow, method: str, found: Kinds) -> Kinds:
-    others = [e for e in MODULES[method] if e.kinds]
-    known = dict(found)
-    for each in others:
-        if not each.option:
-            known |= _known(each.kinds, f"nn.{method}()")
-    return known
+            found |= _known(_chosen(flow, each, made), f"{short(made.name)}()")
+    function = objects.method_of(reading, made.name, "forward")
+    if made.name in reading.modules and function is not None:
+        return flow.returned(function, reading.function(function).returns, depth)
+    return found
 
 
 def last_part(flow: Flow, made: Call) -> Call:
@@ -200,3 +198,9 @@ def last_part(flow: Flow, made: Call) -> Call:
     while made.name == "torch.nn.Sequential" and made.args and made.args[-1].kind == "call":
         made = flow.reading.calls[made.args[-1].call]
     return made
+
+
+SPECIAL: dict[str, Callable[[Flow, Call, Place], Kinds | None]] = {
+    "get": _variable, "getenv": _variable, "cvtColor": _coloured, "box_convert": _boxes,
+    "convert": _to_rgb, "read": _frame, "len": _length,
+}  # fmt: skip

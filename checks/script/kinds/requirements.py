@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from doctor.checks.script.kinds.sources import ARRAYS, LOSS_MODULES
+from doctor.checks.script.kinds.sources import ARRAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,8 @@ REQUIREMENTS = (
     Requirement(("seconds",), "sleep", "time asyncio", "secs", 0),
     Requirement(("the global rank",), "init_process_group", "torch.distributed", "rank"),
     Requirement(("all processes",), "init_process_group", "torch.distributed", "world_size"),
-    Requirement(("all processes",), "DistributedSampler", "torch.utils.data", "num_replicas", 1, code="SCR381"),
+    Requirement(("all processes",), "DistributedSampler", "torch.utils.data", "num_replicas", 1,
+                code="SCR381"),
     Requirement(("class indices",), "nll_loss", FUNCTIONAL, "target", 1),
     Requirement(("class indices",), "NLLLoss", "torch.nn", "target", 1, module=True),
     Requirement(("class indices",), "one_hot embedding", FUNCTIONAL, "input", 0),
@@ -133,6 +134,3 @@ KEYWORDS = {
     "memory_key_padding_mask": "True for what is ignored",
 }
 """Keywords that mean the same in every call that has them."""
-MODULES = frozenset(LOSS_MODULES.split()) | {
-    name for each in REQUIREMENTS if each.module for name in each.calls.split()
-}

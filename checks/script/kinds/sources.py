@@ -72,7 +72,8 @@ SOURCES = (
     Source(("degrees",), "degrees rad2deg", ARRAYS, method=True),
     Source(
         ("a fraction",),
-        "accuracy_score balanced_accuracy_score f1_score precision_score recall_score roc_auc_score",
+        "accuracy_score balanced_accuracy_score f1_score precision_score recall_score "
+        "roc_auc_score",
         "sklearn.metrics",
     ),
     Source(("seconds",), "time perf_counter monotonic process_time", "time"),
