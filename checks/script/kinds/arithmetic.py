@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.kinds import parts
 from doctor.checks.script.kinds.conversions import MAKES
 from doctor.checks.script.kinds.dimensions import DIMENSIONS, KIND, OF, converted
-from doctor.checks.script.kinds.known import CALL, DERIVED, Kinds, Known, Place, agreed
+from doctor.checks.script.kinds.known import CALL, DERIVED, Follower, Kinds, Known, Place, agreed
 from doctor.facts.script import Value
-
-if TYPE_CHECKING:
-    from doctor.checks.script.kinds.flow import Flow
 
 ADDITIVE = {each.name for each in DIMENSIONS if each.additive}
 LASTING = {each.name for each in DIMENSIONS if each.lasting} | {"form"}
@@ -42,13 +38,13 @@ def made_of(found: Kinds, operation: str, origin: str = "") -> Kinds:
     return made
 
 
-def composed(flow: Flow, value: Value, place: Place, depth: int) -> Kinds:
+def composed(flow: Follower, value: Value, place: Place, depth: int) -> Kinds:
     """Operators, conditions and tuples."""
     handler = HANDLERS.get(value.name if value.kind == "other" else value.kind)
     return handler(flow, value, place, depth) if handler is not None else {}
 
 
-def _test(flow: Flow, value: Value, place: Place, depth: int) -> Kinds:
+def _test(flow: Follower, value: Value, place: Place, depth: int) -> Kinds:
     """mask == 0, tokens != pad, and predictions that are compared with labels."""
     text = value.text.strip()
     if (found := PADS.search(text)) is not None:
@@ -65,7 +61,7 @@ def _test(flow: Flow, value: Value, place: Place, depth: int) -> Kinds:
     return {"share": Known(KIND["matches"], "a comparison", DERIVED)} if "==" in text else {}
 
 
-def _pair(flow: Flow, value: Value, place: Place, depth: int) -> Kinds:
+def _pair(flow: Follower, value: Value, place: Place, depth: int) -> Kinds:
     """(h, w) of the two sides of an image."""
     if len(value.items) != 2:
         return {}
@@ -83,26 +79,28 @@ def _pair(flow: Flow, value: Value, place: Place, depth: int) -> Kinds:
     return {}
 
 
-def _negative(flow: Flow, value: Value, place: Place, depth: int) -> Kinds:
+def _negative(flow: Follower, value: Value, place: Place, depth: int) -> Kinds:
     return made_of(flow.of(value.items[0], place, depth), "negative")
 
 
-def _inverted(flow: Flow, value: Value, place: Place, depth: int) -> Kinds:
+def _inverted(flow: Follower, value: Value, place: Place, depth: int) -> Kinds:
     return made_of(flow.of(value.items[0], place, depth), "complement")
 
 
-def _raised(flow: Flow, value: Value, place: Place, depth: int) -> Kinds:
+def _raised(flow: Follower, value: Value, place: Place, depth: int) -> Kinds:
     return power(flow, value.items[0], value.items[1:], place, depth)
 
 
-def power(flow: Flow, base: Value, exponent: tuple[Value, ...], place: Place, depth: int) -> Kinds:
+def power(
+    flow: Follower, base: Value, exponent: tuple[Value, ...], place: Place, depth: int
+) -> Kinds:
     """base ** 2 and base ** 0.5."""
     number = numeric(flow, exponent[0], place) if len(exponent) == 1 else None
     operation = {2.0: "square", 0.5: "sqrt"}.get(number or 0.0)
     return made_of(flow.of(base, place, depth), operation) if operation else {}
 
 
-def _sum(flow: Flow, value: Value, place: Place, depth: int) -> Kinds:
+def _sum(flow: Follower, value: Value, place: Place, depth: int) -> Kinds:
     two = len(value.items) == 2
     if value.name == "Sub" and two and numeric(flow, value.items[0], place) == 1.0:
         return made_of(flow.of(value.items[1], place, depth), "complement")
@@ -118,7 +116,7 @@ def _sum(flow: Flow, value: Value, place: Place, depth: int) -> Kinds:
     return parts.without({**found, **parts.only(agreed(terms), *SUMS)}, "role")
 
 
-def _product(flow: Flow, value: Value, place: Place, depth: int) -> Kinds:
+def _product(flow: Follower, value: Value, place: Place, depth: int) -> Kinds:
     if special := _percent(flow, value, place) or _bits(flow, value):
         return special
     numbers = [numeric(flow, each, place) for each in value.items]
@@ -133,7 +131,7 @@ def _product(flow: Flow, value: Value, place: Place, depth: int) -> Kinds:
     return scaled(found, 1 / factor if divides else factor)
 
 
-def _of_two(flow: Flow, value: Value, found: Kinds, place: Place, depth: int) -> Kinds:
+def _of_two(flow: Follower, value: Value, found: Kinds, place: Place, depth: int) -> Kinds:
     """Two unknown factors: an image stays one, epochs times len(loader) are steps."""
     if value.name == "Mult" and len(value.items) == 2:
         known = [flow.of(each, place, depth).get("progress") for each in value.items]
@@ -144,7 +142,7 @@ def _of_two(flow: Flow, value: Value, found: Kinds, place: Place, depth: int) ->
     return {k: v for k, v in found.items() if k in LASTING - {"role"} and k != "mask"}
 
 
-def _percent(flow: Flow, value: Value, place: Place) -> Kinds:
+def _percent(flow: Follower, value: Value, place: Place) -> Kinds:
     """100 * correct / total, and 100 * (correct / total)."""
     flat = [*value.items]
     if value.name == "Div" and len(flat) == 2 and flat[0].name == "Mult":
@@ -159,7 +157,7 @@ def _percent(flow: Flow, value: Value, place: Place) -> Kinds:
     return {}
 
 
-def _bits(flow: Flow, value: Value) -> Kinds:
+def _bits(flow: Follower, value: Value) -> Kinds:
     """nats / math.log(2)."""
     last = value.items[-1]
     call = flow.reading.calls[last.call] if value.name == "Div" and last.kind == "call" else None
@@ -182,7 +180,7 @@ def scaled(found: Kinds, factor: float) -> Kinds:
     return result
 
 
-def changed(flow: Flow, operator: str, value: Value, found: Kinds, place: Place) -> Kinds:
+def changed(flow: Follower, operator: str, value: Value, found: Kinds, place: Place) -> Kinds:
     """The kinds of x behind x *= 255 and the like."""
     number = numeric(flow, value, place)
     if operator in ("Mult", "Div") and number:
@@ -191,7 +189,7 @@ def changed(flow: Flow, operator: str, value: Value, found: Kinds, place: Place)
     return parts.only(found, *lasting)
 
 
-def numeric(flow: Flow, value: Value, place: Place, depth: int = 4) -> float | None:
+def numeric(flow: Follower, value: Value, place: Place, depth: int = 4) -> float | None:
     """A number that the file writes out, also 1024 ** 3 and a constant."""
     if value.kind == "literal":
         plain = isinstance(value.literal, int | float) and not isinstance(value.literal, bool)
@@ -224,7 +222,7 @@ def _computed(name: str, numbers: list[float | None]) -> float | None:
     return first
 
 
-Handler = Callable[["Flow", Value, Place, int], Kinds]
+Handler = Callable[[Follower, Value, Place, int], Kinds]
 HANDLERS: dict[str, Handler] = {
     "test": _test, "list": _pair, "USub": _negative, "Invert": _inverted, "Add": _sum, "Sub": _sum,
     "Mult": _product, "Div": _product, "FloorDiv": _product, "Pow": _raised,

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.kinds import arithmetic, conversions, parts
 from doctor.checks.script.kinds.arithmetic import made_of
 from doctor.checks.script.kinds.dimensions import KIND
-from doctor.checks.script.kinds.known import CALL, Kinds, Known, Place, agreed
+from doctor.checks.script.kinds.known import CALL, Follower, Kinds, Known, Place, agreed
 from doctor.checks.script.kinds.made import is_function, of_module, receiver
 from doctor.facts.script import Call, Value
-
-if TYPE_CHECKING:
-    from doctor.checks.script.kinds.flow import Flow
 
 BUILT_IN = {"int", "float", "round", "abs"}
 LIBRARIES = "torch numpy math torchvision copy PIL jax cv2 scipy librosa"
 
 
-def kept(flow: Flow, call: Call, place: Place, depth: int) -> Kinds | None:
+def kept(flow: Follower, call: Call, place: Place, depth: int) -> Kinds | None:
     """The kinds of the result; None for a function that is not known."""
     library = is_function(call) and (of_module(call.name, LIBRARIES) or call.name in BUILT_IN)
     handler = HANDLERS.get(call.method)
@@ -32,7 +28,7 @@ def kept(flow: Flow, call: Call, place: Place, depth: int) -> Kinds | None:
     return handler(flow, call, inner, call.args[int(library) :], place, depth)
 
 
-def _loaded(flow: Flow, call: Call, place: Place, depth: int) -> Kinds:
+def _loaded(flow: Follower, call: Call, place: Place, depth: int) -> Kinds:
     """The rows of a DataLoader, unless a sampler chooses some."""
     chosen = {"sampler", "batch_sampler"} & call.keywords.keys()
     found = flow.of(call.args[0], place, depth) if call.args and not chosen else {}
@@ -42,7 +38,9 @@ def _loaded(flow: Flow, call: Call, place: Place, depth: int) -> Kinds:
 Rest = tuple[Value, ...]
 
 
-def _triangle(flow: Flow, call: Call, inner: Value, rest: Rest, place: Place, depth: int) -> Kinds:
+def _triangle(
+    flow: Follower, call: Call, inner: Value, rest: Rest, place: Place, depth: int
+) -> Kinds:
     """tril(ones) is True for what attention may see, triu(ones, 1) for the other places."""
     made = flow.reading.calls[inner.call] if inner.kind == "call" else None
     if made is None or made.name != "torch.ones":
@@ -55,23 +53,27 @@ def _triangle(flow: Flow, call: Call, inner: Value, rest: Rest, place: Place, de
     return {}
 
 
-def _joined(flow: Flow, call: Call, inner: Value, rest: Rest, place: Place, depth: int) -> Kinds:
+def _joined(
+    flow: Follower, call: Call, inner: Value, rest: Rest, place: Place, depth: int
+) -> Kinds:
     if inner.kind != "list":
         return {}
     found = agreed([flow.of(each, place, depth) for each in inner.items])
     return parts.without(found, "plane", "form")
 
 
-def _power(flow: Flow, call: Call, inner: Value, rest: Rest, place: Place, depth: int) -> Kinds:
+def _power(flow: Follower, call: Call, inner: Value, rest: Rest, place: Place, depth: int) -> Kinds:
     return arithmetic.power(flow, inner, rest, place, depth)
 
 
-def _equal(flow: Flow, call: Call, inner: Value, rest: Rest, place: Place, depth: int) -> Kinds:
+def _equal(flow: Follower, call: Call, inner: Value, rest: Rest, place: Place, depth: int) -> Kinds:
     mask = parts.only(flow.of(inner, place, depth), "mask")
     return made_of(mask, "complement") if call.method == "eq" else mask
 
 
-def _converted(flow: Flow, call: Call, inner: Value, rest: Rest, place: Place, depth: int) -> Kinds:
+def _converted(
+    flow: Follower, call: Call, inner: Value, rest: Rest, place: Place, depth: int
+) -> Kinds:
     """exp, log, sqrt and the like; a mean keeps units, too."""
     found = flow.of(inner, place, depth)
     made = made_of(found, conversions.OPERATIONS[call.method])
@@ -80,24 +82,32 @@ def _converted(flow: Flow, call: Call, inner: Value, rest: Rest, place: Place, d
     return parts.only(found, *conversions.KEPT_BY[call.method])
 
 
-def _pooled(flow: Flow, call: Call, inner: Value, rest: Rest, place: Place, depth: int) -> Kinds:
+def _pooled(
+    flow: Follower, call: Call, inner: Value, rest: Rest, place: Place, depth: int
+) -> Kinds:
     return parts.only(flow.of(inner, place, depth), *conversions.KEPT_BY["mean"])
 
 
-def _reshaped(flow: Flow, call: Call, inner: Value, rest: Rest, place: Place, depth: int) -> Kinds:
+def _reshaped(
+    flow: Follower, call: Call, inner: Value, rest: Rest, place: Place, depth: int
+) -> Kinds:
     return parts.reshaped(flow.of(inner, place, depth), call, rest)
 
 
-def _tensor(flow: Flow, call: Call, inner: Value, rest: Rest, place: Place, depth: int) -> Kinds:
+def _tensor(
+    flow: Follower, call: Call, inner: Value, rest: Rest, place: Place, depth: int
+) -> Kinds:
     return parts.to_tensor(flow.of(inner, place, depth), call)
 
 
-def _same(flow: Flow, call: Call, inner: Value, rest: Rest, place: Place, depth: int) -> Kinds:
+def _same(flow: Follower, call: Call, inner: Value, rest: Rest, place: Place, depth: int) -> Kinds:
     found = flow.of(inner, place, depth)
     return parts.without(found, *conversions.LOST_BY.get(call.method, ()))
 
 
-def _formed(flow: Flow, call: Call, inner: Value, rest: Rest, place: Place, depth: int) -> Kinds:
+def _formed(
+    flow: Follower, call: Call, inner: Value, rest: Rest, place: Place, depth: int
+) -> Kinds:
     """np.array(image), torch.from_numpy(array), Image.fromarray(array)."""
     found = flow.of(inner, place, depth)
     form = conversions.FORMS[call.method]
@@ -110,7 +120,7 @@ def _formed(flow: Flow, call: Call, inner: Value, rest: Rest, place: Place, dept
     return found
 
 
-Handler = Callable[["Flow", Call, Value, Rest, Place, int], Kinds]
+Handler = Callable[[Follower, Call, Value, Rest, Place, int], Kinds]
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(conversions.ALL, _same),
     **dict.fromkeys(conversions.RESHAPES, _reshaped),

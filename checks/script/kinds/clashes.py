@@ -12,6 +12,7 @@ from doctor.checks.script.kinds.dimensions import KIND, OF, Kind, stated
 from doctor.checks.script.kinds.flow import Flow, flow_of, place_of
 from doctor.checks.script.kinds.known import CALL, DERIVED, NAME, Known, Place, before
 from doctor.checks.script.kinds.made import is_function, of_module, receiver, short
+from doctor.checks.script.kinds.needs import active
 from doctor.checks.script.kinds.requirements import KEYWORDS, REQUIREMENTS, Requirement
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
@@ -149,6 +150,7 @@ def _counts(known: Known, each: Requirement, value: Value) -> bool:
 
 def _keywords(flow: Flow) -> Iterator[Clash]:
     """Keywords that mean the same in every call, and those of unknown functions that state one."""
+    possible = flow.reading.cached(active) - NOT_STATED
     for call in flow.reading.calls:
         for key, value in call.keywords.items():
             name = KEYWORDS.get(key)
@@ -156,20 +158,23 @@ def _keywords(flow: Flow) -> Iterator[Clash]:
                 known = flow.of_argument(value, call).get(OF[name].name)
                 if known is not None and known.kind.name != name and known.evidence >= DERIVED:
                     yield clash(call.span, f"{key} is", KIND[name], known, "SCR315")
-            elif value.kind != "literal" and (kinds := _binding(key)):
+            elif value.kind != "literal" and (kinds := _binding(key, possible)):
                 yield from _compared(
                     flow, kinds, value, place_of(flow.reading, call), call.span, key
                 )
 
 
-def _binding(name: str) -> dict[str, Kind]:
-    return {k: v for k, v in stated(name).items() if k not in NOT_STATED}
+def _binding(name: str, possible: frozenset[str]) -> dict[str, Kind]:
+    return {k: v for k, v in stated(name).items() if k in possible}
 
 
 def _stated(flow: Flow) -> Iterator[Clash]:
     """Names that state another kind than what is assigned to them."""
+    possible = flow.reading.cached(active) - NOT_STATED
     for each in flow.reading.script.assignments:
-        if each.augmented or each.value.kind == "literal" or not (kinds := _binding(each.target)):
+        if each.augmented or each.value.kind == "literal":
+            continue
+        if not (kinds := _binding(each.target, possible)):
             continue
         if each.target not in each.value.names and _matters(flow, kinds, each):
             yield from _compared(flow, kinds, each.value, before(each), each.span, each.target)

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script.kinds.clashes import clashes
-from doctor.checks.script.kinds.conversions import MAKES, OPERATIONS
-from doctor.checks.script.kinds.dimensions import OF
-from doctor.checks.script.kinds.requirements import KEYWORDS, REQUIREMENTS
-from doctor.checks.script.kinds.sources import ATTRIBUTES, SOURCES
+from doctor.checks.script.kinds.needs import needs_of
 from doctor.checks.script.rule import Find, Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script_machine import ScriptMachine
@@ -21,31 +18,6 @@ def _of(*dimensions: str) -> Find:
             yield from table.get(dimension, ())
 
     return find
-
-
-ALSO = {
-    "role": ("DataLoader", "train_dataset", "eval_dataset"), "colour": ("cvtColor",),
-    "box": ("box_convert",), "progress": ("len",), "rank": ("environ", "getenv"),
-    "processes": ("environ", "getenv"), "mask": ("masked_fill", "masked_fill_"),
-    "range": ("to_tensor",), "share": ("mean", "acc", "accuracy"),
-}  # fmt: skip
-"""Names that begin a kind and stand in no table of calls."""
-
-
-def needs_of(*dimensions: str) -> tuple[str, ...]:
-    """Names of which one is in each file where two kinds of these dimensions meet."""
-    found = {name for dimension in dimensions for name in ALSO.get(dimension, ())}
-    rows = [
-        *((each.kinds + sum(each.by.values(), ()), each.calls) for each in SOURCES),
-        *((each.takes, each.calls) for each in REQUIREMENTS if each.calls[0] != "*"),
-        *(((kind,), name) for name, kind in (*ATTRIBUTES.items(), *KEYWORDS.items())),
-        *(((MAKES[operation, kind],), name) for operation, kind in MAKES
-          for name, wanted in OPERATIONS.items() if wanted == operation),
-    ]  # fmt: skip
-    for kinds, calls in rows:
-        if any(OF[kind].name in dimensions for kind in kinds):
-            found.update(calls.split())
-    return tuple(sorted(found))
 
 
 LIMITS = "that values whose kind the file does not state are of the right one."

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from doctor.checks.script.kinds.dimensions import Kind
-from doctor.facts.script import Arms, Assignment
+from doctor.checks.script.training import Training
+from doctor.facts.script import Arms, Assignment, Value
 
 NAME, DERIVED, CALL = 0, 1, 2
 """The evidence: a name says it, an operation made it of what a name says, a call makes it."""
@@ -47,3 +49,14 @@ def agreed(options: Sequence[Kinds]) -> Kinds:
         for dimension, known in first.items()
         if all(dimension in each and each[dimension].kind is known.kind for each in others)
     }
+
+
+class Follower(Protocol):
+    """What operations need of the flow: the kinds of their operands."""
+
+    @property
+    def reading(self) -> Training: ...
+
+    def of(self, value: Value, place: Place, depth: int = ...) -> Kinds: ...
+
+    def returned(self, function: int, values: Iterable[Value], depth: int) -> Kinds: ...

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.kinds.dimensions import KIND, OF
-from doctor.checks.script.kinds.known import CALL, Kinds, Known, Place
+from doctor.checks.script.kinds.known import CALL, Follower, Kinds, Known, Place
 from doctor.checks.script.kinds.sources import COLOURS, CV2, ENVIRONMENT, SOURCES, Source
 from doctor.facts.script import Call, Value
-
-if TYPE_CHECKING:
-    from doctor.checks.script.kinds.flow import Flow
 
 SHALLOW = 8
 """Steps behind a conversion at most. Our own number."""
@@ -48,7 +44,7 @@ def is_library(call: Call) -> bool:
     return is_function(call) and call.name.startswith(("torch.", "numpy.", "cv2.", "torchvision."))
 
 
-def made_by_call(flow: Flow, call: Call, place: Place) -> Kinds | None:
+def made_by_call(flow: Follower, call: Call, place: Place) -> Kinds | None:
     """What the tables say, None where the call is none of them."""
     special = SPECIAL.get(call.method)
     if special is not None:
@@ -63,14 +59,14 @@ def made_by_call(flow: Flow, call: Call, place: Place) -> Kinds | None:
     return found
 
 
-def _variable(flow: Flow, call: Call, place: Place) -> Kinds | None:
+def _variable(flow: Follower, call: Call, place: Place) -> Kinds | None:
     """os.environ.get("RANK")."""
     key = call.args[0].literal if call.name in READS and call.args else None
     name = ENVIRONMENT.get(key) if isinstance(key, str) else None
     return _known((name,), f"the variable {key}") if name is not None else None
 
 
-def _to_rgb(flow: Flow, call: Call, place: Place) -> Kinds | None:
+def _to_rgb(flow: Follower, call: Call, place: Place) -> Kinds | None:
     """image.convert("RGB") of PIL."""
     inner = receiver(call)
     found = flow.of(inner, place, SHALLOW) if inner is not None else {}
@@ -80,14 +76,14 @@ def _to_rgb(flow: Flow, call: Call, place: Place) -> Kinds | None:
     return {**found, **(_known(("RGB",), 'convert("RGB")') if rgb else {})}
 
 
-def _frame(flow: Flow, call: Call, place: Place) -> Kinds | None:
+def _frame(flow: Follower, call: Call, place: Place) -> Kinds | None:
     """ok, frame = cv2.VideoCapture(path).read()."""
     options = evaluate.options(flow.reading, Value("name", name=call.receiver), call)
     names = {flow.reading.calls[each.call].name for each in options if each.kind == "call"}
     return _known(CV2, "VideoCapture.read()") if names == {"cv2.VideoCapture"} else None
 
 
-def _length(flow: Flow, call: Call, place: Place) -> Kinds | None:
+def _length(flow: Follower, call: Call, place: Place) -> Kinds | None:
     """Batches of a loader."""
     name = call.args[0].name if call.args and call.args[0].kind == "name" else ""
     if name and name.casefold().endswith(("loader", "loaders", "_dl")):
@@ -102,7 +98,7 @@ def _is_method(call: Call) -> bool:
     return bool(call.receiver) and not call.name.startswith(("torch.", "numpy.", "math.", "scipy."))
 
 
-def _coloured(flow: Flow, call: Call, place: Place) -> Kinds | None:
+def _coloured(flow: Follower, call: Call, place: Place) -> Kinds | None:
     """cv2.cvtColor(image, cv2.COLOR_BGR2RGB)."""
     before, after = codes(call)
     found = flow.of(call.args[0], place, SHALLOW) if call.args else {}
@@ -122,13 +118,13 @@ def codes(call: Call) -> tuple[str, str]:
     return before, after
 
 
-def _boxes(flow: Flow, call: Call, place: Place) -> Kinds | None:
+def _boxes(flow: Follower, call: Call, place: Place) -> Kinds | None:
     value = evaluate.argument(flow.reading, call, "out_fmt", 2)
     name = value.literal if value is not None else None
     return _known((name,), "box_convert()") if isinstance(name, str) and name in KIND else None
 
 
-def _chosen(flow: Flow, each: Source, call: Call) -> tuple[str, ...]:
+def _chosen(flow: Follower, each: Source, call: Call) -> tuple[str, ...]:
     """The kinds that the option chooses; none where the file does not decide it."""
     if not each.option:
         return each.kinds
@@ -140,7 +136,7 @@ def _chosen(flow: Flow, each: Source, call: Call) -> tuple[str, ...]:
     return each.by.get(texts.pop(), ()) if len(texts) == 1 else ()
 
 
-def _text(flow: Flow, value: Value) -> str:
+def _text(flow: Follower, value: Value) -> str:
     """A number, a name, or the last directory of a path."""
     call = flow.reading.calls[value.call] if value.kind == "call" else None
     if call is not None and call.name == "os.path.join" and call.args:
@@ -174,7 +170,7 @@ def receiver(call: Call) -> Value | None:
     return Value("name", name=call.receiver) if call.receiver else None
 
 
-def made_by_object(flow: Flow, call: Call, depth: int) -> Kinds:
+def made_by_object(flow: Follower, call: Call, depth: int) -> Kinds:
     """What calling an object makes: nn.Softmax(1)(x), a Sequential that ends in it, a module."""
     reading = flow.reading
     if reading.script.identifiers.isdisjoint(MODULES) and not reading.modules:
@@ -193,14 +189,14 @@ def made_by_object(flow: Flow, call: Call, depth: int) -> Kinds:
     return found
 
 
-def last_part(flow: Flow, made: Call) -> Call:
+def last_part(flow: Follower, made: Call) -> Call:
     """The last module of nn.Sequential(...)."""
     while made.name == "torch.nn.Sequential" and made.args and made.args[-1].kind == "call":
         made = flow.reading.calls[made.args[-1].call]
     return made
 
 
-SPECIAL: dict[str, Callable[[Flow, Call, Place], Kinds | None]] = {
+SPECIAL: dict[str, Callable[[Follower, Call, Place], Kinds | None]] = {
     "get": _variable, "getenv": _variable, "cvtColor": _coloured, "box_convert": _boxes,
     "convert": _to_rgb, "read": _frame, "len": _length,
 }  # fmt: skip

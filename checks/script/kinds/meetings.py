@@ -12,6 +12,7 @@ from doctor.checks.script.kinds.conversions import JOINS, remedy
 from doctor.checks.script.kinds.dimensions import DIMENSIONS, KIND, Kind
 from doctor.checks.script.kinds.flow import Flow
 from doctor.checks.script.kinds.known import CALL, DERIVED, NAME, Kinds, Known, Place, before
+from doctor.checks.script.kinds.needs import active
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render
@@ -27,7 +28,8 @@ ACCURACY = {"acc", "accuracy"}
 
 
 def found(flow: Flow) -> Iterator[Clash]:
-    for comparison in flow.reading.script.comparisons:
+    possible = flow.reading.cached(active)
+    for comparison in flow.reading.script.comparisons if possible & COMPARED else ():
         yield from _compared(flow, comparison)
     for each in flow.reading.script.assignments:
         yield from _changed(flow, each) if each.augmented else _assigned(flow, each)
@@ -42,14 +44,16 @@ def _compared(flow: Flow, each: Comparison) -> Iterator[Clash]:
             if not isinstance(other.literal, bool):
                 yield from _number(flow, one, float(other.literal), place, each.span)
             return
-    left = flow.of(each.left, place)
+    left = flow.of(each.left, place) if each.right.kind != "literal" else {}
     right = flow.of(each.right, place) if left else {}
     yield from _different(left, right, COMPARED, each.span, "compared")
 
 
 def _number(flow: Flow, value: Value, number: float, place: Place, span: Span) -> Iterator[Clash]:
     """Numbers that a value of its kind is never, or hardly ever, compared with."""
-    kinds = flow.of(value, place) if value.kind != "literal" else {}
+    if value.kind == "literal" or not 0 < number <= 100:
+        return
+    kinds = flow.of(value, place)
     share, score = kinds.get("share"), kinds.get("score")
     if share is not None and share.evidence >= DERIVED:
         fraction, percent = (share.kind.name == name for name in ("a fraction", "percent"))
@@ -93,9 +97,10 @@ def _assigned(flow: Flow, each: Assignment) -> Iterator[Clash]:
     place = before(each)
     if each.value.kind not in ("other", "call") or not each.value.names:
         return
+    summed = not SUMMED.isdisjoint(flow.reading.cached(active))
     for part in flatten([each.value]):
         if part.kind == "other" and len(part.items) == 2:
-            if part.name in ("Add", "Sub") and part.items[0].kind != "literal":
+            if summed and part.name in ("Add", "Sub") and part.items[0].kind != "literal":
                 left = flow.of(part.items[0], place)
                 right = flow.of(part.items[1], place) if left else {}
                 yield from _different(left, right, SUMMED, each.span, "added")
