@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from doctor.checks.script.kinds.conversions import remedy
 from doctor.checks.script.kinds.dimensions import OF, Kind
 from doctor.checks.script.kinds.known import Known
-from doctor.checks.script.rule import Match
+from doctor.checks.script.rule import Match, Severity
 from doctor.facts.script import Span
 
 UNITS = {"time", "size", "angle", "share"}
@@ -22,9 +22,16 @@ class Clash:
     code: str = ""
 
 
-def clash(span: Span, what: str, wanted: Kind, known: Known, code: str = "") -> Clash:
+def clash(
+    span: Span,
+    what: str,
+    wanted: Kind,
+    known: Known,
+    code: str = "",
+    severity: Severity | None = None,
+) -> Clash:
     """What takes one kind and gets another."""
     dimension = OF[known.kind.name].name
     fix = remedy(known.kind.name, wanted.name, units=dimension in UNITS)
     message = f"{what} {wanted.name}, and gets {known.kind.name} ({known.origin})"
-    return Clash(dimension, Match(span, message, fix=fix), code)
+    return Clash(dimension, Match(span, message, severity, fix=fix), code)

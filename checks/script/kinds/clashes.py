@@ -137,7 +137,7 @@ def _argument(flow: Flow, each: Requirement, call: Call, callee: str) -> Iterato
         message = f"{callee} takes no {known.kind.name}, and gets them ({known.origin})"
         yield Clash(dimension, Match(call.span, message))
         return
-    yield clash(call.span, f"{callee} takes", KIND[each.takes[0]], known, each.code)
+    yield clash(call.span, f"{callee} takes", KIND[each.takes[0]], known, each.code, each.severity)
 
 
 def _counts(known: Known, each: Requirement, value: Value) -> bool:

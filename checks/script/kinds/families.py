@@ -38,7 +38,7 @@ RULES = (
             "cumprod() of betas, exp() of bits",
         ),
         fix="Convert the value, or pass the one that the call takes.",
-        sources=("lightly-1341", "deep_uncertainty_estimation-5"),
+        sources=("lightly-1341", "deep-uncertainty-estimation-5"),
         limits=LIMITS,
         needs=needs_of("score", "spread", "dropped", "noise", "information"),
     ),

@@ -12,7 +12,8 @@ ALSO = {
     "role": ("DataLoader", "train_dataset", "eval_dataset"), "colour": ("cvtColor",),
     "box": ("box_convert",), "progress": ("len",), "rank": ("environ", "getenv"),
     "processes": ("environ", "getenv"), "mask": ("masked_fill", "masked_fill_"),
-    "range": ("to_tensor",), "plane": ("imread", "open", "imdecode", "fromarray"), "share": ("mean", "acc", "accuracy"),
+    "range": ("to_tensor",), "plane": ("imread", "open", "imdecode", "fromarray"),
+    "share": ("mean", "acc", "accuracy"),
 }  # fmt: skip
 """Names that begin a kind and stand in no table of calls."""
 

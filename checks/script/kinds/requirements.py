@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from doctor.checks.script.kinds.sources import ARRAYS
+from doctor.checks.script.rule import Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Requirement:
     unless: tuple[str, ...] = ()
     named: bool = True
     """The name of a value is evidence enough, where only such values have it."""
+    severity: Severity | None = None
+    """Where it differs from the rule's: on one node both ranks are equal."""
     code: str = ""
     """Of the rule of another package that reports it."""
     when: tuple[str, ...] = ()
@@ -103,7 +106,8 @@ REQUIREMENTS = (
     Requirement(("degrees",), "RandomRotation RandomAffine", TRANSFORMS, "degrees", 0),
     Requirement(("degrees",), "getRotationMatrix2D", "cv2", "angle", 1),
     Requirement(("seconds",), "sleep", "time asyncio", "secs", 0),
-    Requirement(("the global rank",), "init_process_group", "torch.distributed", "rank"),
+    Requirement(("the global rank",), "init_process_group", "torch.distributed", "rank",
+                severity="note"),
     Requirement(("all processes",), "init_process_group", "torch.distributed", "world_size"),
     Requirement(("all processes",), "DistributedSampler", "torch.utils.data", "num_replicas", 1,
                 code="SCR381"),
