@@ -19,7 +19,7 @@ KEPT_BY = {
     "mean": ("score", "distance", "time", "size", "angle", "range", "audio", "share",
              "information"),
     "sum": ("time", "size", "distance", "angle"),
-    "abs": ("time", "size", "distance", "angle", "colour", "layout", "form"),
+    "abs": ("time", "size", "distance", "angle", "color", "layout", "form"),
 }  # fmt: skip
 """Dimensions that these keep."""
 LOST_BY = {

@@ -81,13 +81,13 @@ DIMENSIONS = (
         compared=False,
     ),
     Dimension(
-        "colour",
+        "color",
         (
             Kind("RGB", r"rgb"),
             Kind("BGR", r"bgr"),
             Kind("HSV"),
             Kind("LAB"),
-            Kind("grey"),
+            Kind("gray"),
         ),
         lasting=True,
         compared=False,
@@ -233,12 +233,12 @@ HELD_OUT = re.compile(
     rf"(?:{ROLE_WORDS}_)?(?:val|valid|validation|test|testing|eval|dev)(?:set|loader|data|dataset)?"
     rf"(?:_{ROLE_WORDS})*"
 )
-RATES = re.compile(r"(?:^|_)per_|_to_|_2_|^(?:num|n|is|has|use|with|get|max|min)_")
 
 
 @functools.cache
 def _expression(ends: str) -> re.Pattern[str]:
-    return re.compile(rf"(?:.*_)?(?:{ends})\d*")
+    """The ending, numbered or not: sigma2 is a square."""
+    return re.compile(rf"(?:.*_)?(?:{ends})[013-9]*")
 
 
 @functools.lru_cache(maxsize=4096)

@@ -61,7 +61,7 @@ RULES = (
         slug="kind-of-image",
         title="Images have the order of channels and the range that is required",
         severity="warn",
-        find=_of("colour", "range", "layout", "plane", "form"),
+        find=_of("color", "range", "layout", "plane", "form"),
         why="OpenCV reads BGR and rows first, PIL gives (width, height), ToTensor() makes 0 to 1. "
         "An image in another order or range is a valid array, and the model learns or shows "
         "something else.",
@@ -74,7 +74,7 @@ RULES = (
         fix="Convert the image where it is read.",
         sources=("camerahmr-20",),
         limits=LIMITS,
-        needs=needs_of("colour", "range", "layout", "plane", "form"),
+        needs=needs_of("color", "range", "layout", "plane", "form"),
     ),
     Rule(
         code="SCR423",

@@ -102,7 +102,7 @@ class Flow:
                     continue
                 found = arithmetic.changed(self, each.operator, each.value, found, place)
         if (place.scope, name) in self.reading.cached(_parts):
-            found = parts.only(found, "form", "layout", "role", "rank", "score", "colour")
+            found = parts.only(found, "form", "layout", "role", "rank", "score", "color")
         return found
 
     def _passed(self, name: str, place: Place, depth: int) -> Kinds:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.kinds.dimensions import KIND, OF
 from doctor.checks.script.kinds.known import CALL, Follower, Kinds, Known, Place
-from doctor.checks.script.kinds.sources import COLOURS, CV2, ENVIRONMENT, SOURCES, Source
+from doctor.checks.script.kinds.sources import COLORS, CV2, ENVIRONMENT, SOURCES, Source
 from doctor.facts.script import Call, Value
 
 SHALLOW = 8
@@ -98,20 +98,20 @@ def _is_method(call: Call) -> bool:
     return bool(call.receiver) and not call.name.startswith(("torch.", "numpy.", "math.", "scipy."))
 
 
-def _coloured(flow: Follower, call: Call, place: Place) -> Kinds | None:
+def _colored(flow: Follower, call: Call, place: Place) -> Kinds | None:
     """cv2.cvtColor(image, cv2.COLOR_BGR2RGB)."""
     before, after = codes(call)
     found = flow.of(call.args[0], place, SHALLOW) if call.args else {}
-    found = {k: v for k, v in found.items() if k != "colour"}
-    if after not in COLOURS:
+    found = {k: v for k, v in found.items() if k != "color"}
+    if after not in COLORS:
         return {k: v for k, v in found.items() if k == "form"}
-    if COLOURS[after] == "grey":
+    if COLORS[after] == "gray":
         found = {k: v for k, v in found.items() if k != "layout"}
-    return {**found, **_known((COLOURS[after],), f"cv2.COLOR_{before}2{after}")}
+    return {**found, **_known((COLORS[after],), f"cv2.COLOR_{before}2{after}")}
 
 
 def codes(call: Call) -> tuple[str, str]:
-    """The two colours of cvtColor()."""
+    """The two colors of cvtColor()."""
     code = call.args[1] if len(call.args) > 1 else call.keywords.get("code")
     name = code.name if code is not None else ""
     before, _, after = name.rpartition("COLOR_")[2].partition("2")
@@ -197,6 +197,6 @@ def last_part(flow: Follower, made: Call) -> Call:
 
 
 SPECIAL: dict[str, Callable[[Follower, Call, Place], Kinds | None]] = {
-    "get": _variable, "getenv": _variable, "cvtColor": _coloured, "box_convert": _boxes,
+    "get": _variable, "getenv": _variable, "cvtColor": _colored, "box_convert": _boxes,
     "convert": _to_rgb, "read": _frame, "len": _length,
 }  # fmt: skip

@@ -22,7 +22,7 @@ from doctor.facts.script import Assignment, Call, Comparison, Span, Value
 SUMMED = {each.name for each in DIMENSIONS if each.summed}
 COMPARED = {each.name for each in DIMENSIONS if each.compared}
 BYTES = (255.0, 256.0)
-JOINED = {"box", "layout", "range", "colour", "angle"}
+JOINED = {"box", "layout", "range", "color", "angle"}
 PER_SAMPLE = re.compile(r"\.size\(0\)$|\.shape\[0\]$|^(?:\w+\.)*batch_size$")
 ACCURACY = {"acc", "accuracy"}
 

@@ -10,7 +10,7 @@ from doctor.facts.script import Call, Value
 FLIPPED = {"RGB": "BGR", "BGR": "RGB"}
 TURNED = {"(width, height)": "(height, width)", "(height, width)": "(width, height)"}
 SIDES = {"(width, height)": ("a width", "a height"), "(height, width)": ("a height", "a width")}
-OF_WHOLE = {"layout", "plane", "colour", "box", "role", "form", "progress", "rank"}
+OF_WHOLE = {"layout", "plane", "color", "box", "role", "form", "progress", "rank"}
 """Dimensions in which a part is not what the whole is."""
 
 
@@ -40,7 +40,7 @@ def item(found: Kinds, index: Value) -> Kinds:
     result = without(found, *OF_WHOLE)
     if "plane" in found:
         result |= _side(found["plane"], index)
-    if "colour" in found:
+    if "color" in found:
         result |= _of_pixels(found, parts)
     elif len(parts) == 1 and parts[0].kind not in ("literal", "list"):
         result |= only(found, "box")
@@ -52,14 +52,12 @@ def _of_pixels(found: Kinds, parts: tuple[Value, ...]) -> Kinds:
     slices = [each for each in parts if each.kind == "slice"]
     steps = [each.items[2].literal for each in slices if len(each.items) > 2]
     if len(parts) > 1 and parts[-1].kind == "slice" and steps[-1:] == [-1]:
-        known = found["colour"]
+        known = found["color"]
         other = FLIPPED.get(known.kind.name)
-        turned = (
-            {"colour": Known(KIND[other], "reversed channels", known.evidence)} if other else {}
-        )
+        turned = {"color": Known(KIND[other], "reversed channels", known.evidence)} if other else {}
         return {**only(found, "layout", "form"), **turned}
     cropped = len(slices) == len(parts) == 2 and -1 not in steps
-    return only(found, "colour", "layout", "form") if cropped else {}
+    return only(found, "color", "layout", "form") if cropped else {}
 
 
 def _side(plane: Known, index: Value) -> Kinds:
@@ -83,7 +81,7 @@ def to_tensor(found: Kinds, call: Call) -> Kinds:
     if known is not None and known.kind.name == "0 to 255":
         names.append("0 to 1")
     made = {OF[each].name: Known(KIND[each], f"{call.method}()", CALL) for each in names}
-    return {**only(found, "colour"), **made}
+    return {**only(found, "color"), **made}
 
 
 def reshaped(found: Kinds, call: Call, axes: tuple[Value, ...]) -> Kinds:

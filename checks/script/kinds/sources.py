@@ -28,7 +28,7 @@ class Source:
 
 
 CV2 = ("BGR", "channels last", "0 to 255", "array")
-GREY = ("grey", "0 to 255", "array")
+GRAY = ("gray", "0 to 255", "array")
 ROLES = {
     "True": ("training data",), "False": ("held-out data",), "train": ("training data",),
     "test": ("held-out data",), "validation": ("held-out data",), "val": ("held-out data",),
@@ -42,7 +42,7 @@ LOSS_MODULES = "CrossEntropyLoss NLLLoss BCELoss BCEWithLogitsLoss MSELoss L1Los
 SETS = "CIFAR10 CIFAR100 MNIST FashionMNIST KMNIST QMNIST"
 SPLIT_SETS = "SVHN STL10 ImageNet Food101 Flowers102 OxfordIIITPet StanfordCars GTSRB DTD CelebA FGVCAircraft"  # noqa: E501
 DECODED = {
-    "cv2.IMREAD_GRAYSCALE": GREY, "0": GREY, "cv2.IMREAD_COLOR": CV2, "1": CV2,
+    "cv2.IMREAD_GRAYSCALE": GRAY, "0": GRAY, "cv2.IMREAD_COLOR": CV2, "1": CV2,
     "cv2.IMREAD_COLOR_RGB": ("RGB", *CV2[1:]), "cv2.IMREAD_UNCHANGED": (), "-1": (),
 }  # fmt: skip
 
@@ -149,5 +149,5 @@ SPLITS = {
     "train": "training data", "test": "held-out data", "validation": "held-out data",
     "val": "held-out data", "dev": "held-out data", "valid": "held-out data",
 }  # fmt: skip
-COLOURS = {"RGB": "RGB", "BGR": "BGR", "HSV": "HSV", "LAB": "LAB", "Lab": "LAB", "GRAY": "grey"}
+COLORS = {"RGB": "RGB", "BGR": "BGR", "HSV": "HSV", "LAB": "LAB", "Lab": "LAB", "GRAY": "gray"}
 """In the names of cv2.cvtColor's codes."""

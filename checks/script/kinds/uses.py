@@ -11,7 +11,7 @@ from doctor.checks.script.kinds.dimensions import KIND
 from doctor.checks.script.kinds.flow import Flow
 from doctor.checks.script.kinds.known import CALL, DERIVED
 from doctor.checks.script.kinds.made import codes, is_library, receiver
-from doctor.checks.script.kinds.sources import COLOURS
+from doctor.checks.script.kinds.sources import COLORS
 from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import render
 from doctor.facts.script import Call
@@ -62,14 +62,14 @@ def _resized(flow: Flow, call: Call) -> Iterator[Clash]:
         yield clash(call.span, "resize() of PIL takes", KIND["(width, height)"], known)
 
 
-def _recoloured(flow: Flow, call: Call) -> Iterator[Clash]:
-    """cvtColor() from a colour that the image is not in."""
+def _recolored(flow: Flow, call: Call) -> Iterator[Clash]:
+    """cvtColor() from a color that the image is not in."""
     before, _ = codes(call)
-    known = flow.of_argument(call.args[0], call).get("colour") if call.args else None
-    if known is None or before not in COLOURS or known.evidence != CALL:
+    known = flow.of_argument(call.args[0], call).get("color") if call.args else None
+    if known is None or before not in COLORS or known.evidence != CALL:
         return
-    if known.kind.name != COLOURS[before]:
-        yield clash(call.span, "the conversion is from", KIND[COLOURS[before]], known)
+    if known.kind.name != COLORS[before]:
+        yield clash(call.span, "the conversion is from", KIND[COLORS[before]], known)
 
 
 def _to_bytes(flow: Flow, call: Call) -> Iterator[Clash]:
@@ -120,7 +120,7 @@ def _minimized(flow: Flow, call: Call) -> Iterator[Clash]:
 FINDERS: tuple[tuple[Callable[[Flow, Call], Iterator[Clash]], tuple[str, ...]], ...] = (
     (_scheduled, SCHEDULES),
     (_resized, ("resize",)),
-    (_recoloured, ("cvtColor",)),
+    (_recolored, ("cvtColor",)),
     (_to_bytes, ("astype", "byte")),
     (_filled, ("masked_fill", "masked_fill_")),
     (_largest_distance, ("argmax", "max", "topk")),
