@@ -55,6 +55,7 @@ def test_a_factor_leads_to_the_unit_that_it_makes() -> None:
         ("0 to 1", 255, "0 to 255"),
     ):
         found = converted(kinds[given], factor)
-        assert found is not None and found.name == made
+        assert found is not None
+        assert found.name == made
         assert OF[made] is OF[given]
     assert converted(kinds["seconds"], 7) is None
