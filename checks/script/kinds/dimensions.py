@@ -184,7 +184,7 @@ DIMENSIONS = (
         "mask",
         (
             Kind("True for tokens", r"", r""),
-            Kind("True for what is ignored", r"padding_mask|pad_mask", r"key_padding_mask"),
+            Kind("True for what is ignored", "", r"key_padding_mask"),
         ),
     ),
     Dimension(
@@ -233,6 +233,8 @@ HELD_OUT = re.compile(
     rf"(?:{ROLE_WORDS}_)?(?:val|valid|validation|test|testing|eval|dev)(?:set|loader|data|dataset)?"
     rf"(?:_{ROLE_WORDS})*"
 )
+NEGATED = {"per", "non", "not", "no", "without", "to"}
+"""Words behind which, or with which, a kind is not that of the value."""
 
 
 @functools.cache
@@ -245,7 +247,7 @@ def _expression(ends: str) -> re.Pattern[str]:
 def stated(name: str, *, sure: bool = False) -> dict[str, Kind]:
     """The kinds that a name states, by dimension; `sure`: by words for nothing else."""
     text = "_".join(words(name))
-    if not text or "per" in text.split("_"):
+    if not text or not NEGATED.isdisjoint(text.split("_")):
         return {}
     found: dict[str, Kind] = {}
     for dimension in DIMENSIONS:
