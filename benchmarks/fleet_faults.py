@@ -25,10 +25,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks"), str(ROOT / "tests/support")]
 
-from fleet_cases import CASES, MARK, command_of, marked  # noqa: E402
+import fleet_cases  # noqa: E402
+import fleet_differences  # noqa: E402
+from fleet_cases import MARK, command_of, marked  # noqa: E402
 from fleet_networks import SkipCase  # noqa: E402
 from nodes import EXAMINE, Nodes  # noqa: E402
 
+OF_ROOT = (*fleet_cases.OF_ROOT, *fleet_differences.OF_ROOT)
+CASES = {case.__name__: case for case in (*fleet_cases.CASES, *fleet_differences.CASES, *OF_ROOT)}
 BEYOND = 2.0
 LEAST_DEADLINE, MOST_DEADLINE, EXAMINATIONS = 60.0, 240.0, 6
 """Seconds, and how often the time of one examination here: a busy machine gets a later deadline, of
@@ -98,8 +102,8 @@ def deadline() -> float:
 
 def run(name: str, seconds: float) -> tuple[str, list[str], str, float]:
     """ "pass", "FAIL" or "skip", what was wrong, figures, and the load."""
-    function, needs = CASES[name]
-    if needs == "root" and (os.geteuid() or not shutil.which("unshare")):
+    function = CASES[name]
+    if function in OF_ROOT and (os.geteuid() or not shutil.which("unshare")):
         return "skip", ["it needs root, unshare and ip"], "", 1.0
     nodes = Nodes(3, deadline=seconds, secret=SECRET, python=sys.executable, flags=EXAMINE)
     os.environ[MARK] = str(nodes.directory)

@@ -1,6 +1,7 @@
 """How often healthy nodes are called slow, and whether the printed sensitivity is true.
 
     python benchmarks/stragglers.py [--fleets 300] [--coverage 125] [--sizes 16 512 10000]
+                                    [--noises normal heavy cloud]
 
 Each fleet has 12 metrics. Noise of a measurement: normal (1 %), heavy-tailed (Student's t with 3
 degrees of freedom, scale 1 %), and that of a cloud: normal, and 2 % of the nodes have a noisy
@@ -141,12 +142,13 @@ def main() -> None:
     parser.add_argument("--fleets", type=int, default=300)
     parser.add_argument("--coverage", type=int, default=125)
     parser.add_argument("--sizes", type=int, nargs="*", default=[16, 512, 10_000])
+    parser.add_argument("--noises", nargs="*", default=[*NOISES], choices=[*NOISES])
     arguments = parser.parse_args()
     for count in arguments.sizes:
         part = 10 if count >= 5000 and len(arguments.sizes) > 1 else 1
-        for name in NOISES if arguments.fleets else ():
+        for name in arguments.noises if arguments.fleets else ():
             print(false_alarms(name, count, max(10, arguments.fleets // part)), flush=True)
-        for name in ("normal", "heavy") if arguments.coverage else ():
+        for name in [each for each in arguments.noises if arguments.coverage and each != "cloud"]:
             for live in (False, True):
                 fleets = max(5, arguments.coverage // part)
                 print(coverage(name, count, fleets, live=live), flush=True)

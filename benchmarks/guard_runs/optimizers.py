@@ -114,25 +114,6 @@ def slow_warmup_small_rate() -> None:
     scheduled(lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda s: s / 2000), lr=1e-5)
 
 
-def lbfgs() -> None:
-    import torch
-
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
-    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4)
-    x = torch.randn(64, 4)
-    y = x.sin().sum(1, keepdim=True)
-
-    def closure() -> Any:
-        optimizer.zero_grad()
-        loss = torch.nn.functional.mse_loss(model(x), y)
-        loss.backward()
-        return loss
-
-    for _ in range(STEPS):
-        optimizer.step(closure)
-
-
 def optimizer_in_backward() -> None:
     import torch
 
@@ -149,16 +130,6 @@ def optimizer_in_backward() -> None:
         cross_entropy(model, x, y).backward()
 
 
-def rate_zero_group() -> None:
-    import torch
-
-    model = lm()
-    norms = [p for p in model.parameters() if p.dim() == 1]
-    others = [p for p in model.parameters() if p.dim() > 1]
-    groups = [{"params": norms, "lr": 0.0}, {"params": others, "lr": 1e-3}]
-    train(model, torch.optim.AdamW(groups))
-
-
 def sparse_embedding() -> None:
     import torch
     from torch import nn
@@ -172,17 +143,6 @@ def sparse_embedding() -> None:
         for optimizer in (o1, o2):
             optimizer.step()
             optimizer.zero_grad()
-
-
-def subclass_calls_super() -> None:
-    import torch
-
-    class Own(torch.optim.AdamW):
-        def step(self, closure: Any = None) -> Any:
-            return super().step(closure)
-
-    model = lm()
-    train(model, Own(model.parameters(), lr=1e-3))
 
 
 def optimizer_from_scratch() -> None:
@@ -220,20 +180,6 @@ def masters_in_fp32() -> None:
                 p.copy_(m)
 
 
-def gradients_set_by_hand() -> None:
-    import torch
-
-    model = lm()
-    optimizer = adamw(model)
-    parameters = list(model.parameters())
-    for x, y in batches():
-        for p, g in zip(
-            parameters, torch.autograd.grad(cross_entropy(model, x, y), parameters), strict=True
-        ):
-            p.grad = g
-        optimizer.step()
-
-
 CLEAN = (
     optim("AdamW", 1e-3),
     optim("AdamW", 1e-3, clip=1.0),
@@ -259,12 +205,8 @@ CLEAN = (
     one_cycle,
     cyclic_to_zero,
     slow_warmup_small_rate,
-    lbfgs,
     optimizer_in_backward,
-    rate_zero_group,
     sparse_embedding,
-    subclass_calls_super,
     optimizer_from_scratch,
     masters_in_fp32,
-    gradients_set_by_hand,
 )

@@ -14,9 +14,7 @@ from . import (
     distributed,
     faulty_programs,
     faulty_resources,
-    faulty_steps,
-    faulty_updates,
-    faulty_values,
+    healthy_habits,
     libraries,
     loops,
     optimizers,
@@ -26,19 +24,11 @@ from . import (
 )
 from .models import start_guard
 
-HEALTHY = (optimizers, loops, architectures, trainers, distributed, public_healthy)
-FAULTY = (
-    faulty_values,
-    faulty_updates,
-    faulty_steps,
-    faulty_programs,
-    faulty_resources,
-    distributed,
-    public_faults,
-)
+HEALTHY = (optimizers, loops, architectures, trainers, distributed, public_healthy, healthy_habits)
+FAULTY = (faulty_programs, faulty_resources, distributed, public_faults)
 CLEAN = {run.__name__: run for module in HEALTHY for run in module.CLEAN}
 OTHERS = {run.__name__: run for run in libraries.CLEAN}
-PUBLIC = [run.__name__ for run in public_healthy.CLEAN]
+PUBLIC = [run.__name__ for run in (*public_healthy.CLEAN, *healthy_habits.CLEAN)]
 REPORTED = [run.__name__ for _, run in public_faults.FAULTS]
 """The programs after public ones, and the faults that people reported."""
 FAULTS = {run.__name__: (code, run) for module in FAULTY for code, run in module.FAULTS}

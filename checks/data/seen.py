@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Unpack
 
 from doctor.facts.data import Data, Split
 from doctor.judge.check import Remedy, Verdict, note, ok, skip, unknown, warn
@@ -26,8 +28,6 @@ def each_split(data: Data, judge: Callable[[Split], Verdict]) -> Verdict:
 
 
 def _named(name: str, verdict: Verdict) -> Verdict:
-    from dataclasses import replace
-
     return replace(verdict, summary=f"{name}: {verdict.summary}")
 
 
@@ -38,14 +38,13 @@ def share(part: int, whole: int, of: str) -> str:
         f"{part:,} of {whole:,} {of} ({percent:.1g} %)")  # fmt: skip
 
 
-def observed(summary: str, seen: int, *, of: str = "", **remedy: object) -> Verdict:
+def observed(summary: str, seen: int, *, of: str = "", **remedy: Unpack[Remedy]) -> Verdict:
     """A warning about a share; a note where few samples were seen. `of` names what has no more of
     them, "eval has 8 rows"."""
-    typed: Remedy = remedy  # type: ignore[assignment]
     if seen < FEW:
         few = of or f"{seen} were read"
-        return note(f"{summary}; {few}, and from {FEW} on it is a warning", fix=typed.get("fix"))
-    return warn(summary, **typed)
+        return note(f"{summary}; {few}, and from {FEW} on it is a warning", fix=remedy.get("fix"))
+    return warn(summary, **remedy)
 
 
 def rows(numbers: Iterable[int]) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from doctor.checks.guard.observed import (
-    cut_off,
     enough,
     observed,
-    only_with_all,
     total,
     unless_unlabelled,
 )
@@ -58,8 +56,6 @@ NO_LOSS = "losses that were read as scalar tensors in backward()"
 def _finite(guard: Guarded) -> Verdict:
     """Losses without an alarm that are not finite: no labels, or steps that a scaler skipped."""
     losses, bad = total(guard, "losses"), total(guard, "bad_losses")
-    if reason := cut_off(guard):
-        return unknown(reason)
     if not losses:
         return unknown(f"no {NO_LOSS}")
     if bad and not any(process.counts.scaled for process in guard.processes):
@@ -159,8 +155,6 @@ STABLE = Check(
 
 
 def _falls(guard: Guarded) -> Verdict:
-    if reason := cut_off(guard):
-        return unknown(reason)
     steps, vocabulary = total(guard, "flat_steps"), total(guard, "vocabulary")
     if not steps:
         return skip("no language model with a vocabulary of at least 1,000 was observed")
@@ -190,13 +184,14 @@ FALLS = Check(
     owner=Owner.JOB,
     judge=observed(
         "GRD015",
-        only_with_all("GRD015", _falls),
+        _falls,
         {
             "rate-low": "Raise the learning rate, by a factor of 10 until the loss moves: 1e-3 for "
             "Adam and 0.1 for SGD are places to begin.",
             "rate-high": "Lower the learning rate to a tenth, or warm it up: a model that is worse "
             "than a guess has weights that are too large, or is pushed away from every minimum.",
         },
+        with_all=True,
     ),
     limits="that the model learns what it should.",
     sources=("ps-P17", "ps-P12"),
@@ -206,15 +201,6 @@ LOGITS = (
     "Give the loss the output of the last layer, without an activation: it applies its own. Apply "
     "softmax() or sigmoid() only to report probabilities."
 )
-
-
-def _fits(guard: Guarded) -> Verdict:
-    if reason := cut_off(guard):
-        return unknown(reason)
-    graphs = total(guard, "graphs")
-    if not graphs:
-        return skip("no loss of torch.nn.functional was found in the graphs of the first losses")
-    return ok(f"{graphs:,} graphs of losses, each with the input that its function expects")
 
 
 FITS = Check(
@@ -241,7 +227,12 @@ FITS = Check(
     owner=Owner.JOB,
     judge=observed(
         "GRD029",
-        _fits,
+        enough(
+            "graphs",
+            1,
+            "{n} graphs of losses, each with the input that its function expects",
+            none="no loss of torch.nn.functional was found in the graphs of the first losses",
+        ),
         {
             "logarithms": "Apply log_softmax() over the classes before nll_loss() or ctc_loss(), "
             "or use cross_entropy(), which gets the logits.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.checks.guard.observed import cut_off, observed, total
+from doctor.checks.guard.observed import enough, observed, total
 from doctor.facts.guard import Guarded
 from doctor.judge.check import Check, Owner, Verdict, ok, skip, unknown
 
@@ -11,8 +11,6 @@ LOOKS = 2
 
 
 def _buffers(guard: Guarded) -> Verdict:
-    if reason := cut_off(guard):
-        return unknown(reason)
     looks, buffers = total(guard, "model_looks"), total(guard, "buffers")
     if not looks:
         return unknown("the model's buffers were not looked at: no step was compared")
@@ -45,8 +43,6 @@ BUFFERS = Check(
 
 
 def _mode(guard: Guarded) -> Verdict:
-    if reason := cut_off(guard):
-        return unknown(reason)
     looks = total(guard, "mode_looks")
     if total(guard, "effective") < 20:
         steps = total(guard, "effective")
@@ -81,15 +77,6 @@ MODE = Check(
 )
 
 
-def _kept(guard: Guarded) -> Verdict:
-    if reason := cut_off(guard):
-        return unknown(reason)
-    states = total(guard, "states")
-    if not states:
-        return skip("nothing was saved by torch.save or loaded into a module")
-    return ok(f"{states:,} objects saved or loaded, none with an outdated state dict")
-
-
 ITSELF = (
     "Make the second network a copy, copy.deepcopy(network), and load the first one's state into "
     "it from time to time: now both are one object, so that targets move with every step."
@@ -111,23 +98,19 @@ KEPT = Check(
     fix="Keep a copy: copy.deepcopy(model.state_dict()), or torch.save it when it is the best. The "
     "weights that were meant are lost, unless a file of that step exists.",
     owner=Owner.JOB,
-    judge=observed("GRD027", _kept, {"itself": ITSELF}),
+    judge=observed(
+        "GRD027",
+        enough(
+            "states",
+            1,
+            "{n} objects saved or loaded, none with an outdated state dict",
+            none="nothing was saved by torch.save or loaded into a module",
+        ),
+        {"itself": ITSELF},
+    ),
     limits="that other copies, such as a dict made of its items, hold copies of the tensors.",
     sources=("torch-saving-best",),
 )
-
-
-def _evaluations(guard: Guarded) -> Verdict:
-    if reason := cut_off(guard):
-        return unknown(reason)
-    evaluations = total(guard, "evaluations")
-    if not evaluations:
-        return skip(
-            "no evaluation over a loader ran dropout or batch norms of the model without gradients"
-        )
-    return ok(
-        f"the model is in evaluation mode in evaluations over a loader ({evaluations:,} seen)"
-    )
 
 
 EVALUATIONS = Check(
@@ -151,7 +134,13 @@ EVALUATIONS = Check(
     owner=Owner.JOB,
     judge=observed(
         "GRD031",
-        _evaluations,
+        enough(
+            "evaluations",
+            1,
+            "the model is in evaluation mode in evaluations over a loader ({n} seen)",
+            none="no evaluation over a loader ran dropout or batch norms of the model without "
+            "gradients",
+        ),
         {
             "teacher": "Call teacher.eval() once it is loaded, and again after every train() of a "
             "module that holds it: requires_grad_(False) and no_grad() do not change the mode, and "
@@ -167,8 +156,6 @@ EVALUATIONS = Check(
 
 
 def _followers(guard: Guarded) -> Verdict:
-    if reason := cut_off(guard):
-        return unknown(reason)
     if any(process.counts.followers is None for process in guard.processes):
         return unknown("not recorded")
     followers = total(guard, "followers")

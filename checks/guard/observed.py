@@ -21,22 +21,33 @@ VERDICTS = {"fail": fail, "warn": warn, "note": note}
 
 
 def observed(
-    code: str, coverage: Coverage, fixes: Mapping[str, str] | None = None, *, origin: bool = False
+    code: str,
+    coverage: Coverage,
+    fixes: Mapping[str, str] | None = None,
+    *,
+    origin: bool = False,
+    with_all: bool = False,
 ) -> Callable[[Guarded], Verdict]:
     """A judge for the alarms with this code.
 
     `fixes` are remedies by the alarm's cause. `origin` adds where the first non-finite value came
-    from.
+    from. `with_all`: only --all evaluates what no alarm says.
     """
 
     def judge(guard: Guarded) -> Verdict:
-        return _alarmed(guard, code, fixes or {}, origin=origin) or coverage(guard)
+        if verdict := alarmed(guard, code, fixes or {}, origin=origin):
+            return verdict
+        if with_all and not any_process(guard, lambda process: process.all):
+            return skip(f"{code} is off by default; doctor guard --all evaluates it")
+        if reason := cut_off(guard):
+            return unknown(reason)
+        return coverage(guard)
 
     return judge
 
 
-def _alarmed(
-    guard: Guarded, code: str, fixes: Mapping[str, str], *, origin: bool
+def alarmed(
+    guard: Guarded, code: str, fixes: Mapping[str, str], *, origin: bool = False
 ) -> Verdict | None:
     """The verdict of the worst, earliest alarm; None without any."""
     alarms = [
@@ -88,15 +99,18 @@ def total(guard: Guarded, count: Count) -> int:
     return max((getattr(process.counts, count) for process in guard.processes), default=0)
 
 
-def enough(count: Count, least: int, passed: str, missing: str) -> Coverage:
-    """Pass with at least that many, else unknown. `passed` may contain {n}."""
+def enough(count: Count, least: int, passed: str, missing: str = "", none: str = "") -> Coverage:
+    """Pass with at least that many, else unknown; skip with `none`, if that is given, and 0.
+
+    `passed` may contain {n}.
+    """
 
     def coverage(guard: Guarded) -> Verdict:
-        if reason := cut_off(guard):
-            return unknown(reason)
         number = total(guard, count)
         if number >= least:
             return ok(passed.format(n=f"{number:,}"))
+        if none and not number:
+            return skip(none)
         return unknown(f"{missing}: {number:,}, at least {least:,} required")
 
     return coverage
@@ -124,14 +138,3 @@ def spoiled(guard: Guarded) -> str:
 def any_process(guard: Guarded, holds: Callable[[GuardedProcess], bool]) -> bool:
     """Whether it holds for one process."""
     return any(map(holds, guard.processes))
-
-
-def only_with_all(code: str, coverage: Coverage) -> Coverage:
-    """Skip unless the guard ran with --all."""
-
-    def judge(guard: Guarded) -> Verdict:
-        if not any_process(guard, lambda process: process.all):
-            return skip(f"{code} is off by default; doctor guard --all evaluates it")
-        return coverage(guard)
-
-    return judge

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from doctor.checks.checkpoint.norm_causes import MASTER_FIX, NO_GRADIENT_FIX
-from doctor.checks.guard.observed import cut_off, observed, spoiled, total
+from doctor.checks.guard.observed import alarmed, cut_off, observed, spoiled, total
 from doctor.facts.guard import Guarded
 from doctor.judge.check import Check, Owner, Status, Verdict, ok, skip, unknown
 
@@ -21,7 +21,7 @@ ENOUGH = 20
 
 def _too_early(guard: Guarded) -> str:
     """Why the comparisons show nothing yet, "" if they do."""
-    if reason := cut_off(guard) or spoiled(guard):
+    if reason := spoiled(guard):
         return reason
     steps = total(guard, "effective")
     if steps < ENOUGH:
@@ -33,7 +33,7 @@ def _too_early(guard: Guarded) -> str:
 
 def _ones(guard: Guarded) -> Verdict:
     vectors, moved = total(guard, "vectors"), total(guard, "vectors_moved")
-    if not vectors and not cut_off(guard):
+    if not vectors:
         return skip("no trainable parameter has one dimension, as with LoRA or FSDP1")
     if reason := _too_early(guard):
         return unknown(reason)
@@ -105,7 +105,7 @@ MOVE = Check(
 
 def _updates_survive(guard: Guarded) -> Verdict:
     """The alarm of the dtypes, with the share of lost updates where --all measured it."""
-    verdict = observed("GRD008", _survive)(guard)
+    verdict = alarmed(guard, "GRD008", {}) or _survive(guard)
     updates, lost = total(guard, "updates"), total(guard, "updates_lost")
     if not updates or verdict.status is Status.UNKNOWN:
         return verdict
@@ -149,7 +149,7 @@ SURVIVE = Check(
 
 def _zeros(guard: Guarded) -> Verdict:
     zeros, moved = total(guard, "zeros"), total(guard, "zeros_moved")
-    if not zeros and not cut_off(guard):
+    if not zeros:
         return skip("no trainable parameter is initialized to 0.0")
     if reason := _too_early(guard):
         return unknown(reason)

@@ -7,19 +7,10 @@ from collections.abc import Iterator
 from doctor._util.records import Unknown
 from doctor._util.units import listed
 from doctor.checks.guard.gpus import growth
-from doctor.checks.guard.observed import cut_off, enough, observed, only_with_all, total
+from doctor.checks.guard.observed import enough, observed
 from doctor.facts.guard import GuardChecksums, Guarded, GuardedProcess
 from doctor.facts.load import Watched
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
-
-NO_LOADER = "no batch of a torch.utils.data.DataLoader was observed"
-
-
-def _batches(guard: Guarded) -> Verdict:
-    if not cut_off(guard) and not total(guard, "batches"):
-        return skip(NO_LOADER)
-    return enough("batches", 70, "no long waits for {n} batches", "batches that were timed")(guard)
-
 
 DATA = Check(
     code="GRD017",
@@ -46,15 +37,19 @@ DATA = Check(
     owner=Owner.JOB,
     judge=observed(
         "GRD017",
-        only_with_all(
-            "GRD017",
-            _batches,
+        enough(
+            "batches",
+            70,
+            "no long waits for {n} batches",
+            "batches that were timed",
+            "no batch of a torch.utils.data.DataLoader was observed",
         ),
         {
             "reopened": "Open and parse the file once, in __init__ or at the first sample of a "
             "worker, and index what was read: an array, a memory map (numpy.load(mmap_mode='r')), "
             "offsets of lines. More workers repeat the same work side by side.",
         },
+        with_all=True,
     ),
     limits="that loaders other than torch.utils.data.DataLoader keep up.",
     sources=("torch-tuning-loading",),
@@ -93,24 +88,18 @@ SPEED = Check(
     fix="Look at the GPU's clocks and temperature (nvidia-smi -q -d CLOCK,PERFORMANCE), at other "
     "programs on the machine, and at what the loop collects from step to step.",
     owner=Owner.JOB,
-    judge=observed(
-        "GRD018",
-        only_with_all("GRD018", _speed),
-    ),
+    judge=observed("GRD018", _speed, with_all=True),
     limits="that the first steps were fast.",
     sources=("torch-tuning-loading",),
 )
 
 _in_process = observed(
     "GRD019",
-    only_with_all(
-        "GRD019",
-        enough(
-            "memory_windows",
-            6,
-            "no lasting growth in {n} windows of 20 steps",
-            "windows of 20 steps after the first 50",
-        ),
+    enough(
+        "memory_windows",
+        6,
+        "no lasting growth in {n} windows of 20 steps",
+        "windows of 20 steps after the first 50",
     ),
     {
         "hooks": "Register the hook once, before the loop, or call remove() of the handle that "
@@ -119,6 +108,7 @@ _in_process = observed(
         "graphs": "Add numbers: total += loss.item(), or loss.detach(), and the same in lists and "
         "running means; a loss that is kept holds the graph that made it.",
     },
+    with_all=True,
 )
 
 
@@ -159,8 +149,6 @@ MEMORY = Check(
 
 
 def _ranks(guard: Guarded) -> Verdict:
-    if reason := cut_off(guard):
-        return unknown(reason)
     world = max((process.world for process in guard.processes), default=0)
     if world < 2:
         return skip("a single rank trains")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.checks.guard.observed import any_process, cut_off, enough, observed, total
+from doctor.checks.guard.observed import any_process, enough, observed, total
 from doctor.facts.guard import Guarded
 from doctor.judge.check import Check, Owner, Verdict, ok, skip, unknown
 
@@ -59,8 +59,6 @@ RATE = Check(
 
 
 def _scale(guard: Guarded) -> Verdict:
-    if reason := cut_off(guard):
-        return unknown(reason)
     if not any_process(guard, lambda process: process.counts.scaled):
         return skip("no GradScaler was used")
     return ok(f"the loss scale stays at 1 or above in {total(guard, 'steps'):,} steps")
@@ -94,8 +92,6 @@ SCALE = Check(
 
 
 def _applied(guard: Guarded) -> Verdict:
-    if reason := cut_off(guard):
-        return unknown(reason)
     if not guard.steps:
         return unknown("no step was observed")
     skipped = max((process.counts.skipped for process in guard.processes), default=0)
@@ -147,17 +143,6 @@ CLIPS_LEAST, BATCHES_LEAST = 5, 20
 """What the guard needs for an alarm (doctor.guard.thresholds)."""
 
 
-def _clips(guard: Guarded) -> Verdict:
-    if reason := cut_off(guard):
-        return unknown(reason)
-    clips = total(guard, "clips")
-    if not clips:
-        return skip("no gradients were clipped by torch.nn.utils")
-    if clips < CLIPS_LEAST:
-        return unknown(f"{clips} clippings; at least {CLIPS_LEAST} required")
-    return ok(f"{clips:,} clippings of the gradients that the next step applies")
-
-
 CLIPS = Check(
     code="GRD026",
     slug="clipping-applies",
@@ -176,7 +161,13 @@ CLIPS = Check(
     owner=Owner.JOB,
     judge=observed(
         "GRD026",
-        _clips,
+        enough(
+            "clips",
+            CLIPS_LEAST,
+            "{n} clippings of the gradients that the next step applies",
+            "clippings",
+            "no gradients were clipped by torch.nn.utils",
+        ),
         {
             "scaled": "Call scaler.unscale_(optimizer) after the last backward() and before the "
             "clipping."
@@ -186,17 +177,6 @@ CLIPS = Check(
     "2.7, acts.",
     sources=("torch-amp-examples",),
 )
-
-
-def _advances(guard: Guarded) -> Verdict:
-    if reason := cut_off(guard):
-        return unknown(reason)
-    fetched = total(guard, "fetched")
-    if not fetched:
-        return skip("no torch.utils.data.DataLoader returned a batch")
-    if fetched < BATCHES_LEAST:
-        return unknown(f"{fetched} batches of loaders; at least {BATCHES_LEAST} required")
-    return ok("no 20 steps in a row took the first batch of a new iterator again")
 
 
 ADVANCES = Check(
@@ -215,7 +195,13 @@ ADVANCES = Check(
     owner=Owner.JOB,
     judge=observed(
         "GRD028",
-        _advances,
+        enough(
+            "fetched",
+            BATCHES_LEAST,
+            "no 20 steps in a row took the first batch of a new iterator again",
+            "batches of loaders",
+            "no torch.utils.data.DataLoader returned a batch",
+        ),
         {
             "kept": "Begin a new pass over the loader for each epoch, `while True: yield from "
             "loader`: itertools.cycle(loader) keeps the batches of the first one, with their order "
@@ -228,8 +214,6 @@ ADVANCES = Check(
 
 
 def _schedules(guard: Guarded) -> Verdict:
-    if reason := cut_off(guard):
-        return unknown(reason)
     schedules = total(guard, "schedules")
     if not schedules:
         return skip("no scheduler of torch.optim.lr_scheduler was stepped")

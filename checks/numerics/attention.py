@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from packaging.version import Version
 
 from doctor._util.records import Unknown
 from doctor._util.versions import read_version
 from doctor.checks.numerics.attention_bugs import Bug, Suspicion, covers, suspect
 from doctor.checks.numerics.attention_ended import hardware_fault, with_killed, without_killed
-from doctor.checks.numerics.attention_order import CUDNN, NAMES, deprioritized
+from doctor.checks.numerics.attention_order import NAMES, deprioritized
 from doctor.checks.numerics.attention_others import with_others
+from doctor.checks.numerics.attention_remedies import commands_of, fix_of, sources_of, switches_of
 from doctor.checks.numerics.attention_trials import Fault, Results, describe, evaluate
 from doctor.facts.host import Host
 from doctor.facts.interpreter import Cuda, Torch
@@ -22,35 +21,8 @@ from doctor.facts.views import JobGpus
 from doctor.job.job import Chosen, Job, Target
 from doctor.judge.attention_gates import GATES
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
-from doctor.judge.sources import SOURCES, issue
-from doctor.judge.switches import (
-    CALLS,
-    CPU_FP16,
-    CUDNN_VARIABLE_SINCE,
-    VARIABLES,
-    Switch,
-    is_before,
-)
-
-SWITCHES = {
-    "cudnn": Switch.CUDNN_SDP,
-    "flash": Switch.FLASH_SDP,
-    "mem_efficient": Switch.MEM_EFFICIENT_SDP,
-}
-"""Backend -> its switch."""
-AVOID = {
-    "no mask": "use is_causal=True where the model allows it",
-    "boolean mask": "use is_causal=True instead of an equivalent mask",
-    "very negative logits, mask": "pad keys to a multiple of 128, or is_causal=True and no mask",
-    "very negative logits": "pad keys to a multiple of 128, or is_causal=True",
-    "one query": "training is not affected; generate and evaluate with another backend",
-    "broadcast keys": "call .contiguous() on expanded keys and values",
-    "fully masked row": "do not mask a whole row; torch 2.5 returns 0 for such rows",
-    "dropout": "keep the dropout of attention at 0",
-}
-"""Case -> how to avoid it."""
-CUDNN_ONLY = ("very negative logits, mask", "very negative logits")
-"""Cases whose way to avoid them is that of cuDNN's bug."""
+from doctor.judge.sources import issue
+from doctor.judge.switches import CALLS, CPU_FP16, Switch, is_before
 
 
 def cudnn_sdpa(
@@ -121,10 +93,10 @@ def _suspected(suspicion: Suspicion, version: Version, attention: Unknown | None
         named = "; ".join(f"{bug.symptom} ({issue(bug.source)})" for bug in suspicion.hits)
         return warn(
             f"{suspicion.stack}: known bug: {named}{untested}",
-            *_commands(suspicion.hits, (), version),
-            switches_off=_switches(suspicion.hits, ()),
-            fix=_fix(suspicion.hits, (), (), version),
-            sources=_sources(suspicion.hits, ()),
+            *commands_of(suspicion.hits, (), version),
+            switches_off=switches_of(suspicion.hits, ()),
+            fix=fix_of(suspicion.hits, (), (), version),
+            sources=sources_of(suspicion.hits, ()),
         )
     if suspicion.unsure:
         what = "a known bug may match, not all versions could be read"
@@ -173,10 +145,10 @@ def _observed(suspicion: Suspicion, sure: set[Bug], results: Results, version: V
         problems = [*describe(results.faults), *known, *results.wrong, *doubts]
         return problem(
             f"{suspicion.stack}: {'; '.join(problems)}",
-            *_commands(named, results.faults, version),
-            switches_off=_switches(named, results.faults),
-            fix=_fix(named, results.faults, results.wrong, version),
-            sources=_sources(named, results.faults),
+            *commands_of(named, results.faults, version),
+            switches_off=switches_of(named, results.faults),
+            fix=fix_of(named, results.faults, results.wrong, version),
+            sources=sources_of(named, results.faults),
             seconds=results.seconds,
         )
     unsure = [bug for bug in suspicion.unsure if bug not in sure]
@@ -204,70 +176,6 @@ def _is(bug: Bug, fault: Fault) -> bool:
     return NAMES[bug.backend] == fault.trial.backend and (
         fault.case.name in bug.cases or fault.case.trigger == bug.source
     )
-
-
-def _sources(bugs: Iterable[Bug], faults: Iterable[Fault]) -> tuple[str, ...]:
-    triggers = [each.case.trigger for each in faults if each.case.trigger in SOURCES]
-    return tuple(dict.fromkeys([bug.source for bug in bugs] + triggers))
-
-
-def _to_switch(bugs: Iterable[Bug], faults: Iterable[Fault]) -> list[str]:
-    """Backends whose switch is the remedy; for broadcast keys it is .contiguous().
-
-    None for a case that the math backend fails, too: it takes the place of one that is off.
-    """
-    records = tuple(faults)
-    own = [NAMES[bug.backend] for bug in bugs if bug.backend == CUDNN]
-    anyway = {each.case.name for each in records if each.trial.backend == "math"}
-    backends: list[str] = [e.trial.backend for e in records if e.case.name not in anyway]
-    return list(dict.fromkeys(own + backends))
-
-
-def _switches(bugs: Iterable[Bug], faults: Iterable[Fault]) -> tuple[Switch, ...]:
-    return tuple(SWITCHES[name] for name in _to_switch(bugs, faults) if name in SWITCHES)
-
-
-def _commands(bugs: Iterable[Bug], faults: Iterable[Fault], version: Version) -> tuple[str, ...]:
-    commands = []
-    for switch in _switches(bugs, faults):
-        commands.append(CALLS[switch])
-        if switch is Switch.CUDNN_SDP and version.release[:2] >= CUDNN_VARIABLE_SINCE:
-            commands.append(f"export {VARIABLES[switch]}")
-    return tuple(commands)
-
-
-def _fix(
-    bugs: Iterable[Bug], faults: Iterable[Fault], wrong: Iterable[str], version: Version
-) -> str:
-    lines = [f"{bug.symptom}: if {bug.condition}. Fix: {bug.fix}." for bug in bugs]
-    call = "Until then call" if lines else "Call"
-    for switch in _switches(bugs, faults):
-        lines += _switch_off(switch, call, version)
-    if any(each.trial.backend == "math" and not each.case.trigger for each in faults):
-        lines.append(
-            "The math backend has no kernel of its own, so suspect this torch or the device: "
-            "reinstall torch in a fresh environment, then try another GPU."
-        )
-    for each in faults:
-        name = each.case.name
-        line = f'To avoid "{name}": {AVOID.get(name)}.'
-        of_cudnn = name in CUDNN_ONLY and each.trial.backend != "cudnn"
-        if name in AVOID and not each.serious and not of_cudnn and line not in lines:
-            lines.append(line)
-    if list(wrong):
-        lines.append(
-            'Load the model with attn_implementation="eager", or with one that is correct.'
-        )
-    return "\n".join(lines)
-
-
-def _switch_off(switch: Switch, call: str, version: Version) -> list[str]:
-    lines = [f"{call} this at the start of the script:", CALLS[switch]]
-    if switch is Switch.CUDNN_SDP:
-        if version.release[:2] >= CUDNN_VARIABLE_SINCE:
-            lines += ["or set this before it starts:", VARIABLES[switch]]
-        lines.append("Flash and memory-efficient attention are not affected.")
-    return lines
 
 
 SDPA = Check(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from doctor._util.units import shown
@@ -45,10 +46,7 @@ def weights(rehearsal: Rehearsal) -> Verdict:
     return _of(rehearsal, kinds, _weights)
 
 
-WORDS = {
-    "weights": "weights", "buffers": "buffers", "average": "weights of averages and other modules",
-    "dtype": "tensors", "shape": "tensors",
-}  # fmt: skip
+WORDS = {"average": "weights of averages and other modules", "dtype": "tensors", "shape": "tensors"}
 
 
 def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
@@ -62,19 +60,18 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
         )
     if not lost:
         return ok(f"all {found.compared} weights and buffers are as after step {found.saved_step}")
-    parts = [_tensors(each) for each in lost]
+    text = f"after step {found.saved_step}: {'; '.join(map(_tensors, lost))}"
     if all(each.kind == "attribute" for each in lost):
-        return warn(f"after step {found.saved_step}: {'; '.join(parts)}", fix=ATTRIBUTE_FIX)
+        return warn(text, fix=ATTRIBUTE_FIX)
     if not any(each.persistent for each in lost):
         return note(
-            f"after step {found.saved_step}: {'; '.join(parts)}",
+            text,
             fix="Nothing, if the module computes them anew; else register them with "
             "persistent=True, so that they are saved.",
         )
     own = [e for e in lost if e.kind not in ("average", "attribute") and e.persistent]
     if not own:
-        return fail(f"after step {found.saved_step}: {'; '.join(parts)}", fix=AVERAGE_FIX)
-    keys = ""
+        return fail(text, fix=AVERAGE_FIX)
     fix = None
     if found.prefix:
         fix = (
@@ -82,9 +79,9 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
             "(model._orig_mod, model.module), and load it with strict=True."
         )
     if found.missed_keys:
-        keys = f"; load_state_dict missed {some(found.missed_keys, len(found.missed_keys), 1)}"
+        text += f"; load_state_dict missed {some(found.missed_keys, len(found.missed_keys), 1)}"
         fix = fix or "Load with strict=True: what is missing is an error then."
-    return fail(f"after step {found.saved_step}: {'; '.join(parts)}{keys}", fix=fix)
+    return fail(text, fix=fix)
 
 
 ATTRIBUTE_FIX = (
@@ -105,11 +102,10 @@ def _tensors(lost: Lost) -> str:
     names = some(lost.names, lost.count, 1)
     kept = "" if lost.persistent else " with persistent=False"
     if lost.kind == "attribute":
-        verb = "is" if lost.count == 1 else "are"
-        return (
-            f"{some(lost.names, lost.count, 3)}, which the steps change, {verb} as at a fresh start"
-        )
-    what = f"{lost.count} of {lost.of} {'buffers' if kept else WORDS[lost.kind]}{kept}"
+        names, verb = some(lost.names, lost.count, 3), "is" if lost.count == 1 else "are"
+        return f"{names}, which the steps change, {verb} as at a fresh start"
+    kind = "buffers" if kept else WORDS.get(lost.kind, lost.kind)
+    what = f"{lost.count} of {lost.of} {kind}{kept}"
     if lost.kind in ("dtype", "shape"):
         return f"{what} are {lost.after} and were {lost.before} ({names})"
     if lost.kind == "weights" and lost.after:
@@ -213,8 +209,7 @@ def _schedule(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     step = rate.step or found.saved_step + 1
     summary = f"the learning rate of step {step} is {rate.after}{begun}; without the stop it is "
     summary += rate.before
-    before, after = float(rate.before), float(rate.after)
-    near = abs(before - after) <= RATE_SHARE * max(abs(before), abs(after))
+    near = math.isclose(float(rate.before), float(rate.after), rel_tol=RATE_SHARE)
     return warn(summary) if near else fail(summary)
 
 
@@ -235,7 +230,6 @@ SCHEDULE = Check(
     limits="that the schedule of the real number of steps is right.",
     sources=("torch-load-optimizer",),
 )
-
 
 OF_EACH_RANK = (
     "Save the state of samplers and random generators of each rank, in a file of its own or "

@@ -7,17 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from doctor._util.units import shown
+from doctor.checks.training.batch_remedies import BELOW_0, BELOW_0_FIX, BEYOND, INVALID, UNFIT
 from doctor.checks.training.place import fix_by_location, location
-from doctor.checks.training.remedies import (
-    BELOW_0,
-    BELOW_0_FIX,
-    BEYOND,
-    INVALID,
-    OWN,
-    SMALL,
-    UNFIT,
-    Remedy,
-)
+from doctor.checks.training.remedies import OWN, SMALL, Remedy
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
 from doctor.facts.error_texts import is_final
 from doctor.facts.training import Smoke

@@ -100,9 +100,7 @@ def without_idle(required: Sequence[Parameter], own: OwnModel) -> tuple[list[Par
     cuts = own.smoke.diagnosis.cuts if own.smoke and own.smoke.diagnosis else ()
     ignored = [cut for cut in cuts if cut.kind == "zero" and cut.name.startswith("NllLoss")]
     idle = {name: "ignored" for cut in ignored for name in cut.parameters}
-    vectors = {
-        each.name for each in required if each.dimensions is not None and each.dimensions < 2
-    }
+    vectors = {each.name for each in required if each.dimensions in (0, 1)}
     cancelled = {name for cut in cuts if cut.kind == "cancelled" for name in cut.parameters}
     idle |= dict.fromkeys(cancelled & vectors, "cancelled") | own.idle
     counts = Counter(idle[each.name] for each in required if each.name in idle)
@@ -117,11 +115,8 @@ def kinds(without: Sequence[Parameter]) -> str:
         return "had no non-zero gradient"
     if absent == len(without):
         return "got no gradient"
-    return (
-        f"got no gradient ({absent}) or only zeros ({len(without) - absent})"
-        if absent
-        else ("got a gradient of zeros only")
-    )
+    zeros = f"got no gradient ({absent}) or only zeros ({len(without) - absent})"
+    return zeros if absent else "got a gradient of zeros only"
 
 
 def uncalled(steps: Smoke, without: Sequence[Parameter]) -> list[str]:
@@ -163,10 +158,8 @@ def reached_unevenly(
 ) -> Verdict:
     """The verdict on gradients that reach all: a warning if they vanish or explode with depth, or
     reach tensors that are no parameters. `own_batch`: the user's code makes the batch."""
-    if found := _outside(own):
+    if found := _outside(own) or _over_too_few(own, own_batch):
         return warn(f"{verdict.summary}; {found[0]}", fix=found[1])
-    if few := _without_effect(own) or _untied(own) or _over_too_few(own, own_batch):
-        return warn(f"{verdict.summary}; {few[0]}", fix=few[1])
     if alike := [each.name for each in required if each.rows_alike]:
         return warn(
             f"{verdict.summary}; all rows are the same, before the steps and after them: "
@@ -184,7 +177,8 @@ def reached_unevenly(
 
 
 def _outside(own: OwnModel) -> tuple[str, str] | None:
-    """Values that the loss depends on and that the training does not change, and the fix."""
+    """Values that the loss depends on and that the training does not change, as it seems to, and
+    the fix."""
     if own.unregistered:
         return (
             "no parameters of the model, and so neither trained nor saved, although the loss "
@@ -203,19 +197,11 @@ def _outside(own: OwnModel) -> tuple[str, str] | None:
             f"each forward pass creates parameters anew, which never train: shapes {shapes}",
             CREATED_FIX,
         )
+    if own.ineffective:
+        return f"without effect on the parameters: {', '.join(own.ineffective)}", INEFFECTIVE_FIX
+    if own.untied:
+        return f"weights that are not shared: {'; '.join(own.untied)}", UNTIED_FIX
     return None
-
-
-def _without_effect(own: OwnModel) -> tuple[str, str] | None:
-    if not own.ineffective:
-        return None
-    return f"without effect on the parameters: {', '.join(own.ineffective)}", INEFFECTIVE_FIX
-
-
-def _untied(own: OwnModel) -> tuple[str, str] | None:
-    if not own.untied:
-        return None
-    return f"weights that are not shared: {'; '.join(own.untied)}", UNTIED_FIX
 
 
 def token_note(own: OwnModel) -> str:
@@ -257,8 +243,6 @@ UNREGISTERED_FIX = (
     "Hold layers in nn.ModuleList or nn.ModuleDict instead of a plain list or dict, and single "
     "tensors in nn.Parameter: only these are in model.parameters() and in the state dict."
 )
-
-
 CREATED_FIX = (
     "Create the layers and parameters in __init__ and use them in forward: what forward creates "
     "starts from new random numbers in each step, and no optimizer holds it."

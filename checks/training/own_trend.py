@@ -58,11 +58,7 @@ def cause_in_losses(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[st
     judges = (
         _scaled,
         _diverges,
-        lambda trend, steps, losses: misused(trend),
-        _is_masked,
-        _is_fresh,
-        _forgets,
-        _starves,
+        lambda trend, steps, losses: misused(trend) or _seen(trend),
         _is_constant,
         _is_of_itself,
         _stands_still,
@@ -180,36 +176,21 @@ def _is_steep(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str
     return text, LARGE_NORM_FIX
 
 
-def _is_masked(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
-    if not trend.inverted_masks:
-        return None
-    calls = listed([shown(each, 200) for each in trend.inverted_masks], 2)
-    text = f"a mask hides the tokens and shows the padding: {calls}; required: the other way round"
-    return text, MASK_FIX
-
-
-def _is_fresh(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
-    if not trend.fresh_heads:
-        return None
-    heads = listed([shown(each) for each in trend.fresh_heads], 2)
-    text = f"the head of the task is frozen with the random numbers of its initialization: {heads}"
-    return text, HEAD_FIX
-
-
-def _forgets(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
-    if not trend.hasty_norms:
-        return None
-    norms = listed([shown(each) for each in trend.hasty_norms], 3)
-    text = f"batch norms evaluate with statistics that are nearly those of the last batch: {norms}"
-    return f"{text}; required: a momentum of torch, such as 0.1", MOMENTUM_FIX
-
-
-def _starves(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
-    if not trend.heavy_dropouts:
-        return None
-    layers = listed([shown(each) for each in trend.heavy_dropouts], 3)
-    text = f"a dropout leaves less than a tenth of the values while training: {layers}"
-    return f"{text}; required: p, the share that is dropped, at most 0.9", DROPOUT_FIX
+def _seen(trend: Trend) -> tuple[str, str] | None:
+    """What is a fault whatever the losses are."""
+    for places, text, fix in (
+        (trend.inverted_masks, "a mask hides the tokens and shows the padding: {}; required: the "
+         "other way round", MASK_FIX),
+        (trend.fresh_heads, "the head of the task is frozen with the random numbers of its "
+         "initialization: {}", HEAD_FIX),
+        (trend.hasty_norms, "batch norms evaluate with statistics that are nearly those of the "
+         "last batch: {}; required: a momentum of torch, such as 0.1", MOMENTUM_FIX),
+        (trend.heavy_dropouts, "a dropout leaves less than a tenth of the values while training: "
+         "{}; required: p, the share that is dropped, at most 0.9", DROPOUT_FIX),
+    ):  # fmt: skip
+        if places:
+            return text.format(listed([shown(each, 200) for each in places], 2)), fix
+    return None
 
 
 RISING_STEPS, RISE = 10, 1.05

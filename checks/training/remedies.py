@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from doctor.judge.check import Owner
@@ -149,58 +148,7 @@ SMALL = ATTENTION | {
     ),
 }
 
-INVALID = (
-    (
-        r"labels: all \d+ are ignored",
-        "Every label of the batch is ignored: cut the prompt instead of the answer, or raise the "
-        "maximum length; compare the answer's marker with the template; leave out rows without a "
-        "label.",
-    ),
-    (
-        r"labels: [^;]*\): (?:-1|255)(?![\d,])",
-        "One value marks what is to be ignored: pass it as ignore_index to the loss, or replace it "
-        "by -100, torch's default: labels.masked_fill(labels == VALUE, -100).",
-    ),
-    (
-        r"labels: (?!all )(?![^;]*\): (?:-1|255)(?![\d,]))",
-        "Count the classes from 0, or give the last layer as many outputs as there are classes "
-        "(num_labels), with -100 for what is to be ignored.",
-    ),
-    (
-        r"tokens: .* \[0, (\d+)\): \1(?![\d,]| and)",
-        "Give the embedding one row more, as after a token was added to the vocabulary "
-        "(resize_token_embeddings(len(tokenizer))): the highest id is the number of rows. If ids "
-        "count from 1 and none of them is 0, subtract 1 instead.",
-    ),
-    (
-        r"tokens: .* \[0, \d+\): -",
-        "A negative id marks padding or an unknown token: replace it before the model, "
-        "ids.masked_fill(ids < 0, 0), and mask these places in attention and loss. A larger table "
-        "does not help.",
-    ),
-    (
-        r"tokens: .* \[0, (\d+)\): (?!-|\1(?![\d,]| and))",
-        "Give the embedding a row for each id (num_embeddings above the highest one), or number "
-        "the ids from 0 without gaps. With a tokenizer use that of this model, and call "
-        "resize_token_embeddings(len(tokenizer)) after tokens were added.",
-    ),
-    (
-        "positions: ",
-        "Truncate the samples to the length of the model (max_length, truncation=True).",
-    ),
-)
-"""Expression for a remark on the batch -> its remedy, before the general one."""
-BEYOND = re.compile(r"(?:tokens|labels): .* outside .*\): [^-]*|positions: .*")
-"""What the model has too few rows, classes or positions for: either of them may be wrong."""
-UNFIT = "the batch and the sizes of the model do not agree"
 
-BELOW_0 = re.compile(r"\[0, \d+\): -|: -\d")
-BELOW_0_FIX = (
-    "Correct the computation in that line, which gives a number below 0: a count that starts at 1 "
-    "less 1 is -1 where nothing was counted yet, as positions from a mask are at padding on the "
-    "left.\n"
-    "positions = (mask.cumsum(-1) - 1).clamp(min=0)"
-)
 LOWER_LR = (
     "Lower the learning rate, warm it up from 0 over the first steps, and clip the gradients.\n"
     "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"

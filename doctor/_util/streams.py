@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from doctor._util.errors import UserError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 def open_standard_streams() -> None:
@@ -47,14 +50,14 @@ class _Tolerant(io.FileIO):
     What stderr cannot take for another reason, such as a full disk, is dropped, too.
     """
 
-    def write(self, data: bytes, /) -> int | None:  # type: ignore[override]
+    def write(self, data: ReadableBuffer, /) -> int | None:  # type: ignore[override]
         try:
             return super().write(data)
         except OSError as error:
             if not isinstance(error, BrokenPipeError) and self.fileno() != 2:
                 raise
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
-            return len(data)
+            return memoryview(data).nbytes
 
 
 def _tolerant(stream: TextIO) -> TextIO:
@@ -64,7 +67,7 @@ def _tolerant(stream: TextIO) -> TextIO:
     stream.flush()
     raw = _Tolerant(stream.fileno(), "w", closefd=False)
     return io.TextIOWrapper(
-        io.BufferedWriter(raw),  # type: ignore[type-var]
+        io.BufferedWriter(raw),
         encoding=stream.encoding,
         errors=stream.errors,
         line_buffering=getattr(stream, "line_buffering", False),

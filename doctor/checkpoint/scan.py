@@ -48,9 +48,7 @@ from doctor.checkpoint.tensors import Shard, Tensor, distinct, join_states
 
 OnTensors = Callable[[Directory, LayoutContents], None]
 """Called with the directory and what its files hold, the shards in the order of the layout."""
-
 SCALER = "scaler.pt"
-
 REMOTE_READS = 200
 """Reads of an optimizer's state where each is a request."""
 

@@ -103,7 +103,7 @@ def render(source: str, name: str, target: str) -> str:
             f"--factory-for {name}: no backward(), trainer.train() or trainer.fit() in it; "
             "doctor explain model describes what a factory returns"
         )
-    body = _body(step, trainers_of(tree))
+    body = _body(step)
     file = [each for each in tree.body if not _guard(each)]
     local = {name for each in body if not isinstance(each, DEFINITIONS) for name in made_in(each)}
     moved = [each for each in body if isinstance(each, DEFINITIONS) and each in file]
@@ -198,7 +198,7 @@ def _inner(statement: ast.stmt, call: ast.Call) -> tuple[list[ast.stmt], ast.For
 # The factory
 
 
-def _body(step: Step, trainers: set[str]) -> list[ast.stmt]:
+def _body(step: Step) -> list[ast.stmt]:
     """The statements of make()."""
     owner, _, attribute = name_of(step.call.func).rpartition(".")
     if attribute in ("train", "fit"):

@@ -34,7 +34,7 @@ def grouped(command: Callable[..., int]) -> Callable[..., int]:
         }
         return command(**built, **values)
 
-    flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    flat.__dict__["__signature__"] = inspect.Signature(parameters)
     flat.__annotations__ = {each.name: each.annotation for each in parameters}
     return flat
 

@@ -159,7 +159,6 @@ def _pci(root: Path) -> dict[str, Any]:
             ids[name] = _hex(devices / name / "device") or 0
     return {
         "pci_listed": names is not None,
-        "gpus_on_bus": dict(counts),
         "gpu_drivers": drivers,
         "gpu_ids": ids,
         "pcie": read_pcie(root, drivers),

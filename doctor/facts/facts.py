@@ -203,11 +203,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return script_machine(self.torch, self.job_gpus, self.own, self.attention)
 
 
-def without_machine(reason: str, **sections: object) -> Facts:
+def without_machine(reason: str, job: Job, **sections: object) -> Facts:
     """Facts of something else than a machine; `reason`: why the machine was not examined."""
-    not_examined = Unknown(reason=reason)
-    machine = dict.fromkeys(("host", "interpreter", "torch", "places"), not_examined)
-    return Facts(**machine, **sections)  # type: ignore[arg-type]
+    unread = Unknown(reason=reason)
+    facts = Facts(job=job, host=unread, interpreter=unread, torch=unread, places=unread)
+    return facts.with_(**sections)
 
 
 _ABSENT: dict[str, str] = {

@@ -77,8 +77,6 @@ class Host(Section, frozen=True, kw_only=True):
     nvidia_devices: int = 0
     """NVIDIA display or 3D controllers on the PCI bus."""
     amd_devices: int = 0
-    gpus_on_bus: dict[str, int] = {}
-    """GPUs by the name of their vendor in `doctor.hardware.vendors`, these two included."""
     gpu_drivers: dict[str, str] = {}
     """Addresses of NVIDIA's GPUs on the bus -> the kernel driver that each is bound to, "" if to
     none."""

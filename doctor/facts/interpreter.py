@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from doctor._util.records import Ended, Section
 from doctor._util.text_fields import Identifier, Product
 
@@ -39,8 +37,6 @@ class Torch(Section, frozen=True, kw_only=True):
     archs: tuple[Product, ...] = ()
     """Code in the build: "sm_90", "compute_90", "gfx942"."""
     tf32_matmul: bool | None = None
-    tf32_api: Literal["fp32_precision", "allow_tf32"] = "fp32_precision"
-    """The API of this version: fp32_precision from 2.9 on."""
     sdp_enabled: dict[str, bool] = {}
     """Backend (flash, mem_efficient, cudnn, math) -> its switch."""
     cudnn: int | None = None

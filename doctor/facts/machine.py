@@ -110,8 +110,6 @@ class Gpu(Section, frozen=True, kw_only=True):
     """More errors in SRAM since the GPU was made than NVIDIA accepts."""
     fabric: int | None = None
     """State of the NVLink fabric: 0 not supported, 1 not started, 2 in progress, 3 completed."""
-    fabric_error: int | None = None
-    """NVML's code of how the registration with the fabric ended; 0: well."""
     retired_pages_pending: bool | None = None
     recovery_action: int | None = None
     """0 none, 1 GPU reset, 2 node reboot, 3 drain P2P, 4 drain and reset, 5 recover IMEX domain,

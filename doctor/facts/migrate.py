@@ -19,6 +19,15 @@ MOVED_TO_OPTIONS = {
 """Fields of the job in version 1 -> fields of the run options in version 2."""
 
 
+REMOVED: dict[str, tuple[str, ...]] = {
+    "Gpu": ("fabric_error",),
+    "Host": ("gpus_on_bus",),
+    "Settings": ("cudnn_benchmark", "tf32_conv"),
+    "Torch": ("tf32_api",),
+}
+"""Record -> fields that it had in earlier releases, and that nothing read."""
+
+
 class _Header(msgspec.Struct):
     schema_version: Any = None
 
@@ -42,11 +51,21 @@ def to_current(data: bytes) -> bytes:
 
 
 def readable(data: bytes) -> bytes:
-    """The file with an `Unread` for each observation that this version cannot read."""
-    raw = msgspec.json.decode(data)
+    """The file without fields that no record has any more, and with an `Unread` for each
+    observation that this version cannot read."""
+    raw = _without_removed(msgspec.json.decode(data))
     if (raised := raised_in(raw)) is not None:
         raised["observations"] = observations.readable(raised.get("observations"))
     return msgspec.json.encode(raw)
+
+
+def _without_removed(raw: Any) -> Any:
+    if isinstance(raw, list):
+        return [_without_removed(each) for each in raw]
+    if not isinstance(raw, dict):
+        return raw
+    removed = REMOVED.get(str(raw.get("type")), ())
+    return {key: _without_removed(each) for key, each in raw.items() if key not in removed}
 
 
 def raised_in(raw: object) -> dict[str, object] | None:

@@ -163,12 +163,10 @@ class Settings(Section, frozen=True, kw_only=True):
 
     when: Literal["after import", "after the model's code"] = "after import"
     tf32_matmul: bool | None = None
-    tf32_conv: bool | None = None
     sdp_enabled: dict[str, bool] = {}
     """Backend (flash, mem_efficient, cudnn, math) -> its switch."""
     deterministic: bool | None = None
     """torch.use_deterministic_algorithms."""
-    cudnn_benchmark: bool | None = None
     attention: str | None = None
     """transformers' attn_implementation of the model, if it has one."""
 

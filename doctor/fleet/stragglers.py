@@ -8,6 +8,7 @@ all metrics, is below `ALARM`. Nothing is assumed of the noise but that it is ne
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -80,9 +81,10 @@ class Sample:
         """Positions in `members`, the slowest first."""
         import numpy as np
 
-        order = np.argsort(self.deviations, kind="stable")
-        count = int(np.sum(self.deviations < -self.bound))
-        return [int(position) for position in order[:count]]
+        below = np.flatnonzero(self.deviations < -self.bound)
+        order = np.argsort(self.deviations[below], kind="stable")
+        positions: list[int] = below[order].tolist()
+        return positions
 
 
 def analyse(nodes: Sequence[NodeSummary], *, live: bool = False) -> Analysis:
@@ -124,9 +126,9 @@ def _samples(nodes: Sequence[NodeSummary], members: list[int]) -> list[Sample]:
     names = dict.fromkeys(name for index in members for name in nodes[index].rates)
     samples = []
     for name in names:
-        having = [index for index in members if nodes[index].rates.get(name)]
-        values = np.log(np.array([nodes[index].rates[name][0] for index in having], dtype=float))
-        samples.append(Sample(name, having, values))
+        first = {index: rates[0] for index in members if (rates := nodes[index].rates.get(name))}
+        values = np.log(np.fromiter(first.values(), dtype=float, count=len(first)))
+        samples.append(Sample(name, list(first), values))
     return samples
 
 
@@ -201,8 +203,8 @@ def _controls(sample: Sample, candidates: set[int]) -> list[int]:
     """Positions of nodes near the median."""
     import numpy as np
 
-    order = np.argsort(np.abs(sample.deviations), kind="stable")
-    return [int(each) for each in order if int(each) not in candidates][:CONTROLS]
+    order = np.argsort(np.abs(sample.deviations), kind="stable").tolist()
+    return list(itertools.islice((each for each in order if each not in candidates), CONTROLS))
 
 
 def _shifts(nodes: Sequence[NodeSummary], sample: Sample, controls: list[int]) -> list[float]:
@@ -284,10 +286,13 @@ def _groups(nodes: Sequence[NodeSummary], sample: Sample) -> tuple[Group, ...]:
 
 def _metrics(nodes: Sequence[NodeSummary], samples: dict[str, list[Sample]]) -> tuple[Metric, ...]:
     """Each node's rate by the median of its class."""
+    import numpy as np
+
     table: dict[str, list[float | None]] = {}
     for group in samples.values():
         for sample in group:
             row = table.setdefault(sample.metric, [None] * len(nodes))
-            for index, value in zip(sample.members, sample.values.tolist(), strict=True):
-                row[index] = round(math.exp(value - sample.median), 4)
+            relative = np.round(np.exp(sample.values - sample.median), 4)
+            for index, value in zip(sample.members, relative.tolist(), strict=True):
+                row[index] = value
     return tuple(Metric(name=name, relative=tuple(row)) for name, row in table.items())

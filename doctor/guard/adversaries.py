@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from statistics import median
-from typing import Callable, Deque, Iterable, List, Optional, Set
+from typing import Deque, List, Optional, Set
 
 from . import codes
 from . import thresholds as limit
+from .context import Context
 from .foreign import Foreign
-from .loss_graphs import kind, nearest
+from .loss_graphs import kind, nearest, reached
 from .records import WARN, Alarm
 
 DECIDES = frozenset(
@@ -18,7 +19,6 @@ DECIDES = frozenset(
      "SoftplusBackward0")
 )  # fmt: skip
 """Near the loss of a network that tells two kinds apart; a critic of values has a distance."""
-MOST_NODES = 20_000
 
 
 class _Side:
@@ -49,8 +49,8 @@ class Adversaries:
     """Follows two optimizers: the losses of one reach its own parameters alone, those of the other
     also the first one's, which stay as they are in its steps."""
 
-    def __init__(self, watches: Callable[[], Iterable[Foreign]], add: Foreign) -> None:
-        self._watches, self._add = watches, add
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._sides: dict[int, _Side] = {}
         self._pending: tuple[Set[int], bool] | None = None
         self._steps: dict[int, int] = {}
@@ -60,23 +60,21 @@ class Adversaries:
 
     def passes(self, node: Foreign) -> None:
         """A backward pass begins from a loss with this node."""
-        watches = list(self._watches())
+        watches = list(self._context.watches())
         if self._told or len(watches) != limit.SIDES or self._passes >= limit.PASSES_OF_SIDES:
             return
         self._passes += 1
         self._assign(watches)
         owners = {id(p): each.index for each in watches for p in each.flat}
-        reached = _reached(node, owners)
+        found = reached(node, owners)
         decides = any(kind(each) in DECIDES for each in nearest(node))
-        if reached is not None:
+        if found is not None:
             before = self._pending[0] if self._pending is not None else set()
-            self._pending = before | reached, decides
+            self._pending = before.union(found), decides
 
     def _assign(self, watches: list[Foreign]) -> None:
         """What the passes before reached belongs to the optimizers that have stepped since."""
-        counts = {each.index: each.armed.steps for each in watches}
-        stepped = [index for index, count in counts.items() if count != self._steps.get(index)]
-        self._steps = counts
+        stepped = stepped_since(watches, self._steps)
         if self._pending is None or not stepped:
             return
         reached, decides = self._pending
@@ -108,7 +106,7 @@ class Adversaries:
         won = abs(loss) < limit.WON * min(1.0, abs(first))
         if won and norm < limit.STARVED * first_norm:
             self._told = True
-            names = {each.index: each.name for each in self._watches()}
+            names = {each.index: each.name for each in self._context.watches()}
             text = (
                 f"the loss of one network has fallen from {first:.3g} to {loss:.3g}, and the "
                 f"gradient norm of the other, whose loss it decides, from {first_norm:.3g} to "
@@ -116,21 +114,11 @@ class Adversaries:
                 "has won, and the other learns nothing"
             )
             alarm = Alarm(codes.GRADIENTS_NOT_ZERO, WARN, loser.steps, text, "adversary", index)
-            self._add(alarm, None)
+            self._context.add(alarm, None)
 
 
-def _reached(root: Foreign, owners: dict[int, int]) -> Set[int] | None:
-    """The optimizers whose parameters a graph reaches; None for one that is too large."""
-    found: Set[int] = set()
-    open_, seen = [root], {root}
-    for node in open_:
-        variable = getattr(node, "variable", None)
-        if variable is not None and id(variable) in owners:
-            found.add(owners[id(variable)])
-        for parent, _ in node.next_functions:
-            if parent is not None and parent not in seen:
-                if len(open_) >= MOST_NODES:
-                    return None
-                seen.add(parent)
-                open_.append(parent)
-    return found
+def stepped_since(watches: List[Foreign], before: dict[int, int]) -> List[int]:
+    """The optimizers that have stepped since `before`, their steps by index, which is updated."""
+    stepped = [each.index for each in watches if each.armed.steps != before.get(each.index)]
+    before.update({each.index: each.armed.steps for each in watches})
+    return stepped

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from . import codes
+from .context import first_two
 from .diagnosis import NON_FINITE, Diagnosis
 from .records import FAIL, Alarm
 from .settings import Settings
@@ -109,7 +110,4 @@ class Alarms:
 
 
 def _named(names: list[str]) -> str:
-    if not names:
-        return ""
-    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
-    return f" ({', '.join(names[:2])}{more})"
+    return f" ({first_two(names)})" if names else ""

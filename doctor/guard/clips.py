@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from math import inf, isfinite
-from typing import Callable, Iterable
+from typing import Callable
 
-from . import codes, dynamo, early
+from . import codes, dynamo
 from . import thresholds as limit
-from .counts import Tally
+from .context import Context
 from .foreign import Foreign
 from .patches import Patches
-from .records import WARN, Alarm
-from .steady import Steady
 from .switch import Switch
 
 
@@ -23,17 +21,8 @@ class Clips:
     have divided them itself.
     """
 
-    def __init__(
-        self,
-        torch: Foreign,
-        steady: Steady[Foreign],
-        submit: Foreign,
-        add: Callable[[Alarm, Foreign], None],
-        watches: Callable[[], Iterable[Foreign]],
-        tally: Tally,
-    ) -> None:
-        self._torch, self._steady, self._submit = torch, steady, submit
-        self._add, self._watches, self._tally = add, watches, tally
+    def __init__(self, context: Context) -> None:
+        self._context, self._steady = context, context.steady
         self.open = True
         self.scaler: Foreign = None
         self._suspect: tuple[float, Foreign, Foreign, str] | None = None
@@ -52,12 +41,12 @@ class Clips:
         if not between and not passes:
             return  # another part of the parameters
         self._steps, self._backwards, self._suspect = steps, steady.backwards, None
-        self._tally.clips += 1
+        self._context.tally.clips += 1
         if steps and steady.backwards == steady.stepped_at:
             if between == 1 and passes:  # no step came between it and the next backward()
-                self._judge("after-step", most, norm, None, early.place(self._torch))
+                self._judge("after-step", most, norm, None, self._context.where())
         elif self.scaler is not None and getattr(self.scaler, "_scale", None) is not None:
-            self._suspect = most, norm, self.scaler._scale, early.place(self._torch)
+            self._suspect = most, norm, self.scaler._scale, self._context.where()
         else:
             self._right += 1
             self.open = self._right < limit.CLIPS
@@ -87,25 +76,22 @@ class Clips:
             return
         self._undivided += 1
         if self._undivided == limit.UNDIVIDED:
-            self._submit([scale.detach().reshape(())], self._report_undivided)
+            self._context.submit([scale.detach().reshape(())], self._report_undivided)
 
     def _report_undivided(self, values: list[Foreign]) -> None:
         scale = values[0]
         if scale is not None and scale > 1.0:
-            step = max((watch.steps for watch in self._watches()), default=0)
             text = (
                 f"the gradients still have the loss scale of {scale:g} at step(), "
                 f"{limit.UNDIVIDED} steps in a row: the scaler's own step() was never called"
             )
-            self._add(Alarm(codes.SCALE_HOLDS, WARN, step, text, "undivided"), None)
+            self._context.warn(codes.SCALE_HOLDS, text, "undivided")
 
     def _count(self) -> int:
         """Steps of all optimizers."""
-        return sum(watch.armed.steps for watch in self._watches())
+        return sum(watch.armed.steps for watch in self._context.watches())
 
     def _judge(self, cause: str, most: float, norm: Foreign, scale: Foreign, where: str) -> None:
-        where = f" ({where})" if where else ""
-
         def deliver(values: list[Foreign]) -> None:
             read = dict(zip(names, values))
             size, factor = read.get("norm", inf), read.get("scale", inf)
@@ -114,12 +100,11 @@ class Clips:
             if count == limit.CLIPS:
                 self.open = False
                 text = _text(cause, most, size, factor) + where
-                step = max((watch.steps for watch in self._watches()), default=0)
-                self._add(Alarm(codes.CLIPPING_APPLIES, WARN, step, text, cause), None)
+                self._context.warn(codes.CLIPPING_APPLIES, text, cause)
 
         pairs = {"norm": norm, "scale": scale}
         names = [name for name, value in pairs.items() if value is not None]
-        self._submit([pairs[name].detach().reshape(()) for name in names], deliver)
+        self._context.submit([pairs[name].detach().reshape(()) for name in names], deliver)
 
     @staticmethod
     def _is_wrong(most: float, norm: float, scale: float) -> bool:

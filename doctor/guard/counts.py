@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import ModuleType
-from typing import Iterable
+from typing import TYPE_CHECKING, Iterable
 
-from .model_looks import ModelLooks
-from .optimizer_watch import OptimizerWatch
 from .readings import Readings
+
+if TYPE_CHECKING:
+    from .optimizer_watch import OptimizerWatch
 
 NAMED = 4
 """Optimizers that are named."""
@@ -44,33 +45,20 @@ def counts(
     tally: Tally,
     readings: Readings[OptimizerWatch],
     optimizers: Iterable[OptimizerWatch],
-    models: ModelLooks,
 ) -> dict[str, object]:
     """The fields of `doctor.facts.guard.GuardCounts`."""
     watches, steady = list(optimizers), readings.steady
     tracked = [each for w in watches for each in w.parameters.tracked]
     zeros = [each for each in tracked if each.start == "zeros"]
     vectors = [each for each in tracked if each.vector]
+    counted = asdict(tally)
+    began = counted.pop("began")
     return {
-        "steps": tally.steps,
+        **counted,
         "backwards": steady.backwards,
         "losses": steady.losses_read,
         "bad_losses": steady.bad_losses,
-        "norms": tally.norms,
-        "rates": tally.rates,
-        "looks": tally.looks,
-        "clips": tally.clips,
-        "states": tally.states,
-        "fetched": tally.fetched,
-        "graphs": tally.graphs,
-        "evaluations": tally.evaluations,
-        "schedules": tally.schedules,
-        "buffers": models.buffers,
-        "followers": models.followers.count,
-        "model_looks": models.looks,
-        "mode_looks": models.modes,
         "effective": max((w.effective for w in watches), default=0),
-        "skipped": tally.skipped,
         "scaled": steady.scaled,
         "tracked": len(tracked),
         "gradients": sum(each.gradient for each in tracked),
@@ -87,7 +75,7 @@ def counts(
         "step_seconds": steady.step_seconds,
         "dropped": readings.values.dropped,
         "optimizers": [w.name for w in watches][:NAMED],
-        "seconds": time.monotonic() - tally.began,
+        "seconds": time.monotonic() - began,
     }
 
 

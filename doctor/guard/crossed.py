@@ -8,17 +8,18 @@ that reaches the other network alone trains neither, where they are cleared.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Callable, Iterable, Iterator, List, Optional, Set
+from typing import Iterator, List, Optional, Set
 
 from . import codes
 from . import thresholds as limit
+from .adversaries import stepped_since
+from .context import Context
 from .foreign import Foreign
-from .loss_graphs import kind, shape
-from .records import WARN, Alarm
+from .loss_graphs import kind, reached, shape
 
 SUMS = ("AddBackward0", "SubBackward0")
 FACTORS = ("MulBackward0", "DivBackward0", "NegBackward0")
-MOST_NODES, MOST_TERMS = 20_000, 16
+MOST_TERMS = 16
 
 
 @dataclass
@@ -38,8 +39,8 @@ class _Passes:
 class Crossed:
     """Follows the first passes where there are two optimizers; `open` until enough were seen."""
 
-    def __init__(self, watches: Callable[[], Iterable[Foreign]], add: Foreign) -> None:
-        self._watches, self._add = watches, add
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self.open = True
         self._count = 0
         self._now = _Passes()
@@ -54,7 +55,7 @@ class Crossed:
 
     def passes(self, root: Foreign) -> None:
         """A backward pass begins from a loss with this node."""
-        watches = list(self._watches())
+        watches = list(self._context.watches())
         if len(watches) != limit.SIDES or not self.open:
             return
         self._count += 1
@@ -62,17 +63,15 @@ class Crossed:
         self._end(watches)
         owners = {id(p): each.index for each in watches for p in each.flat}
         for term in _terms(root):
-            reached = _reached(term, owners)
-            if reached is None:
+            found = reached(term, owners)
+            if found is None:
                 self.open = False
                 return
-            self._now.terms.append(reached)
+            self._now.terms.append(found)
 
     def _end(self, watches: List[Foreign]) -> None:
         """Judge the passes until now, if an optimizer has stepped after them."""
-        counts = {each.index: each.armed.steps for each in watches}
-        stepped = [index for index, count in counts.items() if count != self._steps.get(index)]
-        self._steps = counts
+        stepped = stepped_since(watches, self._steps)
         if not stepped:
             return
         now, self._now = self._now, _Passes()
@@ -101,7 +100,7 @@ class Crossed:
                 f"steps, together with those of its own, {limit.CROSSED} times in a row: nothing "
                 "clears them in between"
             )
-            self._report(codes.GRADIENTS_CLEARED, "other-pass", text, own)
+            self._context.warn(codes.GRADIENTS_CLEARED, text, "other-pass", own)
 
     def _judge_terms(self, now: _Passes, own: Foreign, other: Foreign, stays: bool) -> None:
         """Whether a term of the loss reaches only what does not step, and is cleared."""
@@ -113,16 +112,13 @@ class Crossed:
                 f"parameters, only those of the other optimizer, where its gradients are cleared "
                 f"without a step, {limit.CROSSED} times in a row"
             )
-            self._report(codes.OPTIMIZER_HAS_GRADIENTS, "term", text, own)
+            self._context.warn(codes.OPTIMIZER_HAS_GRADIENTS, text, "term", own)
 
     def _row(self, cause: str, own: Foreign, holds: bool) -> bool:
         """Whether it holds for the steps of this optimizer often enough in a row."""
         key = cause, own.index
         self._rows[key] = self._rows.get(key, 0) + 1 if holds else 0
         return self._rows[key] == limit.CROSSED
-
-    def _report(self, code: str, cause: str, text: str, watch: Foreign) -> None:
-        self._add(Alarm(code, WARN, watch.steps, text, cause, watch.index), watch)
 
 
 def _terms(root: Foreign) -> Iterator[Foreign]:
@@ -135,23 +131,3 @@ def _terms(root: Foreign) -> Iterator[Foreign]:
             open_ += parents
         else:
             yield node
-
-
-def _reached(root: Foreign, owners: dict[int, int]) -> Optional[List[int]]:
-    """The optimizers whose parameters a graph reaches, the nearest first; None for one that is too
-    large."""
-    found: List[int] = []
-    open_, seen = [root], {root}
-    for node in open_:
-        owner = owners.get(id(getattr(node, "variable", None)), -1)
-        if owner not in (-1, *found):
-            found.append(owner)
-            if len(found) == limit.SIDES:
-                return found
-        for parent, _ in node.next_functions:
-            if parent is not None and parent not in seen:
-                if len(open_) >= MOST_NODES:
-                    return None
-                seen.add(parent)
-                open_.append(parent)
-    return found

@@ -3,39 +3,22 @@ anew."""
 
 from __future__ import annotations
 
-import os
-import sys
 import weakref
-from types import ModuleType
 from typing import Callable
 
 from . import codes, loss_graphs
 from . import thresholds as limit
 from .batches import Batches
-from .counts import Tally
+from .context import Context
 from .foreign import Foreign
 from .jumps import Jumps
 from .loss_graphs import SCORES
 from .output_ranges import OutputRanges
 from .ratios import Ratios
-from .records import WARN, Alarm
-from .steady import Steady
 from .step_pattern import StepPattern
 from .switch import raise_of_a_signal
 
 KEY = "doctor.guard"
-OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
-
-
-def place(torch: ModuleType) -> str:
-    """File and line of the program that called into torch, "" where there is none."""
-    inside = OWN, os.path.dirname(os.path.abspath(str(torch.__file__))) + os.sep
-    frame: Foreign = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(inside):
-        frame = frame.f_back
-    if frame is None:
-        return ""
-    return f"{os.path.basename(frame.f_code.co_filename)}, line {frame.f_lineno}"
 
 
 class Kept:
@@ -89,23 +72,14 @@ class Early:
     """
 
     def __init__(
-        self,
-        torch: ModuleType,
-        steady: Steady[Foreign],
-        batches: Batches,
-        jumps: Jumps,
-        add: Callable[[Alarm, Foreign], None],
-        tally: Tally,
-        only: Callable[[], Foreign],
-        submit: Foreign,
+        self, context: Context, batches: Batches, jumps: Jumps, only: Callable[[], Foreign]
     ) -> None:
-        self._torch, self._batches, self._add, self._tally = torch, batches, add, tally
-        self._only, self._pattern = only, StepPattern(torch)
+        self._context, self._batches = context, batches
+        self._only, self._pattern = only, StepPattern(context)
         self.searched: list[Callable[[Foreign], None]] = []
         """Get the node of each loss."""
-        self._ranges = OutputRanges(torch, submit, add)
-        self._ratios = Ratios(torch, submit, add)
-        self._steady, self._jumps = steady, jumps
+        self._ranges, self._ratios = OutputRanges(context), Ratios(context)
+        self._steady, self._jumps = context.steady, jumps
         self._misfits: dict[str, int] = {}
         self.classes = -1
         """Of all losses, where each is a mean cross entropy; 0 otherwise, -1 before the first."""
@@ -138,7 +112,7 @@ class Early:
             node = parent  # the loss before it was scaled or divided
         of_output = "" if output is None or output is node else self._outputs.mark(output)
         if text := self._losses.mark(node) or of_output:
-            self._add(Alarm(codes.MEMORY_HOLDS, WARN, self._passes, text, "graphs"), None)
+            self._context.warn(codes.MEMORY_HOLDS, text, "graphs", step=self._passes)
 
     def _follow_steps(self, root: Foreign) -> None:
         steady = self._steady
@@ -147,8 +121,8 @@ class Early:
             return
         text = self._pattern.passes(steady.stepped_at == steady.backwards, root)
         if text:
-            text += f" ({place(self._torch)})"
-            self._add(Alarm(codes.STEPS_APPLIED, WARN, self._passes, text, "pattern"), None)
+            text += self._context.where()
+            self._context.warn(codes.STEPS_APPLIED, text, "pattern", step=self._passes)
 
     def reopen(self) -> None:
         """Somebody waits for the graph of the next loss."""
@@ -162,21 +136,21 @@ class Early:
                 search(node)
             if self._passes <= limit.GRAPHS_READ:
                 self._look_for_misfit(node)
-                self._ranges.passes(node, self._passes, place(self._torch))
+                self._ranges.passes(node, self._passes, self._context.where())
             if self._ratios.open:
-                self._ratios.passes(node, self._passes, lambda: place(self._torch))
+                self._ratios.passes(node, self._passes)
         except (AttributeError, RuntimeError, TypeError):
             self._passes = max(self._passes, limit.GRAPHS_READ)
 
     def _look_for_misfit(self, node: Foreign) -> None:
         cause, text = loss_graphs.misfit(node)
-        self._tally.graphs += cause != "none"
+        self._context.tally.graphs += cause != "none"
         classes = loss_graphs.classes(node)
         self.classes = classes if self.classes in (-1, classes) else 0
         self._misfits[cause] = count = self._misfits.get(cause, 0) + 1
         if text and count == limit.MISFITS:
-            text += f" ({place(self._torch)})"
-            self._add(Alarm(codes.LOSS_FITS_OUTPUT, WARN, self._passes, text, cause), None)
+            text += self._context.where()
+            self._context.warn(codes.LOSS_FITS_OUTPUT, text, cause, step=self._passes)
 
     def fetched(self, iterator: Foreign, data: Foreign) -> None:
         """The iterator of a DataLoader returned a batch; an error ends this look, not the guard."""
@@ -187,7 +161,7 @@ class Early:
             self.open = False
 
     def _fetched(self, iterator: Foreign, data: Foreign) -> None:
-        self._tally.fetched += 1
+        self._context.tally.fetched += 1
         key = id(iterator._index_sampler)
         loader = self._loaders.setdefault(key, _Loader())
         if loader is None:
@@ -195,7 +169,7 @@ class Early:
         if iterator._num_yielded > 1:  # the loader advances
             self._loaders[key] = None
             return
-        if not self._torch.is_grad_enabled():
+        if not self._context.torch.is_grad_enabled():
             return
         content, before = self._content(data), loader.content
         again = self._abandoned and loader is self._last and content == before
@@ -214,9 +188,9 @@ class Early:
             text = (
                 f"{limit.SAME_BATCHES} steps in a row trained on the same batch: each takes the "
                 f"first batch of a new iterator, of a DataLoader with {count} batches that does "
-                f"not shuffle ({place(self._torch)})"
+                f"not shuffle{self._context.where()}"
             )
-            self._add(Alarm(codes.LOADER_ADVANCES, WARN, self._passes, text), None)
+            self._context.warn(codes.LOADER_ADVANCES, text, step=self._passes)
 
     def _content(self, data: Foreign) -> Foreign:
         """Shapes and some values of the batch's tensors; None where there are none to read."""

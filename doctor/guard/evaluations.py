@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 import weakref
-from types import ModuleType
-from typing import Callable, Iterable
 
 from . import codes
 from . import thresholds as limit
-from .counts import Tally
+from .context import Context
 from .foreign import Foreign
 from .modes import mode_matters
-from .records import WARN, Alarm
 from .steady import Steady
 from .switch import raise_of_a_signal
 
@@ -88,16 +85,8 @@ class Evaluations:
     the next, twice in a training, and never where torch.compile has been used.
     """
 
-    def __init__(
-        self,
-        torch: ModuleType,
-        epochs: Epochs,
-        add: Callable[[Alarm, Foreign], None],
-        watches: Callable[[], Iterable[Foreign]],
-        tally: Tally,
-    ) -> None:
-        self._torch, self.epochs, self._add = torch, epochs, add
-        self._watches, self._tally = watches, tally
+    def __init__(self, context: Context, epochs: Epochs) -> None:
+        self._context, self._torch, self.epochs = context, context.torch, epochs
         self.open = True
         self._looked: Foreign = lambda: None
         self._handle: Foreign = None
@@ -117,11 +106,11 @@ class Evaluations:
         without_graph = not self._torch.is_grad_enabled()
         if not (without_graph if now.fetched == 1 else now.fetched == 2):
             return
-        watch = next(iter(self._watches()), None)
+        watch = next(iter(self._context.watches()), None)
         if watch is None or not watch.steps or _compiles():
             return
         self._looked = weakref.ref(iterator)
-        self._trained = {id(p) for each in self._watches() for p in each.flat}
+        self._trained = {id(p) for each in self._context.watches() for p in each.flat}
         self._handle = self._torch.nn.modules.module.register_module_forward_hook(self._called)
 
     def _called(self, module: Foreign, *_: Foreign) -> None:
@@ -155,7 +144,7 @@ class Evaluations:
         own, self._own = self._own, False
         if not modes or not own:
             return
-        self._tally.evaluations += 1
+        self._context.tally.evaluations += 1
         if False in modes:  # MC dropout, or some layers on purpose
             self.open = False
             return
@@ -170,8 +159,7 @@ class Evaluations:
             f"{limit.EVALUATIONS} evaluations over a loader, without gradients, ran with {kinds} "
             "in training mode: they drop values, or gather statistics of the evaluation's batches"
         )
-        step = max((each.steps for each in self._watches()), default=0)
-        self._add(Alarm(codes.EVALUATION_MODE, WARN, step, text, "training"), None)
+        self._context.warn(codes.EVALUATION_MODE, text, "training")
 
 
 def _resets(module: Foreign) -> bool:

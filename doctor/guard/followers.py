@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import weakref
-from types import ModuleType
-from typing import TYPE_CHECKING, Callable, Iterator
+from typing import TYPE_CHECKING, Iterator
 
 from . import codes
 from . import thresholds as limit
+from .context import Context
 from .foreign import Foreign
-from .parameters import local
-from .records import WARN, Alarm
+from .parameters import DEVICES, local
+from .values import unless_lost
 
 if TYPE_CHECKING:
     from .optimizer_watch import OptimizerWatch
 
-DEVICES = ("cpu", "cuda", "mps")
 COMPARED, SAMPLED, MOST, DEPTH = 4, 64, 4, 2
 """Parameters of a pair that are compared, values of each, pairs, and how deep a module may be in
 another one."""
-Add = Callable[[Alarm, "OptimizerWatch"], None]
 
 
 class _Pair:
     """A trained module and one of the same parameters that no optimizer has."""
 
-    def __init__(self, torch: ModuleType, trained: Foreign, follower: Foreign) -> None:
+    def __init__(self, torch: Foreign, trained: Foreign, follower: Foreign) -> None:
         self.name, self.kind = type(follower).__name__, type(trained).__name__
         every = list(zip(trained.parameters(), follower.parameters()))
         largest = sorted(every, key=lambda pair: -pair[0].numel())[:COMPARED]
@@ -69,8 +67,8 @@ class _Pair:
 class Followers:
     """Pairs of modules, found at comparisons of parameters."""
 
-    def __init__(self, torch: ModuleType, submit: Foreign, add: Add) -> None:
-        self._torch, self._submit, self._add = torch, submit, add
+    def __init__(self, context: Context) -> None:
+        self._context, self._torch = context, context.torch
         self._pairs: list[_Pair] = []
         self._known: set[int] = set()
         """Ids of followers, and of what is in them."""
@@ -107,14 +105,14 @@ class Followers:
                     "trained, and its batch norms still have the statistics that they began with, "
                     "while those of the trained one have changed"
                 )
-                self._report(text, "statistics", self._watch)
+                self._context.warn(codes.AVERAGE_FOLLOWS, text, "statistics", self._watch)
 
     def _note_following(self, pair: _Pair) -> None:
         def deliver(values: list[Foreign]) -> None:
             pair.follows |= values[0] is not None and any(values[0])
 
         if changes := pair.changes():
-            self._submit([self._torch.stack(changes)], deliver)
+            self._context.submit([self._torch.stack(changes)], deliver)
 
     def _find(self, roots: list[Foreign], held: set[int]) -> None:
         trained: dict[Foreign, Foreign] = {}
@@ -143,15 +141,11 @@ class Followers:
         distances, old = before
         steps = [(a - b).abs().max().float() for (a, _), b in zip(weights, old)]
         stacked = self._torch.stack([*distances, *steps])
+        self._context.submit([stacked], unless_lost(self._judge, pair, watch))
 
-        def deliver(values: list[Foreign]) -> None:
-            if values[0] is not None:
-                half = len(values[0]) // 2
-                self._judge(pair, max(values[0][:half]), max(values[0][half:]), watch)
-
-        self._submit([stacked], deliver)
-
-    def _judge(self, pair: _Pair, distance: float, step: float, watch: OptimizerWatch) -> None:
+    def _judge(self, pair: _Pair, watch: OptimizerWatch, read: list[float]) -> None:
+        half = len(read) // 2
+        distance, step = max(read[:half]), max(read[half:])
         near = 0.0 < distance < limit.NEAR_SHARE * step
         pair.near = pair.near + 1 if near else 0
         if pair.near == limit.NEAR_LOOKS:
@@ -160,11 +154,7 @@ class Followers:
                 f"{distance / step:.1%} of a step of it, at {limit.NEAR_LOOKS} comparisons in a "
                 "row: each update takes nearly all of the new weights, and averages nothing"
             )
-            self._report(text, "decay", watch)
-
-    def _report(self, text: str, cause: str, watch: OptimizerWatch) -> None:
-        alarm = Alarm(codes.AVERAGE_FOLLOWS, WARN, watch.steps, text, cause, watch.index)
-        self._add(alarm, watch)
+            self._context.warn(codes.AVERAGE_FOLLOWS, text, "decay", watch)
 
 
 def _some(tensor: Foreign) -> Foreign:

@@ -29,7 +29,7 @@ class Guard:
     def step(self, loss: Foreign, *, learning_rate: float | None = None) -> None:
         """Report a step that no torch.optim optimizer takes; `loss` is a scalar or a number."""
         session = self._session
-        session.hooks.switch.safely(session.watch.step_reported, loss, learning_rate)
+        session.hooks.switch.safely(session.watch.reported.step, loss, learning_rate)
         session.watch.end_if_wanted()
 
     @property

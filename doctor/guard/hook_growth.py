@@ -8,11 +8,9 @@ from typing import Callable
 
 from . import codes
 from . import thresholds as limit
-from .early import place
+from .context import Context
 from .foreign import Foreign
 from .patches import Patches
-from .records import WARN, Alarm
-from .steady import Steady
 from .switch import Switch
 
 REGISTERING = {
@@ -34,10 +32,8 @@ class _Hooks:
 class HookGrowth:
     """Counts the steps in which a module gets a hook of the same function again."""
 
-    def __init__(
-        self, torch: Foreign, steady: Steady[Foreign], add: Callable[[Alarm, Foreign], None]
-    ) -> None:
-        self._torch, self._steady, self._add = torch, steady, add
+    def __init__(self, context: Context) -> None:
+        self._context, self._steady = context, context.steady
         self._hooks: dict[tuple[int, str, Foreign], _Hooks] = {}
         self.open = True
 
@@ -69,9 +65,9 @@ class HookGrowth:
         self._hooks = {}
         text = (
             f"{method}() adds a hook of the same function to a {type(module).__name__} in each "
-            f"step, and none is removed: it has {count} by now ({place(self._torch)})"
+            f"step, and none is removed: it has {count} by now{self._context.where()}"
         )
-        self._add(Alarm(codes.MEMORY_HOLDS, WARN, self._steady.backwards, text, "hooks"), None)
+        self._context.warn(codes.MEMORY_HOLDS, text, "hooks", step=self._steady.backwards)
 
 
 def _code(hook: Foreign) -> Foreign:

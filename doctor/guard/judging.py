@@ -11,6 +11,7 @@ from . import thresholds as limit
 from .adversaries import Adversaries
 from .alarms import Alarms
 from .batches import Batches
+from .context import Context
 from .counts import Tally, counts
 from .diagnosis import Diagnosis
 from .model_looks import ModelLooks
@@ -67,7 +68,8 @@ class Judging:
         diagnosis = Diagnosis(readings.torch, writer, batches, self.recent)
         self.alarms = Alarms(settings, writer, readings.steady, diagnosis)
         self._history: deque[Step | logged.Entry] = deque(maxlen=HISTORY)
-        self.model_looks = ModelLooks(readings.torch, readings.values.submit, self.add)
+        self.context = Context(readings, self.tally, self.watches.values, self.add)
+        self.model_looks = ModelLooks(self.context)
         self._judging_log = False
         self._state_at = self.tally.began
 
@@ -277,9 +279,9 @@ class Judging:
     def write_state(self) -> None:
         """Write the counts so far."""
         self.judge_log()
-        observed = counts(self.tally, self.readings, self.watches.values(), self.model_looks)
+        observed = counts(self.tally, self.readings, self.watches.values())
         further = {} if self.further is None else self.further.counts()
-        self.writer.write("state", flush=True, **observed, **further)
+        self.writer.write("state", flush=True, **observed, **self.model_looks.counts(), **further)
 
     def _write_state_again(self, now: float) -> None:
         """Write the counts, from time to time."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from typing import Callable, Iterable, Iterator
+from typing import Callable, Iterator
 
-from . import codes, early
-from .counts import Tally
+from . import codes
+from .context import Context
 from .foreign import Foreign
 from .patches import Patches
 from .records import WARN, Alarm
@@ -21,14 +21,8 @@ COMPARED, SAMPLED = 8, 64
 class KeptStates:
     """What Module.state_dict() returned, by its id."""
 
-    def __init__(
-        self,
-        torch: Foreign,
-        add: Callable[[Alarm, Foreign], None],
-        watches: Callable[[], Iterable[Foreign]],
-        tally: Tally,
-    ) -> None:
-        self._torch, self._add, self._watches, self._tally = torch, add, watches, tally
+    def __init__(self, context: Context) -> None:
+        self._context, self._torch = context, context.torch
         self.loaded = 0
         """State dicts that modules loaded."""
         self._taken: dict[int, _Taken] = {}
@@ -37,7 +31,7 @@ class KeptStates:
 
     def taken(self, state: Foreign) -> None:
         """A state dict was made."""
-        step = self._step()
+        step = self._context.step
         if not step:
             return  # one that is made before the training is often saved again and again
         if not isinstance(state, OrderedDict):
@@ -45,13 +39,12 @@ class KeptStates:
         for key in [k for k, each in self._taken.items() if each.state() is None]:
             self._report(self._taken.pop(key))
         if len(self._taken) < MOST_KEPT:
-            where = early.place(self._torch)
-            self._taken[id(state)] = _Taken(self._torch, state, step, where)
+            self._taken[id(state)] = _Taken(self._torch, state, step, self._context.where())
 
     def used(self, value: Foreign, verb: str) -> None:
         """It is saved or loaded, or what holds it is."""
-        self._tally.states += 1
-        now = self._step()
+        self._context.tally.states += 1
+        now = self._context.step
         for state in _dicts(value, DEPTH) if self._taken else ():
             taken = self._taken.get(id(state))
             if taken is None or taken.state() is not state or taken.step >= now:
@@ -63,7 +56,7 @@ class KeptStates:
             if taken.alarm is None and taken.has_changed(state):
                 text = (
                     f"the state dict that is {verb} at step {now:,} was taken at step "
-                    f"{taken.step:,} ({taken.where}) and is no copy: its tensors are the weights "
+                    f"{taken.step:,}{taken.where} and is no copy: its tensors are the weights "
                     f"of step {now:,}"
                 )
                 taken.alarm = Alarm(codes.KEPT_STATE_COPIED, WARN, now, text, verb)
@@ -73,7 +66,7 @@ class KeptStates:
     def loads(self, module: Foreign, state: Foreign) -> None:
         """A module is about to load a state dict: its own tensors, from time to time?"""
         self.loaded += 1
-        now = self._step()
+        now = self._context.step
         if not now or not hasattr(state, "get"):
             return
         own = {n: p for n, p in module.named_parameters() if _is_readable(self._torch, p)}
@@ -84,9 +77,9 @@ class KeptStates:
         if before() is module and step < now:
             text = (
                 f"{type(module).__name__} loads its own tensors at step {step:,} and at step "
-                f"{now:,} ({early.place(self._torch)}): load_state_dict() changes nothing"
+                f"{now:,}{self._context.where()}: load_state_dict() changes nothing"
             )
-            self._add(Alarm(codes.KEPT_STATE_COPIED, WARN, now, text, "itself"), None)
+            self._context.warn(codes.KEPT_STATE_COPIED, text, "itself")
 
     def close(self) -> None:
         """What was saved once, and has changed since it was taken, is reported."""
@@ -95,10 +88,7 @@ class KeptStates:
 
     def _report(self, taken: _Taken) -> None:
         if taken.alarm is not None:
-            self._add(taken.alarm, None)
-
-    def _step(self) -> int:
-        return max((watch.armed.steps for watch in self._watches()), default=0)
+            self._context.add(taken.alarm, None)
 
 
 class _Taken:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING
 
 from . import codes
 from . import thresholds as limit
+from .context import Context, first_two
 from .foreign import Foreign
-from .parameters import local, view
-from .records import WARN, Alarm
+from .parameters import DEVICES, local, view
+from .values import unless_lost
 
 if TYPE_CHECKING:
     from .optimizer_watch import OptimizerWatch
-
-Add = Callable[[Alarm, "OptimizerWatch"], None]
-DEVICES = ("cpu", "cuda", "mps")
 
 
 class LayerLooks:
@@ -25,8 +22,8 @@ class LayerLooks:
     the units before it are dead, or it is cut off.
     """
 
-    def __init__(self, torch: ModuleType, submit: Foreign, add: Add) -> None:
-        self.torch, self._submit, self._add = torch, submit, add
+    def __init__(self, context: Context) -> None:
+        self._context, self.torch = context, context.torch
         self._without_input: dict[str, int] = {}
         """Layer -> looks in a row; the first reads some elements of a gradient, the others all."""
         self._adapters: int | None = None
@@ -47,7 +44,7 @@ class LayerLooks:
             names, weights, biases = map(list, zip(*some))
             norm, stack = self.torch._foreach_norm, self.torch.stack
             sizes = [stack(norm(each, float("inf"))) for each in (weights, biases)]
-            self._submit(sizes, self._deliver(names, watch))
+            self._context.submit(sizes, unless_lost(self._judge, names, watch))
         if watch.effective >= limit.ADAPTERS_FROM:
             self._look_at_adapters(model, watch)
 
@@ -64,15 +61,9 @@ class LayerLooks:
         same = weight.dtype == bias.dtype and weight.device == bias.device
         return (weight, bias) if plain and same and weight.device.type in DEVICES else None
 
-    def _deliver(self, names: list[str], watch: OptimizerWatch) -> Foreign:
-        def deliver(values: list[Foreign]) -> None:
-            if None not in values:
-                self._judge(names, values, watch)
-
-        return deliver
-
-    def _judge(self, names: list[str], values: list[Foreign], watch: OptimizerWatch) -> None:
-        weights, biases = values
+    def _judge(
+        self, names: list[str], watch: OptimizerWatch, weights: list[float], biases: list[float]
+    ) -> None:
         reached = sum(size != 0.0 for size in biases)
         without = [
             name for name, w, b in zip(names, weights, biases) if float(w) == 0.0 and float(b) > 0.0
@@ -84,15 +75,13 @@ class LayerLooks:
             return  # the loop trains biases alone
         bad = [name for name in without if self._without_input[name] == limit.INPUT_LOOKS]
         if bad:
-            more = f" and {len(bad) - 2} more" if len(bad) > 2 else ""
             text = (
                 f"the input of {len(bad)} of {len(names)} linear and convolution layers "
-                f"({', '.join(bad[:2])}{more}) is exactly 0 for whole batches, at "
+                f"({first_two(bad)}) is exactly 0 for whole batches, at "
                 f"{limit.INPUT_LOOKS} comparisons in a row: the bias has a gradient, and that of "
                 "the weight is 0 everywhere"
             )
-            code = codes.GRADIENTS_NOT_ZERO
-            self._add(Alarm(code, WARN, watch.steps, text, "no-input", watch.index), watch)
+            self._context.warn(codes.GRADIENTS_NOT_ZERO, text, "no-input", watch)
 
     def _look_at_adapters(self, model: Foreign, watch: OptimizerWatch) -> None:
         """At two looks, every LoRA matrix is frozen and every B is 0: the adapter does nothing."""
@@ -106,15 +95,15 @@ class LayerLooks:
             return
         some = [b.float().abs().max() for b in seconds[: limit.MOST_LAYERS] if b.numel()]
 
-        def deliver(values: list[Foreign]) -> None:
-            if values[0] is not None and all(size == 0.0 for size in values[0]):
+        def judge(sizes: list[float]) -> None:
+            if not any(sizes):
                 text = (
                     f"all {len(lora)} LoRA parameters have requires_grad=False, and all "
                     f"{len(seconds)} B matrices are 0.0: the adapter changes nothing and is not "
                     "trained"
                 )
-                alarm = Alarm(codes.ZEROS_MOVE, WARN, watch.steps, text, "frozen", watch.index)
-                self._add(alarm, watch)
+                self._context.warn(codes.ZEROS_MOVE, text, "frozen", watch)
 
         for device in {size.device for size in some}:
-            self._submit([self.torch.stack([s for s in some if s.device == device])], deliver)
+            here = self.torch.stack([size for size in some if size.device == device])
+            self._context.submit([here], unless_lost(judge))

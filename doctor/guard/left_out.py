@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-from typing import TYPE_CHECKING, Callable, Iterator
+from typing import TYPE_CHECKING, Iterator
 
 from . import codes
 from . import thresholds as limit
+from .context import Context
 from .foreign import Foreign
 from .parameters import local
-from .records import WARN, Alarm
+from .values import unless_lost
 
 if TYPE_CHECKING:
     from .optimizer_watch import OptimizerWatch
@@ -26,8 +26,8 @@ class LeftOut:
     look before. A gradient that has not changed since is a leftover.
     """
 
-    def __init__(self, torch: ModuleType, submit: Foreign, add: Callable[..., None]) -> None:
-        self.torch, self._submit, self._add = torch, submit, add
+    def __init__(self, context: Context) -> None:
+        self._context, self.torch = context, context.torch
         self._before: dict[int, tuple[tuple[int, int], Foreign]] = {}
 
     def look(
@@ -60,16 +60,12 @@ class LeftOut:
         )
         for device in {distance.device for distance in distances}:
             here = [each for each in distances if each.device == device][: limit.MOST_LEFT_OUT]
-            deliver = self._deliver(text, "left-out" if inside else "unregistered", watch)
-            self._submit([self.torch.stack(here)], deliver)
+            judge = unless_lost(self._judge, text, "left-out" if inside else "unregistered", watch)
+            self._context.submit([self.torch.stack(here)], judge)
 
-    def _deliver(self, text: str, cause: str, watch: OptimizerWatch) -> Foreign:
-        def deliver(values: list[Foreign]) -> None:
-            if values[0] is not None and all(distance == 0.0 for distance in values[0]):
-                code = codes.OPTIMIZER_HAS_GRADIENTS
-                self._add(Alarm(code, WARN, watch.steps, text, cause, watch.index), watch)
-
-        return deliver
+    def _judge(self, text: str, cause: str, watch: OptimizerWatch, distances: list[float]) -> None:
+        if not any(distances):
+            self._context.warn(codes.OPTIMIZER_HAS_GRADIENTS, text, cause, watch)
 
 
 def _unregistered(torch: Foreign, root: Foreign, prefix: str) -> Iterator[tuple[str, Foreign]]:

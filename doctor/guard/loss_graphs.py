@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence
+from typing import Callable, Iterator, List, Optional, Sequence
 
 from .foreign import Foreign
 
@@ -25,10 +25,12 @@ DISTANCES = {
     "MseLossBackward0": "mse_loss",
     "SmoothL1LossBackward0": "smooth_l1_loss",
     "HuberLossBackward0": "huber_loss",
-    "SubBackward0": "a difference",
 }
-MOST_NODES = 48
-"""Of a graph, nearest to the loss first."""
+COMPARISONS = {**DISTANCES, "SubBackward0": "a difference"}
+NEAR = 48
+"""Nodes of a graph, nearest to the loss first."""
+MOST_NODES = 20_000
+"""Of a graph that is searched for parameters."""
 
 
 def kind(node: Foreign) -> str:
@@ -42,9 +44,30 @@ def nearest(root: Foreign) -> Iterator[Foreign]:
     for node in open_:
         yield node
         for parent, _ in node.next_functions:
-            if parent is not None and parent not in seen and len(open_) < MOST_NODES:
+            if parent is not None and parent not in seen and len(open_) < NEAR:
                 seen.add(parent)
                 open_.append(parent)
+
+
+def reached(root: Foreign, owners: dict[int, int]) -> Optional[List[int]]:
+    """The owners of the parameters that a graph reaches, the nearest first, None for a graph that
+    is too large; `owners` by the parameters' ids."""
+    found: List[int] = []
+    all_owners = set(owners.values())
+    open_, seen = [root], {root}
+    for node in open_:
+        owner = owners.get(id(getattr(node, "variable", None)), -1)
+        if owner not in (-1, *found):
+            found.append(owner)
+            if len(found) == len(all_owners):
+                return found
+        for parent, _ in node.next_functions:
+            if parent is not None and parent not in seen:
+                if len(open_) >= MOST_NODES:
+                    return None
+                seen.add(parent)
+                open_.append(parent)
+    return found
 
 
 def shape(node: Foreign) -> Sequence[int]:
@@ -99,21 +122,20 @@ def misfit(root: Foreign) -> tuple[str, str]:
     return ("", "") if known else ("none", "")
 
 
-def _log_softmax(node: Foreign) -> tuple[str, str]:
-    below = kind(_below(node))
-    if below in BOUNDED:
-        text = (
-            f"log_softmax() of the cross entropy gets the result of {BOUNDED[below]}: it expects "
-            "logits, and cannot come near 0 with values that are bounded"
-        )
-        return "logits", text
-    return "", ""
+def _of_logits(text: str) -> Callable[[Foreign], tuple[str, str]]:
+    """The rule of a loss that expects logits; `text` with the activation that it gets."""
+
+    def rule(node: Foreign) -> tuple[str, str]:
+        below = kind(_below(node))
+        return ("logits", text.format(BOUNDED[below])) if below in BOUNDED else ("", "")
+
+    return rule
 
 
 def _negative_likelihood(node: Foreign) -> tuple[str, str]:
-    below = _below(node)
+    below, aligns = _below(node), kind(node).startswith("Ctc")
     name = kind(below)
-    if name == "LogSoftmaxBackward0":
+    if name == "LogSoftmaxBackward0" and not aligns:
         sizes, dim = shape(below), getattr(below, "_saved_dim", None)
         if len(sizes) == 2 and dim == 0:
             return "axis", (
@@ -126,26 +148,9 @@ def _negative_likelihood(node: Foreign) -> tuple[str, str]:
                 "always 0"
             )
     elif name == "SoftmaxBackward0" or name in SCORES:
+        function = "ctc_loss()" if aligns else "nll_loss()"
         what = "probabilities, the result of softmax()" if name not in SCORES else "scores"
-        return "logarithms", f"nll_loss() gets {what}: it expects the result of log_softmax()"
-    return "", ""
-
-
-def _binary(node: Foreign) -> tuple[str, str]:
-    below = kind(_below(node))
-    if below in BOUNDED:
-        return "logits", (
-            f"binary_cross_entropy_with_logits() gets the result of {BOUNDED[below]}: it applies "
-            "sigmoid() itself"
-        )
-    return "", ""
-
-
-def _alignments(node: Foreign) -> tuple[str, str]:
-    below = kind(_below(node))
-    if below == "SoftmaxBackward0" or below in SCORES:
-        what = "probabilities" if below == "SoftmaxBackward0" else "scores"
-        return "logarithms", f"ctc_loss() gets {what}: it expects the result of log_softmax()"
+        return "logarithms", f"{function} gets {what}: it expects the result of log_softmax()"
     return "", ""
 
 
@@ -169,7 +174,7 @@ def _distance(node: Foreign) -> tuple[str, str]:
     if len(own) == 2 and own[0] == own[1] > 1 and list(theirs) in ([own[0], 1], [own[0]]):
         count = own[0]
         return "broadcast", (
-            f"{DISTANCES[kind(node)]} compares each of {count} predictions with all {count} "
+            f"{COMPARISONS[kind(node)]} compares each of {count} predictions with all {count} "
             f"targets: one is [{count}, 1] and the other [{count}], so the loss is a mean over "
             f"[{count}, {count}]"
         )
@@ -177,12 +182,17 @@ def _distance(node: Foreign) -> tuple[str, str]:
 
 
 RULES = {
-    "LogSoftmaxBackward0": _log_softmax,
+    "LogSoftmaxBackward0": _of_logits(
+        "log_softmax() of the cross entropy gets the result of {}: it expects logits, and cannot "
+        "come near 0 with values that are bounded"
+    ),
     "NllLossBackward0": _negative_likelihood,
     "NllLoss2DBackward0": _negative_likelihood,
-    "BinaryCrossEntropyWithLogitsBackward0": _binary,
-    "CtcLossBackward0": _alignments,
-    **dict.fromkeys(DISTANCES, _distance),
+    "CtcLossBackward0": _negative_likelihood,
+    "BinaryCrossEntropyWithLogitsBackward0": _of_logits(
+        "binary_cross_entropy_with_logits() gets the result of {}: it applies sigmoid() itself"
+    ),
+    **dict.fromkeys(COMPARISONS, _distance),
 }
 
 
@@ -224,7 +234,7 @@ def _constant(node: Foreign, name: str) -> bool:
 
 def _undefined(node: Foreign) -> tuple[str, str]:
     name = kind(node)
-    if (name == "MulBackward0" or name in DISTANCES) and _constant(node, name):
+    if (name == "MulBackward0" or name in COMPARISONS) and _constant(node, name):
         return "constant", "a target or a factor without a gradient that is not finite"
     mean = name.startswith("NllLoss") and node._saved_reduction == 1
     if mean and bool(node._saved_total_weight == 0):

@@ -6,9 +6,9 @@ from math import inf
 from typing import Callable
 
 from . import dynamo
+from . import thresholds as limit
 from .foreign import Foreign
 from .patches import Patches
-from .rules import LEAST_BACKWARDS
 from .steady import Steady
 from .switch import Switch, raise_of_a_signal
 from .values import Scalar
@@ -31,7 +31,7 @@ def install(switch: Switch, patches: Patches, watch: Watch) -> None:
 
 def _backward(switch: Switch, watch: Watch, original: Callable[..., Foreign]) -> Foreign:  # noqa: C901 - one function
     torch, steady = switch.torch, watch.steady
-    armed, tensor, most = steady.armed, torch.Tensor, LEAST_BACKWARDS - 1
+    armed, tensor, most = steady.armed, torch.Tensor, limit.BACKWARDS_WITHOUT_STEP - 1
     begin, tracing = _begin(switch, watch), dynamo.tracing(torch)
     values, hold_steady, early = watch.values, watch.values.hold_steady, watch.early
 

@@ -11,6 +11,7 @@ from .optimizer_watch import OptimizerWatch
 from .parameters import local, view
 from .readings import Readings
 from .records import WARN, Alarm
+from .values import unless_lost
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -53,18 +54,15 @@ class LostUpdates:
         same = torch.cat(
             [view(torch, local(flat[i]), whole=False) == weights for i, weights, _ in here]
         )
-        step = watch.steps
+        judge = unless_lost(self._judge, watch, watch.steps)
+        self.readings.values.submit([(same & updated).sum(), updated.sum()], judge)
 
-        def deliver(values: list[Foreign]) -> None:
-            if None not in values:
-                self._judge(int(values[0]), int(values[1]), watch, step)
-
-        self.readings.values.submit([(same & updated).sum(), updated.sum()], deliver)
-
-    def _judge(self, lost: int, updates: int, watch: OptimizerWatch, step: int) -> None:
-        self.lost += lost
-        self.updates += updates
-        for alarm in lost_alarm(lost, updates, max(watch.rates.highest), step, watch.index):
+    def _judge(self, watch: OptimizerWatch, step: int, lost: float, updates: float) -> None:
+        self.lost += int(lost)
+        self.updates += int(updates)
+        for alarm in lost_alarm(
+            int(lost), int(updates), max(watch.rates.highest), step, watch.index
+        ):
             self.add(alarm, watch)
 
 

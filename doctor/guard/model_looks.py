@@ -5,27 +5,26 @@ from __future__ import annotations
 
 import math
 import weakref
-from types import ModuleType
-from typing import TYPE_CHECKING, Callable, List
+from typing import TYPE_CHECKING, List
 
 from . import codes
 from . import thresholds as limit
+from .context import Context, first_two
 from .followers import Followers
 from .foreign import Foreign
 from .layer_looks import LayerLooks
 from .left_out import LeftOut
 from .modes import mode_matters
 from .names import objects_of
-from .parameters import local
-from .records import FAIL, NOTE, WARN, Alarm
+from .parameters import DEVICES, local
+from .records import FAIL, NOTE, WARN
+from .values import unless_lost
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from .optimizer_watch import OptimizerWatch
 
-Add = Callable[[Alarm, "OptimizerWatch"], None]
-DEVICES = ("cpu", "cuda", "mps")
 STATISTICS = ("running_mean", "running_var")
 """Buffers that are never infinite; a mask may hold -inf."""
 
@@ -37,9 +36,9 @@ class ModelLooks:
     `evaluating` counts looks in a row in which no module was in training mode.
     """
 
-    def __init__(self, torch: ModuleType, submit: Foreign, add: Add) -> None:
-        self.torch, self._submit, self._add = torch, submit, add
-        self._layers = LayerLooks(torch, submit, add)
+    def __init__(self, context: Context) -> None:
+        self._context, self.torch = context, context.torch
+        self._layers = LayerLooks(context)
         self._model: Foreign = None
         self._roots: list[Foreign] = []
         self._others: list[Foreign] = []
@@ -52,13 +51,21 @@ class ModelLooks:
         """Optimizers that have not stepped, and one of their gradients: from step 100 on they are
         named at the second look, before that only at the end."""
         self._finite: set[str] = set()
-        self._left_out = LeftOut(torch, submit, add)
-        self.followers = Followers(torch, submit, add)
+        self._left_out, self.followers = LeftOut(context), Followers(context)
         self.looks = self.evaluating = 0
         self.buffers = 0
         """Of floating point, at the last look."""
         self.modes = 0
         """Looks at a model in which the mode makes a difference."""
+
+    def counts(self) -> dict[str, object]:
+        """Fields of `doctor.facts.guard.GuardCounts`."""
+        return {
+            "buffers": self.buffers,
+            "followers": self.followers.count,
+            "model_looks": self.looks,
+            "mode_looks": self.modes,
+        }
 
     def look(self, watch: OptimizerWatch, stepping: list[OptimizerWatch]) -> None:
         """After a step of `watch`; `stepping` are all that have stepped."""
@@ -105,23 +112,15 @@ class ModelLooks:
             if buffers[name].numel():
                 kinds.setdefault((buffers[name].device, buffers[name].dtype), []).append(name)
         for names in kinds.values():
-            self._submit(
-                [self._sizes([buffers[name] for name in names])], self._deliver(names, watch)
-            )
+            sizes = self._sizes([buffers[name] for name in names])
+            self._context.submit([sizes], unless_lost(self._judge_buffers, names, watch))
 
     def _sizes(self, buffers: List[Tensor]) -> Foreign:
         """The largest absolute value of each, as one vector; NaN where there is one."""
         return self.torch.stack([b.abs().max().float() for b in buffers])
 
-    def _deliver(self, names: list[str], watch: OptimizerWatch) -> Foreign:
-        def deliver(values: list[Foreign]) -> None:
-            sizes = values[0]
-            if sizes is not None:
-                self._judge_buffers(dict(zip(names, sizes)), watch)
-
-        return deliver
-
-    def _judge_buffers(self, sizes: dict[str, float], watch: OptimizerWatch) -> None:
+    def _judge_buffers(self, names: list[str], watch: OptimizerWatch, largest: list[float]) -> None:
+        sizes = dict(zip(names, largest))
         statistics = {name for name in sizes if name.rpartition(".")[2] in STATISTICS}
         bad = [
             name
@@ -131,12 +130,11 @@ class ModelLooks:
         self._finite |= {name for name, size in sizes.items() if math.isfinite(size)}
         if bad:
             self._finite.difference_update(bad)
-            more = f" and {len(bad) - 2} more" if len(bad) > 2 else ""
             text = (
                 f"{len(bad)} of {len(sizes)} buffers of the model are not finite "
-                f"({', '.join(bad[:2])}{more}): evaluation uses them, and a checkpoint holds them"
+                f"({first_two(bad)}): evaluation uses them, and a checkpoint holds them"
             )
-            self._add(Alarm(codes.BUFFERS_FINITE, FAIL, watch.steps, text, "", watch.index), watch)
+            self._context.warn(codes.BUFFERS_FINITE, text, "", watch, status=FAIL)
 
     def _look_at_mode(self, model: Foreign, watch: OptimizerWatch) -> None:
         modules = list(model.modules())
@@ -151,7 +149,7 @@ class ModelLooks:
                 f"{len(affected)} of {', '.join(kinds[:3])}: they drop nothing and gather no "
                 "statistics"
             )
-            self._add(Alarm(codes.TRAINING_MODE, WARN, watch.steps, text, "", watch.index), watch)
+            self._context.warn(codes.TRAINING_MODE, text, "", watch)
 
     def _look_at_others(
         self,
@@ -179,9 +177,7 @@ class ModelLooks:
                     f"stepped: backward passes reach {len(reached)} of them, and no other "
                     "optimizer has them"
                 )
-                self._add(
-                    Alarm(codes.STEPS_APPLIED, WARN, watch.steps, text, "never-stepped"), watch
-                )
+                self._context.warn(codes.STEPS_APPLIED, text, "never-stepped", watch)
 
     def _look_at_frozen(self, watch: OptimizerWatch) -> None:
         """Batch norms that gather statistics in a part that is frozen and follows no other."""
@@ -205,7 +201,8 @@ class ModelLooks:
             here = [(n, distance) for n, distance in drifting if distance.device == device]
             names = [name for name, _ in here]
             stacked = self.torch.stack([distance for _, distance in here])
-            self._submit([stacked], self._deliver_drift(names, self._dropping(whole), watch))
+            judge = unless_lost(self._judge_drift, names, self._dropping(whole), watch)
+            self._context.submit([stacked], judge)
 
     def _dropping(self, whole: list[Foreign]) -> str:
         """Which of the networks that do not train at all also drop values: a teacher."""
@@ -217,21 +214,19 @@ class ModelLooks:
         ]
         return ", ".join(sorted(set(kinds)))
 
-    def _deliver_drift(self, names: list[str], dropping: str, watch: OptimizerWatch) -> Foreign:
-        def deliver(values: list[Foreign]) -> None:
-            if values[0] is not None and all(distance == 0.0 for distance in values[0]):
-                more = f" and {len(names) - 2} more" if len(names) > 2 else ""
-                text = (
-                    f"{len(names)} batch norms whose weights are frozen are in training mode and "
-                    f"gather statistics of the batches ({', '.join(names[:2])}{more})"
-                )
-                if dropping:
-                    text += f"; {dropping}, which does not train at all, also drops values"
-                status, cause = (WARN, "teacher") if dropping else (NOTE, "frozen")
-                code = codes.EVALUATION_MODE
-                self._add(Alarm(code, status, watch.steps, text, cause, watch.index), watch)
-
-        return deliver
+    def _judge_drift(
+        self, names: list[str], dropping: str, watch: OptimizerWatch, distances: list[float]
+    ) -> None:
+        if any(distances):
+            return
+        text = (
+            f"{len(names)} batch norms whose weights are frozen are in training mode and gather "
+            f"statistics of the batches ({first_two(names)})"
+        )
+        if dropping:
+            text += f"; {dropping}, which does not train at all, also drops values"
+        status, cause = (WARN, "teacher") if dropping else (NOTE, "frozen")
+        self._context.warn(codes.EVALUATION_MODE, text, cause, watch, status=status)
 
     def _look_at_left_out(
         self, model: Foreign, watch: OptimizerWatch, stepping: list[OptimizerWatch]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from itertools import compress
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -66,12 +67,13 @@ def reached_elsewhere(torch: ModuleType) -> tuple[str, int] | None:
 def _instances(bases: list[Foreign]) -> list[list[Foreign]]:
     """Everything in memory of each of these classes or of one below it.
 
-    There are hundreds of thousands of objects, so each is looked at once, and the classes are
-    listed before.
+    There are hundreds of thousands of objects, so each is looked at once, without a line of Python
+    for it, and the classes are listed before.
     """
     kinds = [_with_subclasses(base) for base in bases]
     every = set().union(*kinds)
-    found = [o for o in gc.get_objects() if type(o) in every]
+    objects = gc.get_objects()
+    found = list(compress(objects, map(every.__contains__, map(type, objects))))
     return [[o for o in found if type(o) in each] for each in kinds]
 
 

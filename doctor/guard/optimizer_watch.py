@@ -10,30 +10,22 @@ from typing import TYPE_CHECKING, Protocol
 from . import look_rules
 from . import thresholds as limit
 from .clearing import Clearing
-from .compensation import compensates
+from .compared import Compared
 from .foreign import Foreign
 from .gradient_norms import GradientNorms, root
-from .names import names_of
-from .parameters import Parameters, local, part
+from .parameters import local, part
 from .rates import Rates, number
 from .readings import Readings
-from .records import Alarm, Look, Step
+from .records import Alarm, Step
 from .rules import StepRules
 from .settings import Settings
 from .steady import Armed
 from .step_alarms import groups_alarm, rate_alarm
-from .zero_gradients import ZeroGradients
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
 
-ADAPTIVE = frozenset(
-    ("Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "RMSprop", "Rprop",
-     "SparseAdam")
-)  # fmt: skip
-"""The optimizers of torch.optim whose first step does not shrink with the gradient. A name says
-nothing of others: schedule-free RAdam updates nothing for its first steps, as torch's RAdam may."""
 COUNT_EVERY, COUNT_EVERY_LATER = 50, 200
 """Steps after which the gradients that are None are counted again, although one is present; and
 where nothing has been unusual for long."""
@@ -63,7 +55,7 @@ class Judge(Protocol):
         """An alarm."""
 
 
-class OptimizerWatch:
+class OptimizerWatch(Compared):
     """Watches one optimizer, which it does not keep alive."""
 
     def __init__(
@@ -74,17 +66,11 @@ class OptimizerWatch:
         readings: Readings[OptimizerWatch],
         judge: Judge,
     ) -> None:
-        self.torch = readings.torch
-        self.settings = settings
-        self.readings, self.steady = readings, readings.steady
-        self.judge = judge
-        self.index = rules.index
-        self.name = type(optimizer).__name__
-        own = type(optimizer).__module__.startswith("torch.optim.")
-        self.adaptive = own and self.name in ADAPTIVE
-        steady, key = self.steady, id(optimizer)
-        self.optimizer = weakref.ref(optimizer, lambda dead: steady.disarm(key))
-        self.rules = rules
+        steady, key = readings.steady, id(optimizer)
+        reference = weakref.ref(optimizer, lambda dead: steady.disarm(key))
+        super().__init__(reference, type(optimizer), rules.index, readings)
+        self.settings, self.rules, self.judge = settings, rules, judge
+        self.readings, self.steady = readings, steady
         self.clearing = Clearing()
         self.armed = Armed(self, self.optimizer, key, self.clearing)
         self.stepped = False
@@ -104,19 +90,11 @@ class OptimizerWatch:
     def _start(self, optimizer: Optimizer) -> None:
         """Compare with the parameters as they are now."""
         groups = [list(group["params"]) for group in optimizer.param_groups]
-        flat = [p for group in groups for p in group]
         self.armed.unapplied, self.fused_skips = self.armed.steps, 0
         made = self.steady.groups_made.get(optimizer, []) if not self.armed.steps else []
         self.rates = Rates(len(groups), made)
-        self.next_look = 1
-        self.tiny_since = self.between = 0
-        self.stays = False
-        self._names: dict[int, str] | None = None
-        self.zero_gradients = ZeroGradients(self.torch)
-        self.unreached = {index for index, p in enumerate(flat) if p.requires_grad}
         self.norms = GradientNorms(self.torch, groups)
-        self.parameters = Parameters(self.torch, groups)
-        self.parameters.classify(self.readings.values.submit)
+        self.begin(groups)
 
     @property
     def steps(self) -> int:
@@ -136,32 +114,13 @@ class OptimizerWatch:
     @property
     def may_thin(self) -> bool:
         """Whether some steps need not be read: nothing has been unusual for long."""
-        if self.settings.all or self.judge.several:
-            return False
-        return self.rules.healthy >= limit.READ_ALL and self.clearing.set_to_none
+        usual = not self.settings.all and not self.judge.several
+        return usual and self.rules.healthy >= limit.READ_ALL and self.clearing.set_to_none
 
     @property
     def rising(self) -> bool:
         """Whether the learning rate has risen in the last steps."""
         return 1 < self.rates.risen_at > self.applied_steps - 3
-
-    @property
-    def flat(self) -> list[Foreign]:
-        """The parameters, in the order of the groups; [] when the optimizer is gone."""
-        return [p for group in self.groups for p in group["params"]]
-
-    @property
-    def groups(self) -> list[Foreign]:
-        """Its groups of parameters; [] when it is gone."""
-        optimizer = self.optimizer()
-        return [] if optimizer is None else list(optimizer.param_groups)
-
-    @property
-    def names(self) -> dict[int, str]:
-        """Position -> name in the model, looked up when an alarm needs it."""
-        if self._names is None:
-            self._names = names_of(self.torch, self.flat)
-        return self._names
 
     def measure(self, optimizer: Optimizer) -> None:
         """Read what belongs to this step, and judge it when the values are there."""
@@ -178,20 +137,17 @@ class OptimizerWatch:
             self._start(optimizer)
         gradients = [p.grad for p in flat]
         without = sum([gradient is None for gradient in gradients])
-        if self.unreached:
-            self.unreached = {i for i in self.unreached if gradients[i] is None}
+        self.unreached = {i for i in self.unreached if gradients[i] is None}
         step = self._step(optimizer, without, len(flat))
         norms = self._norms(gradients, len(flat) - without, step)
         applied = self._applied_norms(gradients)
         extra = []
         if optimizer.__dict__.get("found_inf") is not None:
-            names = ("found_inf", "grad_scale")
-            extra = [
-                local(t) for t in (getattr(optimizer, n, None) for n in names) if t is not None
-            ]
+            scaling = (getattr(optimizer, name, None) for name in ("found_inf", "grad_scale"))
+            extra = [local(each) for each in scaling if each is not None]
         self.clearing.choose(flat, gradients)
         if limit.SETTLED <= self.effective < limit.BETWEEN and self.parameters.fit(flat):
-            self._compare_between(flat)
+            self.compare_between(flat)
         self.armed.present = len(flat) - without
 
         taken, both = len(norms), len(norms) + len(applied)
@@ -281,11 +237,8 @@ class OptimizerWatch:
         gradients = [p.grad for p in self.flat if p.grad is not None]
         self.reached = any(bool(part(gradient).any()) for gradient in gradients[:16])
 
-    def skip(self) -> None:
+    def skip(self, optimizer: Optimizer) -> None:
         """The loss scaler did not call step()."""
-        optimizer = self.optimizer()
-        if optimizer is None:
-            return
         self.judge.judge_log()
         self.armed.steps += 1
         self.armed.unapplied += 1
@@ -329,74 +282,17 @@ class OptimizerWatch:
         self.judge.look_at_model(self, effective)
         unreached = self.unreached
         if self.parameters.blocks:
-            self._look(optimizer, effective, self.steps)
+            if self.parameters.fit(self.flat):
+                look = self.look(optimizer, self.rates, self.steps, effective, rising=self.rising)
+                look.undone &= not self.judge.several
+                self.judge_when_read(look, lambda alarms: self.judge.judge_look(self, alarms))
+            else:
+                self._start(optimizer)
         if effective >= limit.NEVER_REACHED and unreached:
-            look = self.index, self.steps, effective
-            alarms = look_rules.never_reached(sorted(unreached), self.names, look, len(self.flat))
-            for alarm in alarms:
+            for alarm in self.never_reached(unreached, self.steps, effective):
                 self.judge.add(alarm, self)
             self.unreached = set()
 
-    def _compare_between(self, flat: list[Tensor]) -> None:
-        """Whether what the last step changed is still changed before the next one."""
-
-        def deliver(values: list[Foreign]) -> None:
-            self.between += 1
-            self.stays |= any(distance is None or distance != 0.0 for distance in values)
-
-        distances = [block.distance(flat) for block in self.parameters.blocks.values()]
-        self.readings.values.submit(distances, deliver)
-
-    def _look(self, optimizer: Optimizer, effective: int, step: int) -> None:
-        flat = self.flat
-        if not self.parameters.fit(flat):
-            self._start(optimizer)
-            return
-        rates = self.rates
-        tiny = rates.previous <= look_rules.HALF_SMALLEST
-        self.tiny_since = (self.tiny_since or effective) if tiny else 0
-        initial = [number(group.get("initial_lr")) or 0.0 for group in optimizer.param_groups]
-        look = Look(
-            self.index,
-            step,
-            effective,
-            self.parameters.tracked,
-            list(rates.highest),
-            peak=max([*initial, *rates.highest]),
-            rising=self.rising,
-            adaptive=self.adaptive,
-            compensated=self.compensated(optimizer),
-            name=self.name,
-            rate=rates.previous,
-            tiny_since=self.tiny_since,
-            undone=self.between >= limit.UNDONE and not self.stays and not self.judge.several,
-        )
-
-        def done() -> None:
-            self.judge.judge_look(self, look_rules.judge(look))
-
-        self.parameters.look(flat, self.readings.values.submit, done)
-        if effective >= limit.MODES_FROM:
-            self.zero_gradients.look(flat, self.parameters.tracked, self.readings.values.submit)
-            if self.zero_gradients.found:
-                self.names  # noqa: B018 - at the end the model may be gone
-
     def at_the_end(self) -> list[Alarm]:
         """The alarms for a schedule that ended before, and for parameters without gradients."""
-        return [*self.rules.ended(self.steps), *self._untrained()]
-
-    def _untrained(self) -> list[Alarm]:
-        """The alarms for those that never had a gradient, or whose gradients were always 0."""
-        tracked, effective = self.parameters.tracked, self.effective
-        if self.unreached and effective >= limit.NEVER_REACHED_AT_END:
-            look = self.index, self.steps, effective
-            count = self.parameters.count
-            return look_rules.never_reached(sorted(self.unreached), self.names, look, count)
-        if all(each.gradient for each in tracked):
-            return []
-        alarm = self.zero_gradients.alarm(tracked, self.names, self)
-        return [] if alarm is None else [alarm]
-
-    def compensated(self, optimizer: Optimizer) -> bool:
-        """Whether 16-bit weights keep what rounding takes away."""
-        return self.parameters.half and compensates(optimizer, self.flat)
+        return [*self.rules.ended(self.steps), *self.untrained(self.steps, self.effective)]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Callable, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 from . import codes, loss_graphs
 from . import thresholds as limit
+from .context import Context
 from .foreign import Foreign
-from .loss_graphs import kind
-from .records import WARN, Alarm
+from .loss_graphs import DISTANCES, kind
+from .values import unless_lost
 
 OF_LOGITS = "BinaryCrossEntropyWithLogitsBackward0"
 """Of targets from 0 to 1; binary_cross_entropy() checks its own."""
@@ -20,11 +21,6 @@ RANGES = {
     "ReluBackward0": ("relu()", 0.0, inf),
     "SoftplusBackward0": ("softplus()", 0.0, inf),
     "HardtanhBackward0": ("hardtanh()", -1.0, 1.0),
-}
-DISTANCES = {
-    "MseLossBackward0": "mse_loss()",
-    "SmoothL1LossBackward0": "smooth_l1_loss()",
-    "HuberLossBackward0": "huber_loss()",
 }
 OF_DIFFERENCES = {"AbsBackward0": "an absolute difference", "PowBackward0": "a squared difference"}
 
@@ -43,8 +39,8 @@ class Target(NamedTuple):
 class OutputRanges:
     """Reads the targets of the first losses, as far as their graphs keep them."""
 
-    def __init__(self, torch: Foreign, submit: Foreign, add: Callable[[Alarm, Foreign], None]):
-        self._torch, self._submit, self._add = torch, submit, add
+    def __init__(self, context: Context) -> None:
+        self._context, self._torch = context, context.torch
         self._rows: dict[str, int] = {}
 
     def passes(self, root: Foreign, number: int, where: str) -> None:
@@ -57,18 +53,10 @@ class OutputRanges:
             margin = limit.RANGE_MARGIN * (values.abs().max() if found.high == inf else 1.0)
             outside = (values < found.low - margin) | (values > found.high + margin)
             read = self._torch.stack([outside.float().mean(), values.min(), values.max()])
-        self._submit([read], self._deliver(found, number, where))
-
-    def _deliver(self, found: Target, number: int, where: str) -> Foreign:
         target = found._replace(values=None)
+        self._context.submit([read], unless_lost(self._judge, target, number, where))
 
-        def deliver(values: list[Foreign]) -> None:
-            if values[0] is not None:
-                self._judge(target, list(values[0]), number, where)
-
-        return deliver
-
-    def _judge(self, found: Target, read: list[float], number: int, where: str) -> None:
+    def _judge(self, found: Target, number: int, where: str, read: list[float]) -> None:
         share, least, most = read
         row = self._rows.get(found.loss, 0) + 1 if share > limit.RANGE_SHARE else 0
         self._rows[found.loss] = row
@@ -82,8 +70,7 @@ class OutputRanges:
             else f"{found.loss} compares the result of {found.activation}, which is {limits}, with "
             f"targets from {least:.4g} to {most:.4g}: {share:.0%} of them cannot be reached"
         )
-        text += f" ({where})" if where else ""
-        self._add(Alarm(codes.LOSS_FITS_OUTPUT, WARN, number, text, found.cause), None)
+        self._context.warn(codes.LOSS_FITS_OUTPUT, text + where, found.cause, step=number)
 
 
 def _target(node: Foreign) -> Optional[Target]:
@@ -94,7 +81,7 @@ def _target(node: Foreign) -> Optional[Target]:
         loss, target = "binary_cross_entropy_with_logits()", node._saved_target
         return Target("targets", loss, "", target, 0.0, 1.0) if plain else None
     if name in DISTANCES and node._saved_reduction != 0:
-        return _of_distance(node, DISTANCES[name])
+        return _of_distance(node, f"{DISTANCES[name]}()")
     if name in ("MeanBackward0", "SumBackward0"):
         below = node.next_functions[0][0]
         if kind(below) in OF_DIFFERENCES and getattr(below, "_saved_exponent", 2) == 2:

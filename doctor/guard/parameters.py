@@ -22,6 +22,10 @@ MOST = 512
 Submit = Callable[[List[Foreign], Callable[[List[Foreign]], None]], None]
 
 
+DEVICES = ("cpu", "cuda", "mps")
+"""Whose values can be read."""
+
+
 def local(tensor: Tensor) -> Foreign:
     """The part of a tensor that is in this process: no collectives, no graph."""
     return part(tensor).detach()

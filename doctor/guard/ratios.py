@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Callable, List, Optional
+from typing import List, Optional
 
 from . import codes
 from . import thresholds as limit
+from .context import Context
 from .foreign import Foreign
 from .loss_graphs import kind, nearest
-from .records import WARN, Alarm
+from .values import unless_lost
 
 MOST_VALUES = 256
 """Of a pass, that are looked at."""
@@ -25,29 +26,25 @@ class Ratios:
     `old` is computed anew with the weights of each update. `open` until it is known.
     """
 
-    def __init__(self, torch: Foreign, submit: Foreign, add: Callable[[Alarm, Foreign], None]):
-        self._torch, self._submit, self._add = torch, submit, add
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self.open = True
         self._without = self._again = 0
         self._before: set[float] = set()
 
-    def passes(self, root: Foreign, number: int, where: Callable[[], str]) -> None:
+    def passes(self, root: Foreign, number: int) -> None:
         """The backward pass of this number begins at a loss with this node."""
         found = _ratio(root)
         if found is None:
             self._without += 1
             self.open = self._without < limit.GRAPHS_READ
             return
-        place, (ratio, *marks) = where(), [each.detach().reshape(-1) for each in found]
-
-        def deliver(values: list[Foreign]) -> None:
-            if None not in values:
-                self._judge(values[0], list(map(list, values[1:])), number, place)
-
+        ratio, *marks = [each.detach().reshape(-1) for each in found]
         far = (ratio.float() - 1.0).abs().max()
-        self._submit([far, *[each[:MOST_VALUES].float() for each in marks]], deliver)
+        tensors = [far, *[each[:MOST_VALUES].float() for each in marks]]
+        self._context.submit(tensors, unless_lost(self._judge, number, self._context.where()))
 
-    def _judge(self, far: float, marks: list[list[float]], number: int, where: str) -> None:
+    def _judge(self, number: int, where: str, far: float, *marks: list[float]) -> None:
         """`far`: the largest distance of a ratio from 1; `marks`: numbers of the samples, where
         they are nearly unique to each."""
         if far > limit.RATIO_NEAR:
@@ -65,8 +62,7 @@ class Ratios:
                 f"{limit.RATIOS} updates on data that were used before: the old ones are computed "
                 "with the weights of each update, so that nothing is ever clipped"
             )
-            text += f" ({where})" if where else ""
-            self._add(Alarm(codes.LOSS_FITS_OUTPUT, WARN, number, text, "ratio"), None)
+            self._context.warn(codes.LOSS_FITS_OUTPUT, text + where, "ratio", step=number)
 
 
 def _ratio(root: Foreign) -> Optional[List[Foreign]]:

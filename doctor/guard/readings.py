@@ -20,6 +20,7 @@ class Readings(Generic[Watch]):
     def __init__(self, torch: ModuleType) -> None:
         self.torch = torch
         self.values = Values(torch)
+        self.submit = self.values.submit
         self.steady: Steady[Watch] = Steady()
 
     def fetch(self, losses: list[Foreign]) -> None:

@@ -13,7 +13,6 @@ from .records import FAIL, WARN, Alarm, Step
 from .spikes import Spikes
 from .step_alarms import rate_text
 
-LEAST_BACKWARDS = limit.BACKWARDS_WITHOUT_STEP
 CLEARED = "; backward() leaves gradients that are not 0, and they are gone before step()"
 
 
@@ -117,26 +116,20 @@ class StepRules:
         return alarms
 
     def loss_read(
-        self, loss: float, step: int, rate: Optional[float], norm: Optional[float]
-    ) -> List[Alarm]:
+        self, loss: float, step: int, rate: float | None, norm: float | None
+    ) -> list[Alarm]:
         """The alarm where the loss jumped and stays there."""
         self.level.add(loss, rate, norm)
         return self._spike("loss", self.losses, loss, step, rate)
 
     def _spike(
-        self, name: str, series: Spikes, value: float, step: int, rate: Optional[float]
-    ) -> List[Alarm]:
+        self, name: str, series: Spikes, value: float, step: int, rate: float | None
+    ) -> list[Alarm]:
         jump = series.add(value, rate)
         if jump is None:
             return []
-        text = (
-            f"the median {name} of the last {limit.LEVEL_STEPS} steps is {jump.level:.4g}; that of "
-            f"the blocks of {limit.LEVEL_STEPS} before was {jump.before:.4g}"
-            if jump.block
-            else f"the {name} is {value:.4g}, and was as high in the two steps before; its median "
-            f"over {limit.SPIKE_WINDOW} steps is {jump.before:.4g}"
-        )
-        return [Alarm(codes.LOSS_STABLE, WARN, step, text, name.split()[0], self.index)]
+        text, cause = jump.text(name), name.split()[0]
+        return [Alarm(codes.LOSS_STABLE, WARN, step, text, cause, self.index)]
 
     def _in_a_row(self, name: str, holds: bool) -> int:
         """How many steps in a row it holds, with this one."""
@@ -157,8 +150,7 @@ class StepRules:
         if step.backwards == 0 or step.parameters == 0:
             return
         count = self._in_a_row("none", step.without == step.parameters)
-        others = any(rules.had_gradients for rules in self.beside.values() if rules is not self)
-        never = not self.had_gradients and not others
+        never = not any(rules.had_gradients for rules in (self, *self.beside.values()))
         text = (
             f"none of the {step.parameters} parameters of the optimizer has a gradient, "
             f"{count} steps in a row"
@@ -216,9 +208,8 @@ class StepRules:
                 yield from self._alarm(codes.GRADIENTS_NOT_ZERO, WARN, step, text, "loss-zero")
         elif count in (limit.ZERO_WARNS, limit.ZERO_FAILS):
             status = FAIL if count == limit.ZERO_FAILS else WARN
-            text += CLEARED if step.reached else ""
-            cause = "cut" if step.reached else ""
-            yield from self._alarm(codes.GRADIENTS_NOT_ZERO, status, step, text, cause)
+            cause, more = ("cut", CLEARED) if step.reached else ("", "")
+            yield from self._alarm(codes.GRADIENTS_NOT_ZERO, status, step, text + more, cause)
 
     def _zero_applied(self, step: Step) -> Iterator[Alarm]:
         """Something between the loop's norm and step() takes the gradients away."""
@@ -226,14 +217,13 @@ class StepRules:
             return
         self.cut_looks = looks = self.cut_looks + 1 if step.applied == 0.0 else 0
         long = looks > limit.ZERO_LOOKS and step.step >= limit.ZERO_FAILS
-        text = (
-            f"all gradients are exactly 0 at step(), {looks} comparisons in a row; the norm that "
-            f"the loop takes before is {step.norm:.3g}"
-        )
-        if looks == limit.ZERO_LOOKS:
-            yield from self._alarm(codes.GRADIENTS_NOT_ZERO, WARN, step, text, "cut")
-        elif long:
-            yield from self._alarm(codes.GRADIENTS_NOT_ZERO, FAIL, step, text, "cut")
+        if long or looks == limit.ZERO_LOOKS:
+            text = (
+                f"all gradients are exactly 0 at step(), {looks} comparisons in a row; the norm "
+                f"that the loop takes before is {step.norm:.3g}"
+            )
+            status = FAIL if long else WARN
+            yield from self._alarm(codes.GRADIENTS_NOT_ZERO, status, step, text, "cut")
 
     def _rate(self, step: Step) -> Iterator[Alarm]:
         if step.rate is None:
@@ -281,12 +271,10 @@ class StepRules:
             text = f"the loss scaler skipped {count} steps in a row"
             yield from self._alarm(codes.STEPS_APPLIED, FAIL, step, text, "skipped")
         share = sum(self.skips) / max(1, len(self.skips))
-        if len(self.skips) >= 100 and share > limit.SKIPPED_SHARE:
-            if self._in_a_row("share", True) == 1:
-                text = f"the loss scaler skipped {share:.0%} of the last {len(self.skips)} steps"
-                yield from self._alarm(codes.STEPS_APPLIED, WARN, step, text, "skipped")
-        else:
-            self._in_a_row("share", False)
+        often = len(self.skips) >= 100 and share > limit.SKIPPED_SHARE
+        if self._in_a_row("share", often) == 1:
+            text = f"the loss scaler skipped {share:.0%} of the last {len(self.skips)} steps"
+            yield from self._alarm(codes.STEPS_APPLIED, WARN, step, text, "skipped")
 
     def _cleared(self, step: Step) -> Iterator[Alarm]:
         uncleared = step.uncleared and step.norm != 0.0  # what zeroes them is no pass

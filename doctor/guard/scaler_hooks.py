@@ -44,7 +44,7 @@ def _untraced(switch: Switch, function: Callable[..., None]) -> Callable[..., No
 def _scale(switch: Switch, watch: Watch, original: Callable[..., Foreign]) -> Foreign:
     def note(scaler: Foreign, loss: Foreign, scaled: Foreign) -> None:
         if switch.may_look() and isinstance(loss, switch.torch.Tensor) and scaled is not loss:
-            switch.safely(watch.loss_scaled, loss, scaled, scaler)
+            switch.safely(watch.scaling.loss_scaled, loss, scaled, scaler)
 
     note = _untraced(switch, note)
 
@@ -72,9 +72,9 @@ def _step(switch: Switch, watch: Watch, original: Callable[..., Foreign]) -> For
     note = _untraced(switch, note)
 
     def step(scaler: Foreign, optimizer: Optimizer, *args: Foreign, **kwargs: Foreign) -> Foreign:
-        note(watch.scaled_step_begins, scaler, optimizer)
+        note(watch.scaling.scaled_step_begins, scaler, optimizer)
         result = original(scaler, optimizer, *args, **kwargs)
-        note(watch.scaled_step_ends, scaler, optimizer)
+        note(watch.scaling.scaled_step_ends, scaler, optimizer)
         return result
 
     return step
@@ -85,7 +85,7 @@ def _update(switch: Switch, watch: Watch, original: Callable[..., Foreign]) -> F
         scale = getattr(scaler, "_scale", None)
         if switch.may_look() and scaler.is_enabled() and scale is not None:
             initial = getattr(scaler, "_init_scale", 65536.0)
-            switch.safely_without_graph(watch.scale_updated, scale, initial)
+            switch.safely_without_graph(watch.scaling.scale_updated, scale, initial)
 
     note = _untraced(switch, note)
 

@@ -7,16 +7,14 @@ from typing import Callable, Iterable
 
 from . import codes, resumed, schedule_rules
 from . import thresholds as limit
-from .counts import Tally
+from .context import Context
 from .evaluations import Epochs
 from .foreign import Foreign
 from .look_rules import next_look
 from .patches import Patches
 from .rates import number
-from .records import WARN, Alarm
 from .resumed import Resumed
 from .schedule_rules import Found, Use
-from .steady import Steady
 from .switch import Switch
 
 MOST_METRICS, MOST_SCHEDULES = 512, 64
@@ -59,16 +57,8 @@ class Schedule:
 class Schedules:
     """All of them. `depth`: within the step() of one, which may step others."""
 
-    def __init__(
-        self,
-        steady: Steady[Foreign],
-        epochs: Epochs,
-        add: Callable[[Alarm, Foreign], None],
-        watches: Callable[[], Iterable[Foreign]],
-        tally: Tally,
-    ) -> None:
-        self._steady, self._epochs, self._add = steady, epochs, add
-        self._watches, self._tally = watches, tally
+    def __init__(self, context: Context, epochs: Epochs) -> None:
+        self._context, self._steady, self._epochs = context, context.steady, epochs
         self.resumed = Resumed()
         self.depth = 0
         self._all: dict[int, Schedule] = {}
@@ -85,7 +75,7 @@ class Schedules:
     def optimizer_began(self) -> None:
         """An optimizer is about to step for the first time."""
         for schedule in self._all.values():
-            schedule.bind(self._watches())
+            schedule.bind(self._context.watches())
 
     def stepped(self, scheduler: Foreign, args: Foreign, kwargs: Foreign) -> None:
         """The outermost step() of a scheduler returned."""
@@ -138,7 +128,7 @@ class Schedules:
             return schedule
         if len(self._all) >= MOST_SCHEDULES or not hasattr(scheduler, "optimizer"):
             return None
-        self._tally.schedules += 1
+        self._context.tally.schedules += 1
         schedule = self._all[id(scheduler)] = Schedule(scheduler, self._steady.backwards)
         return schedule
 
@@ -149,7 +139,7 @@ class Schedules:
             self._report(schedule_rules.plateau(schedule.metrics, schedule.mode, schedule.patience))
 
     def _judge(self, schedule: Schedule, rules: Callable[[Use], Found]) -> None:
-        schedule.bind(self._watches())
+        schedule.bind(self._context.watches())
         if schedule.explicit or schedule.plateau:
             return
         if schedule.watch is None:
@@ -181,7 +171,7 @@ class Schedules:
         if optimizer is None or schedule.calls < 2:
             return
         own = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        for watch in self._watches():
+        for watch in self._context.watches():
             constant = watch.steps >= limit.IDLE_FROM and watch.rates.changes <= 1
             if constant and any(id(p) in own for p in watch.flat):
                 text = (
@@ -195,8 +185,7 @@ class Schedules:
         for cause, text in found:
             if cause not in self._told:
                 self._told.add(cause)
-                step = max((each.steps for each in self._watches()), default=0)
-                self._add(Alarm(codes.SCHEDULE_FITS, WARN, step, text, cause), None)
+                self._context.warn(codes.SCHEDULE_FITS, text, cause)
 
 
 def _horizon(scheduler: Foreign) -> int:

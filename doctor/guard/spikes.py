@@ -20,6 +20,18 @@ class Jump(NamedTuple):
     before: float
     block: bool
 
+    def text(self, name: str) -> str:
+        """In words; `name` is that of the series."""
+        if self.block:
+            return (
+                f"the median {name} of the last {limit.LEVEL_STEPS} steps is {self.level:.4g}; "
+                f"that of the blocks of {limit.LEVEL_STEPS} before was {self.before:.4g}"
+            )
+        return (
+            f"the {name} is {self.level:.4g}, and was as high in the two steps before; its median "
+            f"over {limit.SPIKE_WINDOW} steps is {self.before:.4g}"
+        )
+
 
 class Spikes:
     """One series, value by value."""

@@ -3,19 +3,12 @@ to be for one step."""
 
 from __future__ import annotations
 
-import os
-import sys
-from types import ModuleType
-from typing import Tuple
-
 from . import thresholds as limit
+from .context import Context, Lines
 from .foreign import Foreign
 
-OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 FRAMES = 8
 """Of the program, that tell two places of a backward pass apart."""
-
-Lines = Tuple[Tuple[str, int], ...]
 
 
 class StepPattern:
@@ -24,15 +17,15 @@ class StepPattern:
     A second pass from another line, as of a penalty every few steps, is no micro-batch.
     """
 
-    def __init__(self, torch: ModuleType) -> None:
-        self._inside = OWN, os.path.dirname(os.path.abspath(str(torch.__file__))) + os.sep
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._lines: Lines = ()
         self._stepped = 0
         self._runs: list[int] = []
 
     def passes(self, stepped: bool, root: Foreign) -> str:
         """A backward pass begins, after a step or not: what is wrong with the last ones, or ""."""
-        lines, self._lines = self._lines, self._place()
+        lines, self._lines = self._lines, self._context.lines(FRAMES)
         if lines != self._lines:
             self.reset()
             return ""
@@ -54,15 +47,6 @@ class StepPattern:
     def reset(self) -> None:
         """Nothing is known of the passes before this one."""
         self._runs, self._stepped = [], 0
-
-    def _place(self) -> Lines:
-        found: list[tuple[str, int]] = []
-        frame: Foreign = sys._getframe(1)
-        while frame is not None and len(found) < FRAMES:
-            if not frame.f_code.co_filename.startswith(self._inside):
-                found.append((frame.f_code.co_filename, frame.f_lineno))
-            frame = frame.f_back
-        return tuple(found)
 
 
 def divided_by(root: Foreign) -> float:

@@ -49,7 +49,7 @@ class ThoroughWatch(Watch):
     def step_begins(self, optimizer: Optimizer, closure: bool) -> None:
         """Also copies the samples of 16-bit weights before a comparison."""
         super().step_begins(optimizer, closure)
-        watch = self.known(optimizer)
+        watch = self.registry.known(optimizer)
         if watch is not None and not closure:
             self._effective = watch.effective
             self._look = watch.effective + 1 >= watch.next_look
@@ -59,7 +59,7 @@ class ThoroughWatch(Watch):
     def step_ends(self, optimizer: Optimizer, closure: bool) -> None:
         """Also compares what the step changed, and takes the time."""
         super().step_ends(optimizer, closure)
-        watch = self.known(optimizer)
+        watch = self.registry.known(optimizer)
         if watch is None:
             return
         if self._look and watch.effective > self._effective:

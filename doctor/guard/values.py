@@ -34,6 +34,16 @@ NO_EVENT = object()
 """The device has no events: what it computed is read after ten calls."""
 
 
+def unless_lost(action: Callable[..., None], *arguments: Foreign) -> Deliver:
+    """What calls action(*arguments, *values), unless a value was lost."""
+
+    def deliver(values: list[Foreign]) -> None:
+        if None not in values:
+            action(*arguments, *values)
+
+    return deliver
+
+
 class Scalar:
     """A scalar of a GPU: `value` is None until it has arrived, or if it is lost.
 

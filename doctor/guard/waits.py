@@ -7,12 +7,13 @@ import contextlib
 import io
 import os
 from collections import Counter
-from typing import Callable, Iterator
+from typing import Iterator
 
 from . import codes
 from . import thresholds as limit
+from .context import Context
 from .foreign import Foreign
-from .records import NOTE, WARN, Alarm
+from .records import NOTE, WARN
 
 
 class Waits:
@@ -22,10 +23,8 @@ class Waits:
     opened are counted. `notes`: nothing else times the batches.
     """
 
-    def __init__(
-        self, backwards: Callable[[], int], add: Callable[[Alarm, Foreign], None], *, notes: bool
-    ) -> None:
-        self._backwards, self._add, self._notes = backwards, add, notes
+    def __init__(self, context: Context, *, notes: bool) -> None:
+        self._context, self._steady, self._notes = context, context.steady, notes
         self.open = True
         self._key = self._backwards_before = 0
         self._ended: float | None = None
@@ -42,8 +41,8 @@ class Waits:
     def fetched(self, iterator: Foreign, began: float, ended: float) -> None:
         """The iterator returned a batch."""
         before, self._ended = self._ended, ended
-        trained = self._backwards() > self._backwards_before
-        self._backwards_before = self._backwards()
+        trained = self._steady.backwards > self._backwards_before
+        self._backwards_before = self._steady.backwards
         if id(iterator) != self._key or before is None or not trained:
             self._key = id(iterator)  # another epoch, or an evaluation in between
             return
@@ -74,7 +73,8 @@ class Waits:
             text += f"; {os.path.basename(path)} was opened {times} times for one of them"
         status, cause = (WARN, "reopened") if again else (NOTE, "")
         if again or self._notes:
-            self._add(Alarm(codes.DATA_ARRIVES, status, self._backwards(), text, cause), None)
+            step = self._steady.backwards
+            self._context.warn(codes.DATA_ARRIVES, text, cause, step=step, status=status)
 
     @contextlib.contextmanager
     def counting(self, samples: int) -> Iterator[None]:

@@ -30,12 +30,12 @@ from .optimizer_watch import OptimizerWatch
 from .parameters import local
 from .readings import Readings
 from .records import WARN, Alarm, Step
-from .remade import Remade
+from .registry import Registry
 from .replicas import Replicas
+from .reported import Reported
 from .scaling import Scaling
 from .schedules import Schedules
 from .settings import Settings
-from .spikes import Spikes
 from .stacks import Stacks
 from .twice_applied import TwiceApplied
 from .waits import Waits
@@ -47,12 +47,8 @@ if TYPE_CHECKING:
 CLEARED_TIMES = 5
 """How many times as many backward passes may come without a step where each one is cleared: a
 Fisher matrix, attributions. Our own number."""
-MOST_SAVED = 10_000
-"""Files whose saving is recorded."""
 DATA, EPOCHS = "data-counted", "data-epochs"
 """The files that tell `doctor guard` to judge the data."""
-MOST_OPTIMIZERS = 64
-"""Optimizers that are watched; with one per parameter there can be hundreds."""
 
 
 class Watch:
@@ -66,41 +62,35 @@ class Watch:
         self.writer = Writer(settings.out, settings.shared)
         self.orders = EpochOrders(self.steady, self._epochs_compared)
         self.batches = Batches(torch, self.orders)
-        self.first_batches = FirstBatches(
-            torch, self.steady, self.orders, self._learns, self._write_data
-        )
         self.judging = Judging(settings, self.readings, self.writer, self.batches)
         self.alarms, self.watches = self.judging.alarms, self.judging.watches
-        self.rules: dict[int, rules.StepRules] = {}
-        self.losses: dict[frozenset[int], Spikes] = {}
-        """The series of losses by the ids of the parameters that they train."""
-        add, watches, tally = self.judging.add, self.watches.values, self.judging.tally
-        self.jumps = Jumps(self.alarms.add)
-        submit = self.values.submit
-        self.early = Early(
-            torch, self.steady, self.batches, self.jumps, add, tally, self._only, submit
+        context = self.judging.context
+        self.kept_states = KeptStates(context)
+        self.epochs = Epochs(self.steady)
+        self.schedules = Schedules(context, self.epochs)
+        self.resumed = self.schedules.resumed
+        began = self.schedules.optimizer_began
+        self.registry = Registry(self.judging, self.kept_states, began)
+        self.reported = Reported(self.judging, self.registry, self.start)
+        self.first_batches = FirstBatches(
+            torch, self.steady, self.orders, self.registry.learns, self._write_data
         )
-        self.adversaries = Adversaries(watches, add)
-        self.crossed = Crossed(watches, add)
+        self.jumps = Jumps(self.alarms.add)
+        self.early = Early(context, self.batches, self.jumps, self.registry.only)
+        self.adversaries, self.crossed = Adversaries(context), Crossed(context)
         self.early.searched = [self.adversaries.passes, self.crossed.passes]
         self.judging.sides = self.adversaries
-        self.hook_growth = HookGrowth(torch, self.steady, add)
-        self.waits = Waits(lambda: self.steady.backwards, add, notes=not settings.all)
+        self.hook_growth = HookGrowth(context)
+        self.waits = Waits(context, notes=not settings.all)
         self.jumps.look, self.judging.jumped = self.early.reopen, self.jumps.wait
-        self.clips = Clips(torch, self.steady, self.values.submit, add, watches, tally)
+        self.clips = Clips(context)
         self.replicas = Replicas(self.writer, self.values)
-        self.epochs = Epochs(self.steady)
-        self.evaluations = Evaluations(torch, self.epochs, add, watches, tally)
-        self.schedules = Schedules(self.steady, self.epochs, add, watches, tally)
-        self.resumed = self.schedules.resumed
-        self.kept_states = KeptStates(torch, add, watches, tally)
-        self.remade = Remade(self.kept_states)
-        self.scaling = Scaling()
+        self.evaluations = Evaluations(context, self.epochs)
+        self.scaling = Scaling(self.judging, self.registry, self.clips, self.start)
         self.accumulation = Accumulation()
         self.stacks = Stacks()
         self.twice_applied = TwiceApplied()
         self.started = False
-        self.files_saved = 0
         self._without_gradients: list[OptimizerWatch] = []
         self.follows_gradients = False
         """Gradients that nothing has cleared are noted after the next backward pass."""
@@ -109,14 +99,6 @@ class Watch:
         """Gets the iterator of a DataLoader, and the seconds that a batch took."""
 
     # What the hooks report
-
-    def saved(self, path: str, moment: float) -> None:
-        """torch.save wrote a file; `moment` in seconds since 1970."""
-        if self.started and self.files_saved < MOST_SAVED:
-            self.files_saved += 1
-            self.judging.judge_log()
-            step = max((w.steps for w in self.watches.values()), default=0)
-            self.writer.write("saved", path=path, step=step, moment=int(1000 * moment))
 
     def backward_begins(self, root: Foreign) -> None:
         """An outermost backward() from `root`."""
@@ -132,7 +114,7 @@ class Watch:
         self._without_gradients = [w for w in self.watches.values() if w.rules.lacks_gradients]
         followed = steady.uncleared or self.accumulation.suspicious or self._without_gradients
         self.follows_gradients = bool(followed)
-        if steady.backwards - steady.stepped_at >= rules.LEAST_BACKWARDS:
+        if steady.backwards - steady.stepped_at >= limit.BACKWARDS_WITHOUT_STEP:
             self._without_step()
         loss = root if type(root) is self.torch.Tensor else self._inner(root)
         if loss is None or not loss.requires_grad or loss.numel() != 1:
@@ -158,7 +140,7 @@ class Watch:
         for one in self._without_gradients:
             one.look_for_gradients()
         if self.accumulation.suspicious:
-            watch = self._only()
+            watch = self.registry.only()
             if watch is not None:
                 self.accumulation.ended(watch.clearing)
 
@@ -167,12 +149,12 @@ class Watch:
         watch = self.watches.get(id(optimizer))
         if watch is None or watch.optimizer() is not optimizer:
             self.start()
-            watch = self._watch_of(optimizer)
+            watch = self.registry.watch_of(optimizer)
         self.schedules.optimizer_steps(optimizer)
         if self.clips.scaler is not None:
-            self.clips.steps_undivided(watch is not None and watch is self._only())
+            self.clips.steps_undivided(watch is not None and watch is self.registry.only())
         if watch is not None and not closure:
-            if watch is self._only() and self.accumulation.steps(watch.clearing):
+            if watch is self.registry.only() and self.accumulation.steps(watch.clearing):
                 passes = self.accumulation.passes
                 self.judging.add(
                     step_alarms.cleared_between(passes, watch.steps + 1, watch.index), watch
@@ -206,60 +188,6 @@ class Watch:
     def step_logged(self, optimizer: Optimizer) -> None:
         """A step was logged, and somebody waits for it."""
         self.judging.end_logged(self.watches[id(optimizer)])
-
-    def step_reported(self, loss: Foreign, rate: float | None) -> None:
-        """A step of a loop without an optimizer of torch.optim."""
-        self.start()
-        reported = self.rules.setdefault(-1, rules.StepRules(-1, self.rules))
-        step = Step(-1, reported.applied + 1, rates=[] if rate is None else [float(rate)])
-        tensor = isinstance(loss, self.torch.Tensor)
-
-        def deliver(values: list[Foreign]) -> None:
-            step.losses = [float(value) for value in values if value is not None]
-            for value in step.losses:
-                self.steady.count_loss(value)
-            self.judging.judge(reported, step, None, time.monotonic())
-
-        if tensor:
-            self.values.submit([local(loss).reshape(())], deliver)
-        else:
-            deliver([loss])
-
-    # What the hooks of a GradScaler report
-
-    def loss_scaled(self, loss: Foreign, scaled: Foreign, scaler: Foreign) -> None:
-        """GradScaler.scale(loss) returned `scaled`."""
-        self.steady.disarm()
-        self.clips.scaler = scaler
-        self.scaling.loss_scaled(loss, scaled)
-
-    def scaled_step_begins(self, optimizer: Optimizer) -> None:
-        """GradScaler.step() begins."""
-        self.start()
-        self.steady.disarm()
-        self.steady.scaled = True
-        self.clips.scaler_steps()
-        watch = self._watch_of(optimizer)
-        if watch is not None:
-            watch.stepped = False
-
-    def scaled_step_ends(self, optimizer: Optimizer) -> None:
-        """GradScaler.step() returned: without a call of step() it was skipped."""
-        watch = self.known(optimizer)
-        if watch is not None and not watch.stepped:
-            watch.skip()
-
-    def scale_updated(self, scale: Foreign, initial: float) -> None:
-        """GradScaler.update() returned."""
-        judging = self.judging
-
-        def deliver(values: list[Foreign]) -> None:
-            if values[0] is not None:
-                judging.scale = values[0]
-                for alarm in step_alarms.scale_alarm(values[0], initial, judging.tally.steps):
-                    judging.add(alarm, None)
-
-        self.values.submit([local(scale)], deliver)
 
     # Beginning and end
 
@@ -312,7 +240,7 @@ class Watch:
         if text := self.epochs.are_kept():
             step = self.judging.tally.steps
             self.judging.add(Alarm(codes.LOADER_ADVANCES, WARN, step, text, "kept"), None)
-        watch = self._only()
+        watch = self.registry.only()
         if watch is not None and watch.index == 0:
             level = watch.rules.level
             cause, text = level.judge(self.early.classes, watch.adaptive, watch.steps)
@@ -334,13 +262,6 @@ class Watch:
 
     # What is known of the data
 
-    def _learns(self) -> bool | None:
-        """Whether a gradient was not 0; None before those of a step were read."""
-        every = [watch.parameters for watch in self.watches.values()]
-        if any(each.gradient for parameters in every for each in parameters.tracked):
-            return True
-        return False if any(each.gradients_read for each in every) else None
-
     def _write_data(self, fields: dict[str, Foreign]) -> None:
         self.writer.write("data", **fields)
         self.writer.first(DATA)
@@ -352,52 +273,9 @@ class Watch:
 
     # Inside
 
-    def known(self, optimizer: Optimizer) -> OptimizerWatch | None:
-        """The watch of an optimizer; None for a new one."""
-        watch = self.watches.get(id(optimizer))
-        return watch if watch is not None and watch.optimizer() is optimizer else None
-
-    def _watch_of(self, optimizer: Optimizer) -> OptimizerWatch | None:
-        """The watch of an optimizer, a new one for a new optimizer; None for one too many."""
-        watch = self.known(optimizer)
-        if watch is not None:
-            return watch
-        self.judging.judge_log()
-        for key in [k for k, w in self.watches.items() if w.optimizer() is None]:
-            self.remade.ended(self.watches.pop(key))
-        if len(self.watches) < MOST_OPTIMIZERS:
-            watch = self._new_watch(optimizer)
-            alarm = self.remade.begins(watch)
-            if alarm is not None:
-                self.judging.add(alarm, watch)
-            self.watches[id(optimizer)] = watch
-            self.rules[watch.index] = watch.rules
-            self.schedules.optimizer_began()
-            self.steady.read_all()
-        self.judging.several = len(self.watches) > 1
-        return watch
-
-    def _new_watch(self, optimizer: Optimizer) -> OptimizerWatch:
-        settings = self.settings
-        parameters = frozenset(id(p) for group in optimizer.param_groups for p in group["params"])
-        if len(self.losses) >= MOST_OPTIMIZERS:
-            self.losses.clear()
-        step_rules = rules.StepRules(
-            len(self.rules),
-            self.rules,
-            all_codes=settings.all,
-            losses=self.losses.setdefault(parameters, Spikes()),
-        )
-        with self.torch.no_grad():
-            return OptimizerWatch(optimizer, step_rules, settings, self.readings, self.judging)
-
-    def _only(self) -> OptimizerWatch | None:
-        """The optimizer, where there is one alone."""
-        return next(iter(self.watches.values())) if len(self.watches) == 1 else None
-
     def _follow_accumulation(self) -> None:
         """Note whether the gradients of the passes before this one are still there."""
-        watch = self._only()
+        watch = self.registry.only()
         if watch is not None and watch.effective < limit.ACCUMULATED_UNTIL:
             passes = self.steady.backwards - self.steady.stepped_at
             self.accumulation.begins(passes, watch.clearing)

@@ -47,7 +47,7 @@ class ZeroGradients:
         return deliver
 
     def alarm(
-        self, tracked: List[Tracked], names: Dict[int, str], watch: Foreign
+        self, tracked: List[Tracked], names: Dict[int, str], step: int, optimizer: int
     ) -> Optional[Alarm]:
         """At the end: those that were 0 at every comparison from some step on, beside others."""
         least = limit.ZERO_LOOKS
@@ -66,4 +66,4 @@ class ZeroGradients:
             )
         indices = [t.index for t in zero]
         code = codes.PARAMETERS_REACHED
-        return Alarm(code, WARN, watch.steps, text, "zeros", watch.index, indices)
+        return Alarm(code, WARN, step, text, "zeros", optimizer, indices)

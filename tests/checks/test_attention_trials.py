@@ -13,7 +13,7 @@ from attention_judges import A100, CALL, CUDNN_FIRST, FLASH_FIRST, H100, VARIABL
 from packaging.version import Version
 
 from doctor._util.records import Ended, Unknown
-from doctor.checks.numerics import attention
+from doctor.checks.numerics import attention, attention_remedies
 from doctor.checks.numerics.attention_others import with_others
 from doctor.facts.host import Host
 from doctor.facts.interpreter import Torch, TorchGpu
@@ -143,7 +143,7 @@ def test_a_fault_fails_only_for_the_attention_of_the_job(fields: dict[str, Any],
     only_masks = observed(broken("boolean mask", "bf16", "cudnn", **fields))
     assert only_masks.status is Status.WARN
     assert only_masks.fix
-    assert attention.AVOID["boolean mask"] in only_masks.fix
+    assert attention_remedies.AVOID["boolean mask"] in only_masks.fix
     assert observed(broken("causal", "fp16", "cudnn", **fields), precision="fp16").status is (
         Status.FAIL
     )
@@ -159,7 +159,7 @@ def test_math_is_suspected_for_ordinary_shapes_alone() -> None:
     assert row.status is Status.WARN
     assert row.fix
     assert "reinstall torch" not in row.fix
-    assert attention.AVOID["fully masked row"] in row.fix
+    assert attention_remedies.AVOID["fully masked row"] in row.fix
 
 
 def test_no_switch_is_the_remedy_where_math_fails_as_well() -> None:
@@ -173,7 +173,7 @@ def test_no_switch_is_the_remedy_where_math_fails_as_well() -> None:
     assert both.status is Status.WARN
     assert (both.commands, both.switches_off) == ((), ())
     assert both.fix
-    assert attention.AVOID[case] in both.fix
+    assert attention_remedies.AVOID[case] in both.fix
 
 
 def test_the_gates() -> None:
@@ -383,7 +383,7 @@ def test_before_torch_2_5_flash_on_the_cpu_rounds_too(version: str, status: Stat
     verdict = on_cpu(trial, version)
     assert verdict.status is status
     if status is Status.WARN:
-        assert attention.AVOID["very negative logits"] not in (verdict.fix or "")
+        assert attention_remedies.AVOID["very negative logits"] not in (verdict.fix or "")
 
 
 @pytest.mark.parametrize(("version", "status"), [("2.1.2", Status.UNKNOWN), ("2.3.0", Status.FAIL)])

@@ -9,8 +9,8 @@ import pytest
 
 from doctor._util.records import Ended
 from doctor.checks.training import own_cuts, own_gradients, own_model, own_weights
+from doctor.checks.training.batch_remedies import INVALID
 from doctor.checks.training.diagnosis import remedy_for
-from doctor.checks.training.remedies import INVALID
 from doctor.facts.diagnosis import Attempt, Cut, Diagnosis
 from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Optimizer, Parameter, Smoke, Stage, Step

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import preloaded
 import pytest
 
 from doctor.checks.training import own_cuts
-from doctor.collect.children import Children
 from doctor.collect.torch_child import TorchChild
 from doctor.facts.diagnosis import Cut
 
 pytestmark = pytest.mark.slow
+
+Cuts = Callable[..., list[Cut]]
 
 FACTORIES = """
 import numpy
@@ -61,11 +61,6 @@ def not_read():
         return torch.cat([x, x], 1)
     return made(between)
 
-def checkpointed():
-    def between(m, x):
-        return checkpoint(m.first, x.requires_grad_(), use_reentrant=True).detach()
-    return made(between)
-
 def replaced():
     def between(m, x):
         m.first.weight = nn.Parameter(m.first.weight.data * 0.9)
@@ -77,14 +72,14 @@ class Lost(Negative):
     def backward(ctx, gradient):
         return None
 
-def reversed_by_zero():
-    def between(m, x):
-        class Zero(Negative):
-            @staticmethod
-            def backward(ctx, gradient):
-                return gradient * 0
-        return Zero.apply(m.first(x))
-    return made(between)
+class Zero(Negative):
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 0
+
+def hook(hidden):
+    hidden.register_hook(lambda gradient: gradient * 0)
+    return hidden
 
 def through():
     def between(m, x):
@@ -92,17 +87,9 @@ def through():
         return wide + (m.first(x) - wide).detach()
     return made(between)
 
-def hooked():
-    def between(m, x):
-        hidden = m.first(x).relu()
-        hidden.register_hook(lambda gradient: gradient * 0)
-        return hidden
-    return made(between)
-
 def hooked_twice():
     def between(m, x):
-        hidden = m.first(x).relu()
-        hidden.register_hook(lambda gradient: gradient * 0)
+        hidden = hook(m.first(x).relu())
         return hidden.sin() + hidden.cos()
     return made(between)
 
@@ -140,21 +127,12 @@ def cancelled_with_a_hook():
         each.register_hook(lambda gradient: gradient * 2)
     return model, batch, loss
 
-def cancelled():
-    def between(m, x):
-        return torch.cat([x, x], 1) + m.first(x).sum() - m.first(x).sum()
-    return made(between)
-
 def zero_weight():
     def between(m, x):
         with torch.no_grad():
             m.second.weight.zero_()
         return m.first(x)
     return made(between)
-
-def converted():
-    share = torch.full((16,), 0.3)
-    return made(lambda m, x: m.first(x) * share.long())
 
 def filled():
     def between(m, x):
@@ -233,6 +211,11 @@ EXPRESSIONS = {
     "clamped": "(m.first(x) + 50).clamp(0, 1)",
     "over_one_value": "m.first(x)[:, :1].softmax(1).expand(-1, 16)",
     "multiplied": "torch.cat([x, x], 1) + 0 * m.first(x)",
+    "checkpointed": "checkpoint(m.first, x.requires_grad_(), use_reentrant=True).detach()",
+    "cancelled": "torch.cat([x, x], 1) + m.first(x).sum() - m.first(x).sum()",
+    "converted": "m.first(x) * torch.full((16,), 0.3).long()",
+    "reversed_by_zero": "Zero.apply(m.first(x))",
+    "hooked": "hook(m.first(x).relu())",
     "lost": "Lost.apply(m.first(x)) + torch.cat([x, x], 1)",
     "sampled": "torch.distributions.Normal(m.first(x).float(), 1.0).sample()",
     "other_branch": "torch.where(x.sum() < 1e9, torch.cat([x, x], 1), m.first(x))",
@@ -257,29 +240,26 @@ FACTORIES += "".join(
 
 
 @pytest.fixture(scope="module")
-def child() -> Iterator[TorchChild]:
-    running = TorchChild(Children(), preloaded.python())
-    yield running
-    running.end()
-
-
-@pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cuts") / "cuts_of.py"
     path.write_text(FACTORIES, "utf-8")
     return path
 
 
-FIRST = ("first.weight", "first.bias")
+@pytest.fixture
+def cuts_of(warm: TorchChild, file: Path) -> Cuts:
+    """Those of a factory."""
 
+    def cuts(name: str, **more: Any) -> list[Cut]:
+        place = {"file": file.name, "name": name, "directory": str(file.parent)}
+        subject = {"kind": "factory", **place, "batch": 2, "length": None}
+        how = {"device": "cpu", "precision": "bf16", "recipe": "amp", "subject": subject}
+        names = ["first.weight", "first.bias"]
+        answer = warm.request(60, stage="cuts", names=names, **how, **more)
+        assert answer.answer, answer.ended
+        return msgspec.convert(answer.answer["cuts"]["cuts"], list[Cut])
 
-def cuts_of(
-    subject: dict[str, Any], child: TorchChild, names: Sequence[str] = FIRST, **more: Any
-) -> list[Cut]:
-    how = {"device": "cpu", "precision": "bf16", "recipe": "amp"}
-    answer = child.request(60, stage="cuts", names=list(names), subject=subject, **how, **more)
-    assert answer.answer, answer.ended
-    return msgspec.convert(answer.answer["cuts"]["cuts"], list[Cut])
+    return cuts
 
 
 @pytest.mark.parametrize(
@@ -353,11 +333,9 @@ def cuts_of(
     ],
 )
 def test_the_end_of_a_path_is_named_with_its_line(
-    name: str, kind: str, function: str, text: str, remedy: str, child: TorchChild, file: Path
+    name: str, kind: str, function: str, text: str, remedy: str, cuts_of: Cuts
 ) -> None:
-    place = {"file": file.name, "name": name, "directory": str(file.parent)}
-    subject: dict[str, Any] = {"kind": "factory", **place, "batch": 2, "length": None}
-    found = cuts_of(subject, child)
+    found = cuts_of(name)
     assert (found[0].kind, len(found)) == (kind, 1)
     assert found[0].name.startswith(function)
     assert kind in ("replaced", "cancelled", "result hook") or found[0].place.startswith(
@@ -368,9 +346,8 @@ def test_the_end_of_a_path_is_named_with_its_line(
     assert remedy in own_cuts.fix(found)
 
 
-def test_a_hook_on_a_parameter_is_named_with_its_variable(child: TorchChild, file: Path) -> None:
-    place = {"file": file.name, "name": "hooked_weight", "directory": str(file.parent)}
-    cuts = cuts_of({"kind": "factory", **place, "batch": 2, "length": None}, child)
+def test_a_hook_on_a_parameter_is_named_with_its_variable(cuts_of: Cuts) -> None:
+    cuts = cuts_of("hooked_weight")
     assert {(cut.kind, cut.name) for cut in cuts} == {("hook", "masked"), ("hook", "<lambda>")}
     text = own_cuts.clause(cuts)
     assert "the hook masked on it, in cuts_of.py, line " in text or "masked, <lambda>" in text
@@ -379,17 +356,14 @@ def test_a_hook_on_a_parameter_is_named_with_its_variable(child: TorchChild, fil
     assert "empty" in own_cuts.fix(cuts)
 
 
-def test_all_ends_whose_values_reach_the_loss_are_named(child: TorchChild, file: Path) -> None:
-    place = {"file": file.name, "name": "codes", "directory": str(file.parent)}
-    cuts = cuts_of({"kind": "factory", **place, "batch": 2, "length": None}, child)
+def test_all_ends_whose_values_reach_the_loss_are_named(cuts_of: Cuts) -> None:
+    cuts = cuts_of("codes")
     assert [(cut.kind, cut.name) for cut in cuts] == [("indices", "argmin"), ("detached", "detach")]
     assert "z + (codes - z).detach()" in own_cuts.fix(cuts)
 
 
-def test_each_detach_of_a_line_is_named(child: TorchChild, file: Path) -> None:
-    place = {"file": file.name, "name": "both_sides", "directory": str(file.parent)}
-    subject = {"kind": "factory", **place, "batch": 2, "length": None}
-    cuts = cuts_of(subject, child)
+def test_each_detach_of_a_line_is_named(cuts_of: Cuts) -> None:
+    cuts = cuts_of("both_sides")
     assert {cut.kind for cut in cuts} == {"detached"}
     if all(cut.remark for cut in cuts):  # Python 3.11 and newer know the columns
         text = own_cuts.clause(cuts)
@@ -397,10 +371,8 @@ def test_each_detach_of_a_line_is_named(child: TorchChild, file: Path) -> None:
     assert own_cuts.fix(cuts).count("remove detach there") == 1
 
 
-def test_the_operation_that_makes_a_gradient_tiny_is_named(child: TorchChild, file: Path) -> None:
-    place = {"file": file.name, "name": "shrunk", "directory": str(file.parent)}
-    subject = {"kind": "factory", **place, "batch": 2, "length": None}
-    (cut,) = cuts_of(subject, child, small=True)
+def test_the_operation_that_makes_a_gradient_tiny_is_named(cuts_of: Cuts) -> None:
+    (cut,) = cuts_of("shrunk", small=True)
     assert (cut.kind, cut.name) == ("small", "MulBackward0")
     assert "the gradient shrinks in MulBackward0" in own_cuts.clause([cut])
     assert "remove the tiny factor" in own_cuts.fix([cut])

@@ -55,13 +55,6 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def children() -> Iterator[Children]:
-    running = Children()
-    yield running
-    running.interrupt()
-
-
 Report = Callable[[str], None]
 
 

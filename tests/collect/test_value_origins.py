@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import preloaded
 import pytest
 
 from doctor.checks.training import place
 from doctor.collect.child_messages import Answer
-from doctor.collect.children import Children, fit
+from doctor.collect.children import fit
 from doctor.collect.torch_child import TorchChild
 from doctor.facts.diagnosis import Diagnosis, Source
 
@@ -288,24 +286,47 @@ FACTORIES += "".join(f"\ndef {name}():\n    return {code}\n" for name, code in R
 
 
 @pytest.fixture(scope="module")
-def child() -> Iterator[TorchChild]:
-    running = TorchChild(Children(), preloaded.python())
-    yield running
-    running.end()
-
-
-@pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("origins") / "faulty.py"
     path.write_text(FACTORIES, "utf-8")
     return path
 
 
-def answer(stage: str, name: str, child: TorchChild, file: Path, **more: Any) -> Answer:
-    place = {"file": file.name, "name": name, "directory": str(file.parent)}
-    subject = {"kind": "factory", **place, "batch": 2, "length": None}
-    how = {"device": "cpu", "precision": "bf16", "recipe": "amp", **more}
-    return child.request(60, stage=stage, subject=subject, **how)
+class Asked:
+    """What one process answers about a factory of the file."""
+
+    def __init__(self, child: TorchChild, file: Path) -> None:
+        self.child, self.file = child, file
+
+    def answer(self, stage: str, name: str, **more: Any) -> Answer:
+        place = {"file": self.file.name, "name": name, "directory": str(self.file.parent)}
+        subject = {"kind": "factory", **place, "batch": 2, "length": None}
+        how = {"device": "cpu", "precision": "bf16", "recipe": "amp", **more}
+        return self.child.request(60, stage=stage, subject=subject, **how)
+
+    def traced(self, name: str, step: int = 1) -> dict[str, Any]:
+        """Where the first value that is not finite comes from."""
+        answer = self.answer("trace", name, step=step)
+        assert answer.answer, answer.ended
+        found: dict[str, Any] = answer.answer["trace"].get("source", {})
+        return found
+
+    def source(self, name: str, step: int = 1) -> Source:
+        source = fit({"type": "Source", **self.traced(name, step)}, Source)
+        assert isinstance(source, Source)
+        return source
+
+    def notes(self, name: str, **more: Any) -> dict[str, Any]:
+        """What is noted about a training that completes."""
+        own: dict[str, Any] = {}
+        for note in self.answer("own", name, **more).notes:
+            own |= note.get("own", {})
+        return own
+
+
+@pytest.fixture
+def asked(warm: TorchChild, file: Path) -> Asked:
+    return Asked(warm, file)
 
 
 @pytest.mark.parametrize(
@@ -334,12 +355,9 @@ def answer(stage: str, name: str, child: TorchChild, file: Path, **more: Any) ->
     ],
 )  # fmt: skip
 def test_the_values_and_what_made_them_are_named(
-    name: str, operation: str, remark: str, origin: str, remedy: str, child: TorchChild, file: Path
+    name: str, operation: str, remark: str, origin: str, remedy: str, asked: Asked
 ) -> None:
-    traced = answer("trace", name, child, file, step=1)
-    assert traced.answer, traced.ended
-    source = fit({"type": "Source", **traced.answer["trace"]["source"]}, Source)
-    assert isinstance(source, Source)
+    source = asked.source(name)
     assert source.name == operation
     assert any(remark in each for each in source.remarks), source.remarks
     assert origin in source.origin
@@ -348,31 +366,18 @@ def test_the_values_and_what_made_them_are_named(
     assert remedy in place.fix_by_location(diagnosis, "")
 
 
-def test_the_line_of_the_users_own_backward_pass_is_named(child: TorchChild, file: Path) -> None:
-    traced = answer("trace", "own_backward", child, file, step=1)
-    source = (traced.answer or {})["trace"]["source"]
+def test_the_line_of_the_users_own_backward_pass_is_named(asked: Asked) -> None:
+    source = asked.traced("own_backward")
     assert source["code"] == "return gradient / torch.zeros(8, 1)"
     assert source["backward"] is True
 
 
-def test_samples_of_a_batch_that_the_loss_does_not_read_are_not_blamed(
-    child: TorchChild, file: Path
-) -> None:
-    source = (answer("trace", "other_data", child, file, step=1).answer or {})["trace"]["source"]
-    assert "samples" not in source
+def test_samples_of_a_batch_that_the_loss_does_not_read_are_not_blamed(asked: Asked) -> None:
+    assert "samples" not in asked.traced("other_data")
 
 
-def source_of(name: str, child: TorchChild, file: Path, step: int) -> Source:
-    traced = answer("trace", name, child, file, step=step)
-    source = fit({"type": "Source", **(traced.answer or {})["trace"]["source"]}, Source)
-    assert isinstance(source, Source)
-    return source
-
-
-def test_a_value_that_a_module_carries_to_the_next_step_is_traced_to_its_step(
-    child: TorchChild, file: Path
-) -> None:
-    source = source_of("carried", child, file, step=2)
+def test_a_value_that_a_module_carries_to_the_next_step_is_traced_to_its_step(asked: Asked) -> None:
+    source = asked.source("carried", step=2)
     assert (source.name, source.step, source.state) == ("mean", 1, "level")
     assert source.remarks == ("the tensor has no values",)
     assert "statistic(x)" not in source.code  # the line inside of the function
@@ -380,45 +385,32 @@ def test_a_value_that_a_module_carries_to_the_next_step_is_traced_to_its_step(
     assert "the result goes into level, which step 2 reads" in place.location(diagnosis, "AdamW")
 
 
-def test_a_buffer_that_stays_finite_or_never_was_is_not_blamed(
-    child: TorchChild, file: Path
-) -> None:
-    source = source_of("carried_finite", child, file, step=1)
+def test_a_buffer_that_stays_finite_or_never_was_is_not_blamed(asked: Asked) -> None:
+    source = asked.source("carried_finite")
     assert (source.name, source.state) == ("div", "")
 
 
-def test_a_value_that_no_later_step_reads_is_not_blamed(child: TorchChild, file: Path) -> None:
+def test_a_value_that_no_later_step_reads_is_not_blamed(asked: Asked) -> None:
     """`shares` is NaN after step 1, and the loss divides by 0 in step 2."""
-    traced = answer("trace", "unread_nan", child, file, step=2)
-    source = (traced.answer or {})["trace"].get("source", {})
+    source = asked.traced("unread_nan", step=2)
     assert source.get("state", "") == ""
     assert "shares" not in source.get("code", "")
 
 
-def test_the_values_before_an_operation_in_place_count(child: TorchChild, file: Path) -> None:
-    source = source_of("in_place", child, file, step=1)
+def test_the_values_before_an_operation_in_place_count(asked: Asked) -> None:
+    source = asked.source("in_place")
     assert source.name == "log_"
     assert "0 or less (all negative)" in source.remarks[0]
 
 
-def test_the_input_that_is_not_finite_is_named(child: TorchChild, file: Path) -> None:
-    source = source_of("read_from_a_buffer", child, file, step=1)
+def test_the_input_that_is_not_finite_is_named(asked: Asked) -> None:
+    source = asked.source("read_from_a_buffer")
     assert "of an input are NaN already" in source.remarks[0]
     assert source.origin == "the tensor level"
 
 
-def notes(name: str, child: TorchChild, file: Path, **more: Any) -> dict[str, Any]:
-    """What is noted about a training that completes."""
-    own: dict[str, Any] = {}
-    for note in answer("own", name, child, file, **more).notes:
-        own |= note.get("own", {})
-    return own
-
-
-def test_a_norm_over_one_value_is_noted_with_what_computes_it(
-    child: TorchChild, file: Path
-) -> None:
-    trend = notes("norm_over_one", child, file)["trend"]
+def test_a_norm_over_one_value_is_noted_with_what_computes_it(asked: Asked) -> None:
+    trend = asked.notes("norm_over_one")["trend"]
     (norm,) = trend["constant_norms"]
     assert norm.startswith("layer_norm in ")
     assert norm.endswith("in 1 (LayerNorm), of what 0.weight, 0.bias compute")
@@ -433,20 +425,20 @@ def test_a_norm_over_one_value_is_noted_with_what_computes_it(
     ],
 )
 def test_writes_of_the_forward_pass_are_noted(
-    name: str, discarded: list[str], write: str, child: TorchChild, file: Path
+    name: str, discarded: list[str], write: str, asked: Asked
 ) -> None:
-    trend = notes(name, child, file)["trend"]
+    trend = asked.notes(name)["trend"]
     assert trend["discarded"] == discarded
     assert trend["writes"][0].startswith(write)
 
 
-def test_a_constant_loss_has_tiny_gradients_in_fp32(child: TorchChild, file: Path) -> None:
-    assert 0.0 < notes("summed_softmax", child, file)["trend"]["norm_in_fp32"] < 1e-6
-    assert notes("clipped", child, file)["trend"]["norm_in_fp32"] is None
+def test_a_constant_loss_has_tiny_gradients_in_fp32(asked: Asked) -> None:
+    assert 0.0 < asked.notes("summed_softmax")["trend"]["norm_in_fp32"] < 1e-6
+    assert asked.notes("clipped")["trend"]["norm_in_fp32"] is None
 
 
-def test_the_optimizer_and_its_rates_are_noted(child: TorchChild, file: Path) -> None:
-    own = notes("ended", child, file)
+def test_the_optimizer_and_its_rates_are_noted(asked: Asked) -> None:
+    own = asked.notes("ended")
     optimizer = own["smoke"]["optimizer"]
     assert (optimizer["epsilon"], optimizer["momentum"]) == (1e-6, 0.0)
     assert optimizer["decay"] == pytest.approx(1e-4)
@@ -469,9 +461,9 @@ def test_the_optimizer_and_its_rates_are_noted(child: TorchChild, file: Path) ->
     ],
 )
 def test_norms_over_two_values_and_attention_over_one_key_are_noted(
-    name: str, norms: int, attention: int, tokens: int, child: TorchChild, file: Path
+    name: str, norms: int, attention: int, tokens: int, asked: Asked
 ) -> None:
-    trend = notes(name, child, file)["trend"]
+    trend = asked.notes(name)["trend"]
     assert (len(trend["norms_of_two"]), len(trend["single_keys"])) == (norms, attention)
     assert len(trend["single_tokens"]) == tokens
     assert trend["masked_attention"] is (True if name.startswith("mask_of") else None)
@@ -482,8 +474,8 @@ def test_norms_over_two_values_and_attention_over_one_key_are_noted(
         assert "attention (MultiheadAttention)" in trend["single_keys"][0]
 
 
-def test_the_factor_of_a_loss_is_noted(child: TorchChild, file: Path) -> None:
-    assert notes("scaled", child, file)["trend"]["loss_factor"] == pytest.approx(4096, rel=0.01)
+def test_the_factor_of_a_loss_is_noted(asked: Asked) -> None:
+    assert asked.notes("scaled")["trend"]["loss_factor"] == pytest.approx(4096, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -495,16 +487,14 @@ def test_the_factor_of_a_loss_is_noted(child: TorchChild, file: Path) -> None:
         ("layer_that_forgets", []),
     ],
 )
-def test_weights_of_a_state_of_0_are_noted(
-    name: str, weights: list[str], child: TorchChild, file: Path
-) -> None:
-    own = notes(name, child, file, precision="fp32")  # not every CPU has an LSTM in bf16
+def test_weights_of_a_state_of_0_are_noted(name: str, weights: list[str], asked: Asked) -> None:
+    own = asked.notes(name, precision="fp32")  # not every CPU has an LSTM in bf16
     assert sorted(own["trend"]["single_steps"]) == weights
 
 
-def test_flags_without_effect_are_noted_and_settings_are_not(child: TorchChild, file: Path) -> None:
-    without = notes("flags_without_effect", child, file)["ineffective"]
+def test_flags_without_effect_are_noted_and_settings_are_not(asked: Asked) -> None:
+    without = asked.notes("flags_without_effect")["ineffective"]
     assert [each.split()[0] for each in without] == [
         "first.requires_grad", "first.require_grad", "first.requires_grads", "first.requres_grad",
     ]  # fmt: skip
-    assert not notes("flags_of_settings", child, file).get("ineffective")
+    assert not asked.notes("flags_of_settings").get("ineffective")

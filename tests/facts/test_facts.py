@@ -270,3 +270,13 @@ def test_wsls_node_alone_does_not_tell_the_maker_and_a_rocm_torch_does() -> None
     rocm = msgspec.structs.replace(TORCH_2_15, cuda=None, hip="6.4")
     assert facts.with_(host=node).target.kind == "nvidia"
     assert facts.with_(host=node, torch=rocm).target.kind == "rocm"
+
+
+def test_fields_of_earlier_releases_are_left_out() -> None:
+    facts = msgspec.json.decode(GOOD)
+    facts["torch"]["tf32_api"] = "allow_tf32"
+    facts["gpus"][0]["fabric_error"] = 0
+    assert decode(msgspec.json.encode(facts)) == decode(GOOD)
+    facts["torch"]["tf32_apis"] = "allow_tf32"
+    with pytest.raises(ValueError, match="tf32_apis"):
+        decode(msgspec.json.encode(facts))

@@ -396,7 +396,7 @@ def test_autocast_is_prescribed_only_where_torch_supports_it(
     [("2.2.2", "torch.cuda.amp.GradScaler()"), ("2.3.1", 'torch.amp.GradScaler("cuda")')],
 )
 def test_the_scaler_is_the_one_of_that_torch(version: str, scaler: str) -> None:
-    torch = msgspec.structs.replace(TORCH_2_15, version=version, tf32_api="allow_tf32")
+    torch = msgspec.structs.replace(TORCH_2_15, version=version)
     assert f"scaler = {scaler}" in prescribed(machine(H100, torch=torch, job=job(precision="fp16")))
 
 

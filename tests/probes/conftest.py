@@ -17,11 +17,10 @@ from doctor.collect.child_messages import Answer
 def drivers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders with the fake libraries: new, old, ancient, and one that has none."""
     top = tmp_path_factory.mktemp("drivers")
-    sizes = [f"-D{name}={size}" for name, size in sizes_of_the_binding().items()]
     for name, flags in {"new": [], "old": ["-DOLD"], "ancient": ["-DANCIENT"]}.items():
         (top / name).mkdir()
         for source, library in (("nvml.c", "libnvidia-ml.so.1"), ("cuda.c", "libcuda.so.1")):
-            line = ["gcc", "-Wall", "-Werror", "-shared", "-fPIC", *sizes, *flags]
+            line = ["gcc", "-Wall", "-Werror", "-shared", "-fPIC", *sizes_of_the_binding(), *flags]
             done = [*line, str(FAKES / source), "-o", str(top / name / library)]
             subprocess.run(done, check=True)
     (top / "none").mkdir()

@@ -74,7 +74,6 @@ def test_healthy_gpus_are_read_in_full(ask: Ask) -> None:
         remap_banks=(2560, 0, 0, 0, 0),
         sram_threshold=False,
         fabric=3,
-        fabric_error=0,
         recovery_action=0,
         unread={"retired_pages_pending": "Not Supported (3)"},
     )

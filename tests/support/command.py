@@ -135,7 +135,8 @@ def _server() -> socket.socket:
 def serve(connection: socket.socket) -> None:
     """Fork for every request and answer with the exit code, until the other side closes."""
     for module in PRELOADED:
-        __import__(module)
+        with contextlib.suppress(ModuleNotFoundError):  # an older typer has fewer modules
+            __import__(module)
     patience = runpy.run_path(str(Path(__file__).with_name("patience.py")))
     patience["wait_for_a_busy_machine"]()
     gc.collect()

@@ -33,8 +33,8 @@ HANG_SECONDS = 0.5
 """The deadline of a probe that already hangs."""
 
 
-def sizes_of_the_binding() -> dict[str, int]:
-    """The fake does not compile where its structs and the binding's differ in size."""
+def sizes_of_the_binding() -> list[str]:
+    """Options of the compiler: the fake does not compile where its structs differ in size."""
     import pynvml
 
     structs = {
@@ -45,7 +45,7 @@ def sizes_of_the_binding() -> dict[str, int]:
         "EVENT_DATA": pynvml.c_nvmlEventData_t,
         "CONF_COMPUTE": pynvml.c_nvmlConfComputeSystemState_t,
     }
-    return {name: ctypes.sizeof(struct) for name, struct in structs.items()}
+    return [f"-D{name}={ctypes.sizeof(struct)}" for name, struct in structs.items()]
 
 
 def begin(folder: Path, probe: str, *arguments: str, **fake: str) -> Child:

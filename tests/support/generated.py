@@ -134,9 +134,10 @@ def _machine(name: str, checks: Sequence[Check], *, quiet: bool) -> str:
 
 
 def _samples() -> Iterator[tuple[Path, str]]:
-    for name, sample in SAMPLES.items():
+    for name, sample, formats in SAMPLES:
         report = sample()
-        for format, (ending, reduced) in REDUCED.items():
+        for format in formats:
+            ending, reduced = REDUCED[format]
             yield FORMATS / f"{name}.{ending}", reduced(RENDERERS[format](report)) + "\n"
 
 

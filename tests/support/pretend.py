@@ -6,7 +6,6 @@ It proves code, not hardware. torch is the CPU build that answers as one for CUD
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import json
 import os
@@ -20,6 +19,7 @@ from typing import Any
 
 import command
 import preloaded
+from fake_driver import sizes_of_the_binding
 from paths import FAKES
 
 SOURCES = Path(__file__).parent / "pretend_cuda"
@@ -96,21 +96,6 @@ PROFILES = {
         refused=(*NO_ECC, "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"),
     ),
 }  # fmt: skip
-
-
-def sizes_of_the_binding() -> list[str]:
-    """What nvml.c compiles with: the sizes of the binding's structs."""
-    import pynvml
-
-    structs = {
-        "MEMORY_V2": pynvml.c_nvmlMemory_v2_t,
-        "PCI_INFO": pynvml.nvmlPciInfo_t,
-        "PROCESS_INFO": pynvml.c_nvmlProcessInfo_t,
-        "FIELD_VALUE": pynvml.c_nvmlFieldValue_t,
-        "EVENT_DATA": pynvml.c_nvmlEventData_t,
-        "CONF_COMPUTE": pynvml.c_nvmlConfComputeSystemState_t,
-    }
-    return [f"-D{name}={ctypes.sizeof(struct)}" for name, struct in structs.items()]
 
 
 def build(folder: Path) -> Path:

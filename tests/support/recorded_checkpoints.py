@@ -72,6 +72,23 @@ def checkpoint(**fields: Any) -> Checkpoint:
     return checkpoints.checkpoint(**known | fields)
 
 
+def adam(count: int, dtype: str = "F32", step: float = 754.0, **fields: Any) -> Optimizer:
+    """The state of AdamW for so many parameters."""
+    known: dict[str, Any] = {
+        "file": "optimizer.pt",
+        "kind": "Adam",
+        "entries": count,
+        "parameters": count,
+        "moments": {dtype: count},
+        "moments_follow_weights": True,
+        "nonzero_moments": count,
+        "step_min": step,
+        "step_max": step,
+        "lr": (3e-4,),
+    }
+    return Optimizer(**known | fields)
+
+
 def frozen_norms() -> Facts:
     saved = checkpoint(norms=norms("ones"))
     return machine(H100, torch=TORCH_2_15, job=job(checkpoint=saved.path), checkpoint=saved)
@@ -81,17 +98,10 @@ def lost_updates() -> Facts:
     """The run of the report with its optimizer's state, a baseline and a deep scan."""
     saved = checkpoint(
         norms=norms("ones"),
-        optimizer=Optimizer(
-            file="optimizer.pt",
-            kind="Adam",
-            entries=64,
-            parameters=64,
-            moments={"BF16": 64},
-            moments_follow_weights=True,
-            nonzero_moments=64,
-            step_min=188.0,
-            step_max=188.0,
-            lr=(3e-4,),
+        optimizer=adam(
+            64,
+            "BF16",
+            step=188.0,
             norms=NormEvidence(
                 norms=49,
                 matched_by="shapes",
@@ -154,16 +164,8 @@ def fp32_run() -> Facts:
             Role(name="model.layers.*.self_attn.q_proj.lora_A.weight", dtypes={"F32": 48}),
         ),
         norms=norms("other", dtype="F32"),
-        optimizer=Optimizer(
-            file="optimizer.pt",
-            kind="Adam",
-            entries=810,
-            parameters=810,
-            moments={"F32": 810},
-            moments_follow_weights=True,
-            nonzero_moments=810,
-            step_min=754.0,
-            step_max=754.0,
+        optimizer=adam(
+            810,
             lr=(3e-4, 3e-4),
             fit=Fit(weights=810),
         ),
@@ -206,17 +208,11 @@ def adapter_without_gradients() -> Facts:
             Role(name="base_model.model.layers.*.self_attn.q_proj.lora_B.weight",
                  dtypes={"BF16": 48}),
         ),
-        optimizer=Optimizer(
-            file="optimizer.pt",
-            kind="Adam",
-            entries=48,
+        optimizer=adam(
+            48,
             parameters=96,
             missing=48,
-            moments={"F32": 48},
-            nonzero_moments=48,
-            step_min=754.0,
-            step_max=754.0,
-            lr=(3e-4,),
+            moments_follow_weights=False,
         ),
         values=Unknown(reason="adapter_model.safetensors was changed while it was read"),
         movement=Unknown(reason="the baseline: no header could be read"),
@@ -230,17 +226,8 @@ def files_of_two_models() -> Facts:
         sizes=(Size(quantity="layers", configured=(32,), stored=28, tensor="model.layers"),),
         embedding_rows=32_000,
         lora=LoraFit(rank=16, stored_ranks={"8": 48}, alpha=32.0, b_tensors=48, zero_b=0),
-        optimizer=Optimizer(
-            file="optimizer.pt",
-            kind="Adam",
-            entries=810,
-            parameters=810,
-            moments={"F32": 810},
-            moments_follow_weights=True,
-            nonzero_moments=810,
-            step_min=754.0,
-            step_max=754.0,
-            lr=(3e-4,),
+        optimizer=adam(
+            810,
             fit=Fit(weights=810, foreign=810, example=(4096, 4096)),
         ),
     )

@@ -71,10 +71,8 @@ def own(**fields: Any) -> OwnModel:
         "settings": Settings(
             when="after the model's code",
             tf32_matmul=True,
-            tf32_conv=True,
             sdp_enabled={"flash": True, "mem_efficient": True, "cudnn": True, "math": True},
             deterministic=False,
-            cudnn_benchmark=False,
             attention="sdpa",
         ),
         "batch": (

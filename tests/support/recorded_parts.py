@@ -104,7 +104,6 @@ def gpu(name: str, capability: tuple[int, int], memory: int, **fields: Any) -> G
         "remap_banks": (2560, 0, 0, 0, 0),
         "sram_threshold": False,
         "fabric": 3,
-        "fabric_error": 0,
         "retired_pages_pending": False,
         "recovery_action": 0,
     }
@@ -169,13 +168,12 @@ def torch(version: str, cuda: str | None, archs: tuple[str, ...], **fields: Any)
         "cuda": cuda,
         "archs": archs,
         "tf32_matmul": False,
-        "tf32_api": "fp32_precision",
         "sdp_enabled": {"flash": True, "mem_efficient": True, "cudnn": True, "math": True},
     }
     return Torch(**known | fields)
 
 
-TORCH_2_6 = torch("2.6.0+cu124", "12.4", WHEEL_ARCHS["2.6"], cudnn=90100, tf32_api="allow_tf32")
+TORCH_2_6 = torch("2.6.0+cu124", "12.4", WHEEL_ARCHS["2.6"], cudnn=90100)
 
 TORCH_2_9 = torch("2.9.1+cu128", "12.8", WHEEL_ARCHS["2.9"], cudnn=91002)
 

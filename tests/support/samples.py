@@ -1,4 +1,4 @@
-"""The two reports that every format is compared with: a made one and a recorded machine's."""
+"""The report that every format is compared with, and a recorded machine's, for its pictures."""
 
 from __future__ import annotations
 
@@ -78,9 +78,6 @@ def h200() -> Report:
     return shown(machines()["h200_torch2.11"])
 
 
-SAMPLES: dict[str, Callable[[], Report]] = {"every_status": every_status, "h200": h200}
-
-
 def _without_style(page: str) -> str:
     assets = r"sha256-[^']+|<style>.*?</style>|<script>.*?</script>"
     markup = re.sub(assets, "", page, flags=re.DOTALL)
@@ -118,3 +115,8 @@ REDUCED: dict[str, tuple[str, Callable[[str], str]]] = {
     "letter": ("letter.txt", str),
 }
 """Format -> the ending of its files, and what is kept of it."""
+SAMPLES: tuple[tuple[str, Callable[[], Report], tuple[str, ...]], ...] = (
+    ("every_status", every_status, tuple(REDUCED)),
+    ("h200", h200, ("html",)),
+)
+"""Name, report, formats."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from doctor.checks.log.conditions import explained
 from doctor.checks.log.curves import adversaries, learning, nonfinite, pace, rewards, shape
 from doctor.checks.log.curves.beside import checks_beside
-from doctor.checks.log.curves.declared import curve_check
-from doctor.judge.check import Check
+from doctor.judge.check import Check, Owner
 
 NUMERICS = (
     "Train in bf16 with fp32 weights, clip the gradient norm, lower the learning rate or lengthen "
@@ -16,10 +17,11 @@ NUMERICS = (
 
 
 def _checks() -> Iterator[Check]:
-    yield curve_check(
-        "LOG087",
-        "loss-summed",
-        learning.averaged,
+    yield Check(
+        code="LOG087",
+        slug="loss-summed",
+        owner=Owner.JOB,
+        judge=learning.averaged,
         title="The loss of the training is a mean over the accumulated steps",
         why="A loss of the training that is as many times that of the evaluation as gradients are "
         "accumulated was summed over these steps and not divided by their number, and the "
@@ -31,10 +33,11 @@ def _checks() -> Iterator[Check]:
         sources=("transformers-37766",),
         limits="that the loss is the right one.",
     )
-    yield curve_check(
-        "LOG088",
-        "discriminator-won",
-        adversaries.balanced,
+    yield Check(
+        code="LOG088",
+        slug="discriminator-won",
+        owner=Owner.JOB,
+        judge=adversaries.balanced,
         title="The discriminator has not won",
         why="A discriminator that tells every sample apart has a loss near 0 and passes no "
         "gradient on: the generator's loss grows and its pictures stay noise or become all alike. "
@@ -48,10 +51,11 @@ def _checks() -> Iterator[Check]:
         sources=("torch-dcgan",),
         limits="that what is generated is good.",
     )
-    yield curve_check(
-        "LOG089",
-        "waits-for-data",
-        pace.data_arrives,
+    yield Check(
+        code="LOG089",
+        slug="waits-for-data",
+        owner=Owner.JOB,
+        judge=pace.data_arrives,
         title="Steps do not wait for their data",
         why="Where a log names the time that a step waits for its batch beside the time of the "
         "whole step, their ratio is the share in which the GPU has nothing to do. A faster GPU "
@@ -69,10 +73,11 @@ def _checks() -> Iterator[Check]:
         sources=("torch-tuning-loading",),
         limits="that the GPU is busy while it computes.",
     )
-    yield curve_check(
-        "LOG090",
-        "loss-zero-gradnorm-nan",
-        nonfinite.hidden_nan,
+    yield Check(
+        code="LOG090",
+        slug="loss-zero-gradnorm-nan",
+        owner=Owner.JOB,
+        judge=nonfinite.hidden_nan,
         title="No loss of 0.0 hides a NaN",
         why="The Trainer replaces a NaN loss by the mean of the values before it, which after some "
         "steps is 0.0; the gradient norm shows the truth. A learning rate that stands still means "
@@ -84,10 +89,11 @@ def _checks() -> Iterator[Check]:
         sources=("transformers-31997", "cbl-root"),
         limits="that the loss was finite between the logged steps.",
     )
-    yield curve_check(
-        "LOG091",
-        "loss-nonfinite",
-        nonfinite.finite,
+    yield Check(
+        code="LOG091",
+        slug="loss-nonfinite",
+        owner=Owner.JOB,
+        judge=nonfinite.finite,
         title="The loss is finite",
         why="A NaN or infinite loss ends the training in effect: with the weights updated from it, "
         "all later values are NaN.",
@@ -99,10 +105,11 @@ def _checks() -> Iterator[Check]:
         sources=("ps-P8", "ps-P10", "transformers-23918", "sliders-30"),
         limits="that the loss was finite between the logged steps.",
     )
-    yield curve_check(
-        "LOG092",
-        "gradient-nonfinite",
-        nonfinite.stepping,
+    yield Check(
+        code="LOG092",
+        slug="gradient-nonfinite",
+        owner=Owner.JOB,
+        judge=nonfinite.stepping,
         title="The gradient norm is finite",
         why="torch's loss scaler skips a step with infinite gradients and prints nothing: a "
         "gradient norm that stays infinite while the learning rate stands still is its only trace.",
@@ -117,10 +124,11 @@ def _checks() -> Iterator[Check]:
         sources=("transformers-31997", "ps-P10"),
         limits="that each step was taken.",
     )
-    yield curve_check(
-        "LOG093",
-        "loss-spike",
-        shape.no_spikes,
+    yield Check(
+        code="LOG093",
+        slug="loss-spike",
+        owner=Owner.JOB,
+        judge=shape.no_spikes,
         title="The loss has no spikes",
         why="A value 7.5 robust standard deviations and 60 % above the median of the values "
         "before it, on a logarithmic scale, is a spike. Large runs have some and recover; one that "
@@ -136,10 +144,11 @@ def _checks() -> Iterator[Check]:
         sources=("zclip", "spam"),
         limits="that there was none between the logged steps.",
     )
-    yield curve_check(
-        "LOG094",
-        "loss-divergence",
-        shape.no_divergence,
+    yield Check(
+        code="LOG094",
+        slug="loss-divergence",
+        owner=Owner.JOB,
+        judge=shape.no_divergence,
         title="The loss does not diverge",
         why="The median of the last tenth is compared with the second lowest of the tenths before, "
         "on a logarithmic scale: a run that ends 1.5 times above it, by six standard errors and "
@@ -154,10 +163,11 @@ def _checks() -> Iterator[Check]:
         sources=("ps-P8",),
         limits="that it falls as fast as it should.",
     )
-    yield curve_check(
-        "LOG095",
-        "loss-plateau",
-        learning.progress,
+    yield Check(
+        code="LOG095",
+        slug="loss-plateau",
+        owner=Owner.JOB,
+        judge=learning.progress,
         title="The loss improves",
         why="A loss without slope over the last third that improved by less than 5 % in all trains "
         "nothing: frozen parameters, a learning rate that is too low, or labels that are masked.",
@@ -179,10 +189,11 @@ def _checks() -> Iterator[Check]:
         sources=("fnr-diagnosis",),
         limits="that it generalizes.",
     )
-    yield curve_check(
-        "LOG096",
-        "learning-rate-zero",
-        shape.rate_positive,
+    yield Check(
+        code="LOG096",
+        slug="learning-rate-zero",
+        owner=Owner.JOB,
+        judge=shape.rate_positive,
         title="The learning rate is above zero",
         why="Zero at the first step of a warm-up and at the end of a schedule is normal. Zero "
         "elsewhere trains nothing: a scheduler that was built for fewer steps than the run has, or "
@@ -199,10 +210,11 @@ def _checks() -> Iterator[Check]:
         sources=("cbl-root",),
         limits="that the schedule is the right one.",
     )
-    yield curve_check(
-        "LOG097",
-        "throughput-falling",
-        pace.throughput_holds,
+    yield Check(
+        code="LOG097",
+        slug="throughput-falling",
+        owner=Owner.JOB,
+        judge=pace.throughput_holds,
         title="The throughput holds",
         why="A throughput that falls over the run has a reason outside the model: GPUs that lower "
         "their clock, a DataLoader that runs out of prefetched or cached data, memory that grows.",
@@ -214,10 +226,11 @@ def _checks() -> Iterator[Check]:
         sources=("thermal-throttling",),
         limits="that it is as high as it could be.",
     )
-    yield curve_check(
-        "LOG098",
-        "rewards-alike",
-        rewards.rewards_differ,
+    yield Check(
+        code="LOG098",
+        slug="rewards-alike",
+        owner=Owner.JOB,
+        judge=rewards.rewards_differ,
         title="The rewards of completions differ",
         why="Policy gradients learn from differences: where every completion gets the same reward, "
         "all advantages are 0, the loss is the KL term alone, and the run looks healthy while "
@@ -235,10 +248,11 @@ def _checks() -> Iterator[Check]:
         sources=("trl-3452",),
         limits="that the reward function rewards what it should.",
     )
-    yield curve_check(
-        "LOG099",
-        "evaluation-rises",
-        learning.generalizes,
+    yield Check(
+        code="LOG099",
+        slug="evaluation-rises",
+        owner=Owner.JOB,
+        judge=learning.generalizes,
         title="The loss of the evaluation does not rise while the training goes on",
         why="From the evaluation with the lowest loss on, the model learns its training data by "
         "heart: what is saved last is worse than what was there before. Where already the first "
@@ -259,4 +273,7 @@ def _checks() -> Iterator[Check]:
     )
 
 
-CHECKS = tuple(sorted((*_checks(), *checks_beside()), key=lambda check: check.code))
+CHECKS = tuple(
+    replace(check, judge=explained(check.slug, check.judge))
+    for check in sorted((*_checks(), *checks_beside()), key=lambda check: check.code)
+)

@@ -12,15 +12,15 @@ from doctor.checks.log.curves import (
     resumed,
     rewards,
 )
-from doctor.checks.log.curves.declared import curve_check
-from doctor.judge.check import Check
+from doctor.judge.check import Check, Owner
 
 
 def checks_beside() -> Iterator[Check]:
-    yield curve_check(
-        "LOG085",
-        "value-function-fails",
-        critics.explains,
+    yield Check(
+        code="LOG085",
+        slug="value-function-fails",
+        owner=Owner.JOB,
+        judge=critics.explains,
         title="The value function learns from returns of a usual size",
         why="A policy gradient needs an estimate of what a state is worth. Returns of thousands "
         "give "
@@ -37,10 +37,11 @@ def checks_beside() -> Iterator[Check]:
         sources=("stable-baselines3-737", "isaaclab-1999"),
         limits="that the policy improves.",
     )
-    yield curve_check(
-        "LOG086",
-        "evaluation-stands-still",
-        evaluations.standing,
+    yield Check(
+        code="LOG086",
+        slug="evaluation-stands-still",
+        owner=Owner.JOB,
+        judge=evaluations.standing,
         title="Evaluations change with the training",
         why="A loss or a score that is equal in every digit at five evaluations or more says that "
         "the evaluated weights do not change, that one answer is given to everything, or that no "
@@ -53,10 +54,11 @@ def checks_beside() -> Iterator[Check]:
         sources=("fnr-diagnosis",),
         limits="that the score is measured as it should be.",
     )
-    yield curve_check(
-        "LOG100",
-        "collapsed",
-        collapse.holds,
+    yield Check(
+        code="LOG100",
+        slug="collapsed",
+        owner=Owner.JOB,
+        judge=collapse.holds,
         title="Latents, codes and policies keep their variety",
         why="A KL divergence of latents near 0, a codebook with a few codes, or a policy without "
         "entropy says that a part of the model carries no information any more; the loss itself "
@@ -71,10 +73,11 @@ def checks_beside() -> Iterator[Check]:
         sources=("trl-3452",),
         limits="that what is generated is good.",
     )
-    yield curve_check(
-        "LOG101",
-        "memory-keeps-growing",
-        resources.memory_holds,
+    yield Check(
+        code="LOG101",
+        slug="memory-keeps-growing",
+        owner=Owner.JOB,
+        judge=resources.memory_holds,
         title="The memory in use settles",
         why="Memory that grows from step to step ends the run hours later, wherever the limit is.",
         passes=("the last third is less than 1.3 times the first, or the rise ends",),
@@ -83,10 +86,11 @@ def checks_beside() -> Iterator[Check]:
         sources=("pytorch-16417",),
         limits="that the next longer sample fits.",
     )
-    yield curve_check(
-        "LOG102",
-        "samples-left-out",
-        resources.samples_left,
+    yield Check(
+        code="LOG102",
+        slug="samples-left-out",
+        owner=Owner.JOB,
+        judge=resources.samples_left,
         title="Most samples are trained on",
         why="A filter that drops nearly all samples, or a set of one or two, was hardly meant so.",
         passes=("less than 90 % of the samples are left out",),
@@ -99,10 +103,11 @@ def checks_beside() -> Iterator[Check]:
         sources=("transformers-tokenization",),
         limits="that the samples are good.",
     )
-    yield curve_check(
-        "LOG103",
-        "rank-slower",
-        resources.ranks_keep_pace,
+    yield Check(
+        code="LOG103",
+        slug="rank-slower",
+        owner=Owner.JOB,
+        judge=resources.ranks_keep_pace,
         title="No rank is slower than the others",
         why="Every step waits for the slowest rank, so that one GPU with a lowered clock halves "
         "the "
@@ -117,10 +122,11 @@ def checks_beside() -> Iterator[Check]:
         sources=("thermal-throttling",),
         limits="that all are as fast as they could be.",
     )
-    yield curve_check(
-        "LOG106",
-        "ranks-alike",
-        resources.ranks_differ,
+    yield Check(
+        code="LOG106",
+        slug="ranks-alike",
+        owner=Owner.JOB,
+        judge=resources.ranks_differ,
         title="The ranks compute different losses",
         why="Data parallelism gives each rank its own samples, so that their losses differ before "
         "they are reduced. Losses that are equal in all digits say that all ranks read the same.",
@@ -132,10 +138,11 @@ def checks_beside() -> Iterator[Check]:
         sources=("datasets-6623",),
         limits="that no sample comes twice.",
     )
-    yield curve_check(
-        "LOG107",
-        "schedule-begins-anew",
-        resumed.continues,
+    yield Check(
+        code="LOG107",
+        slug="schedule-begins-anew",
+        owner=Owner.JOB,
+        judge=resumed.continues,
         title="The schedule of the learning rate goes on where it was",
         why="A scheduler that is built anew when a run is resumed, or at each epoch, warms up once "
         "more or returns to the highest rate while the weights are those of a late step: the loss "
@@ -150,10 +157,11 @@ def checks_beside() -> Iterator[Check]:
         sources=("torch-lr-scheduler",),
         limits="that the optimizer's state was restored.",
     )
-    yield curve_check(
-        "LOG108",
-        "policy-kl-negative",
-        rewards.divergence_holds,
+    yield Check(
+        code="LOG108",
+        slug="policy-kl-negative",
+        owner=Owner.JOB,
+        judge=rewards.divergence_holds,
         title="The estimate of the KL divergence is not negative",
         why="The mean of log-ratios over samples of the policy estimates a divergence that is 0 or "
         "more. Far below 0, the samples are not of the distribution whose probabilities are "
@@ -164,10 +172,11 @@ def checks_beside() -> Iterator[Check]:
         sources=("trl-how-to-train",),
         limits="that the divergence is small enough.",
     )
-    yield curve_check(
-        "LOG115",
-        "loss-lost-at-resume",
-        resumed.goes_on,
+    yield Check(
+        code="LOG115",
+        slug="loss-lost-at-resume",
+        owner=Owner.JOB,
+        judge=resumed.goes_on,
         title="The loss goes on where the checkpoint was",
         why="A run that is resumed begins at the loss of its checkpoint. A loss that is back near "
         "the level of the start says that the weights, or some of them, were not loaded.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from doctor.checks.training.errors.changes import Sizes
 from doctor.checks.training.errors.explanation import (
     Explanation,
     OwnProof,
@@ -12,8 +13,9 @@ from doctor.checks.training.errors.explanation import (
     first_of,
     seen_as,
 )
-from doctor.checks.training.errors.shapes import CLASSES, LOSSES, mask_for_each_head
-from doctor.checks.training.errors.sizes import Sizes, sizes_of, text
+from doctor.checks.training.errors.heads import mask_for_each_head
+from doctor.checks.training.errors.shapes import CLASSES, LOSSES
+from doctor.checks.training.errors.sizes import sizes_of, text
 from doctor.checks.training.errors.words import listed, words
 from doctor.facts.observations import (
     AbsentInSamples,

@@ -3,14 +3,26 @@ torch on generated calls."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from doctor.checks.training.errors.changes import (
+    Change,
+    Changes,
+    Sizes,
+    channels_last,
+    channels_second,
+    exchanged_last,
+    exchanged_samples,
+    flattened,
+    flattened_whole,
+    reordered,
+    squeezed,
+    unsqueezed,
+)
 from doctor.facts.raised import Operand, Raised
 
-Sizes = tuple[int, ...]
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "bool")
 
 
@@ -34,82 +46,6 @@ def broadcast(first: Sizes, second: Sizes) -> Sizes | None:
     )
     sizes = [b if a == 1 else a if b in (1, a) else -1 for a, b in pairs]
     return None if -1 in sizes else tuple(sizes)
-
-
-# What makes an argument fit
-
-
-class Change(NamedTuple):
-    """An expression on a tensor, and the sizes of its result."""
-
-    code: str
-    sizes: Sizes
-
-
-Changes = Callable[[Sizes], Iterator[Change]]
-
-
-def flattened(sizes: Sizes) -> Iterator[Change]:
-    if len(sizes) > 2:
-        yield Change(".flatten(1)", (sizes[0], math.prod(sizes[1:])))
-
-
-def flattened_whole(sizes: Sizes) -> Iterator[Change]:
-    if len(sizes) > 1:
-        yield Change(".flatten()", (math.prod(sizes),))
-
-
-def squeezed(sizes: Sizes) -> Iterator[Change]:
-    for n, size in enumerate(sizes):
-        if size == 1 and n:
-            yield Change(f".squeeze({n})", sizes[:n] + sizes[n + 1 :])
-
-
-def unsqueezed(missing: int, *, foremost: bool = False) -> Changes:
-    """So many dimensions of size 1 behind others: in front of all they come by themselves. The last
-    place first, or the foremost: a mask has its samples first and its keys last."""
-
-    def changes(sizes: Sizes) -> Iterator[Change]:
-        places = range(1, len(sizes) + 1) if missing > 0 else range(0)
-        for before in places if foremost else reversed(places):
-            code = f"[{', '.join([':'] * before + ['None'] * missing)}]"
-            code = f".unsqueeze({before})" if missing == 1 else code
-            more = sizes[:before] + (1,) * missing + sizes[before:]
-            yield Change(code, more)
-
-    return changes
-
-
-def reordered(sizes: Sizes) -> Iterator[Change]:
-    """Two dimensions exchanged, or the last one put second; the samples stay first."""
-    for last in range(len(sizes) - 1, 1, -1):
-        for first in range(1, last):
-            yield _exchanged(sizes, first, last)
-    if len(sizes) > 3:
-        order = (0, len(sizes) - 1, *range(1, len(sizes) - 1))
-        code = f".permute({', '.join(map(str, order))})"
-        yield Change(code, tuple(sizes[n] for n in order))
-
-
-def channels_second(sizes: Sizes) -> Iterator[Change]:
-    return iter([each for each in reordered(sizes) if each.sizes[1] == sizes[-1]][::-1])
-
-
-def exchanged_samples(sizes: Sizes) -> Iterator[Change]:
-    if len(sizes) > 1:
-        yield _exchanged(sizes, 0, 1)
-
-
-def exchanged_last(sizes: Sizes) -> Iterator[Change]:
-    if len(sizes) > 1:
-        code, n = ".transpose(-2, -1)", len(sizes)
-        yield _exchanged(sizes, n - 2, n - 1)._replace(code=code)
-
-
-def _exchanged(sizes: Sizes, first: int, last: int) -> Change:
-    result = list(sizes)
-    result[first], result[last] = sizes[last], sizes[first]
-    return Change(f".transpose({first}, {last})", tuple(result))
 
 
 # What a call takes
@@ -149,7 +85,8 @@ def call_of(raised: Raised) -> Call | None:
     """The call that raised; None if its function is not known, or an operand of it."""
     for names, read in FUNCTIONS:
         if re.fullmatch(names, raised.function):
-            return read(raised)
+            call = read(raised)
+            return call if call and call.operands else None
     return None
 
 
@@ -159,25 +96,21 @@ def _named(raised: Raised, *names: str) -> tuple[Operand, ...]:
     return tuple(found) if len(found) == len(names) else ()
 
 
-def linear(raised: Raised) -> Call | None:
-    operands = _named(raised, "input", "weight")
-    return (
-        Call(operands, lambda x, weight: x[-1] == weight[-1], ((0, flattened), (0, reordered)))
-        if operands
-        else None
-    )
+def linear(raised: Raised) -> Call:
+    ways = ((0, flattened), (0, reordered))
+    return Call(_named(raised, "input", "weight"), lambda x, w: x[-1] == w[-1], ways)
 
 
-def convolution(raised: Raised) -> Call | None:
-    operands = _named(raised, "input", "weight")
+def convolution(raised: Raised) -> Call:
     groups = raised.operand("groups")
     number = groups.numbers[0] if groups and groups.numbers else 1
     return Call(
-        operands,
-        lambda x, weight: (len(x) == len(weight) and x[1] == weight[1] * number)
-        or (len(x) == len(weight) - 1 and x[0] == weight[1] * number),
+        _named(raised, "input", "weight"),
+        lambda x, weight: (
+            len(weight) - len(x) in (0, 1) and x[len(x) - len(weight) + 1] == weight[1] * number
+        ),
         ((0, channels_second), (0, unsqueezed(1))),
-    ) if operands else None  # fmt: skip
+    )
 
 
 def transposed_convolution(raised: Raised) -> Call | None:
@@ -187,28 +120,15 @@ def transposed_convolution(raised: Raised) -> Call | None:
     return Call(pair, lambda x, weight: x[1] == weight[0], ((0, channels_second),))
 
 
-def batch_norm(raised: Raised) -> Call | None:
+def batch_norm(raised: Raised) -> Call:
     operands = _named(raised, "input", "running_mean") or _named(raised, "input", "weight")
-    return (
-        Call(operands, lambda x, known: len(x) > 1 and x[1] == known[0], ((0, channels_second),))
-        if operands
-        else None
-    )
+    ways = ((0, channels_second),)
+    return Call(operands, lambda x, known: len(x) > 1 and x[1] == known[0], ways)
 
 
-def layer_norm(raised: Raised) -> Call | None:
-    operands = _named(raised, "input", "weight")
-    return (
-        Call(operands, lambda x, weight: x[-len(weight) :] == weight, ((0, channels_last),))
-        if operands
-        else None
-    )
-
-
-def channels_last(sizes: Sizes) -> Iterator[Change]:
-    for change in reordered(sizes):
-        if len(sizes) > 2 and change.sizes[-1] == sizes[1]:
-            yield change
+def layer_norm(raised: Raised) -> Call:
+    operands, ways = _named(raised, "input", "weight"), ((0, channels_last),)
+    return Call(operands, lambda x, weight: x[-len(weight) :] == weight, ways)
 
 
 def product(raised: Raised) -> Call | None:
@@ -242,19 +162,13 @@ def gathered(raised: Raised) -> Call | None:
     return Call((pair[0], pair[1]), within, ((1, unsqueezed(1)),))
 
 
-def attention(raised: Raised) -> Call | None:
+def attention(raised: Raised) -> Call:
     operands = _named(raised, "query", "key", "attn_mask")
     missing = len(sizes_of(operands[0])) - len(sizes_of(operands[2])) if operands else 0
-    return (
-        Call(
-            operands,
-            lambda query, key, mask: (
-                broadcast((*query[:-1], key[-2]), mask) == (*query[:-1], key[-2])
-            ),
-            ((2, unsqueezed(missing, foremost=True)),),
-        )
-        if operands
-        else None
+    return Call(
+        operands,
+        lambda query, key, mask: broadcast((*query[:-1], key[-2]), mask) == (*query[:-1], key[-2]),
+        ((2, unsqueezed(missing, foremost=True)),),
     )
 
 
@@ -282,33 +196,22 @@ def masked(raised: Raised) -> Call | None:
     return Call((pair[0], pair[1]), lambda x, mask: x[: len(mask)] == mask)
 
 
-def classes(raised: Raised) -> Call | None:
+def classes(raised: Raised) -> Call:
     """Logits [N, C, ...] with class indices [N, ...], or with probabilities of their shape."""
     operands = _named(raised, "input", "target")
-    if not operands:
-        return None
-    indices = operands[1].dtype in INTEGERS
+    indices = bool(operands) and operands[1].dtype in INTEGERS
     return Call(
         operands,
         lambda x, target: target == ((*x[:1], *x[2:]) if indices or target != x else x),
-        (
-            (1, squeezed),
-            (1, flattened_whole),
-            (0, channels_second),
-            (1, exchanged_samples),
-            (0, reordered),
-        ),
+        ((1, squeezed), (1, flattened_whole), (0, channels_second), (1, exchanged_samples),
+         (0, reordered)),
     )  # fmt: skip
 
 
-def values(raised: Raised) -> Call | None:
+def values(raised: Raised) -> Call:
     """A loss that compares one value with one target."""
-    operands = _named(raised, "input", "target")
-    return (
-        Call(operands, lambda x, target: x == target, ((0, squeezed), (1, squeezed)))
-        if operands
-        else None
-    )
+    ways = ((0, squeezed), (1, squeezed))
+    return Call(_named(raised, "input", "target"), lambda x, target: x == target, ways)
 
 
 ELEMENTWISE = (

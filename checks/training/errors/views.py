@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+from doctor.checks.training.errors.changes import Sizes
 from doctor.checks.training.errors.explanation import Explanation, Proof
-from doctor.checks.training.errors.sizes import Sizes, sizes_of, tensors, text
+from doctor.checks.training.errors.sizes import sizes_of, tensors, text
 from doctor.facts.raised import Raised
 
 

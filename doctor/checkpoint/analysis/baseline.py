@@ -17,7 +17,7 @@ from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Directory, Source, read_into
 from doctor.checkpoint.io.open_files import OpenFiles
-from doctor.checkpoint.records import Incomparable, Movement, UnchangedRole
+from doctor.checkpoint.records import Incomparable, Kind, Movement, UnchangedRole
 from doctor.checkpoint.tensors import Part, Tensor
 
 FIRST = 64 * 1024
@@ -92,7 +92,7 @@ def _by_name(tensors: Iterable[Tensor]) -> dict[str, Tensor]:
     return by_name
 
 
-Role = tuple[str, str, str]
+Role = tuple[str, Kind, str]
 """role, kind, dtype"""
 
 
@@ -142,7 +142,7 @@ class _Compared:
         return [
             UnchangedRole(
                 role=key[0],
-                kind=key[1],  # type: ignore[arg-type]
+                kind=key[1],
                 dtype=key[2],
                 count=len(names),
                 compared=len(names) + self.changed[key],

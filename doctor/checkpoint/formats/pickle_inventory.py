@@ -33,21 +33,15 @@ from doctor.checkpoint.io.files import Source, prefetch
 from doctor.checkpoint.pickle.reader import LARGEST, read_pickle
 
 DIRECTORY_END = b"PK\x05\x06"
-
 IN_A_ROW = 5
 """Pickles at the beginning of a file: torch's legacy form has as many."""
-
 FIRST = 1024 * 1024
 """Read at once: the pickles of most files are shorter."""
-
 DEEPEST = 8
 """Files inside pickles inside files."""
-
 MOST_RECORDS = 1_000
-
 MOST_LOST, LOST = 5_000, 4 * 1024 * 1024
 """Records of a zip without a directory, and bytes of each pickle that are read there."""
-
 _UNREAD = (
     (b"7z\xbc\xaf\x27\x1c", "is a 7z archive"),
     (b"\x28\xb5\x2f\xfd", "is packed by zstd"),
@@ -55,7 +49,6 @@ _UNREAD = (
     (b"\x02\x21\x4c\x18", "is packed by lz4"),
 )
 """What may hold pickles and cannot be unpacked here."""
-
 _OTHER_FORMATS = (b"GGUF", b"\x89HDF\r\n", b"version https://git-")
 _PICKLED = re.compile(rb"\x80[\x00-\x05\xff]")
 _TEXT_PICKLE = re.compile(rb"[(\]}]*[ci][\w.]{1,100}\n[\w.]{1,100}\n")

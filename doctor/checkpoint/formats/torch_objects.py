@@ -62,13 +62,11 @@ from doctor.checkpoint.tensors import Tensor
 
 LONGEST_NAME = 2_000
 MOST_PROBLEMS = 20
-
 WEIGHTS = (
     "state_dict", "model_state_dict", "model_state", "model", "module", "net", "network", "params",
     "weights",
 )  # fmt: skip
 """Where checkpoints keep the model among other things."""
-
 WRITERS = {
     "Lightning checkpoint": {"pytorch-lightning_version", "state_dict"},
     "nanoGPT checkpoint": {"model", "model_args", "iter_num"},
@@ -76,10 +74,8 @@ WRITERS = {
 """Programs, and keys at the top of what they save."""
 STEPS = ("global_step", "global_steps", "iter_num", "iteration", "step", "steps")
 """Where they keep how many steps the run had taken."""
-
 SCALERS = re.compile(r"scaler|MixedPrecision|^amp(?:_|$)")
 """Names of what holds a GradScaler's state; also those of Lightning's plugins."""
-
 OTHERS = ("optim", "sched", "scaler", "rng", "random_state", "callbacks", "loops", "hyper_param")
 """Words in the names of what is beside the weights."""
 

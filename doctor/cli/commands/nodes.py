@@ -55,7 +55,6 @@ def compare(
             keep_names=output.redact is False,
         ),
         fail_on=output.fail_on,
-        progress=not output.quiet,
     )
     return delivery.deliver(report, output_options)
 

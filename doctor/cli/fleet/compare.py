@@ -54,7 +54,6 @@ def compare_files(
     options: CompareOptions,
     *,
     fail_on: FailOn = "fail",
-    progress: bool = False,
 ) -> Report:
     """The report on facts files, or on those in directories. Raises UserError."""
     record = Record()
@@ -62,7 +61,7 @@ def compare_files(
     expected = expected_nodes(options)
     groups = groups_of(options.topology)
     files = files_of(paths)
-    read = read_nodes(files, progress=progress)
+    read = read_nodes(files)
     nodes = [each for each in read if isinstance(each, NodeSummary)]
     unread = [each for each in read if isinstance(each, Unread)]
     fleet = _compared(nodes, unread, expected, groups)

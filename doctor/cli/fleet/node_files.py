@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from itertools import chain
 from multiprocessing import get_context
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -29,7 +29,12 @@ FEW = 24
 """Files that are judged in this process: starting others takes longer."""
 SHARE = 16
 """Files that a process is given at a time."""
-STATUSES: dict[Status, str] = {Status.FAIL: "fail", Status.WARN: "warn"}
+STATUSES: dict[Status, Literal["fail", "warn", "unknown"]] = {
+    Status.FAIL: "fail",
+    Status.UNKNOWN: "unknown",
+    Status.WARN: "warn",
+}
+"""Of what a node reports, failures first."""
 
 
 class NodeFile(NamedTuple):
@@ -46,7 +51,7 @@ class Judged(NamedTuple):
     problems: tuple[NodeProblem, ...]
 
 
-def read_nodes(files: Sequence[NodeFile], *, progress: bool = False) -> list[NodeSummary | Unread]:
+def read_nodes(files: Sequence[NodeFile]) -> list[NodeSummary | Unread]:
     """A summary of each file, or why there is none, in the order of the files.
 
     Facts that differ in names and times only are judged once.
@@ -136,19 +141,24 @@ def without_names(facts: Facts) -> Facts:
 @lru_cache(maxsize=256)
 def _judge_once(key: bytes, box: Box) -> Judged:
     report = Report(box.facts, findings_of(box.facts))
-    outcome: Outcome = str(report.outcome)  # type: ignore[assignment]
-    return Judged(outcome, tuple(problems_of(report)))
+    return Judged(outcome_of(report), tuple(problems_of(report)))
+
+
+def outcome_of(report: Report) -> Outcome:
+    """The verdict of a node's report."""
+    outcome: Outcome = msgspec.convert(str(report.outcome), Outcome)
+    return outcome
 
 
 def problems_of(report: Report) -> Iterator[NodeProblem]:
     """Failures, then what leaves no verdict, then warnings."""
     job, options = report.facts.job, report.facts.options
-    for status in (Status.FAIL, Status.UNKNOWN, Status.WARN):
+    for status in STATUSES:
         for finding in report.with_status(status):
             if status is not Status.UNKNOWN or finding.check.is_required(job, options):
                 yield _problem(finding)
 
 
 def _problem(finding: Finding) -> NodeProblem:
-    status = {Status.FAIL: "fail", Status.WARN: "warn"}.get(finding.status, "unknown")
-    return NodeProblem(code=finding.check.code, status=status, summary=finding.verdict.summary)  # type: ignore[arg-type]
+    status = STATUSES[finding.status]
+    return NodeProblem(code=finding.check.code, status=status, summary=finding.verdict.summary)

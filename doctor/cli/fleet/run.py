@@ -13,11 +13,11 @@ from doctor._util.errors import UserError
 from doctor._util.units import shown
 from doctor.cli.fleet.compare import groups_of
 from doctor.cli.fleet.node import UNKNOWN, Node, Talk, label_of, result_deadline
-from doctor.cli.fleet.node_files import problems_of
+from doctor.cli.fleet.node_files import outcome_of, problems_of
 from doctor.cli.fleet.run_report import REPORT_SECONDS, Judging, detailed, fleet_of, report_of
 from doctor.cli.fleet.together import Together
 from doctor.collect.background import background
-from doctor.facts.fleet import NodeSummary, Outcome
+from doctor.facts.fleet import NodeSummary
 from doctor.fleet import pairs
 from doctor.fleet import summary as summaries
 from doctor.fleet.details import tell
@@ -108,8 +108,7 @@ def _summary(node: Node, own: Report | str) -> NodeSummary | str:
     """What this node sends of its own report, under its launcher's name."""
     if isinstance(own, str):
         return own
-    outcome: Outcome = str(own.outcome)  # type: ignore[assignment]
-    summary = summaries.check(summarize(own.facts, outcome, tuple(problems_of(own))))
+    summary = summaries.check(summarize(own.facts, outcome_of(own), tuple(problems_of(own))))
     return msgspec.structs.replace(summary, node=node.name, job=node.member.job)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import resource
 import time
 import weakref
@@ -65,7 +64,6 @@ class Evaluations:
         )
 
     def _generate(self, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
-        @functools.wraps(original)
         def generate(model: Foreign, *args: Foreign, **kwargs: Foreign) -> Foreign:
             self.observer.safely(self.generation_begins, model)
             self._generating += 1
@@ -101,7 +99,6 @@ class Evaluations:
             self._count(current, args, kwargs)
 
     def _switched(self, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
-        @functools.wraps(original)
         def train(module: Foreign, mode: bool = True) -> Foreign:
             self._depth += 1
             trained = module.__dict__.get("training", False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import threading
@@ -61,7 +60,6 @@ class Saves:
         """A function that saves; its argument at `place` is the path."""
         observer = self.observer
 
-        @functools.wraps(original)
         def saving(*args: Foreign, **kwargs: Foreign) -> Foreign:
             if self.depth or not observer.alive:
                 return original(*args, **kwargs)
@@ -119,7 +117,6 @@ class Saves:
     def load_state(self, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
         """nn.Module.load_state_dict: what was missing or unexpected, and nobody was told."""
 
-        @functools.wraps(original)
         def load_state_dict(*args: Foreign, **kwargs: Foreign) -> Foreign:
             result = original(*args, **kwargs)
             self.observer.safely(self.loaded, args, result)
@@ -130,7 +127,6 @@ class Saves:
     def restore(self, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
         """accelerator.load_state(), which restores what was prepared before, and says nothing."""
 
-        @functools.wraps(original)
         def load_state(*args: Foreign, **kwargs: Foreign) -> Foreign:
             if not getattr(args[0], "_models", True):
                 self.observer.safely(self.unprepared)

@@ -105,11 +105,11 @@ def sram_threshold(handle: object, where: str) -> Dict[str, object]:
 
 
 def fabric(handle: object, where: str) -> Dict[str, object]:
-    """The state of the NVLink fabric, and how the GPU's registration with it ended."""
+    """The state of the NVLink fabric."""
     name = "nvmlDeviceGetGpuFabricInfoV"
     info = structure(name, "c_nvmlGpuFabricInfo_v2_t", "nvmlGpuFabricInfo_v2")
     call(name, handle, ctypes.byref(info), where=where)
-    return {"fabric": int(info.state), "fabric_error": int(info.status)}
+    return {"fabric": int(info.state)}
 
 
 def structure(name: str, kind: str, version: str) -> Any:

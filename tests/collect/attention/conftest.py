@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import preloaded
 import pytest
 from attention_trials import Interpret
 from probe_code import REGISTERED, RUN
-
-from doctor.collect.children import Children
-from doctor.collect.torch_child import TorchChild
 
 
 @pytest.fixture
@@ -29,18 +25,3 @@ def interpret(tmp_path: Path) -> Interpret:
         return str(program)
 
     return make
-
-
-@pytest.fixture
-def children() -> Iterator[Children]:
-    made = Children()
-    yield made
-    made.interrupt()
-
-
-@pytest.fixture(scope="session")
-def warm() -> Iterator[TorchChild]:
-    """One process for the trials of the installed torch, unchanged."""
-    child = TorchChild(Children(), preloaded.python())
-    yield child
-    child.end()

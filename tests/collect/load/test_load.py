@@ -262,14 +262,14 @@ def test_tf32_is_left_as_it_was_through_either_api() -> None:
 
 NEAR = """
 import os, torch
-load = probe("load.load")
-assert load.cpus("0-3,8\\n") == {0, 1, 2, 3, 8}
-assert load.cpus("\\n") == set()
+near = probe("load.near")
+assert near.cpus("0-3,8\\n") == {0, 1, 2, 3, 8}
+assert near.cpus("\\n") == set()
 allowed = os.sched_getaffinity(0)
 here = {min(allowed)}
 for local, inside in ((here, here), ({100000}, allowed), (set(), allowed)):
-    load.local_cpus = lambda device: local
-    with load.near(torch.device("cuda", 0)):
+    near.local_cpus = lambda device: local
+    with near.near(torch.device("cuda", 0)):
         assert os.sched_getaffinity(0) == inside
     assert os.sched_getaffinity(0) == allowed
 """

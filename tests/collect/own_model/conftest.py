@@ -19,14 +19,6 @@ from doctor.facts.own_model import OwnModel
 from doctor.job.job import Chosen, Precision
 
 
-@pytest.fixture(scope="session")
-def warm() -> Iterator[TorchChild]:
-    """One process for the factories that leave it as it was; a new one after a death."""
-    child = TorchChild(Children(), preloaded.python())
-    yield child
-    child.end()
-
-
 @pytest.fixture
 def own(warm: TorchChild, tmp_path: Path) -> Own:
     """Trains what the source's `make` returns."""

@@ -70,10 +70,8 @@ def calling_module(model: torch.nn.Module) -> str:
 
 def running() -> Optional[torch.nn.Module]:
     """The innermost module of torch that is running, None if there is none."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
+    for frame in places.outwards(sys._getframe(1)):
         module = frame.f_locals.get("self")
         if isinstance(module, torch.nn.Module) and type(module).__module__.startswith("torch."):
             return module
-        frame = frame.f_back
     return None

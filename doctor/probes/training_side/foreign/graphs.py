@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator, Optional
+import re
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
 
 import torch
 
@@ -34,3 +35,39 @@ def leaf_of(node: Foreign) -> Optional[torch.Tensor]:
 def leaves(root: Optional[Node]) -> Iterator[torch.Tensor]:
     """The leaf tensors of a graph."""
     yield from (leaf for leaf in map(leaf_of, nodes(root)) if leaf is not None)
+
+
+def passes_on(node: Foreign) -> bool:
+    """Whether it computes nothing: the zeros come from what reads its result."""
+    return bool(PASSING.fullmatch(node.name()))
+
+
+PASSING = re.compile(
+    r"(Cat|Stack|View|UnsafeView|ReshapeAlias|Add|Sub|Transpose|Permute|Expand|Clone|ToCopy|"
+    r"Squeeze|Unsqueeze|Split|SplitWithSizes|Chunk|Unbind|T|Alias|Repeat)Backward\d*"
+)
+
+
+def readers(node: Foreign, parents: Dict[Any, List[Any]]) -> List[Node]:
+    """The nearest operations that compute something and read the result of this one."""
+    pending, visited, nearest = list(parents.get(node, ())), {node}, []
+    while pending:
+        each = pending.pop()
+        if each in visited:
+            continue
+        visited.add(each)
+        if passes_on(each):
+            pending += parents.get(each, ())
+        else:
+            nearest.append(each)
+    return nearest
+
+
+def parents_of(nodes: Any) -> Dict[Any, List[Any]]:
+    """Node -> the nodes that its gradient comes from."""
+    parents: Dict[Any, List[Any]] = {}
+    for node in nodes:
+        for following, _ in node.next_functions:
+            if following is not None:
+                parents.setdefault(following, []).append(node)
+    return parents

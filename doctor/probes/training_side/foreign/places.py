@@ -10,7 +10,7 @@ import re
 import sys
 import sysconfig
 from types import CodeType, FrameType
-from typing import Optional, Tuple
+from typing import Iterator, Optional, Tuple
 
 import torch
 
@@ -37,10 +37,9 @@ def innermost(inside_backward: bool = False) -> Tuple[Tuple[str, str], str]:
     parametrization does. Without such a line, those of the library.
 
     `inside_backward`: only lines that backward() itself runs count."""
-    frame: Optional[FrameType] = sys._getframe(1)
     library: Optional[FrameType] = None
     inside: Optional[FrameType] = None
-    while frame is not None:
+    for frame in outwards(sys._getframe(1)):
         file = frame.f_code.co_filename
         if inside_backward and frame.f_code.co_name == ENGINE:
             break
@@ -54,7 +53,6 @@ def innermost(inside_backward: bool = False) -> Tuple[Tuple[str, str], str]:
                 return line(frame), "" if through is None else line(through)[0]
             if library is None:
                 library = frame
-        frame = frame.f_back
     return (("", "") if library is None else line(library)), ""
 
 
@@ -78,39 +76,38 @@ def expression() -> str:
     return "" if part == text.strip() else part[:120]
 
 
+def outwards(frame: Optional[FrameType]) -> Iterator[FrameType]:
+    """A frame, and those that called it."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
 def user_frame() -> Optional[FrameType]:
     """The frame of the innermost line of the user's files; None if there is none."""
-    frame: Optional[FrameType] = sys._getframe(1)
-    while frame is not None:
+    for frame in outwards(sys._getframe(1)):
         file = frame.f_code.co_filename
         if not file.startswith((TORCH, PROBES, "<")) and not of_library(file):
             return frame
-        frame = frame.f_back
     return None
 
 
 def called_in_torch() -> str:
     """The function of torch that the user's innermost line called, "" if it is none in Python."""
-    frame: Optional[FrameType] = sys._getframe(1)
     name = ""
-    while frame is not None:
+    for frame in outwards(sys._getframe(1)):
         file = frame.f_code.co_filename
         if file.startswith(TORCH):
             name = frame.f_code.co_name
         elif not file.startswith((PROBES, "<")):
             break
-        frame = frame.f_back
     return "" if name in WRAPPERS else name
 
 
 def in_sample() -> bool:
     """Whether a distribution of torch draws a sample, which has no graph."""
-    frame: Optional[FrameType] = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_filename.startswith(SAMPLING) and frame.f_code.co_name == "sample":
-            return True
-        frame = frame.f_back
-    return False
+    codes = (frame.f_code for frame in outwards(sys._getframe(1)))
+    return any(c.co_name == "sample" and c.co_filename.startswith(SAMPLING) for c in codes)
 
 
 @functools.lru_cache(maxsize=None)

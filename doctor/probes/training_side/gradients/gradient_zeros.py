@@ -81,7 +81,7 @@ class Recorder:
         """Of the largest value of an incoming gradient: less counts as 0."""
         self._names = {id(each): name for name, each in weights.items()}
         nodes = list(graphs.nodes(root))
-        self._parents = zero_reasons.parents_of(nodes)
+        self._parents = graphs.parents_of(nodes)
         self._reached: Dict[Any, int] = {}
         """Operations -> how many others gave them a gradient other than 0."""
         self._sums: Dict[Any, torch.Tensor] = {}
@@ -132,7 +132,7 @@ class Recorder:
             return "small", node, zero_reasons.Reason(text, True)
         if index in SUMS.get(node.name().rstrip("0123456789"), ()):
             return "cancelled", node, zero_reasons.NOTHING
-        if zero_reasons.passes_on(node):
+        if graphs.passes_on(node):
             return "zero", node, zero_reasons.unread(node, self._parents, follow_step.line_of)
         return "zero", node, zero_reasons.reason(node, index, self._names, self._origins)
 

@@ -15,7 +15,7 @@ import torch
 from ..foreign import Foreign, graphs
 
 if TYPE_CHECKING:
-    from torch.autograd.graph import Node
+    pass
 
 
 class Reason(NamedTuple):
@@ -163,7 +163,7 @@ def zero_since(what: str, value: Foreign, origins: Any) -> Reason:
 def computed_by(node: Foreign, edge: int, names: Dict[int, str]) -> str:
     """ ", the parameter up.weight,": what computed an input of an operation; "" if unknown."""
     following = node.next_functions[edge][0] if edge < len(node.next_functions) else None
-    while following is not None and passes_on(following):
+    while following is not None and graphs.passes_on(following):
         following = following.next_functions[0][0]
     if following is None:
         return ""
@@ -259,46 +259,10 @@ RULES: Dict[str, Rule] = {
 }  # fmt: skip
 
 
-def passes_on(node: Foreign) -> bool:
-    """Whether it computes nothing: the zeros come from what reads its result."""
-    return bool(PASSING.fullmatch(node.name()))
-
-
-PASSING = re.compile(
-    r"(Cat|Stack|View|UnsafeView|ReshapeAlias|Add|Sub|Transpose|Permute|Expand|Clone|ToCopy|"
-    r"Squeeze|Unsqueeze|Split|SplitWithSizes|Chunk|Unbind|T|Alias|Repeat)Backward\d*"
-)
-
-
-def readers(node: Foreign, parents: Dict[Any, List[Any]]) -> List[Node]:
-    """The nearest operations that compute something and read the result of this one."""
-    pending, visited, nearest = list(parents.get(node, ())), {node}, []
-    while pending:
-        each = pending.pop()
-        if each in visited:
-            continue
-        visited.add(each)
-        if passes_on(each):
-            pending += parents.get(each, ())
-        else:
-            nearest.append(each)
-    return nearest
-
-
-def parents_of(nodes: Any) -> Dict[Any, List[Any]]:
-    """Node -> the nodes that its gradient comes from."""
-    parents: Dict[Any, List[Any]] = {}
-    for node in nodes:
-        for following, _ in node.next_functions:
-            if following is not None:
-                parents.setdefault(following, []).append(node)
-    return parents
-
-
 def unread(node: Foreign, parents: Dict[Any, List[Any]], line_of: Any) -> Reason:
     """For an operation that only passes values on: what reads its result, and not this part."""
     operations: Dict[Tuple[str, str], None] = {}
-    for each in readers(node, parents):
+    for each in graphs.readers(node, parents):
         place = line_of(each)[1]
         operations[re.sub(r"Backward\d*$", "", each.name()), place] = None
     names = [

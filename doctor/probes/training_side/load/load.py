@@ -7,16 +7,15 @@ is wrong: cuBLAS returns the same bits for the same call on one stream.
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import os
 import statistics
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
 from ... import wire
 from .brake import Brake
+from .near import near
 
 SHARES = {
     "half": 0.25,
@@ -32,7 +31,6 @@ SIZES = (8192, 4096, 2048, 1024, 512, 256, 128)
 FIRST_SIZE = 2048
 ONE_PRODUCT = 0.03
 """Seconds that one half-precision product may take, so that several fit into their share."""
-CPU_LIST = "/sys/bus/pci/devices/%s/local_cpulist"
 HOST_RUNS = 3
 """Runs of each host copy; the fastest counts, because other processes use the link too."""
 MEMORY_SHARE = 8
@@ -169,48 +167,6 @@ def host_rates(device: Device) -> Dict[str, float]:
         to = fastest(lambda: there.copy_(host, non_blocking=True), SHARES["to"])
         back = fastest(lambda: host.copy_(there, non_blocking=True), SHARES["from"])
     return {"to_device": size / to, "from_device": size / back}
-
-
-@contextlib.contextmanager
-def near(device: torch.device) -> Iterator[None]:
-    """Run on the allowed CPUs next to the GPU, whose memory pinned buffers then come from.
-
-    Copies through the memory of another socket reach a third of the rate (gearshifft#82).
-    """
-    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
-    local = allowed & local_cpus(device)
-    if not local:
-        yield
-        return
-    os.sched_setaffinity(0, local)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
-
-
-def local_cpus(device: torch.device) -> Set[int]:
-    """CPUs next to an NVIDIA GPU; empty if the system does not name them."""
-    if device.type != "cuda" or torch.version.hip:
-        return set()
-    address = ctypes.create_string_buffer(32)
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-        if driver.cuDeviceGetPCIBusId(address, len(address), device.index or 0) != 0:
-            return set()
-        with open(CPU_LIST % address.value.decode().lower()) as file:
-            return cpus(file.read())
-    except (OSError, AttributeError, ValueError):
-        return set()
-
-
-def cpus(text: str) -> Set[int]:
-    """The numbers of "0-3,8". Raises ValueError for anything else."""
-    cpus: Set[int] = set()
-    for part in filter(None, text.strip().split(",")):
-        first, _, last = part.partition("-")
-        cpus.update(range(int(first), int(last or first) + 1))
-    return cpus
 
 
 @contextlib.contextmanager

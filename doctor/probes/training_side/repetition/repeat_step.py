@@ -6,6 +6,7 @@ The repetition has a time limit of its own, and counts only if it raises the sam
 
 from __future__ import annotations
 
+import functools
 import inspect
 import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
@@ -15,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from ... import wire
 from ..foreign import descriptions, observing
+from ..foreign.module_hooks import module_hooks
 from ..gradients import graph_ends
 from ..subject import subjects
 from ..subject.training_step import loss_of
@@ -95,13 +97,9 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
     calls, ends, module = Calls(), graph_ends.Ends(), training.subject.module
     origins = value_origins.Called(module, training.subject.batch)
     returned: Dict[str, Dict[str, Any]] = {}
-    handles = [
-        each.register_forward_hook(_note_result(name or "the model", returned))
-        for name, each in module.named_modules()
-        if not isinstance(each, torch.jit.ScriptModule)  # it takes no hooks
-    ]
+    noted = module_hooks(module, after=functools.partial(_note_result, returned))
     try:
-        with calls, ends, origins, own_functions.calls() as applied:
+        with noted, calls, ends, origins, own_functions.calls() as applied:
             loss_of(training)
     except Exception as again:
         if not same(again, error):
@@ -118,9 +116,6 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
             if "ZeroDivision" in str(error):
                 records += divisor(args[0] if fields["function"].startswith("__r") else args[-1])
         return fields
-    finally:
-        for each in handles:
-            each.remove()
     return {}
 
 
@@ -133,16 +128,14 @@ def divisor(value: Any) -> List[Dict[str, Any]]:
     return [{"type": "ZeroDivisor", **fields}] if count else []
 
 
-def _note_result(name: str, returned: Dict[str, Dict[str, Any]]) -> Any:
+def _note_result(
+    returned: Dict[str, Dict[str, Any]], name: str, module: Any, args: Any, output: Any
+) -> None:
     """Notes the last module that returned None, and the last that returned a tuple."""
-
-    def hook(module: Any, args: Any, output: Any) -> None:
-        if output is None or type(output) in (tuple, list):
-            kind = "None" if output is None else type(output).__name__
-            fields = {"module": name, "kind": type(module).__name__, "value": kind}
-            returned[kind] = {"type": "Returned", **fields}
-
-    return hook
+    if output is None or type(output) in (tuple, list):
+        kind = "None" if output is None else type(output).__name__
+        fields = {"module": name or "the model", "kind": type(module).__name__, "value": kind}
+        returned[kind] = {"type": "Returned", **fields}
 
 
 def bound(function: Any, args: Any, kwargs: Dict[str, Any]) -> Dict[str, Any]:

@@ -19,7 +19,7 @@ import torch
 from ... import wire
 from ..errors import tracebacks
 from ..foreign import Foreign
-from ..subject import build, training_step
+from ..subject import build, memory, training_step
 from ..subject.training_step import Training
 
 Gradients = List[Optional[torch.Tensor]]
@@ -34,7 +34,7 @@ def compiled(request: Dict[str, Any]) -> Dict[str, Any]:
     os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] = "0"
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # no helper processes that outlive this one
     device = torch.device(request["device"])
-    training_step.free_memory(device)
+    memory.free_memory(device)
     subject = build.build(request["subject"], device, request["recipe"])
     subject.module.eval()
     training = training_step.Training(subject, device, request["precision"], request["recipe"])

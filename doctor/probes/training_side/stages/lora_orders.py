@@ -15,7 +15,15 @@ import torch
 from ... import wire
 from ..errors import tracebacks
 from ..foreign import Foreign
-from ..subject import subjects, timed, training_step, transformers_batch, transformers_model
+from ..subject import (
+    memory,
+    subjects,
+    timed,
+    training_step,
+    transformers_batch,
+    transformers_library,
+    transformers_model,
+)
 from ..subject.training_step import Training
 from . import own_stages
 
@@ -32,7 +40,7 @@ def lora(request: Dict[str, Any]) -> Dict[str, Any]:
     result: Dict[str, Any] = {"order": request["order"], "reentrant": request["reentrant"]}
     started = time.perf_counter()
     ended: Dict[str, Any] = {"how": "ok"}
-    training_step.free_memory(device)
+    memory.free_memory(device)
     try:
         base = transformers_model.base(request["subject"], request["recipe"]).model
         modules_to_save = head_of(base) if request["save_head"] else []
@@ -43,7 +51,7 @@ def lora(request: Dict[str, Any]) -> Dict[str, Any]:
     except Exception as error:
         ended = {"how": "error", "detail": tracebacks.explained(error)}
     result["ended"] = dict(ended, seconds=time.perf_counter() - started)
-    training_step.free_memory(device)
+    memory.free_memory(device)
     return {"lora": result, "versions": own_stages.versions()}
 
 
@@ -90,7 +98,7 @@ def enable_checkpointing(model: Foreign, reentrant: bool) -> None:
             if enable is not None:
                 enable({"use_reentrant": reentrant})
                 return
-        raise transformers_model.NotBuilt("this model has no gradient checkpointing to enable")
+        raise transformers_library.NotBuilt("this model has no gradient checkpointing to enable")
 
 
 def head_of(model: Foreign) -> List[str]:

@@ -179,18 +179,11 @@ def versions() -> Dict[str, str]:
 
 def settings(module: torch.nn.Module) -> Dict[str, Any]:
     """The current numeric switches; these getters never raise, whatever was set."""
-    cudnn: Any = torch.backends.cudnn
-    try:
-        conv = cudnn.conv.fp32_precision == "tf32"
-    except AttributeError:  # before torch 2.9
-        conv = bool(cudnn.allow_tf32)
     return {
         "when": "after the model's code",
-        "tf32_matmul": switches.tf32_matmul(torch)[0],
-        "tf32_conv": conv,
+        "tf32_matmul": switches.tf32_matmul(torch),
         "sdp_enabled": switches.sdp_enabled(torch),
         "deterministic": bool(torch.are_deterministic_algorithms_enabled()),
-        "cudnn_benchmark": bool(cudnn.benchmark),
         "attention": subjects.attention_of(module),
     }
 

@@ -43,6 +43,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import importlib
 import importlib.machinery
 import os
 import platform
@@ -70,12 +71,8 @@ def interpreter() -> Dict[str, Any]:
     pip = importlib.machinery.PathFinder.find_spec("pip") is not None
     installed = distributions()
     nvidia = [each for each in installed if NVIDIA.match(each)]
-    return {
-        "version": platform.python_version(),
-        "pip": pip,
-        "packages": nvidia,
-        "installed": installed,
-    }
+    version = platform.python_version()
+    return {"version": version, "pip": pip, "packages": nvidia, "installed": installed}
 
 
 def distributions() -> List[str]:
@@ -145,14 +142,12 @@ def build(torch: ModuleType) -> Dict[str, Any]:
     flags = getattr(torch._C, "_cuda_getArchFlags", str)()
     from ..subject import switches
 
-    tf32, api = switches.tf32_matmul(torch)
     return {
         "version": str(torch.__version__),
         "cuda": torch.version.cuda,
         "hip": torch.version.hip,
         "archs": (flags or "").split(),
-        "tf32_matmul": tf32,
-        "tf32_api": api,
+        "tf32_matmul": switches.tf32_matmul(torch),
         "sdp_enabled": switches.sdp_enabled(torch),
         "mps": bool(torch.backends.mps.is_available()),
     }
@@ -223,36 +218,6 @@ def cuda(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]
     return cuda_stages.libraries(torch, request.get("precision", ""))
 
 
-def prepare(torch: ModuleType, request: Dict[str, Any]) -> None:
-    from . import own_stages
-
-    own_stages.prepare(request)
-
-
-def own(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
-    from . import own_stages
-
-    return own_stages.own(request)
-
-
-def lora(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
-    from . import lora_orders
-
-    return lora_orders.lora(request)
-
-
-def compiled(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
-    from . import compiled_step
-
-    return compiled_step.compiled(request)
-
-
-def attention(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
-    from ..attention import attention_trial
-
-    return attention_trial.run(request)
-
-
 def load(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     from ..load import load
 
@@ -273,15 +238,29 @@ def reduce(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any
     return {"reduce": all_reduce.run(request)}
 
 
-STAGES: Dict[str, Callable[[Any, Dict[str, Any]], Optional[Dict[str, Any]]]] = {
+Stage = Callable[[Any, Dict[str, Any]], Optional[Dict[str, Any]]]
+
+
+def of(module: str, function: str) -> Stage:
+    """A function of a module that is imported when the stage is requested."""
+
+    def run(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+        answer: Optional[Dict[str, Any]]
+        answer = getattr(importlib.import_module(module, __package__), function)(request)
+        return answer
+
+    return run
+
+
+STAGES: Dict[str, Stage] = {
     "smoke": smoke,
     **dict.fromkeys(("devices", "kernel", "libraries"), cuda),
-    "prepare": prepare,
-    "own": own,
-    "lora": lora,
-    "compiled": compiled,
+    "prepare": of(".own_stages", "prepare"),
+    "own": of(".own_stages", "own"),
+    "lora": of(".lora_orders", "lora"),
+    "compiled": of(".compiled_step", "compiled"),
     **dict.fromkeys(DIAGNOSIS_STAGES, diagnose),
-    "attention": attention,
+    "attention": of("..attention.attention_trial", "run"),
     **dict.fromkeys(("load", "host copies"), load),
     "memory test": memory_test,
     "reduce": reduce,

@@ -7,7 +7,7 @@ from typing import Any, Dict, NamedTuple
 import torch
 
 from ..foreign import Foreign, observing
-from . import build, training_step
+from . import build, memory, training_step
 from .training_step import Subject, Training
 
 BUILT_BEFORE = "_doctor_built"
@@ -35,7 +35,7 @@ class Plan(NamedTuple):
 
     def build(self, **changes: Foreign) -> Subject:
         """The subject, initialized as in a fresh process. Raises Stale if it is not a fresh one."""
-        training_step.free_memory(self.device)
+        memory.free_memory(self.device)
         subject = build.build(self.subject, self.device, self.recipe, **changes)
         if any(observing.has(weight, BUILT_BEFORE) for weight in subject.module.parameters()):
             raise Stale

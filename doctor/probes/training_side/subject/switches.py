@@ -6,18 +6,18 @@ Python 3.9.
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Dict, Tuple
+from typing import Dict
 
 BACKENDS = ("flash", "mem_efficient", "cudnn", "math")
 
 
-def tf32_matmul(torch: ModuleType) -> Tuple[bool, str]:
-    """Whether matmuls use TF32, and the API of this torch: fp32_precision from 2.9 on."""
+def tf32_matmul(torch: ModuleType) -> bool:
+    """Whether matmuls use TF32. The API fp32_precision is that of torch from 2.9 on."""
     matmul = torch.backends.cuda.matmul
     try:
-        return matmul.fp32_precision == "tf32", "fp32_precision"
+        return bool(matmul.fp32_precision == "tf32")
     except (AttributeError, AssertionError):  # torch 2.1 raises the latter
-        return bool(matmul.allow_tf32), "allow_tf32"
+        return bool(matmul.allow_tf32)
 
 
 def sdp_enabled(torch: ModuleType) -> Dict[str, bool]:

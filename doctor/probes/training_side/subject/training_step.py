@@ -6,28 +6,16 @@ No schedule and no weight decay, so an unchanged weight always has another cause
 from __future__ import annotations
 
 import contextlib
-import gc
 import time
-from typing import (
-    Any,
-    Callable,
-    ContextManager,
-    Dict,
-    Iterator,
-    List,
-    NamedTuple,
-    Optional,
-    Set,
-    Tuple,
-    Union,
-)
+from contextlib import AbstractContextManager
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
 
 import torch
 
 from ... import wire
 from ..foreign import Foreign
 from ..foreign.observing import plain
-from . import fingerprints, optimizers, taken_gradients, undone
+from . import fingerprints, memory, optimizers, taken_gradients, undone
 from .fingerprints import fingerprint, rows_alike
 from .kept_batch import KeptBatch
 from .manual_steps import Stepped
@@ -40,8 +28,6 @@ THREADS, SMALL = 1, 5_000_000
 take ten times as long."""
 LR = 3e-4
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-
-
 Loss = Callable[[Foreign, Foreign], torch.Tensor]
 
 
@@ -108,16 +94,15 @@ class Training:
         if self.manual is not None:
             self.undone.stop()  # it compares weights before and after the loss
 
-    def autocast(self) -> ContextManager[None]:
+    def autocast(self) -> AbstractContextManager[None]:
         if not self.cast:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=self.dtype)
 
-    def step(self, stage: Callable[[str], ContextManager[None]]) -> Dict[str, Any]:
+    def step(self, stage: Callable[[str], AbstractContextManager[None]]) -> Dict[str, Any]:
         """One step on the one batch, as a doctor.facts.training.Step."""
-        rate = self.lr
+        rate = self.lr if self.update is None else self.update.rate
         if self.update is not None:
-            rate = self.update.rate
             self.update.note_rates(self.rates)
         for weight in self.weights.values():
             weight.grad = None
@@ -163,12 +148,10 @@ class Training:
             return hook
 
         weights: Dict[str, Any] = {} if self.order else dict(self.weights)
-        hooks = [weight.register_hook(reach(name)) for name, weight in weights.items()]
-        try:
+        with contextlib.ExitStack() as hooks:
+            for name, weight in weights.items():
+                hooks.callback(weight.register_hook(reach(name)).remove)
             yield
-        finally:
-            for each in hooks:
-                each.remove()
 
     def _norms(self) -> Dict[str, Optional[float]]:
         """Norm of each gradient, in one transfer; None if there is no gradient."""
@@ -198,8 +181,7 @@ class Training:
 
     def _clip(self, update: Foreign) -> None:
         """Clip the gradients as the user does, and note what a plain step would change."""
-        before = update.would_change(self.weights) if self.before else set()
-        after = before
+        before = after = update.would_change(self.weights) if self.before else set()
         if update.max_norm is not None:
             torch.nn.utils.clip_grad_norm_(list(self.weights.values()), update.max_norm)
             after = update.would_change(self.weights) if self.before else set()
@@ -260,22 +242,6 @@ def _number(value: Optional[float]) -> Union[float, str, None]:
     return None if value is None else wire.number(value)
 
 
-def free_memory(device: torch.device) -> None:
-    """Free the memory of earlier steps: two models may not fit at the same time."""
-    gc.collect()
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-
-
-def peak_bytes(device: torch.device) -> Optional[int]:
-    """Peak of the device's allocator; None if torch does not report it."""
-    if device.type == "cuda":
-        return int(torch.cuda.max_memory_allocated(device))
-    if device.type == "mps":
-        return int(torch.mps.driver_allocated_memory())
-    return None
-
-
 def run(
     stage: Timed,
     make: Callable[[], Subject],
@@ -303,7 +269,7 @@ def run(
             break
     with stage("compare"):
         parameters = training.parameters()
-        peak = peak_bytes(device)
+        peak = memory.peak_bytes(device)
     return {
         "device": str(device),
         "precision": precision,

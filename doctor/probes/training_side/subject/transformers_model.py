@@ -6,9 +6,7 @@ directory runs, and no pickle is read.
 
 from __future__ import annotations
 
-import inspect
 import os
-from types import ModuleType
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
@@ -18,13 +16,17 @@ from ..foreign import Foreign, containers, observing
 from . import layer_cut, model_files, subjects, tokenizers_text, training_step, transformers_batch
 from .subjects import Unsupported
 from .transformers_batch import batch_for
+from .transformers_library import (
+    NotBuilt,
+    class_of,
+    configuration,
+    dtype_keyword,
+    imported,
+    required,
+)
 
 LAYERS = 2
 SEED = 21
-
-
-class NotBuilt(Exception):
-    """The directory cannot be trained; the message says why."""
 
 
 class Built(NamedTuple):
@@ -69,7 +71,7 @@ def prepare(spec: Dict[str, Any]) -> None:
     transformers = imported()
     class_of(transformers, configuration(transformers, spec["directory"]))
     if spec["lora"]:
-        imported_peft()
+        required("peft")
 
 
 TEXT_INPUTS = ("input_ids", "labels")
@@ -220,35 +222,6 @@ def count_all(transformers: Foreign, config: Foreign) -> Optional[int]:
         return None
 
 
-def imported() -> ModuleType:
-    """transformers, offline and quiet. Raises NotBuilt if it is not installed."""
-    os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    with wire.stage("import transformers"):
-        try:
-            import transformers
-        except ModuleNotFoundError as error:
-            if error.name != "transformers":
-                raise
-            raise NotBuilt("transformers is not installed in this interpreter") from None
-    return transformers
-
-
-def configuration(transformers: Foreign, directory: str) -> Foreign:
-    if not os.path.isfile(os.path.join(directory, "config.json")):
-        raise NotBuilt("%s has no config.json" % directory)
-    try:
-        return transformers.AutoConfig.from_pretrained(
-            directory, trust_remote_code=False, local_files_only=True
-        )
-    except Exception as error:
-        if "trust_remote_code" not in str(error):
-            raise
-        raise Unsupported(
-            "the model needs code from its directory, which is not run: name a factory with --model"
-        ) from error
-
-
 def reduced(config: Foreign, layers: int, weights: bool) -> layer_cut.Cut:
     """The fields of the configuration with fewer layers."""
     data = config.to_dict()
@@ -256,12 +229,6 @@ def reduced(config: Foreign, layers: int, weights: bool) -> layer_cut.Cut:
         data.pop("quantization_config", None)
     less = layer_cut.cut(data, layers, in_order=weights)
     return less._replace(data=data) if less.layers == less.all_layers else less
-
-
-def dtype_keyword(transformers: Foreign) -> str:
-    """The name of the dtype's argument: torch_dtype before transformers 4.56."""
-    major, minor = (int(part) for part in transformers.__version__.split(".")[:2])
-    return "dtype" if (major, minor) >= (4, 56) else "torch_dtype"
 
 
 def _initialized(transformers: Foreign, config: Foreign, dtype_argument: Dict[str, Any]) -> Foreign:
@@ -291,41 +258,9 @@ def _loaded(
     return model, info
 
 
-TARGETS = {"labels", "start_positions", "return_loss"}
-"""Arguments of a forward pass that computes a loss."""
-
-
-def class_of(transformers: Foreign, config: Foreign) -> Foreign:
-    """The class that config.json names, if it computes a loss; else the causal language model."""
-    for name in observing.stated(config, "architectures") or ():
-        candidate = getattr(transformers, name, None)
-        forward = observing.stated(candidate, "forward")
-        if forward is not None and TARGETS & set(inspect.signature(forward).parameters):
-            return candidate
-    if type(config) in transformers.AutoModelForCausalLM._model_mapping:
-        return transformers.AutoModelForCausalLM
-    raise Unsupported(
-        "transformers %s has no causal language model for %s, nor does config.json name a class "
-        "that computes a loss in `architectures`: name a factory with --model"
-        % (transformers.__version__, type(config).__name__)
-    )
-
-
-def imported_peft() -> ModuleType:
-    """peft. Raises NotBuilt if it is not installed."""
-    with wire.stage("import peft"):
-        try:
-            import peft
-        except ModuleNotFoundError as error:
-            if error.name != "peft":
-                raise
-            raise NotBuilt("peft is not installed in this interpreter") from None
-    return peft
-
-
 def with_lora(model: Foreign, rank: int, *, save: Optional[List[str]] = None) -> Foreign:
     """LoRA adapters on the modules that peft selects, or on all linear ones."""
-    peft = imported_peft()
+    peft = required("peft")
     with wire.stage("add LoRA adapters"):
         torch.manual_seed(SEED)
         fields: Dict[str, Any] = {"r": rank, "modules_to_save": save}

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Set, Tuple
 import torch
 
 from ..foreign import Foreign, containers, observing
+from ..foreign.module_hooks import module_hooks
 from ..subject.training_step import Subject
 from . import outputs
 
@@ -41,31 +42,19 @@ class Positions:
             self.choosing.update(each for each, _ in self._open)
 
     def run(self, batch: Foreign) -> List[Call]:
-        hooks: List[Any] = []
-        for name, module in self._subject.module.named_modules():
-            if name:
-                hooks.append(module.register_forward_pre_hook(self._enter(name), with_kwargs=True))
-                hooks.append(module.register_forward_hook(self._leave(name)))
-        try:
+        with module_hooks(self._subject.module, self._enter, self._leave):
             outputs.evaluate(self._subject, batch, self.note)
-        finally:
-            for hook in hooks:
-                hook.remove()
         return self.calls
 
-    def _enter(self, name: str) -> Any:
-        def hook(module: torch.nn.Module, args: Any, options: Any) -> None:
+    def _enter(self, name: str, module: torch.nn.Module, args: Any, options: Any) -> None:
+        if name:
             self._open.append((name, self._kept([args, options])))
 
-        return hook
-
-    def _leave(self, name: str) -> Any:
-        def hook(module: torch.nn.Module, args: Any, result: Any) -> None:
+    def _leave(self, name: str, module: torch.nn.Module, args: Any, result: Any) -> None:
+        if name:
             _, before = self._open.pop()
             kind = type(module).__name__
             self.calls.append(Call(name, kind, before, self._kept(result)))
-
-        return hook
 
     def _kept(self, value: Foreign) -> Tuple[torch.Tensor, ...]:
         """Copies of the tensors [samples, positions, ...] and [samples, channels, positions],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Dict, List
 
 import torch
 
 from ..foreign import containers
+from ..foreign.module_hooks import module_hooks
 from ..subject import subjects
 from ..subject.training_step import Subject
 from . import outputs
@@ -35,6 +37,7 @@ def trial(subject: Subject) -> Dict[str, Any]:
     )
     over: List[Operation] = []
     offsets: List[Operation] = []
+    layers: List[Operation] = []
 
     def note(name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
         if name in SOFTMAX and _over_samples(args, options, count):
@@ -44,8 +47,7 @@ def trial(subject: Subject) -> Dict[str, Any]:
         elif name in INDEXING and (text := _leaves_out(name, args, options, count)):
             offsets.append(Operation(text, outputs.place()))
 
-    layers = _time_first(subject.module, count)
-    with layers:
+    with module_hooks(subject.module, functools.partial(_time_first, layers, count)):
         whole = outputs.forward(subject, subject.batch, note)
     part = outputs.forward(subject, shorter)
     changed = containers.mapped(
@@ -67,7 +69,7 @@ def trial(subject: Subject) -> Dict[str, Any]:
     if not moved:
         return {"applies": True, "found": ""}
     labelled = any(each.dim() == 1 for each in containers.tensors(subject.batch).values())
-    named = (over + layers.found) if labelled else []
+    named = over + layers if labelled else []
     kind = "offset" if labelled and offsets and not named else "samples"
     operation, place = ([*named, *offsets * labelled] or [Operation("", "")])[0]
     return {"applies": True, "found": kind, "operation": operation, "place": place}
@@ -108,35 +110,16 @@ def _takes_for_another_axis(value: torch.Tensor, result: torch.Tensor, count: in
     return after[:2] == (before[1], before[0])
 
 
-class _time_first:
-    """The layers that read the first axis as time and get the samples there."""
-
-    def __init__(self, module: torch.nn.Module, count: int) -> None:
-        self.found: List[Operation] = []
-        self._count = count
-        self._layers = [
-            (name, each)
-            for name, each in module.named_modules()
-            if isinstance(each, (torch.nn.RNNBase, torch.nn.MultiheadAttention))
-            and getattr(each, "batch_first", True) is False
-        ]
-        self._hooks: List[Any] = []
-
-    def __enter__(self) -> None:
-        for name, each in self._layers:
-            self._hooks.append(each.register_forward_pre_hook(self._hook(name)))
-
-    def __exit__(self, *error: Any) -> None:
-        for hook in self._hooks:
-            hook.remove()
-
-    def _hook(self, name: str) -> Any:
-        def hook(module: torch.nn.Module, args: Any) -> None:
-            first = args[0] if args else None
-            sizes = tuple(first.shape) if isinstance(first, torch.Tensor) else ()
-            if len(sizes) == 3 and sizes[0] == self._count != sizes[1]:
-                kind = type(module).__name__
-                text = "%s (%s without batch_first) reads samples as time" % (name, kind)
-                self.found.append(Operation(text, ""))
-
-        return hook
+def _time_first(
+    found: List[Operation], count: int, name: str, layer: torch.nn.Module, args: Any, options: Any
+) -> None:
+    """Notes a layer that reads the first axis as time and gets the samples there."""
+    recurrent = isinstance(layer, (torch.nn.RNNBase, torch.nn.MultiheadAttention))
+    if not recurrent or getattr(layer, "batch_first", True) is not False:
+        return
+    first = args[0] if args else None
+    sizes = tuple(first.shape) if isinstance(first, torch.Tensor) else ()
+    if len(sizes) == 3 and sizes[0] == count != sizes[1]:
+        kind = type(layer).__name__
+        text = "%s (%s without batch_first) reads samples as time" % (name, kind)
+        found.append(Operation(text, ""))

@@ -14,6 +14,7 @@ import torch
 from ... import wire
 from ...wire import PROBES
 from ..foreign import Arguments, Foreign, Options, containers, graphs
+from ..foreign.module_hooks import module_hooks
 from ..subject import training_step
 from ..subject.plan import Plan
 from ..subject.timed import Timed
@@ -37,38 +38,25 @@ class Hooks:
     def __init__(self, module: torch.nn.Module) -> None:
         self.first: Optional[Tuple[str, torch.nn.Module]] = None
         self._inside: List[Tuple[str, torch.nn.Module]] = []
-        self._handles = []
-        for name, each in module.named_modules():
-            if isinstance(each, torch.jit.ScriptModule):  # it takes no hooks
-                continue
-            self._handles.append(
-                each.register_forward_pre_hook(self._before(name), with_kwargs=True)
-            )
-            self._handles.append(each.register_forward_hook(self._after(name)))
+        self._hooks = module_hooks(module, self._before, self._after)
 
     def __enter__(self) -> Hooks:
+        self._hooks.__enter__()
         return self
 
     def __exit__(self, *error: Foreign) -> None:
-        for handle in self._handles:
-            handle.remove()
+        self._hooks.__exit__(*error)
 
-    def _before(self, name: str) -> Callable[[torch.nn.Module, Arguments, Options], None]:
-        def hook(module: torch.nn.Module, args: Arguments, kwargs: Any) -> None:
-            if self.first is None and self._inside and _nonfinite_inputs((args, kwargs)):
-                self.first = self._inside[-1]
-            self._inside.append((name, module))
+    def _before(self, name: str, module: torch.nn.Module, args: Arguments, kwargs: Options) -> None:
+        if self.first is None and self._inside and _nonfinite_inputs((args, kwargs)):
+            self.first = self._inside[-1]
+        self._inside.append((name, module))
 
-        return hook
-
-    def _after(self, name: str) -> Callable[[torch.nn.Module, Arguments, Foreign], None]:
-        def hook(module: torch.nn.Module, args: Arguments, output: Foreign) -> None:
-            if self._inside and self._inside[-1][1] is module:
-                self._inside.pop()
-            if self.first is None and _any_nonfinite(output):
-                self.first = name, module
-
-        return hook
+    def _after(self, name: str, module: torch.nn.Module, args: Arguments, output: Foreign) -> None:
+        if self._inside and self._inside[-1][1] is module:
+            self._inside.pop()
+        if self.first is None and _any_nonfinite(output):
+            self.first = name, module
 
 
 def _any_nonfinite(value: Foreign) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import traceback
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -29,13 +29,13 @@ from ..subject import subjects
 from ..subject.plan import Plan
 from ..subject.timed import Timed
 from ..subject.training_step import Subject
+from .called_modules import MOST_SHOWN, Calls
 from .index_origins import IndexOrigins
 
 IGNORED = -100
 """The label that torch's losses ignore by default."""
 LABELS = re.compile(r"(^|[._])(labels?|targets?|y)$")
 MASK = re.compile("mask|bias")
-MAX_PARAMETERS = 8
 LISTED = 3
 """Positions of values in a remark."""
 
@@ -63,7 +63,7 @@ def look(plan: Plan, stage: Timed) -> Dict[str, Any]:
     calls = Calls(subject.module)
     guard = Guard(subject.batch)
     try:
-        with stage("forward"), guard, computed, calls:
+        with stage("forward"), guard, computed, calls.noted():
             forward(subject)
     except InvalidInput as error:
         result["bad_index" if error.computed else "bad_batch"].append(str(error))
@@ -104,49 +104,6 @@ def raised(error: Exception) -> str:
     return "%s in %s, line %s" % (text, os.path.basename(users[-1].filename), users[-1].lineno)
 
 
-class Calls:
-    """The modules with trainable parameters of their own that a forward pass calls."""
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        self._modules = {
-            name: each
-            for name, each in module.named_modules()
-            if name and any(weight.requires_grad for weight in each.parameters())
-            if not isinstance(each, torch.jit.ScriptModule)  # it takes no hooks
-        }
-        self._called: Set[str] = set()
-        self._handles: List[Any] = []
-
-    def __enter__(self) -> Calls:
-        for name, each in self._modules.items():
-            self._handles.append(each.register_forward_pre_hook(self._mark(name)))
-        return self
-
-    def __exit__(self, *error: Foreign) -> None:
-        for handle in self._handles:
-            handle.remove()
-
-    def _mark(self, name: str) -> Callable[[torch.nn.Module, Arguments], None]:
-        def hook(module: torch.nn.Module, args: Arguments) -> None:
-            self._called.add(name)
-
-        return hook
-
-    def missing(self, weights: Set[int]) -> List[str]:
-        """The outermost modules of which neither they nor a part of them was called, and whose
-        weights no function got: `weights` are the ids of those that were passed to one."""
-        for name, module in self._modules.items():
-            if any(id(weight) in weights for weight in module.parameters()):
-                self._called.add(name)
-        idle = [
-            name
-            for name in self._modules
-            if not any(called == name or called.startswith(name + ".") for called in self._called)
-        ]
-        outer = [n for n in idle if not any(n.startswith(other + ".") for other in idle)]
-        return outer[:MAX_PARAMETERS]
-
-
 def bad_weights(module: torch.nn.Module) -> List[str]:
     """Parameters and buffers that are not finite; a buffer that is a mask may hold -inf."""
     result = []
@@ -160,7 +117,7 @@ def bad_weights(module: torch.nn.Module) -> List[str]:
         if tensor.dim() and number <= LISTED and number < tensor.numel():
             text += ", at %s" % " and ".join(map(str, bad.nonzero().tolist()))
         result.append(text + " (a buffer)" * (name in own))
-    return result[:MAX_PARAMETERS]
+    return result[:MOST_SHOWN]
 
 
 def _inspect(name: str, tensor: torch.Tensor, pad: Optional[int]) -> Tuple[List[str], List[str]]:

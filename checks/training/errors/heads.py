@@ -1,0 +1,39 @@
+"""Sizes that do not fit in attention of several heads."""
+
+from __future__ import annotations
+
+from doctor.checks.training.errors.explanation import Explanation
+from doctor.checks.training.errors.sizes import sizes_of, text
+from doctor.facts.observations import Layout
+from doctor.facts.raised import Raised
+
+
+def mask_for_each_head(raised: Raised) -> Explanation | None:
+    """A mask for each sample, where one for each sample and head is needed."""
+    layout, heads = raised.first(Layout), raised.operand("num_heads")
+    mask = layout.inputs.get("attn_mask", ()) if layout else ()
+    query = layout.inputs.get("query", ()) if layout else ()
+    if len(mask) != 3 or mask[0] not in query[:2] or not heads or heads.numbers in ((), (1,)):
+        return None
+    number = heads.numbers[0]
+    return Explanation(
+        f"attn_mask is {text(mask)}, one for each of {mask[0]} samples; required is one for each "
+        f"sample and head, {text((mask[0] * number, *mask[1:]))}",
+        f"Repeat the mask of each sample for its {number} heads: "
+        f"mask.repeat_interleave({number}, dim=0), or pass one of (queries, keys) for all.",
+    )
+
+
+def grouped_heads(raised: Raised) -> Explanation | None:
+    """Attention of fewer heads of keys than of queries."""
+    operands = [sizes_of(each) for each in raised.operands[:3]]
+    if raised.function != "scaled_dot_product_attention" or {len(each) for each in operands} != {4}:
+        return None
+    (queries, keys), (_, values) = (operands[0][1], operands[1][1]), operands[2][:2]
+    if queries == keys or keys != values or queries % keys:
+        return None
+    return Explanation(
+        f"{queries} heads of queries and {keys} of keys and values",
+        f"Pass enable_gqa=True, or repeat each head of keys and values {queries // keys} times: "
+        f"key.repeat_interleave({queries // keys}, dim=1).",
+    )
