@@ -38,7 +38,7 @@ def _autocast_call(reading: Training, value: Value) -> Call | str | None:
         return call
     if "autocast" in call.method.casefold() and "context_manager" not in call.method:
         function = reading.target_function(call)
-        returns = reading.function(function).returns if function is not None else ()
+        returns = reading.returns(function)
         return is_autocast(reading, returns[0]) if returns else call.name
     if call.receiver_call < 0 and "." not in call.name:
         return _held_by_name(reading, call)
@@ -50,7 +50,7 @@ def _held_by_name(reading: Training, call: Call) -> Call | str | None:
     for option in evaluate.options(reading, Value("name", name=call.name), call):
         if option.kind == "name" and option.name.endswith(".autocast"):
             return option.name
-        made = reading.calls[option.call] if option.kind == "call" else None
+        made = reading.call_of(option)
         if made is not None and made.method == "partial" and made.args:
             return made if made.args[0].name.endswith("autocast") else None
     return None
@@ -117,9 +117,7 @@ def _by_default(reading: Training, value: Value, call: Call) -> set[str]:
     """The dtype that a command line argument chooses of a table or of two, by its default."""
     given = [value]
     if value.kind == "name":
-        number = reading.numbers[id(call)]
-        given = [a.value for a in evaluate.definitions(
-            reading, value.name, call.scope, number, call.arms)]  # fmt: skip
+        given = [a.value for a in evaluate.definitions_at(reading, value.name, call)]  # fmt: skip
     each = given[0] if len(given) == 1 else value
     if each.kind != "item" or len(each.items) != 2:
         return set()
@@ -138,7 +136,7 @@ def _devices(reading: Training, call: Call) -> set[str]:
         value = Value("name", name=value.name.removesuffix(".type"))
     results: set[str] = set()
     for option in evaluate.options(reading, value, call):
-        made = reading.calls[option.call] if option.kind == "call" else None
+        made = reading.call_of(option)
         if made is not None and made.method == "device" and made.args:
             results |= {_device(each) for each in evaluate.options(reading, made.args[0], made)}
         else:
@@ -153,8 +151,7 @@ def _device(value: Value) -> str:
 
 def autocasts(reading: Training) -> Iterator[int]:
     """Calls of torch's autocast that are not disabled."""
-    for number in reading.methods("autocast"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("autocast")):
         if call.name.startswith("torch.") and enabled(reading, call) is not False:
             yield number
 
@@ -185,9 +182,9 @@ def _is_unused(reading: Training) -> bool:
     if any("." in name for name in names) or reading.mentions("nativescaler", "amp_scaler"):
         return False
     return not any(
-        names & {value.name, *value.names}
+        names.intersection(value.all_names)
         for call in reading.calls
-        for value in (*call.args, *call.keywords.values(), *call.unpacked)
+        for value in (*call.values, *call.unpacked)
         if call.method not in ("load_state_dict", "save")
     )
 

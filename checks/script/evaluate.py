@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 from doctor.checks.script.reading import Reading, asks_for_cuda, exclusive, within
 from doctor.facts.script import Arms, Assignment, Call, Value
@@ -49,6 +50,11 @@ def definitions(
     return reaching
 
 
+def definitions_at(reading: Reading, name: str, call: Call) -> list[Assignment]:
+    """Assignments that may hold where a call uses the name, newest first."""
+    return definitions(reading, name, call.scope, reading.number(call), call.arms)
+
+
 def _straight(reading: Reading) -> dict[tuple[object, str], list[Assignment]]:
     """Names that one function assigns unconditionally, in order: the last one holds."""
     table = {
@@ -92,7 +98,7 @@ def entry(reading: Reading, dictionary: Value, key: str) -> Value | None:
 
 def _item(reading: Reading, dictionary: str, key: str, call: Call) -> Value | None:
     """What `dictionary[key] = value` assigned last."""
-    results = reading.assigned.get(reading.key(f"{dictionary}[{key}]", call.scope), ())
+    results = reading.assigned_to(f"{dictionary}[{key}]", call.scope)
     results = [each for each in results if not exclusive(each.arms, call.arms)]
     if len(results) == 1 or (results and not results[-1].arms):
         return results[-1].value
@@ -113,8 +119,13 @@ def options(
     reading: Reading, value: Value | None, call: Call, position: int | None = None
 ) -> list[Value]:
     """What a value may be, with names followed; an undecided one is a name or other."""
-    where = reading.numbers[id(call)] if position is None else position
+    where = reading.number(call) if position is None else position
     return list(_options(reading, value, call.scope, where, call.arms, DEPTH))
+
+
+def receivers(reading: Reading, call: Call) -> list[Value]:
+    """What the name may be that a method is called on."""
+    return options(reading, Value("name", name=call.receiver), call)
 
 
 def options_at(
@@ -149,7 +160,7 @@ def _tests_for_cuda(reading: Reading, text: str, scope: int) -> bool:
     """A test for a GPU, also by a name that holds its result."""
     if asks_for_cuda(text):
         return True
-    results = reading.assigned.get(reading.key(text, scope), ()) if text.isidentifier() else ()
+    results = reading.assigned_to(text, scope) if text.isidentifier() else ()
     return (
         len(results) == 1
         and literal_truth(reading, results[0].value) is True
@@ -198,7 +209,7 @@ def _on_cuda(reading: Reading, results: list[Assignment]) -> list[Assignment]:
         return any(
             arm == 1 and test is not None and asks_for_cuda(test.text)
             for branch, arm in each.arms
-            for test in [reading.script.branches[branch].test]
+            for test in [reading.test_of(branch)]
         )
 
     return [each for each in results if not off(each)] or results
@@ -212,8 +223,9 @@ def _passed(reading: Reading, value: Value, scope: int, depth: int) -> Iterator[
     names = [parameter.name for parameter in reading.function(owner).parameters]
     if name not in names:
         return
-    for site in (reading.call_sites.get(owner) or reading.made_at(owner))[:8]:
-        call = reading.calls[site]
+    for site, call in reading.numbered(
+        (reading.call_sites.get(owner) or reading.made_at(owner))[:8]
+    ):
         passed = argument_of(reading, call, owner, name)
         if passed is not None:
             yield from _options(reading, passed, call.scope, site, call.arms, depth - 1)
@@ -243,7 +255,7 @@ def _field(reading: Reading, value: Value, scope: int) -> Iterator[Value]:
     if (flag := launched(reading, name)) is not None and base not in ("self", "torch"):
         yield flag
         return
-    for each in reading.assigned.get(reading.key(base, scope), ()):
+    for each in reading.assigned_to(base, scope):
         if each.value.kind == "call":
             made = reading.calls[each.value.call]
             for class_ in reading.script.classes:
@@ -264,7 +276,7 @@ def launched(reading: Reading, name: str) -> Value | None:
 def _returned(reading: Reading, value: Value, depth: int) -> Iterator[Value]:
     """What a function of this file returns; another call is itreading."""
     function = reading.target_function(reading.calls[value.call])
-    returns = reading.function(function).returns if function is not None else ()
+    returns = reading.returns(function)
     if function is None or not returns:
         yield value
     else:
@@ -283,7 +295,7 @@ def _element_returned(reading: Reading, value: Value, depth: int) -> Iterator[Va
     """One of several values that a function of this file returns."""
     index = value.items[-1].literal
     function = reading.target_function(reading.calls[value.items[0].call])
-    returns = reading.function(function).returns if function is not None else ()
+    returns = reading.returns(function)
     taken = [
         each.items[index]
         for each in returns
@@ -298,8 +310,7 @@ def _element_returned(reading: Reading, value: Value, depth: int) -> Iterator[Va
 def flag_default(reading: Reading, name: str) -> object:
     """The default of a command line argument: what args.name is unless the user says otherwise."""
     last = name.rpartition(".")[2]
-    for number in reading.methods("add_argument") if "." in name else ():
-        call = reading.calls[number]
+    for call in reading.named("add_argument") if "." in name else ():
         flags = {str(v.literal).lstrip("-").replace("-", "_") for v in call.args}
         if last in flags and "default" in call.keywords:
             return call.keywords["default"].literal
@@ -316,6 +327,18 @@ def literal_truth(reading: Reading, value: Value) -> bool | None:
     if value.kind == "call" and reading.calls[value.call].name == "torch.cuda.is_available":
         return True
     return bool(value.literal) if value.kind == "literal" else None
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """A literal that is a number, and neither True nor False."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def number(reading: Reading, value: Value | None, call: Call) -> float | None:
+    """The one number that a value is."""
+    found = literals(reading, value, call)
+    one = found.pop() if len(found) == 1 else None
+    return one if is_number(one) else None
 
 
 def literals(reading: Reading, value: Value | None, call: Call) -> set[object]:

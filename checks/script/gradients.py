@@ -28,7 +28,7 @@ def names(reading: Reading, value: Value) -> Iterator[str]:
         elif each.items:
             waiting += each.items
         elif each.kind != "test":
-            plain = not any(reading.calls[n].method in ENDS for n in each.calls)
+            plain = not any(other.method in ENDS for other in reading.inside(each))
             found = [each.name] if each.kind == "name" else each.names if plain else ()
             yield from (name for name in found if not _is_data(name))
 
@@ -39,7 +39,7 @@ def _parts(call: Call) -> Iterator[Value]:
         yield Value("call", call=call.receiver_call)
     elif call.base is not None:
         yield call.base
-    yield from (*call.args, *call.keywords.values(), *call.unpacked)
+    yield from (*call.values, *call.unpacked)
 
 
 def _is_data(name: str) -> bool:

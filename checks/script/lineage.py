@@ -40,6 +40,8 @@ class Lineage:
 class _Trail:
     calls: dict[int, None] = field(default_factory=dict)
     names: set[tuple[object, str]] = field(default_factory=set)
+    depths: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    """How deep each name was followed at a place: a loop of names comes back to it."""
     complete: bool = True
 
 
@@ -75,6 +77,9 @@ def _follow(
 def _follow_name(
     reading: Reading, name: str, scope: int, position: int, trail: _Trail, depth: int
 ) -> None:
+    if trail.depths.get((name, scope, position), 0) >= depth:
+        return
+    trail.depths[name, scope, position] = depth
     key = reading.key(name, scope)
     owner = key[0]
     trail.names.add(key)
@@ -95,8 +100,7 @@ def _follow_parameter(reading: Reading, key: tuple[object, str], trail: _Trail, 
     if not isinstance(owner, int) or owner <= 0:
         return False
     followed = False
-    for site in reading.call_sites.get(owner, ())[:6]:
-        call = reading.calls[site]
+    for site, call in reading.numbered(reading.call_sites.get(owner, ())[:6]):
         value = evaluate.argument_of(reading, call, owner, name)
         if value is not None:
             followed = True
@@ -111,7 +115,7 @@ def _follow_call(reading: Reading, value: Value, trail: _Trail, depth: int) -> N
     trail.calls[number] = None
     call = reading.calls[number]
     function = reading.target_function(call)
-    returns = reading.function(function).returns if function is not None else ()
+    returns = reading.returns(function)
     for each in returns:
         _follow_return(reading, each, value, function or 0, trail, depth)
     if returns:
@@ -126,7 +130,7 @@ def _follow_call(reading: Reading, value: Value, trail: _Trail, depth: int) -> N
 
 def _follow_parts(reading: Reading, call: Call, number: int, trail: _Trail, depth: int) -> None:
     """What a module of this file is made of."""
-    for part in (*call.args, *call.keywords.values()):
+    for part in call.values:
         if part.kind == "name":
             _follow(reading, part, call.scope, number, trail, depth - 1)
 
@@ -134,7 +138,7 @@ def _follow_parts(reading: Reading, call: Call, number: int, trail: _Trail, dept
 def _follow_foreign(reading: Reading, call: Call, number: int, trail: _Trail, depth: int) -> None:
     """model = prepare(model) of another file returns what it is given, or a wrapper of it."""
     trail.complete = False
-    for part in (*call.args, *call.keywords.values()):
+    for part in call.values:
         if part.kind == "name" and part.name in call.targets:
             _follow(reading, part, call.scope, number, trail, depth - 1)
 
@@ -188,7 +192,7 @@ def parameter_owners(reading: Reading, call: Call, number: int) -> Iterator[str]
     """Objects whose parameters() are among an optimizer's arguments, through variables."""
     visited: set[str] = set()
     for value in (*call.args[:1], *call.keywords.values()):
-        yield from _owners_in(reading, value, call.scope, number, call.arms, visited, 4)
+        yield from _owners_in(reading, value, call.scope, number, visited, 4)
 
 
 def _owners_in(
@@ -196,7 +200,6 @@ def _owners_in(
     value: Value,
     scope: int,
     position: int,
-    arms: object,
     visited: set[str],
     depth: int,
 ) -> Iterator[str]:
@@ -206,27 +209,25 @@ def _owners_in(
             yield made.receiver
     if not depth:
         return
-    names = (value.name, *value.names) if value.kind in ("name", "item") else value.names
-    for name in names:
+    for name in value.all_names:
         if name in visited or not name:
             continue
         visited.add(name)
         yield from _collected(reading, name, scope, position)
-        for each in reading.assigned.get(reading.key(name, scope), ()):
+        for each in reading.assigned_to(name, scope):
             if each.position <= position or each.scope != scope:
                 yield from _owners_in(
-                    reading, each.value, each.scope, each.position, each.arms, visited, depth - 1
+                    reading, each.value, each.scope, each.position, visited, depth - 1
                 )
 
 
 def _collected(reading: Reading, name: str, scope: int, position: int) -> Iterator[str]:
     """Objects whose parameters a loop appends to the list: decay.append(p)."""
-    for number in reading.methods("append"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("append")):
         unnamed = not call.receiver and call.receiver_call < 0
         if number > position or call.scope != scope or not call.loops or not call.args:
             continue
-        loop = reading.script.loops[call.loops[-1]]
+        loop = reading.loops[call.loops[-1]]
         if not (call.receiver == name or unnamed) or call.args[0].name not in loop.targets:
             continue
         for inner in loop.iterable.calls if loop.iterable is not None else ():

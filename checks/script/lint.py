@@ -41,17 +41,17 @@ def lint(
 ) -> list[Hit]:
     """The hits of one script, by place. `reported`: rules on absences that were reported before."""
     hits = [Hit(READABLE.code, "warn", each.span, each.reason) for each in script.unreadable]
-    reading = Training(script)
-    joined = Training(script.inlined) if script.inlined is not None else None
+    reading = Training(script, machine)
+    joined = Training(script.inlined, machine) if script.inlined is not None else None
     for rule in rules if _was_walked(script) else ():
         if (rule.once and rule.code in reported) or not rule.applies(reading):
             continue
-        own = _of_rule(rule, reading, machine)
+        own = _of_rule(rule, reading)
         if joined is not None and not rule.once:
             seen = {hit.span.line for hit in own} if any(not h.undecided for h in own) else set()
             own += [
                 replace(hit, message=as_written(hit.message))
-                for hit in _of_rule(rule, joined, machine)
+                for hit in _of_rule(rule, joined)
                 if not hit.undecided and hit.span.line not in seen
             ]
         hits += own
@@ -65,7 +65,7 @@ def _was_walked(script: Script) -> bool:
     return bool(walked) or script.kind == "shell"
 
 
-def _of_rule(rule: Rule, reading: Training, machine: ScriptMachine) -> list[Hit]:
+def _of_rule(rule: Rule, reading: Training) -> list[Hit]:
     """The hits of one rule; one that raises is undecided, and the others go on."""
     reading.steps = 0
     try:
@@ -78,7 +78,7 @@ def _of_rule(rule: Rule, reading: Training, machine: ScriptMachine) -> list[Hit]
                 match.undecided,
                 fix=match.fix,
             )
-            for match in rule.matches(reading, machine)
+            for match in rule.matches(reading)
         ]
     except TooManySteps:
         reason = f"the rule stops after {MOST_STEPS:,} definitions of one file"

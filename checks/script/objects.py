@@ -27,7 +27,7 @@ def is_layer(reading: Reading, call: Call) -> bool:
 
 
 def _holds_layer(reading: Reading, call: Call) -> bool:
-    return any(is_layer(reading, reading.calls[n]) for value in call.args for n in value.calls)
+    return any(is_layer(reading, other) for value in call.args for other in reading.inside(value))
 
 
 def makers(
@@ -44,6 +44,11 @@ def makers(
             yield from makers(reading, inner, call.scope, option.call - 1, call.arms, depth - 1)
         else:
             yield call if option.kind == "call" else None
+
+
+def makers_at(reading: Reading, value: Value, call: Call) -> list[Call | None]:
+    """The same of a value that a call uses."""
+    return list(makers(reading, value, call.scope, reading.number(call), call.arms))
 
 
 def _wrapped(call: Call, value: Value) -> Value | None:
@@ -70,7 +75,12 @@ def callee(reading: Reading, call: Call) -> list[Call | None]:
         value = Value("name", name=call.name)
     else:
         return []
-    return list(makers(reading, value, call.scope, reading.numbers[id(call)], call.arms))
+    return makers_at(reading, value, call)
+
+
+def known_callees(reading: Reading, call: Call) -> list[Call]:
+    """Those of them that are known."""
+    return [made for made in callee(reading, call) if made is not None]
 
 
 def method_of(reading: Reading, owner: str, name: str) -> int | None:
@@ -88,8 +98,15 @@ def operand(call: Call) -> Value | None:
     if call.receiver_call >= 0:
         return Value("call", call=call.receiver_call)
     if call.name.startswith(("torch.", "numpy.")):
-        return call.args[0] if call.args else None
+        return call.first
     return Value("name", name=call.receiver) if call.receiver else None
+
+
+def receiver_of(call: Call) -> Value:
+    """What a method is called on, a name without any letter where that is neither."""
+    if call.receiver_call >= 0:
+        return Value("call", call=call.receiver_call)
+    return call.base or Value("name", name=call.receiver)
 
 
 def functions_of(reading: Reading, value: Value, call: Call) -> Iterator[int]:
@@ -97,7 +114,7 @@ def functions_of(reading: Reading, value: Value, call: Call) -> Iterator[int]:
     if value.kind == "name":
         yield from reading.functions_by_name.get(value.name.rpartition(".")[2], ())
     factory = reading.target_function(reading.calls[value.call]) if value.kind == "call" else None
-    for each in reading.function(factory).returns if factory is not None else ():
+    for each in reading.returns(factory):
         for n in reading.functions_by_name.get(each.name, ()):
             if reading.function(n).parent == factory:
                 yield n
@@ -124,9 +141,7 @@ def _forward_sites(reading: Reading) -> dict[int, list[int]]:
 
 def last_definition(reading: Reading, name: str, call: Call) -> list[Value]:
     """What the name may hold at a call, one assignment back."""
-    number = reading.numbers[id(call)]
-    results = evaluate.definitions(reading, name, call.scope, number, call.arms)
-    return [each.value for each in results]
+    return [each.value for each in evaluate.definitions_at(reading, name, call)]
 
 
 def around(reading: Reading, call: Call, loop: int) -> list[int]:

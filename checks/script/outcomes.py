@@ -61,7 +61,7 @@ def _of_name(
     index: int | None,
     depth: int,
 ) -> set[str]:
-    if any(each.augmented for each in reading.assigned.get(reading.key(name, scope), ())):
+    if any(each.augmented for each in reading.assigned_to(name, scope)):
         return {UNKNOWN}
     results = evaluate.definitions(reading, name, scope, position, arms)
     if not results and evaluate.is_parameter(reading, scope, name):
@@ -83,8 +83,7 @@ def _of_parameter(
     sites = objects.sites(reading, scope)
     sites = [n for n in sites if not reading.calls[n].unpacked] or sites
     found: set[str] = set()
-    for site in sites[:MOST_SITES]:
-        call = reading.calls[site]
+    for site, call in reading.numbered(sites[:MOST_SITES]):
         value = evaluate.argument_of(reading, call, scope, name)
         if value is None:
             return {UNKNOWN}
@@ -134,7 +133,7 @@ def _inner(call: Call) -> Value | None:
     if call.receiver_call >= 0:
         return Value("call", call=call.receiver_call)
     if call.name.startswith("torch."):
-        return call.args[0] if call.args else None
+        return call.first
     return Value("name", name=call.receiver) if call.receiver else None
 
 
@@ -173,7 +172,7 @@ def _has_other_head(reading: Reading) -> bool:
     """Something but a plain Linear is assigned to the head of a model in this file."""
     return any(
         each.value.kind != "call" or reading.calls[each.value.call].name != "torch.nn.Linear"
-        for each in reading.script.assignments
+        for each in reading.assignments
         if each.target.partition("[")[0].rpartition(".")[2] in ("fc", "classifier", "head", "heads")
     )
 
@@ -190,7 +189,7 @@ def _of_layer(reading: Reading, made: Call, name: str, depth: int) -> set[str]:
 
 def _outputs(made: Call) -> object:
     """out_features where it is written out."""
-    value = made.keywords.get("out_features") or (made.args[1] if len(made.args) > 1 else None)
+    value = made.given("out_features", 1)
     return value.literal if value is not None and value.kind == "literal" else None
 
 
@@ -198,9 +197,9 @@ def _last_of(
     reading: Reading, made: Call, last: Value, depth: int, before: list[Value]
 ) -> set[str]:
     """The last module of a Sequential, below dropout and the like."""
-    number = reading.numbers[id(made)]
+    number = reading.number(made)
     found: set[str] = set()
-    for each in objects.makers(reading, last, made.scope, number, made.arms):
+    for each in objects.makers_at(reading, last, made):
         module, _, name = each.name.rpartition(".") if each is not None else ("", "", "")
         if each is None:
             found.add(UNKNOWN)

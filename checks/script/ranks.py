@@ -52,7 +52,7 @@ def wrapping_calls(reading: Training) -> list[int]:
 
 def is_accelerator(reading: Training, call: Call) -> bool:
     """The method is called on an Accelerator, also where a function gets it."""
-    found = evaluate.options(reading, Value("name", name=call.receiver), call)
+    found = evaluate.receivers(reading, call)
     return bool(call.receiver) and any(
         each.kind == "call" and reading.calls[each.call].method == "Accelerator" for each in found
     )
@@ -60,7 +60,7 @@ def is_accelerator(reading: Training, call: Call) -> bool:
 
 def is_sharded(reading: Training, call: Call, name: str) -> bool:
     """The object is a model that FSDP sharded, or an engine of DeepSpeed."""
-    lineage = lineage_of(reading, name, call.scope, reading.numbers[id(call)])
+    lineage = lineage_of(reading, name, call.scope, reading.number(call))
     wanted = OF_SHARDS.get(call.method, FSDP)
     made = [reading.calls[n] for n in lineage.calls]
     return any(
@@ -74,12 +74,12 @@ def depends_on_rank(reading: Training, value: Value, call: Call) -> bool:
     pending, visited = [value], set[str]()
     while pending:
         each = pending.pop()
-        names = [name for name in (each.name, *each.names) if name]
+        names = [name for name in each.all_names if name]
         if any(RANK.search(name) for name in names):
             return True
         for name in set(names) - visited:
             visited.add(name)
-            pending += [a.value for a in reading.assigned.get(reading.key(name, call.scope), ())]
+            pending += [a.value for a in reading.assigned_to(name, call.scope)]
     return False
 
 
@@ -88,8 +88,8 @@ def rank_arms(reading: Training, call: Call) -> Arms:
     return tuple(
         (branch, arm)
         for branch, arm in call.arms
-        if reading.script.branches[branch].kind == "if"
-        and (test := reading.script.branches[branch].test) is not None
+        if reading.branches[branch].kind == "if"
+        and (test := reading.test_of(branch)) is not None
         and (
             (arm == 0 and asks_first(reading, test, call.scope, DEPTH))
             or (arm == 1 and _excludes_first(reading, test, call.scope))
@@ -116,7 +116,7 @@ def _meanings(reading: Training, value: Value, scope: int) -> list[tuple[Value, 
         function = reading.target_function(reading.calls[value.call])
         return [(v, function) for v in reading.function(function).returns] if function else []
     name = value.name or (value.text if value.kind == "test" and value.text.isidentifier() else "")
-    found = reading.assigned.get(reading.key(name, scope), ()) if name else ()
+    found = reading.assigned_to(name, scope) if name else ()
     return [(each.value, each.scope) for each in found]
 
 

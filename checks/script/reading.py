@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
@@ -18,6 +18,7 @@ from doctor.facts.script import (
     Call,
     Function,
     Import,
+    Loop,
     Reference,
     Script,
     Span,
@@ -71,6 +72,10 @@ class Reading:
         self.memo: dict[tuple[Hashable, ...], list[Value]] = {}
         """What a name may be, by name and place."""
         self.calls = script.calls
+        self.assignments = script.assignments
+        self.loops = script.loops
+        self.branches = script.branches
+        self.comparisons = script.comparisons
         self.numbers = {id(call): number for number, call in enumerate(script.calls)}
         self._kept: list[Call] = []
 
@@ -136,16 +141,61 @@ class Reading:
         return table
 
     def methods(self, *names: str) -> list[int]:
-        """Calls of methods or functions with these last names, in order."""
+        """Numbers of the calls of methods or functions with these last names, in order."""
         return sorted(number for name in names for number in self.by_method.get(name, ()))
+
+    def named(self, *names: str) -> list[Call]:
+        """Calls of methods or functions with these last names, in order."""
+        return [self.calls[number] for number in self.methods(*names)]
+
+    def numbered(self, numbers: Iterable[int]) -> Iterator[tuple[int, Call]]:
+        """Calls with their numbers."""
+        return ((number, self.calls[number]) for number in numbers)
+
+    def number(self, call: Call) -> int:
+        """Its position; the end of the file for a call that stands nowhere in it."""
+        return self.numbers.get(id(call), len(self.calls))
+
+    def call_of(self, value: Value | None) -> Call | None:
+        """The call whose result a value is."""
+        return self.calls[value.call] if value is not None and value.kind == "call" else None
+
+    def called(self, value: Value) -> str:
+        """The name of the call whose result a value is, "" for any other value."""
+        return self.calls[value.call].name if value.kind == "call" else ""
+
+    def before(self, call: Call) -> Call | None:
+        """The call on whose result a method is called."""
+        return self.calls[call.receiver_call] if call.receiver_call >= 0 else None
+
+    def inside(self, value: Value) -> list[Call]:
+        """All calls within a value."""
+        return [self.calls[number] for number in value.calls]
+
+    def calls_of(self, values: Iterable[Value]) -> list[Call]:
+        """Those of some values that are results of calls."""
+        return [self.calls[value.call] for value in values if value.kind == "call"]
+
+    def loop_of(self, place: Call | Assignment) -> Loop | None:
+        """The innermost loop around."""
+        return self.loops[place.loops[-1]] if place.loops else None
 
     @cached_property
     def assigned(self) -> dict[tuple[object, str], list[Assignment]]:
         """Assignments by the scope that owns the name, and the name."""
         table: dict[tuple[object, str], list[Assignment]] = defaultdict(list)
-        for each in self.script.assignments:
+        for each in self.assignments:
             table[self.key(each.target, each.scope)].append(each)
         return table
+
+    def assigned_to(self, name: str, scope: int) -> Sequence[Assignment]:
+        """All that is assigned to what a name of a function stands for."""
+        return self.assigned.get(self.key(name, scope), ())
+
+    @cached_property
+    def stores(self) -> tuple[Assignment, ...]:
+        """Assignments, and behind them those to parts."""
+        return (*self.assignments, *self.script.parts)
 
     @cached_property
     def _locals(self) -> dict[int, set[str]]:
@@ -153,7 +203,7 @@ class Reading:
         names: dict[int, set[str]] = defaultdict(set)
         for number, function in enumerate(self.script.functions):
             names[number] = {parameter.name for parameter in function.parameters}
-        for each in self.script.assignments:
+        for each in self.assignments:
             names[each.scope].add(each.target.partition(".")[0].partition("[")[0])
         for call in self.calls:
             names[call.scope].update(target.partition(".")[0] for target in call.targets)
@@ -172,6 +222,10 @@ class Reading:
 
     def function(self, scope: int) -> Function:
         return self.script.functions[scope]
+
+    def returns(self, function: int | None) -> tuple[Value, ...]:
+        """What a function of this file returns, () without one."""
+        return self.script.functions[function].returns if function is not None else ()
 
     @cached_property
     def functions_by_name(self) -> dict[str, list[int]]:
@@ -209,6 +263,10 @@ class Reading:
                 sites[function].append(number)
         return sites
 
+    def callers(self, function: int) -> list[Call]:
+        """Calls of one of the file's own functions."""
+        return [self.calls[number] for number in self.call_sites.get(function, ())]
+
     def made_at(self, function: int) -> list[int]:
         """Calls of the class whose __init__ a function is."""
         owner = self.function(function).owner if self.function(function).name == "__init__" else ""
@@ -217,21 +275,23 @@ class Reading:
     @cached_property
     def expressions(self) -> list[tuple[Value, Span, int]]:
         """What is assigned, passed or returned, with its place and scope."""
-        given = (*self.script.assignments, *self.script.parts)
-        found = [(a.value, a.span, a.scope) for a in given]
+        found = [(a.value, a.span, a.scope) for a in self.stores]
         for call in self.calls:
-            values = (*call.args, *call.keywords.values(), *call.unpacked)
-            found += [(value, call.span, call.scope) for value in values]
+            found += [(v, call.span, call.scope) for v in (*call.values, *call.unpacked)]
         for scope, function in enumerate(self.script.functions):
             spans = function.exit_spans or (function.span,) * len(function.returns)
             found += [(v, s, scope) for v, s in zip(function.returns, spans, strict=True)]
         return found
 
+    def values_in(self, scope: int) -> list[Value]:
+        """Those of one function."""
+        return [value for value, _, where in self.expressions if where == scope]
+
     def loops_over(self, scope: int, name: str) -> Iterator[int]:
         """Loops of a function whose iterable names this, under enumerate and tqdm, too."""
-        for number, loop in enumerate(self.script.loops):
+        for number, loop in enumerate(self.loops):
             value = loop.iterable
-            if loop.scope == scope and value is not None and name in (value.name, *value.names):
+            if loop.scope == scope and value is not None and name in value.all_names:
                 yield number
 
     def is_conditional(self, call: Call | Assignment, *, tries: bool = False) -> bool:
@@ -243,7 +303,7 @@ class Reading:
             (tries or branch.kind != "try")
             and not _tests_data(branch)
             and (branch.test is None or "__name__" not in branch.test.names)
-            for branch in (self.script.branches[number] for number, _ in call.arms)
+            for branch in (self.branches[number] for number, _ in call.arms)
         )
 
     def is_flagged(self, call: Call | Assignment, *words: str) -> bool:
@@ -254,10 +314,10 @@ class Reading:
         return any(self.decides(branch, words) for branch, _ in call.arms)
 
     def decides(self, branch: int, words: tuple[str, ...] = ()) -> bool:
-        test = self.script.branches[branch].test
-        if self.script.branches[branch].kind != "if" or test is None:
-            return self.script.branches[branch].kind == "match"
-        if _tests_data(self.script.branches[branch]):
+        test = self.branches[branch].test
+        if self.branches[branch].kind != "if" or test is None:
+            return self.branches[branch].kind == "match"
+        if _tests_data(self.branches[branch]):
             return False
         if "__name__" in test.names or test.kind == "literal" or asks_for_cuda(test.text):
             return False
@@ -270,10 +330,14 @@ class Reading:
         results = self.assigned.get((0, name), ())
         return bool(results) and all(each.value.kind == "literal" for each in results)
 
+    def test_of(self, branch: int) -> Value | None:
+        """The condition of a branch; a try has none."""
+        return self.branches[branch].test
+
     def tests(self, call: Call | Assignment) -> Iterator[Value]:
         """The conditions around."""
         for branch, _ in call.arms:
-            if (test := self.script.branches[branch].test) is not None:
+            if (test := self.test_of(branch)) is not None:
                 yield test
 
     def contexts(self, call: Call) -> Iterator[Value]:
@@ -283,6 +347,15 @@ class Reading:
 
     def scope_calls(self, scope: int) -> list[int]:
         return self._by_scope.get(scope, [])
+
+    def iterable_of(self, place: Call | Assignment) -> Value | None:
+        """What the innermost loop around goes over."""
+        loop = self.loop_of(place)
+        return loop.iterable if loop is not None else None
+
+    def calls_in(self, scope: int) -> list[Call]:
+        """Calls of one function, in order."""
+        return [self.calls[number] for number in self.scope_calls(scope)]
 
     @cached_property
     def _by_scope(self) -> dict[int, list[int]]:

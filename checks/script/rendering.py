@@ -32,7 +32,7 @@ def render(reading: Reading, value: Value, depth: int = DEPTH) -> str:
 
 
 def _literal(value: Value) -> str:
-    number = isinstance(value.literal, int | float) and not isinstance(value.literal, bool)
+    number = evaluate.is_number(value.literal)
     return f"{value.literal:g}" if number else repr(value.literal)
 
 
@@ -76,7 +76,7 @@ def _call(reading: Reading, call: Call, depth: int) -> str:
 
 def _assigned(reading: Reading) -> list[str]:
     """The texts of what is assigned, to names and to parts, in their order: rendered once."""
-    given = (*reading.script.assignments, *reading.script.parts)
+    given = reading.stores
     return [render(reading, each.value)[:LONGEST] for each in given]
 
 
@@ -87,9 +87,21 @@ def formulas(reading: Reading) -> list[tuple[str, Span, int]]:
     return [(text, span, scope) for text, (_, span, scope) in zip(texts, values, strict=True)]
 
 
+def texts_in(reading: Reading, scope: int) -> list[str]:
+    """The same of one function, the texts alone."""
+    return reading.cached(_by_scope).get(scope, [])
+
+
+def _by_scope(reading: Reading) -> dict[int, list[str]]:
+    table: dict[int, list[str]] = {}
+    for text, _, scope in reading.cached(formulas):
+        table.setdefault(scope, []).append(text)
+    return table
+
+
 def statements(reading: Reading) -> list[tuple[str, Span, int]]:
     """What is assigned or returned, without the arguments of calls on their own."""
-    given = (*reading.script.assignments, *reading.script.parts)
+    given = reading.stores
     texts = reading.cached(_assigned)
     found = [(text, a.span, a.scope) for text, a in zip(texts, given, strict=True)]
     for scope, function in enumerate(reading.script.functions):
@@ -116,7 +128,7 @@ class Line:
 
 def lines(reading: Reading) -> list[Line]:
     """All assignments, also to parts, in the order of the file: `reading.cached(lines)`."""
-    given = (*reading.script.assignments, *reading.script.parts)
+    given = reading.stores
     pairs = zip(reading.cached(_assigned), given, strict=True)
     return [
         Line(
@@ -144,8 +156,7 @@ def with_definitions(reading: Reading, value: Value, call: Call, depth: int) -> 
     import msgspec
 
     if value.kind == "name" and depth:
-        number = reading.numbers.get(id(call), len(reading.calls))
-        found = evaluate.definitions(reading, value.name, call.scope, number, call.arms)
+        found = evaluate.definitions_at(reading, value.name, call)
         if len(found) == 1 and found[0].scope == call.scope and found[0].value.kind != "literal":
             return with_definitions(reading, found[0].value, call, depth - 1)
         return value

@@ -33,7 +33,12 @@ class Match:
     """The remedy of this case, where the rule's names those of others, too."""
 
 
-Find = Callable[[Training, ScriptMachine], Iterable[Match]]
+Find = Callable[[Training], Iterable[Match]]
+
+
+def each_of(*finds: Find) -> Find:
+    """The places that several functions find, one function after the other."""
+    return lambda reading: (match for find in finds for match in find(reading))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +71,9 @@ class Rule:
     errors: tuple[str, ...] = ()
     """Conditions that make it a failure where `severity` is lower."""
 
-    def matches(self, reading: Training, machine: ScriptMachine) -> list[Match]:
+    def matches(self, reading: Training) -> list[Match]:
         """The places of one script that the rule applies to, in order."""
-        found = list(self.find(reading, machine))
+        found = list(self.find(reading))
         return sorted(set(found), key=lambda m: m.span.order) if found else []
 
     def applies(self, reading: Training) -> bool:
@@ -86,9 +91,9 @@ def check_of(rule: Rule) -> Check:
         results = [
             (match, script.path)
             for script in scripts
-            for reading in [Training(script)]
+            for reading in [Training(script, script_machine)]
             if rule.applies(reading)
-            for match in rule.matches(reading, script_machine)
+            for match in rule.matches(reading)
         ]
         return verdict(rule, results)
 

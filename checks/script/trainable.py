@@ -9,17 +9,10 @@ from doctor.checks.script.lineage import Lineage
 from doctor.checks.script.training import Trained, Training
 
 PEFT = {
-    "get_peft_model",
-    "add_adapter",
-    "inject_adapter_in_model",
-    "prepare_model_for_int8_training",
-    "prepare_model_for_kbit_training",
-    "LoraModel",
-    "get_peft_model_state_dict",
-    "inject_lora",
-    "inject_trainable_lora",
-    "PeftModel",
-}
+    "get_peft_model", "add_adapter", "inject_adapter_in_model", "prepare_model_for_int8_training",
+    "prepare_model_for_kbit_training", "LoraModel", "get_peft_model_state_dict", "inject_lora",
+    "inject_trainable_lora", "PeftModel",
+}  # fmt: skip
 
 
 def is_peft(reading: Training, trained: Trained) -> bool:

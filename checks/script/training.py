@@ -16,6 +16,7 @@ from doctor.checks.script.lineage import (
 )
 from doctor.checks.script.reading import Reading, exclusive
 from doctor.facts.script import Assignment, Call, Loop, Script, Value
+from doctor.facts.script_machine import ScriptMachine
 
 OPTIMIZERS = {
     "AdamW", "Adam", "SGD", "RMSprop", "Adagrad", "Adadelta", "NAdam", "RAdam", "Adamax", "LBFGS",
@@ -31,7 +32,7 @@ for 35 names costs a tenth of a lint, and a file with such a name and no "optim"
 MOST_CALLS = 4
 """Calls within calls through which what trains is followed. Our own number."""
 EVALUATION = ("eval", "valid", "test", "infer", "predict", "generate", "sample", "export", "merge")
-INFERENCE = ("no_grad", "inference_mode", "set_grad_enabled")
+NO_GRAD = ("no_grad", "inference_mode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,11 @@ class Trained:
 
 
 class Training(Reading):
-    """A reading that knows what trains."""
+    """A reading that knows what trains, and on which machine."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, machine: ScriptMachine) -> None:
         super().__init__(script)
+        self.machine = machine
 
     @cached_property
     def trains(self) -> bool:
@@ -203,12 +205,12 @@ class Training(Reading):
     def loops_of(self, made: Call) -> list[int]:
         """Loops over what a call made, by its names, also as an argument of a function."""
         keys = {key for name in made.targets for key in self.names_of(name, made.scope)}
-        loops = enumerate(self.script.loops if keys else ())
+        loops = enumerate(self.loops if keys else ())
         return [
             number
             for number, loop in loops
             if (value := loop.iterable) is not None
-            and any(self.key(n, loop.scope) in keys for n in (value.name, *value.names) if n)
+            and any(self.key(n, loop.scope) in keys for n in value.all_names if n)
         ]
 
     def trains_on(self, made: Call) -> bool:
@@ -226,10 +228,10 @@ class Training(Reading):
         """Targets of load_state_dict(other.state_dict()): a network that follows another."""
         return {
             self.key(call.receiver, call.scope)
-            for n in self.methods("load_state_dict")
-            if (call := self.calls[n]).receiver
+            for call in self.named("load_state_dict")
+            if call.receiver
             and call.args
-            and any(self.calls[m].method == "state_dict" for m in call.args[0].calls)
+            and any(other.method == "state_dict" for other in self.inside(call.args[0]))
         }
 
     def _passed_names(self, names: set[tuple[object, str]]) -> Iterator[tuple[object, str]]:
@@ -237,13 +239,11 @@ class Training(Reading):
             yield from self._handed.get(key, ())
 
     def _by_optimizer(self) -> Iterator[Trained]:
-        for number in self.optimizers:
-            call = self.calls[number]
+        for number, call in self.numbered(self.optimizers):
             for name in dict.fromkeys(parameter_owners(self, call, number)):
                 lineage = lineage_of(self, name, call.scope, number)
                 yield Trained(number, name, lineage, False)
-        for number in self.methods("configure_optimizers"):
-            call = self.calls[number]
+        for number, call in self.numbered(self.methods("configure_optimizers")):
             if call.receiver and call.receiver != "self":
                 lineage = lineage_of(self, call.receiver, call.scope, number)
                 yield Trained(number, call.receiver, lineage, False)
@@ -298,27 +298,27 @@ class Training(Reading):
     @cached_property
     def freezes(self) -> bool:
         """Some loop freezes all parameters of some model."""
-        return any(self._freezes(each) for each in self.script.assignments)
+        return any(self._freezes(each) for each in self.assignments)
 
     def _freezes(self, each: Assignment) -> bool:
         """param.requires_grad = False for all parameters, in code that something calls."""
         if not each.target.endswith(".requires_grad") or each.value.literal is not False:
             return False
-        if each.loops and self._is_of_copy(self.script.loops[each.loops[-1]]):
+        if each.loops and self._is_of_copy(self.loops[each.loops[-1]]):
             return False
         function = self.function(each.scope)
         called = not each.scope or function.owner or self.call_sites.get(each.scope)
-        inner = [branch for branch, _ in each.arms if self.script.branches[branch].kind == "if"]
+        inner = [branch for branch, _ in each.arms if self.branches[branch].kind == "if"]
         return bool(called) and not (inner and each.loops)
 
     def _is_of_copy(self, loop: Loop) -> bool:
         """The loop is over the parameters of a deepcopy(), which may stay as it is."""
         owners = [self.calls[n] for n in (loop.iterable.calls if loop.iterable else ())]
         return any(
-            self.calls[n].method == "deepcopy"
+            call.method == "deepcopy"
             for owner in owners
-            for each in self.assigned.get(self.key(owner.receiver, owner.scope), ())
-            for n in each.value.calls
+            for each in self.assigned_to(owner.receiver, owner.scope)
+            for call in self.inside(each.value)
         )
 
     def quantized(self, call: Call) -> bool:
@@ -364,8 +364,7 @@ class Training(Reading):
     def training_ends(self) -> dict[int, int]:
         """The last training call of each function: what is loaded later is not for training."""
         ends: dict[int, int] = {}
-        for number in (*self.backwards, *self.methods("train", "fit")):
-            call = self.calls[number]
+        for number, call in self.numbered((*self.backwards, *self.methods("train", "fit"))):
             if call.method not in ("train", "fit") or "train" in call.receiver.casefold():
                 ends[call.scope] = max(ends.get(call.scope, 0), number)
         return ends
@@ -387,7 +386,22 @@ class Training(Reading):
         names = [value.name] if value.name else []
         if value.kind == "call":
             names.append(self.calls[value.call].name)
-        return any(name.rpartition(".")[2] in INFERENCE[:2] for name in names)
+        return any(name.rpartition(".")[2] in NO_GRAD for name in names)
+
+    def under_no_grad(self, contexts: tuple[int, ...]) -> bool:
+        """The innermost context that decides it is no_grad or inference_mode, called."""
+        for number in reversed(contexts):
+            call = self.call_of(self.script.contexts[number].value)
+            if call is not None and call.method in NO_GRAD:
+                return True
+            if call is not None and call.method in ("enable_grad", "set_grad_enabled"):
+                return False
+        return False
+
+    def is_without_graph(self, call: Call) -> bool:
+        """Under no_grad, also by a decorator of the function."""
+        made = self.calls_of(self.function(call.scope).decorators)
+        return self.under_no_grad(call.contexts) or any(each.method in NO_GRAD for each in made)
 
     @cached_property
     def arguments(self) -> list[int]:
@@ -416,8 +430,7 @@ class Training(Reading):
         Without a call and without a parser: (False, None).
         """
         undecided = False
-        for number in self.arguments:
-            call = self.calls[number]
+        for number, call in self.numbered(self.arguments):
             value = evaluate.argument(self, call, name)
             if value is None:
                 undecided |= evaluate.unpacks_unknown(self, call)

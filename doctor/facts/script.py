@@ -59,6 +59,12 @@ class Value(msgspec.Struct, frozen=True, omit_defaults=True):
     calls: tuple[int, ...] = ()
     text: str = ""
 
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """All names within, its own first; an operator is none."""
+        named = self.name and self.kind in ("name", "item")
+        return (self.name, *self.names) if named else self.names
+
 
 Arms = tuple[tuple[int, int], ...]
 """Branch and arm of each condition around; two arms of one branch exclude each other."""
@@ -92,6 +98,25 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
     def method(self) -> str:
         """The last part of the name."""
         return last_part(self.name)
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """All arguments that are written out."""
+        return (*self.args, *self.keywords.values())
+
+    @property
+    def first(self) -> Value | None:
+        """The first positional argument."""
+        return self.args[0] if self.args else None
+
+    @property
+    def target(self) -> str:
+        """The one name that the result is assigned to, "" for none and for several."""
+        return self.targets[0] if len(self.targets) == 1 else ""
+
+    def given(self, name: str, position: int) -> Value | None:
+        """An argument that is written out, by position or by keyword."""
+        return self.args[position] if position < len(self.args) else self.keywords.get(name)
 
 
 class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -10,7 +10,7 @@ import msgspec
 
 from doctor.facts.script import Call, Comparison, Reference, Value
 from doctor.script.conditions import implied
-from doctor.script.values import OTHER, gather, names_of
+from doctor.script.values import OTHER, gather
 from doctor.script.walk import Walk
 
 OPERATORS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
@@ -49,7 +49,7 @@ def _attribute(walk: Walk, node: ast.Attribute) -> Value:
         walk.references.append(Reference(name, walk.position(node), walk.arms))
         return Value("name", name=name)
     inner = value_of(walk, node.value)
-    return Value("other", name=node.attr, names=names_of(inner), calls=inner.calls, items=(inner,))
+    return Value("other", name=node.attr, names=inner.all_names, calls=inner.calls, items=(inner,))
 
 
 def _call(walk: Walk, node: ast.Call) -> Value:
@@ -91,12 +91,12 @@ def _call(walk: Walk, node: ast.Call) -> Value:
     number = len(walk.calls) - 1
     inner = [*args, *keywords.values(), *unpacked]
     calls = [number, *(call for value in inner for call in value.calls)]
-    names = tuple(name for value in inner for name in names_of(value))
+    names = tuple(name for value in inner for name in value.all_names)
     if receiver_call >= 0:
         calls.append(receiver_call)
     if receiver:
         names = (receiver, *names)
-    names = (*names_of(within), *names)
+    names = (*within.all_names, *names)
     return Value("call", call=number, names=names, calls=tuple(dict.fromkeys(calls)))
 
 

@@ -47,27 +47,23 @@ class Source:
         return re.split(r"(?<=\n)|(?<=\r)(?!\n)", self.text)
 
     @cached_property
-    def _ascii(self) -> bool:
-        return self.text.isascii()
-
-    @cached_property
-    def _plain(self) -> bool:
-        """The parser's columns are those of the file: its text is ASCII, and no notebook's."""
-        return self._ascii and not self.cells
+    def _wide(self) -> frozenset[int]:
+        """Lines that are not ASCII: in all others a byte is a character."""
+        if self.text.isascii():
+            return frozenset()
+        return frozenset(n for n, line in enumerate(self.lines, 1) if not line.isascii())
 
     def column(self, line: int, offset: int) -> int:
         """The column from 1, in characters, of an offset in UTF-8 bytes."""
-        if self._ascii or not 0 < line <= len(self.lines):
+        if line not in self._wide:
             return offset + 1
         text = self.lines[line - 1]
-        if text.isascii():
-            return offset + 1
         return len(text.encode("utf-8", "surrogatepass")[:offset].decode("utf-8", "ignore")) + 1
 
     def span(self, node: ast.AST) -> Span:
         """Where a node is, in a notebook relative to its cell."""
         line, offset, end_line, end_offset = placed(node)
-        if self._plain:
+        if not self.cells and line not in self._wide and end_line not in self._wide:
             return Span(line, offset + 1, end_line, end_offset + 1)
         return self.span_of(line, offset, end_line, end_offset)
 

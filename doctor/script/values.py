@@ -10,10 +10,6 @@ from doctor.facts.script import Value
 OTHER = Value("other")
 
 
-def names_of(value: Value) -> tuple[str, ...]:
-    return (value.name, *value.names) if value.kind in ("name", "item") else value.names
-
-
 def gather(
     kind: Any,
     items: list[Value],
@@ -25,7 +21,7 @@ def gather(
 ) -> Value:
     """A value made of others, with all names and calls within."""
     everything = [*items, *extra]
-    names = tuple(dict.fromkeys([n for value in everything for n in names_of(value) if n]))
+    names = tuple(dict.fromkeys([n for value in everything for n in value.all_names if n]))
     calls = tuple([c for value in everything for c in value.calls])
     return Value(
         kind, name=name, items=tuple(items), keys=keys, names=names, calls=calls, text=text
@@ -49,8 +45,8 @@ def element(value: Value, number: int) -> Value:
         return Value(
             "item",
             call=value.call,
-            names=names_of(value),
+            names=value.all_names,
             calls=value.calls,
             items=(value, Value("literal", literal=number)),
         )
-    return Value("other", names=names_of(value), calls=value.calls)
+    return Value("other", names=value.all_names, calls=value.calls)

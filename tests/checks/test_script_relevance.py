@@ -17,7 +17,7 @@ from doctor.script.read import read_script
 CODE_WITHOUT_TRAINING = b"import torch\ntorch.flux(1)\n"
 
 
-def fluxes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def fluxes(reading: Training) -> Iterator[Match]:
     for number in reading.methods("flux"):
         yield Match(reading.calls[number].span, "a flux")
 

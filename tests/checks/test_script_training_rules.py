@@ -706,7 +706,7 @@ def test_what_the_file_does_not_decide_is_unknown(slug: str, code: str) -> None:
 
 
 def test_a_rule_that_follows_too_much_says_so() -> None:
-    def endless(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    def endless(reading: Training) -> Iterator[Match]:
         while True:
             reading.step()
             yield from ()

@@ -8,14 +8,13 @@ from doctor.checks.script.distributed.batch import settings
 from doctor.checks.script.rule import CONFIGURATION, Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Setting
-from doctor.facts.script_machine import ScriptMachine
 
 
 def _on(setting: Setting | None) -> bool:
     return setting is not None and str(setting.value).casefold() in ("true", "1", "yes")
 
 
-def _both(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def _both(reading: Training) -> Iterator[Match]:
     results = settings(reading)
     suffix = ".enabled" if reading.script.kind == "deepspeed" else ""
     fp16, bf16 = results.get(f"fp16{suffix}"), results.get(f"bf16{suffix}")
@@ -23,7 +22,7 @@ def _both(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         yield Match(fp16.span, "fp16 and bf16 are both on")
 
 
-def _fixed_scale(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def _fixed_scale(reading: Training) -> Iterator[Match]:
     results = settings(reading)
     scale = results.get("fp16.loss_scale")
     if scale is None or not _on(results.get("fp16.enabled")):
@@ -32,7 +31,7 @@ def _fixed_scale(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         yield Match(scale.span, f"loss_scale is fixed at {scale.value:g}")
 
 
-def _zero3_device_map(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def _zero3_device_map(reading: Training) -> Iterator[Match]:
     results = settings(reading)
     device_map = results.get("device_map")
     deepspeed = str(results["deepspeed"].value) if "deepspeed" in results else ""
@@ -40,19 +39,19 @@ def _zero3_device_map(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         yield Match(device_map.span, "device_map beside ZeRO-3")
 
 
-def _reentrant_lora(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def _reentrant_lora(reading: Training) -> Iterator[Match]:
     results = settings(reading)
     reentrant = results.get("gradient_checkpointing_kwargs.use_reentrant")
     adapter = results.get("adapter") or results.get("finetuning_type")
     enabled = results.get("gradient_checkpointing")
-    if machine.transformers and not machine.transformers.startswith(("4.", "3.")):
+    if reading.machine.transformers and not reading.machine.transformers.startswith(("4.", "3.")):
         return
     lora = adapter is not None and str(adapter.value).casefold() in ("lora", "qlora", "dora")
     if lora and reentrant is not None and _on(reentrant) and _on(enabled):
         yield Match(reentrant.span, "reentrant checkpointing beside LoRA")
 
 
-def _half_weights(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def _half_weights(reading: Training) -> Iterator[Match]:
     """Weights in bf16 under DeepSpeed's fp16, or trained whole in half precision."""
     results = settings(reading)
     dtype = results.get("torch_dtype") or results.get("dtype") or results.get("model_dtype")

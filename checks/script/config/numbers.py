@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.yaml_numbers import of_text
 
 LOADS = ("yaml.safe_load", "yaml.load", "yaml.full_load")
@@ -18,7 +17,7 @@ RATES = re.compile(
 )
 
 
-def texts(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def texts(reading: Training) -> Iterator[Match]:
     for call in reading.calls:
         if call.name not in LOADS:
             continue
@@ -39,7 +38,7 @@ def _is_cast(reading: Training, key: str) -> bool:
     ):
         return True
     name = re.compile(rf"\b{re.escape(key)}\b")
-    casts = [reading.calls[n] for n in reading.methods("float", "eval", "literal_eval", "Decimal")]
+    casts = reading.named("float", "eval", "literal_eval", "Decimal")
     return any(
         name.search(text) or re.fullmatch(r"v|val|value|x|item", text)
         for call in casts

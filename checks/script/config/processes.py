@@ -8,7 +8,6 @@ from doctor.checks.script.config.trainings import Options
 from doctor.checks.script.distributed.batch import settings
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script_machine import ScriptMachine
 
 BY_FILE = ("gradient_accumulation_steps", "gradient_clipping", "zero_stage",
            "offload_optimizer_device", "offload_param_device",
@@ -20,7 +19,7 @@ def _options(reading: Training) -> Options:
     return Options({key: (each.value, each.span) for key, each in settings(reading).items()})
 
 
-def of_deepspeed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def of_deepspeed(reading: Training) -> Iterator[Match]:
     each = _options(reading)
     whole, micro = each.number("train_batch_size"), each.number("train_micro_batch_size_per_gpu")
     steps = each.number("gradient_accumulation_steps") or 1
@@ -65,7 +64,7 @@ def of_deepspeed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         )
 
 
-def of_accelerate(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def of_accelerate(reading: Training) -> Iterator[Match]:
     each = _options(reading)
     yield from _of_machines(each)
     yield from _of_gpus(each)

@@ -8,7 +8,6 @@ from doctor.checks.script.installed import limited, pinned, release
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Span
-from doctor.facts.script_machine import ScriptMachine
 
 REMOVED = {
     "torch.solve": ("2.0", "torch.linalg.solve"), "torch.symeig": ("2.0", "torch.linalg.eigh"),
@@ -86,57 +85,55 @@ DEPRECATED_NAMES = {name.rpartition(".")[2] for name in DEPRECATED}
 def _is_fallback(reading: Training, arms: Arms) -> bool:
     """In a try statement, or under a test that chooses among versions."""
     return any(
-        reading.script.branches[branch].kind == "try"
-        or "version" in (test.text if (test := reading.script.branches[branch].test) else "")
+        reading.branches[branch].kind == "try"
+        or "version" in (test.text if (test := reading.test_of(branch)) else "")
         or "hasattr" in (test.text if test else "")
         for branch, _ in arms
     )
 
 
-def removed_function(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for call in (reading.calls[n] for n in reading.methods(*REMOVED_NAMES)):
+def removed_function(reading: Training) -> Iterator[Match]:
+    for call in reading.named(*REMOVED_NAMES):
         if call.name in REMOVED and not _is_fallback(reading, call.arms):
             since, instead = REMOVED[call.name]
-            yield from _gone(reading, machine, call.name, call.name_span, since, instead)
+            yield from _gone(reading, call.name, call.name_span, since, instead)
     for each in reading.script.imports:
         for module, (since, instead) in MODULES.items():
             if each.name.startswith(f"{module}.") and not _is_fallback(reading, each.arms):
-                yield from _gone(reading, machine, module, each.span, since, instead)
+                yield from _gone(reading, module, each.span, since, instead)
 
 
-def _gone(
-    reading: Training, machine: ScriptMachine, name: str, span: Span, since: str, instead: str
-) -> Iterator[Match]:
+def _gone(reading: Training, name: str, span: Span, since: str, instead: str) -> Iterator[Match]:
     number = release(since)
-    if machine.torch is not None and release(machine.torch) < number:
+    if reading.machine.torch is not None and release(reading.machine.torch) < number:
         return
-    if machine.torch is None and limited(reading, "torch", number):
+    if reading.machine.torch is None and limited(reading, "torch", number):
         return
     yield Match(span, f"{name} is gone since torch {since}; use {instead}")
 
 
-def deprecated_function(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for call in (reading.calls[n] for n in reading.methods(*DEPRECATED_NAMES)):
+def deprecated_function(reading: Training) -> Iterator[Match]:
+    for call in reading.named(*DEPRECATED_NAMES):
         if (instead := DEPRECATED.get(call.name)) and not _is_fallback(reading, call.arms):
             yield Match(call.name_span, f"{call.name} is deprecated; use {instead}")
 
 
-def _severity(reading: Training, machine: ScriptMachine) -> Severity | None:
+def _severity(reading: Training) -> Severity | None:
     """A failure where transformers 5 is installed or required, else a note; None below 5.
 
     evaluation_strategy went within transformers 4, half a year after processing_class came: both
     in one file are a warning.
     """
-    version = machine.transformers or pinned(reading, "transformers")
+    version = reading.machine.transformers or pinned(reading, "transformers")
     if version is not None and release(version) >= (5,):
         return "fail"
-    if machine.transformers is not None or limited(reading, "transformers", (5,)):
+    if reading.machine.transformers is not None or limited(reading, "transformers", (5,)):
         return None
     return "note"
 
 
-def arguments_removed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    severity = _severity(reading, machine)
+def arguments_removed(reading: Training) -> Iterator[Match]:
+    severity = _severity(reading)
     if severity is None:
         return
     recent = any("processing_class" in call.keywords for call in reading.calls)
@@ -146,14 +143,12 @@ def arguments_removed(reading: Training, machine: ScriptMachine) -> Iterator[Mat
 
 
 def _arguments(reading: Training) -> Iterator[tuple[Span, str]]:
-    for number in reading.methods("TrainingArguments", "Seq2SeqTrainingArguments"):
-        call = reading.calls[number]
+    for call in reading.named("TrainingArguments", "Seq2SeqTrainingArguments"):
         names = [name for name in call.keywords if name in ARGUMENTS]
         if names and call.name.startswith("transformers.") and not _is_fallback(reading, call.arms):
             text = ", ".join(f"{n} ({ARGUMENTS[n]})" if ARGUMENTS[n] else n for n in names)
             yield call.name_span, f"transformers 5 has no argument {text}"
-    for number in reading.methods("Trainer", "Seq2SeqTrainer"):
-        call = reading.calls[number]
+    for call in reading.named("Trainer", "Seq2SeqTrainer"):
         if "tokenizer" in call.keywords and call.name.startswith("transformers."):
             message = "transformers 5 has no argument tokenizer (processing_class) of Trainer"
             yield call.name_span, message
@@ -167,10 +162,10 @@ def _classes(reading: Training) -> Iterator[tuple[Span, str]]:
             yield each.span, f"transformers 5 has no {name}; use {TRANSFORMERS[name]}"
 
 
-def loss_signature(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    version = machine.transformers or pinned(reading, "transformers")
+def loss_signature(reading: Training) -> Iterator[Match]:
+    version = reading.machine.transformers or pinned(reading, "transformers")
     if limited(reading, "transformers", (4, 46)) or (
-        machine.transformers is not None and release(machine.transformers) < (4, 46)
+        reading.machine.transformers is not None and release(reading.machine.transformers) < (4, 46)
     ):
         return
     certain = version is not None and release(version) >= (4, 46)
@@ -206,11 +201,10 @@ TRL = {
 RENAMED = {"tokenizer": "processing_class", "max_seq_length": "max_length of SFTConfig"}
 
 
-def trl_arguments(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def trl_arguments(reading: Training) -> Iterator[Match]:
     if limited(reading, "trl", (0, 20)) or reading.imports_from("unsloth"):
         return
-    for number in reading.methods(*TRL):
-        call = reading.calls[number]
+    for call in reading.named(*TRL):
         names = sorted(TRL[call.method] & call.keywords.keys())
         if names and call.name.startswith("trl.") and not _is_fallback(reading, call.arms):
             text = ", ".join(f"{n} ({RENAMED[n]})" if n in RENAMED else n for n in names)

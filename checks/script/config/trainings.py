@@ -10,7 +10,6 @@ from doctor.checks.script.naming import direction
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Span
-from doctor.facts.script_machine import ScriptMachine
 
 TRAINERS = ("trainer", "factory", "axolotl", "shell")
 TEMPLATES = (
@@ -62,7 +61,7 @@ def options(reading: Training) -> Iterator[Options]:
             )
 
 
-def contradict(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def contradict(reading: Training) -> Iterator[Match]:
     for each in options(reading):
         yield from _best(each)
         yield from _schedule(each)

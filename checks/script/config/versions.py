@@ -9,7 +9,6 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Comparison, Value
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.fixes import makers
 from doctor.script.fixes.deprecated_amp import MOVED
 from doctor.script.fixes.deprecated_amp import fix as renamed_amp
@@ -17,20 +16,18 @@ from doctor.script.fixes.makers import Fix
 
 DEPRECATED = ("torch.cuda.amp", "torch.cpu.amp")
 MODULES = (
-    "torch.cuda.amp.autocast_mode",
-    "torch.cuda.amp.grad_scaler",
-    "torch.cpu.amp.autocast_mode",
+    "torch.cuda.amp.autocast_mode", "torch.cuda.amp.grad_scaler", "torch.cpu.amp.autocast_mode",
     "torch.cpu.amp.grad_scaler",
-)
+)  # fmt: skip
 
 
-def deprecated_amp(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def deprecated_amp(reading: Training) -> Iterator[Match]:
     for each in reading.script.imports:
         name = _deprecated(each.name)
         if not name or _is_fallback(reading, each.arms):
             continue
         yield Match(each.span, f"{name} is deprecated; torch.amp has it")
-    for call in (reading.calls[n] for n in reading.methods(*MOVED)):
+    for call in reading.named(*MOVED):
         if _is_dotted(reading, call.name) and not _is_fallback(reading, call.arms):
             yield Match(call.name_span, f"{call.name} is deprecated; torch.amp has it")
     decorators = {d.name for each in reading.script.functions for d in each.decorators}
@@ -66,10 +63,10 @@ SOURCES = {"__version__", "version", "get_version"}
 """Names without one of which a file holds no version of a package."""
 
 
-def version_compare(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def version_compare(reading: Training) -> Iterator[Match]:
     if SOURCES.isdisjoint(reading.script.identifiers):
         return
-    for each in reading.script.comparisons:
+    for each in reading.comparisons:
         if each.operator not in ORDER:
             continue
         kinds = [_version_kind(reading, side, each, 4) for side in (each.left, each.right)]

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from doctor.checks.script.rendering import Line, lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script_machine import ScriptMachine
 
 IDS = re.compile(
     r"(?:\w+\.)*\w*(?:ids|tokens|input_ids|inputs)(?:\[[\w:]*\])?|.*\['input_ids'\]|.*\.input_ids"
@@ -17,7 +16,7 @@ IGNORED = re.compile(r"-100|\(?\(-100\)|(?:[A-Z_]*IGNORE\w*)|(?:\(-100\)|IGNORE\
 TARGETS = re.compile(r"(?:\w+\.)*(?:labels?|targets?|lm_labels|lbls?|y)$")
 
 
-def answers(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def answers(reading: Training) -> Iterator[Match]:
     table = reading.cached(lines)
     for line in table:
         name, _, part = line.target.partition("[")
@@ -70,7 +69,7 @@ def _read_later(reading: Training, root: str, line: Line) -> bool:
     for value, span, scope in reading.expressions:
         if scope != line.scope or span.order <= line.span.order:
             continue
-        names = {_owner(n) for n in (value.name, *value.names)}
+        names = {_owner(n) for n in value.all_names}
         if owner in names:
             return True
     return False

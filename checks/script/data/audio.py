@@ -6,33 +6,24 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
-from doctor.checks.script.rendering import expanded, render
+from doctor.checks.script.rendering import expanded, formulas, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 POWERS = (
-    "MelSpectrogram",
-    "Spectrogram",
-    "melspectrogram",
-    "stft",
-    "spectrogram",
-    "mel_spectrogram",
-    "rfft",
-    "periodogram",
-    "welch",
-)
+    "MelSpectrogram", "Spectrogram", "melspectrogram", "stft", "spectrogram", "mel_spectrogram",
+    "rfft", "periodogram", "welch",
+)  # fmt: skip
 """What is exactly 0 where the signal is."""
 SAFE = re.compile(r"\+|clamp|clip|maximum|max\(|eps|log1p|where\(|1e-")
 LOGS = ("log", "log10", "log2")
 BLANKS = ("_", "-", "", "<blank>", "blank", "<pad>", "pad", "[blank]", "<blk>", "~", "|", "<b>")
 
 
-def of_silence(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def of_silence(reading: Training) -> Iterator[Match]:
     """log(mel(wave)) of frames that are 0."""
-    for n in reading.methods(*LOGS):
-        call = reading.calls[n]
+    for call in reading.named(*LOGS):
         value = objects.operand(call)
         if value is None or call.name.startswith(("math.", "logging", "self.logger")):
             continue
@@ -64,7 +55,7 @@ def _is_power(reading: Training, value: Value, call: Call, depth: int = 4) -> bo
     if known and len(known) == len(made):
         return all(m.method in POWERS or _ends_in_power(reading, m) for m in known)
     if inner.method in ("abs", "pow", "square", "absolute", "squeeze", "power", "to", "float"):
-        part = objects.operand(inner) or (inner.args[0] if inner.args else None)
+        part = objects.operand(inner) or (inner.first)
         return part is not None and _is_power(reading, part, inner, depth - 1)
     return False
 
@@ -74,7 +65,7 @@ def _ends_in_power(reading: Training, made: Call) -> bool:
     return last.kind == "call" and reading.calls[last.call].method in POWERS
 
 
-def ctc(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def ctc(reading: Training) -> Iterator[Match]:
     losses = [
         c for c in reading.calls if len(c.args) + len(c.keywords) >= 4 and _is_ctc(reading, c)
     ]
@@ -102,7 +93,7 @@ def _lengths(reading: Training, call: Call) -> Iterator[Match]:
         text,
     )
     raw = raw or re.match(r"torch\.full\(.*,(\w+)\.(?:size\(-?[12]\)|shape\[-?[12]\])[,)]", text)
-    bound = raw and any(raw[1] in reading.script.loops[n].targets for n in call.loops)
+    bound = raw and any(raw[1] in reading.loops[n].targets for n in call.loops)
     layer = _shortens(reading)
     if bound and layer is not None and not _recounted(reading):
         message = f"{text} counts frames before {layer.method} shortens them: "
@@ -111,14 +102,13 @@ def _lengths(reading: Training, call: Call) -> Iterator[Match]:
 
 def _shortens(reading: Training) -> Call | None:
     """A layer of a module of this file that makes time shorter, along all axes."""
-    for n in reading.methods("Conv1d", "Conv2d", "MaxPool1d", "MaxPool2d", "AvgPool1d"):
-        made = reading.calls[n]
+    for made in reading.named("Conv1d", "Conv2d", "MaxPool1d", "MaxPool2d", "AvgPool1d"):
         if reading.function(made.scope).owner not in reading.modules:
             continue
         pool = made.method in ("MaxPool1d", "MaxPool2d", "AvgPool1d")
         stride = made.keywords.get("stride") or (made.args[3] if len(made.args) > 3 else None)
         if pool:
-            stride = made.keywords.get("stride") or (made.args[0] if made.args else None)
+            stride = made.given("stride", 0)
         if stride is None:
             continue
         numbers = [v.literal for v in (stride.items or (stride,))]
@@ -129,7 +119,7 @@ def _shortens(reading: Training) -> Call | None:
 
 def _recounted(reading: Training) -> bool:
     """Lengths are divided or computed anew anywhere in the file."""
-    texts = [render(reading, v) for v, _, _ in reading.expressions]
+    texts = [text for text, _, _ in reading.cached(formulas)]
     return any(
         re.search(r"(?:len|frames|size|num_frames|steps)\w*(?:\[[^\]]*\])?\)?(?://|/|>>|\*)", t)
         or (
@@ -142,12 +132,12 @@ def _recounted(reading: Training) -> bool:
 
 def _blank(reading: Training, call: Call) -> Iterator[Match]:
     """The blank is number 0, and so is the first letter."""
-    made = [m for m in objects.callee(reading, call) if m is not None] or [call]
+    made = objects.known_callees(reading, call) or [call]
     blank = next((m.keywords["blank"] for m in made if "blank" in m.keywords), None)
     if any(m.args for m in made if m is not call) or (blank is not None and blank.literal != 0):
         return
     tables = re.compile(r"DictComp<enumerate\((\w+)\),(\w+),(\w+)>")
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         found = tables.fullmatch(render(reading, each.value))
         held = reading.assigned.get((0, found[1]), ()) if found else ()
         if not found or len(held) != 1:

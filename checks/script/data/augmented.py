@@ -10,7 +10,6 @@ from doctor.checks.script.naming import is_held_out
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 RANDOMIZES = {"ColorJitter", "AutoAugment", "RandAugment", "TrivialAugmentWide", "AugMix"}
 
@@ -18,7 +17,7 @@ RANDOMIZES = {"ColorJitter", "AutoAugment", "RandAugment", "TrivialAugmentWide",
 FLAGS = {"augment", "augmentation", "train_augment", "augmented", "do_augment"}
 
 
-def held_out_augmented(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def held_out_augmented(reading: Training) -> Iterator[Match]:
     """Data for evaluation that random transforms change."""
     if reading.mentions("tta", "test_time", "contrastive", "twocrop", "twoview", "ten_crop"):
         return
@@ -31,10 +30,9 @@ def held_out_augmented(reading: Training, machine: ScriptMachine) -> Iterator[Ma
 
 def _parts(reading: Training) -> Iterator[Match]:
     """A held-out part of a dataset whose samples random transforms change."""
-    changed = {each.target.partition(".dataset")[0] for each in reading.script.assignments
+    changed = {each.target.partition(".dataset")[0] for each in reading.assignments
                if ".dataset" in each.target}  # fmt: skip
-    for number in reading.methods("random_split", "Subset"):
-        call = reading.calls[number]
+    for call in reading.named("random_split", "Subset"):
         held = [name for name in call.targets if is_held_out(name)]
         if not held or not call.args or held[0] in changed or _wrapped(reading, held[0], call):
             continue
@@ -55,7 +53,7 @@ def _wrapped(reading: Training, name: str, call: Call) -> bool:
     ) or any(
         reading.key(n.removesuffix(".indices"), scope) == key and n.endswith(".indices")
         for value, _, scope in reading.expressions
-        for n in (value.name, *value.names)
+        for n in value.all_names
     )
 
 
@@ -90,7 +88,7 @@ def _randomizes(reading: Training, number: int) -> str:
             return f"{key}=True"
     for value in (*call.args[1:], *call.keywords.values()):
         for each in evaluate.options(reading, value, call):
-            made = reading.calls[each.call] if each.kind == "call" else None
+            made = reading.call_of(each)
             for n in each.calls if made is not None and made.method == "Compose" else ():
                 name = reading.calls[n].name
                 random = reading.calls[n].method.startswith("Random")

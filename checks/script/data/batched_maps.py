@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
-from doctor.checks.script.rendering import lines, render
+from doctor.checks.script.rendering import formulas, lines, render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 TEXT = r"{row}\['\w+'\]"
 SPEECH = re.compile(r"wav2vec2|hubert|wavlm|whisper|unispeech", re.IGNORECASE)
@@ -18,7 +17,7 @@ MIRRORED = {"MNIST", "SVHN", "EMNIST", "USPS", "QMNIST", "GTSRB"}
 WITH_VOID = {"VOCSegmentation": "VOC", "Cityscapes": "Cityscapes"}
 
 
-def prepared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def prepared(reading: Training) -> Iterator[Match]:
     yield from _one_row(reading)
     yield from _rate(reading)
     yield from _mirrored(reading)
@@ -28,10 +27,9 @@ def prepared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _one_row(reading: Training) -> Iterator[Match]:
     """map(lambda row: row["a"] + " " + row["b"], batched=True): lists, not texts."""
-    for number in reading.methods("map"):
-        call = reading.calls[number]
+    for call in reading.named("map"):
         batched = call.keywords.get("batched")
-        value = call.args[0] if call.args else call.keywords.get("function")
+        value = call.given("function", 0)
         if batched is None or batched.literal is not True or value is None:
             continue
         for function in objects.functions_of(reading, value, call):
@@ -45,13 +43,12 @@ def _one_row(reading: Training) -> Iterator[Match]:
 def _of_a_text(reading: Training, function: int, row: str) -> bool:
     """Something that only a text can do is done with a column."""
     column = TEXT.format(row=re.escape(row))
-    texts = [render(reading, v) for v, _, scope in reading.expressions if scope == function]
+    texts = texts_in(reading, function)
     joined = re.compile(rf"\({column}\+'|'\+{column}|{column}\+'[^']*'\+")
     methods = {"strip", "lower", "split", "replace", "upper", "splitlines", "startswith"}
     called = any(
-        reading.calls[n].method in methods
-        and re.fullmatch(rf"{re.escape(row)}\[\w+\]", reading.calls[n].receiver)
-        for n in reading.scope_calls(function)
+        call.method in methods and re.fullmatch(rf"{re.escape(row)}\[\w+\]", call.receiver)
+        for call in reading.calls_in(function)
     )
     return called or any(joined.search(t) for t in texts)
 
@@ -66,17 +63,16 @@ def _rate(reading: Training) -> Iterator[Match]:
     )
     if not named:
         return
-    for number in reading.methods("load"):
-        call = reading.calls[number]
+    for call in reading.named("load"):
         if call.name not in ("torchaudio.load", "soundfile.read"):
             continue
         rate = _second(reading, call)
         used = rate not in ("", "_") and any(
-            rate in (v.name, *v.names) for v, _, scope in reading.expressions if scope == call.scope
+            rate in v.all_names for v, _, scope in reading.expressions if scope == call.scope
         )
         tested = any(
             rate and b.test is not None and re.search(rf"\b{re.escape(rate)}\b", b.test.text)
-            for b in reading.script.branches
+            for b in reading.branches
         )
         if rate and not used and not tested:
             message = (
@@ -88,10 +84,10 @@ def _rate(reading: Training) -> Iterator[Match]:
 
 
 def _second(reading: Training, call: Call) -> str:
-    number = reading.numbers[id(call)]
+    number = reading.number(call)
     made = [
         a.target
-        for a in reading.script.assignments
+        for a in reading.assignments
         if a.scope == call.scope and number in (a.value.call, *a.value.calls)
         and a.value.kind == "item" and a.value.items[-1].literal == 1
     ]  # fmt: skip
@@ -104,8 +100,7 @@ def _mirrored(reading: Training) -> Iterator[Match]:
     kinds = {c.method for c in named}
     if not kinds or not kinds <= MIRRORED:
         return
-    for number in reading.methods("RandomHorizontalFlip", "RandomVerticalFlip"):
-        call = reading.calls[number]
+    for call in reading.named("RandomHorizontalFlip", "RandomVerticalFlip"):
         message = f"mirrored images of {sorted(kinds)[0]} are other signs, or none"
         yield Match(call.span, message, "warn", fix="Omit the flip.")
         return
@@ -116,12 +111,11 @@ def _void(reading: Training) -> Iterator[Match]:
     sets = [c for c in reading.calls if c.method in WITH_VOID and c.name.startswith("torchvision.")]
     if not sets or reading.mentions("ignore_index", "void", "ignore_label"):
         return
-    texts = [render(reading, v) for v, _, _ in reading.expressions]
-    tests = [c for c in reading.script.comparisons if 255 in (c.left.literal, c.right.literal)]
+    texts = [text for text, _, _ in reading.cached(formulas)]
+    tests = [c for c in reading.comparisons if 255 in (c.left.literal, c.right.literal)]
     if tests or any("255" in t for t in texts):
         return
-    for number in reading.methods("CrossEntropyLoss", "cross_entropy"):
-        call = reading.calls[number]
+    for call in reading.named("CrossEntropyLoss", "cross_entropy"):
         if call.name.startswith("torch.nn"):
             message = f"masks of {WITH_VOID[sets[0].method]} hold 255, which is no class"
             yield Match(call.span, message, fix="ignore_index=255.")
@@ -138,15 +132,11 @@ def _table(reading: Training) -> Iterator[Match]:
         if found is None:
             continue
         name = line.target.removeprefix("self.")
-        grown = any(
-            a.target.startswith(f"{line.target}[")
-            for a in (*reading.script.assignments, *reading.script.parts)
-        ) or any(
+        grown = any(a.target.startswith(f"{line.target}[") for a in reading.stores) or any(
             c.receiver == line.target and c.method in ("update", "setdefault")
             for c in reading.calls
         )
-        for number in reading.methods("Embedding") if not grown else ():
-            call = reading.calls[number]
+        for call in reading.named("Embedding") if not grown else ():
             size = render(reading, call.args[0]) if call.args else ""
             if size in (f"len({line.target})", f"len({name})"):
                 message = (

@@ -12,21 +12,19 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainers.contradictions import metric_functions
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
-def labels_decoded(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def labels_decoded(reading: Training) -> Iterator[Match]:
     yield from _predictions_decoded(reading)
     if not _masks_labels(reading):
         return
     for scope in metric_functions(reading):
-        values = [value for value, _, where in reading.expressions if where == scope]
-        for each in reading.script.comparisons:
+        values = reading.values_in(scope)
+        for each in reading.comparisons:
             values += [each.left, each.right] if each.scope == scope else []
         if any(value.literal == -100 or "ignore" in value.name.casefold() for value in values):
             continue
-        for number in reading.scope_calls(scope):
-            call = reading.calls[number]
+        for number, call in reading.numbered(reading.scope_calls(scope)):
             name = call.args[0].name if call.args else ""
             if call.method != "batch_decode" or "label" not in name.casefold():
                 continue
@@ -46,8 +44,7 @@ def _predictions_decoded(reading: Training) -> Iterator[Match]:
     ):
         return
     for scope in metric_functions(reading):
-        for number in reading.scope_calls(scope):
-            call = reading.calls[number]
+        for number, call in reading.numbered(reading.scope_calls(scope)):
             name = call.args[0].name if call.method == "batch_decode" and call.args else ""
             if _is_raw(reading, scope, name) and not _is_changed(reading, scope, name, number):
                 fix = f"Decode np.where({name} != -100, {name}, tokenizer.pad_token_id)."
@@ -58,7 +55,7 @@ def _predictions_decoded(reading: Training) -> Iterator[Match]:
 def _is_raw(reading: Training, scope: int, name: str) -> bool:
     """p.predictions, or the first name that the argument of the function is unpacked to."""
     parameters = {p.name for p in reading.function(scope).parameters}
-    own = [a for a in reading.script.assignments if a.scope == scope and a.target == name]
+    own = [a for a in reading.assignments if a.scope == scope and a.target == name]
     own = [a for a in own if a.value.name != name]  # preds = preds[0]
     if not own:
         return name.partition(".")[0] in parameters and name.endswith(".predictions")
@@ -74,15 +71,15 @@ def _is_changed(reading: Training, scope: int, name: str, number: int) -> bool:
     """It is compared, or given to another function or set before it is decoded."""
     compared = any(
         each.scope == scope and name in (each.left.name, each.right.name)
-        for each in reading.script.comparisons
+        for each in reading.comparisons
     )
     given = any(
-        name in (v.name, *v.names) or reading.calls[n].receiver == name
+        name in v.all_names or reading.calls[n].receiver == name
         for n in reading.scope_calls(scope)
         if n < number and reading.calls[n].method not in (*LOOKS, "len")
-        for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+        for v in reading.calls[n].values
     )
-    written = (*reading.script.assignments, *reading.script.parts)
+    written = reading.stores
     return compared or given or any(a.target.startswith(f"{name}[") for a in written)
 
 
@@ -92,7 +89,7 @@ def _masks_labels(reading: Training) -> bool:
     made = [reading.calls[n] for n in collators]
     if any("label_pad_token_id" in each.keywords or each.unpacked for each in made):
         return False
-    filled = (reading.calls[n] for n in reading.methods("masked_fill", "masked_fill_"))
+    filled = reading.named("masked_fill", "masked_fill_")
     own = any(v.literal == -100 for call in filled for v in call.args)
     return bool(made) or own or "ignored_labels" in reading.script.identifiers
 
@@ -101,29 +98,28 @@ def _may_be_masked(reading: Training, scope: int, name: str, decode: int) -> boo
     """The labels are compared, computed anew, or given to a function before they are decoded."""
     computed = any(
         each.scope == scope and each.target == name and (each.value.calls or each.value.items)
-        for each in reading.script.assignments
+        for each in reading.assignments
     )
     tested = any(
         each.scope == scope and name in (each.left.name, each.right.name)
-        for each in reading.script.comparisons
+        for each in reading.comparisons
     )
     given = any(
-        n < decode and name in (v.name, *v.names) and reading.calls[n].method not in LOOKS
+        n < decode and name in v.all_names and reading.calls[n].method not in LOOKS
         for n in reading.scope_calls(scope)
-        for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+        for v in reading.calls[n].values
     )
     return computed or tested or given
 
 
-def collator(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def collator(reading: Training) -> Iterator[Match]:
     causal = [
         reading.calls[n]
         for n in reading.loads
         if "CausalLM" in reading.calls[n].name or "LMHead" in reading.calls[n].name
     ]
     masked = any("MaskedLM" in reading.calls[n].name for n in reading.loads)
-    for number in reading.methods("DataCollatorForLanguageModeling"):
-        call = reading.calls[number]
+    for call in reading.named("DataCollatorForLanguageModeling"):
         asked = evaluate.argument(reading, call, "mlm", 1)
         off = asked is not None and evaluate.truth(reading, asked, call) is False
         if masked and not causal and off and call.name.startswith("transformers."):
@@ -142,12 +138,12 @@ def _end_masked(reading: Training) -> Iterator[Match]:
     """pad = eos, and eos is appended to the texts: the collator leaves it out of the labels."""
     if reading.mentions("group_texts", "packing", "concatenat", "block_size"):
         return
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         owner, _, last = each.target.rpartition(".")
         source = f"{owner}.{last.replace('pad_', 'eos_')}"
         if last not in ("pad_token", "pad_token_id") or each.value.name != source:
             continue
-        rendered = [reading.calls[n].scope for n in reading.methods("apply_chat_template")]
+        rendered = [call.scope for call in reading.named("apply_chat_template")]
         held = reading.names_of(owner, each.scope)
         rendered += [
             each.scope if reading.key(owner, scope) in held else scope
@@ -175,7 +171,7 @@ NO_BOS = ("qwen", "gpt", "smollm", "granite", "phi-4", "falcon", "bloom", "pythi
           "tinyllama")  # fmt: skip
 
 
-def special_tokens_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def special_tokens_twice(reading: Training) -> Iterator[Match]:
     rendered = {
         n
         for n in reading.methods("apply_chat_template")

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 from doctor.checks.script.data import mirrored
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import render, statements
+from doctor.checks.script.rendering import render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 MODELS = re.compile(r"torchvision\.models\.detection\.\w+")
 SOFTMAX = re.compile(r"rcnn|ssd", re.IGNORECASE)
@@ -21,7 +20,7 @@ FLIPS = {"hflip", "vflip", "rotate", "crop", "resized_crop", "RandomHorizontalFl
          "RandomVerticalFlip", "RandomRotation", "RandomResizedCrop", "RandomCrop"}  # fmt: skip
 
 
-def boxes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def boxes(reading: Training) -> Iterator[Match]:
     models = [c for c in reading.calls if MODELS.match(c.name)]
     if models:
         yield from _corners(reading)
@@ -39,14 +38,12 @@ def _corners(reading: Training) -> Iterator[Match]:
     """bbox of COCO is (x, y, width, height)."""
     if reading.mentions("box_convert", "xyxy", "xywh", "coco_to", "cxcywh", "x2", "xmax"):
         return
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         text = render(reading, each.value)
-        own = [
-            render(reading, a.value) for a in reading.script.assignments if a.scope == each.scope
-        ]
+        own = [render(reading, a.value) for a in reading.assignments if a.scope == each.scope]
         moved = any(re.search(r"\[:,2:\]|\[2\]|\[3\]|:,2|:,3", t) for t in own) or any(
             ":,2" in a.target or "2:" in a.target or "[]" in a.target
-            for a in reading.script.assignments if a.scope == each.scope
+            for a in reading.assignments if a.scope == each.scope
         )  # fmt: skip
         moved |= f"{each.target}[]" in reading.script.identifiers
         if "bbox" in text and re.search(r"box", each.target) and not moved and (
@@ -79,7 +76,7 @@ def _from_zero(reading: Training) -> Iterator[Match]:
         return
     tables = {
         each.target: found[1]
-        for each in reading.script.assignments
+        for each in reading.assignments
         if (found := NUMBERED.fullmatch(render(reading, each.value)))
     }
     for span, name in _numbered_from_zero(reading):
@@ -103,7 +100,7 @@ def _from_zero(reading: Training) -> Iterator[Match]:
 def _numbered_from_zero(reading: Training) -> Iterator[tuple[Span, str]]:
     """labels.append(int(c)) of a row of YOLO, and CLASSES.index(name)."""
     rows = {
-        a.target for a in reading.script.assignments
+        a.target for a in reading.assignments
         if a.value.kind == "item" and ".split(" in render(reading, a.value)
         and re.search(r"\[0\]$", render(reading, a.value))
     }  # fmt: skip
@@ -123,10 +120,10 @@ def _labels(reading: Training) -> list[tuple[Value, Span]]:
     """What is assigned to labels, or appended to them."""
     values = [
         (c.args[0], c.span)
-        for n in reading.methods("append")
-        if (c := reading.calls[n]).receiver.endswith(("labels", "classes")) and c.args
+        for c in reading.named("append")
+        if c.receiver.endswith(("labels", "classes")) and c.args
     ]
-    values += [(a.value, a.span) for a in reading.script.assignments
+    values += [(a.value, a.span) for a in reading.assignments
                if a.target.endswith("labels")]  # fmt: skip
     for value, span, _ in reading.expressions:
         for part in flatten([value]):
@@ -145,17 +142,17 @@ def _flipped_alone(reading: Training) -> Iterator[Match]:
     for scope, function in enumerate(reading.script.functions):
         if function.name != "__getitem__":
             continue
-        calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+        calls = reading.calls_in(scope)
         flips = [c for c in calls if c.method in FLIPS and c.arms and not c.method[:1].isupper()]
         boxed = [n for v, _, where in reading.expressions if where == scope
-                 for n in (v.name, *v.names) if re.search(r"box|keypoint", n)]  # fmt: skip
+                 for n in v.all_names if re.search(r"box|keypoint", n)]  # fmt: skip
         dicts = [key for v in function.returns for part in (v, *v.items) for key in part.keys]
         if not flips or not (boxed and "boxes" in dicts):
             continue
-        changed = [a for a in reading.script.assignments if a.scope == scope
+        changed = [a for a in reading.assignments if a.scope == scope
                    and re.search(r"box|keypoint|target", a.target) and a.arms]  # fmt: skip
         passed = any(re.search(r"box|target|keypoint", n) for c in flips for v in c.args
-                     for n in (v.name, *v.names))  # fmt: skip
+                     for n in v.all_names)  # fmt: skip
         changed_parts = [n for n in boxed if f"{n}[]" in reading.script.identifiers]
         if not (changed or passed or changed_parts):
             yield Match(flips[0].span, f"{flips[0].method} moves the image, and its boxes stay")
@@ -164,7 +161,7 @@ def _flipped_alone(reading: Training) -> Iterator[Match]:
 def _resized_alone(reading: Training) -> Iterator[Match]:
     """An image is resized to a fixed size, and its boxes keep their numbers."""
     for scope in reading.functions_by_name.get("__getitem__", ()):
-        calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+        calls = reading.calls_in(scope)
         resized = [
             c for c in calls
             if c.method == "resize" and c.name.startswith(("torchvision.", "cv2.")) and not c.arms
@@ -172,17 +169,17 @@ def _resized_alone(reading: Training) -> Iterator[Match]:
         dicts = [key for v in reading.function(scope).returns for part in (v, *v.items)
                  for key in part.keys]  # fmt: skip
         held = [n for n in dicts if n == "boxes"]
-        own = [a for a in reading.script.assignments if a.scope == scope]
+        own = [a for a in reading.assignments if a.scope == scope]
         own += [a for a in reading.script.parts if a.scope == scope]
         texts = [render(reading, a.value) for a in own]
-        texts += [render(reading, v) for v, _, where in reading.expressions if where == scope]
+        texts += texts_in(reading, scope)
         moved = any(
             re.search(r"box|target", a.target) and re.search(r"[*/]", render(reading, a.value))
             for a in own
         ) or any(re.search(r"box\w*[^,]*[*/]|[*/][^,]*box|scale|ratio", t) for t in texts)
         changed = any("box" in name and name.endswith("[]") for name in reading.script.identifiers)
         passed = any(re.search(r"box|target", n) for c in resized for v in c.args
-                     for n in (v.name, *v.names))  # fmt: skip
+                     for n in v.all_names)  # fmt: skip
         if resized and held and not (moved or changed or passed):
             yield Match(resized[0].span, "resize() moves the image, and its boxes stay")
 

@@ -10,7 +10,6 @@ from doctor.checks.script.rendering import lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 ENCODERS = {"LabelEncoder", "OrdinalEncoder", "OneHotEncoder", "LabelBinarizer",
             "MultiLabelBinarizer", "CountVectorizer", "TfidfVectorizer"}  # fmt: skip
@@ -26,7 +25,7 @@ CODES = re.compile(
 )
 
 
-def encodings(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def encodings(reading: Training) -> Iterator[Match]:
     yield from _fitted_again(reading)
     yield from _fitted_in_function(reading)
     yield from _numbered_apart(reading)
@@ -38,9 +37,7 @@ def _kind(reading: Training, call: Call) -> str:
     """What is fitted: le of le = LabelEncoder(), or LabelEncoder() itself."""
     if call.receiver_call >= 0:
         return reading.calls[call.receiver_call].method
-    found = (
-        reading.assigned.get(reading.key(call.receiver, call.scope), ()) if call.receiver else ()
-    )
+    found = reading.assigned_to(call.receiver, call.scope) if call.receiver else ()
     kinds = {reading.calls[a.value.call].method for a in found if a.value.kind == "call"}
     return kinds.pop() if len(kinds) == 1 else ""
 
@@ -50,8 +47,7 @@ def _fitted_again(reading: Training) -> Iterator[Match]:
     if {"reindex", "align"} & reading.by_method.keys():
         return
     seen: set[str] = set()
-    for number in reading.methods("fit_transform", "get_dummies"):
-        call = reading.calls[number]
+    for call in reading.named("fit_transform", "get_dummies"):
         kind = _kind(reading, call) if call.method == "fit_transform" else call.method
         fresh = call.receiver_call >= 0 or kind == "get_dummies"
         if kind not in ENCODERS | {"get_dummies"} | (SCALERS if fresh else set()) or not call.args:
@@ -72,8 +68,7 @@ def _table(reading: Training, value: Value) -> str:
 
 def _fitted_in_function(reading: Training) -> Iterator[Match]:
     """A function that fits an encoder to what it gets, called for each part of the data."""
-    for number in reading.methods("fit_transform", "get_dummies", "factorize"):
-        call = reading.calls[number]
+    for call in reading.named("fit_transform", "get_dummies", "factorize"):
         kind = _kind(reading, call) if call.method == "fit_transform" else call.method
         if kind not in ENCODERS | SCALERS | {"get_dummies", "factorize"} or not call.scope:
             continue
@@ -92,7 +87,7 @@ def _fitted_in_function(reading: Training) -> Iterator[Match]:
 
 def _decided(reading: Training, call: Call) -> bool:
     """if fit: ... else: transform(...)."""
-    others = {reading.calls[n].method for n in reading.scope_calls(call.scope)}
+    others = {other.method for other in reading.calls_in(call.scope)}
     return bool(call.arms) or "transform" in others or "reindex" in others or "align" in others
 
 
@@ -143,7 +138,7 @@ def _of_each_dataset(reading: Training) -> Iterator[Match]:
         if function.name != "__init__" or line.arms or not NUMBERING.match(line.text):
             continue
         held = line.target.removeprefix("self.")
-        made = [reading.calls[n] for n in reading.methods(function.owner)]
+        made = reading.named(function.owner)
         names = [" ".join([*c.targets, *(render(reading, v) for v in c.args)]) for c in made]
         words = [re.findall(r"\w+", name) for name in names]
         train = any(any(map(is_training, w)) for w in words)

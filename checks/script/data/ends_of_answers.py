@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script.data.ignored_places import leaves_places_out
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 LABELS = {"labels", "label", "targets", "target", "lm", "y"}
 MARKERS = re.compile(
@@ -19,29 +19,29 @@ MARKERS = re.compile(
 TEMPLATES = ("DataCollatorForCompletionOnlyLM", "train_on_responses_only")
 
 
-def end_masked(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def end_masked(reading: Training) -> Iterator[Match]:
     """labels[labels == pad_token_id] = -100, where the padding token is the end token."""
     same = [
-        each for each in reading.script.assignments
+        each for each in reading.assignments
         if re.search(r"\.pad_token(?:_id)?$", each.target)
         and re.search(r"\.eos_token(?:_id)?$", each.value.name)
     ]  # fmt: skip
     if not same or reading.mentions("add_special_tokens", "padding_free"):
         return
-    if not (reading.mentions("eos_token") and _ends_are_written(reading, same[0].value.name)):
+    if not (reading.mentions("eos_token") and _ends_are_written(reading)):
         return
-    for each in reading.script.comparisons:
+    for each in reading.comparisons:
         sides = (each.left, each.right)
         pads = any(re.search(r"(?:pad|eos)_token_id$", side.name) for side in sides)
         labels = any(set(words(side.name)) & LABELS for side in sides)
-        if each.operator == "==" and pads and labels and _is_ignored(reading):
+        if each.operator == "==" and pads and labels and leaves_places_out(reading):
             yield Match(
                 each.span,
                 "padding is the end token: the end of an answer is left out of the labels, too",
             )
 
 
-def _ends_are_written(reading: Training, name: str) -> bool:
+def _ends_are_written(reading: Training) -> bool:
     """Something else than the padding reads eos_token: texts end with it."""
     return any(
         n.endswith((".eos_token", ".eos_token_id"))
@@ -51,19 +51,13 @@ def _ends_are_written(reading: Training, name: str) -> bool:
     ) or any("apply_chat_template" in call.method for call in reading.calls)
 
 
-def _is_ignored(reading: Training) -> bool:
-    return "ignored_labels" in reading.script.identifiers or any(
-        part.literal == -100 for v, _, _ in reading.expressions for part in flatten([v])
-    )
-
-
-def marker_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def marker_missing(reading: Training) -> Iterator[Match]:
     """The text that labels begin behind is none that prompts have."""
     for call in reading.calls:
         value = call.keywords.get("response_template") or call.keywords.get("response_part")
         encodes = call.method in ("encode", "tokenize") or _is_tokenizer(call)
         if value is None and (call.method in TEMPLATES or encodes):
-            value = call.args[0] if call.args else None
+            value = call.first
         marker = _constant(reading, value) if value is not None else ""
         if not marker or not MARKERS.search(marker) or len(marker.strip()) < 5:
             continue
@@ -75,7 +69,7 @@ def marker_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]
         collated = call.method in TEMPLATES or value is call.keywords.get("response_template")
         if not collated and reading.methods("add_special_tokens", "add_tokens"):
             continue  # a token of its own that begins or ends a turn
-        if shown and not written and (collated or _is_ignored(reading)):
+        if shown and not written and (collated or leaves_places_out(reading)):
             yield Match(
                 call.span, f"{marker.strip()!r} is in none of the texts: all labels are -100"
             )

@@ -11,7 +11,6 @@ from doctor.checks.script.reading import exclusive, flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 FITTED = {
     "StandardScaler", "MinMaxScaler", "RobustScaler", "MaxAbsScaler", "PCA", "PowerTransformer",
@@ -23,13 +22,12 @@ FITTED = {
 SPLITTER = "sklearn.model_selection.train_test_split"
 
 
-def fitted_on_test(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    splits = [reading.calls[n] for n in reading.methods("train_test_split")]
+def fitted_on_test(reading: Training) -> Iterator[Match]:
+    splits = reading.named("train_test_split")
     splits = [call for call in splits if call.name == SPLITTER and call.args]
-    parted = [*splits, *(reading.calls[n] for n in reading.methods("random_split"))]
-    for number in reading.methods("fit_transform", "fit"):
-        call = reading.calls[number]
-        if not _is_fitted(reading, call, number) or not call.args:
+    parted = [*splits, *(reading.named("random_split"))]
+    for number, call in reading.numbered(reading.methods("fit_transform", "fit")):
+        if not _is_fitted(reading, call) or not call.args:
             continue
         given = _converted(reading, call.args[0])
         name = given.name.partition("[")[0]
@@ -47,7 +45,7 @@ def fitted_on_test(reading: Training, machine: ScriptMachine) -> Iterator[Match]
 
 def _converted(reading: Training, value: Value) -> Value:
     """frame in frame.to_numpy() and frame.values, which may be a part of its rows."""
-    call = reading.calls[value.call] if value.kind == "call" else None
+    call = reading.call_of(value)
     if call is None or call.method not in ("to_numpy", "numpy", "astype", "reshape", "asarray"):
         return value
     below = objects.operand(call)
@@ -65,12 +63,12 @@ def _fitted_before(reading: Training, call: Call, number: int) -> bool:
 def _joins_parts(reading: Training, value: Value) -> bool:
     """concatenate([train, test]), also by a name for it."""
     names = list(value.names)
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if value.kind == "name" and each.target == value.name and each.value.kind == "call":
             value = each.value
             names = list(value.names)
             break
-    made = reading.calls[value.call] if value.kind == "call" else None
+    made = reading.call_of(value)
     joins = made is not None and made.method in ("concatenate", "concat", "vstack", "cat", "append")
     named = [{*words(name)} for name in names]
     return joins and any(is_training(n) for n in names) and any("test" in w for w in named)
@@ -85,16 +83,16 @@ def _is_some(value: Value) -> bool:
 
 def _is_split(reading: Training, name: str, call: Call, splits: list[Call]) -> bool:
     """What the name holds, or what is made of it or of the result, is cut into parts later."""
-    names, number = {name, *call.targets}, reading.numbers[id(call)]
-    for each in reading.script.assignments:
+    names, number = {name, *call.targets}, reading.number(call)
+    for each in reading.assignments:
         later = each.scope == call.scope and each.position >= number and "[" not in each.target
-        later = later and not any(reading.calls[n].name == "len" for n in each.value.calls)
-        if later and names & {each.value.name, *each.value.names} and not is_training(each.target):
+        later = later and not any(other.name == "len" for other in reading.inside(each.value))
+        if later and names.intersection(each.value.all_names) and not is_training(each.target):
             names.add(each.target)
     cut = any(
-        reading.numbers[id(split)] > number
+        reading.number(split) > number
         and split.scope == call.scope
-        and names & {n for v in split.args for n in (v.name, *v.names)}
+        and names & {n for v in split.args for n in v.all_names}
         and not exclusive(split.arms, call.arms)
         for split in splits
     )
@@ -118,12 +116,11 @@ def _is_sliced(reading: Training, names: set[str], call: Call) -> bool:
 
 def _own_statistics(reading: Training, splits: list[Call]) -> Iterator[Match]:
     """mean and std, or min and max, of all rows, which are cut into parts later."""
-    for number in reading.methods("std", "max", "amax"):
-        call = reading.calls[number]
+    for call in reading.named("std", "max", "amax"):
         name, axis = _reduced(call)
         pair = {"std": {"mean", "nanmean"}}.get(call.method, {"min", "amin"})
-        same = any(_reduced(reading.calls[n]) == (name, axis) for n in reading.methods(*pair)
-                   if reading.calls[n].scope == call.scope)  # fmt: skip
+        same = any(_reduced(other) == (name, axis) for other in reading.named(*pair)
+                   if other.scope == call.scope)  # fmt: skip
         if not same or call.loops or axis not in (None, 0) or is_training(name):
             continue
         if is_held_out(name) or not _scales(reading, name, call):
@@ -148,12 +145,12 @@ def _reduced(call: Call) -> tuple[str, object]:
 
 def _scales(reading: Training, name: str, call: Call) -> bool:
     """Something is divided by the result, or by what it is a part of."""
-    number = reading.numbers[id(call)]
+    number = reading.number(call)
     for value, _, scope in reading.expressions:
         for part in flatten([value]) if scope == call.scope else ():
             if part.kind == "other" and part.name == "Div" and len(part.items) == 2:
                 over, by = part.items
-                if (number in by.calls or {by.name, *by.names} & set(_held(reading, call))) and (
+                if (number in by.calls or set(by.all_names) & set(_held(reading, call))) and (
                     name.rpartition(".")[2]
                     and (over.name == "Sub" or over.kind in ("other", "name"))
                 ):
@@ -163,18 +160,17 @@ def _scales(reading: Training, name: str, call: Call) -> bool:
 
 def _held(reading: Training, call: Call) -> list[str]:
     """Names of the result, also of one of several that are assigned together."""
-    number = reading.numbers[id(call)]
+    number = reading.number(call)
     return [
         each.target
-        for each in reading.script.assignments
+        for each in reading.assignments
         if each.scope == call.scope and number in (each.value.call, *each.value.calls)
     ]
 
 
 def _resampled(reading: Training, splits: list[Call]) -> Iterator[Match]:
     """Rows are made or repeated before the split: copies of test rows train."""
-    for number in reading.methods("fit_resample", "fit_sample"):
-        call = reading.calls[number]
+    for call in reading.named("fit_resample", "fit_sample"):
         for target in call.targets[:1]:
             if _is_split(reading, target, call, splits) and not is_training(target):
                 message = "rows are resampled before the split: copies of test rows are trained on"
@@ -199,16 +195,11 @@ def _one_side(reading: Training, splits: list[Call]) -> Iterator[Match]:
             )
         ):
             yield Match(second.span, "inputs and labels are split in different orders")
-    for n in reading.methods("shuffle"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("shuffle")):
         name = call.args[0].name if len(call.args) == 1 else ""
         if call.name not in ("numpy.random.shuffle", "random.shuffle") or call.loops:
             continue
-        others = [
-            reading.calls[m].args[0].name
-            for m in reading.methods("shuffle")
-            if reading.calls[m].args
-        ]
+        others = [other.args[0].name for other in reading.named("shuffle") if other.args]
         seeded = reading.methods("seed", "set_state", "RandomState")
         pairs = [
             [v.name for v in reading.calls[m].args]
@@ -232,12 +223,12 @@ INPUTS = {"x", "data", "features", "images", "inputs"}
 LABELS = {"y", "labels", "label", "targets", "target"}
 
 
-def _is_fitted(reading: Training, call: Call, number: int) -> bool:
+def _is_fitted(reading: Training, call: Call) -> bool:
     """A scaler of scikit-learn."""
     if call.receiver_call >= 0:
         made = reading.calls[call.receiver_call]
         return made.name.startswith("sklearn.") and made.method in FITTED
-    values = evaluate.options(reading, Value("name", name=call.receiver), call)
+    values = evaluate.receivers(reading, call)
     return bool(call.receiver and values) and all(
         each.kind == "call"
         and reading.calls[each.call].name.startswith("sklearn.")
@@ -274,8 +265,8 @@ def _is_again(reading: Training, first: Call, call: Call) -> bool:
     changed = source.name in first.targets or any(
         each.target == source.name
         and each.scope == call.scope
-        and reading.numbers[id(first)] < each.position <= reading.numbers[id(call)]
-        for each in reading.script.assignments
+        and reading.number(first) < each.position <= reading.number(call)
+        for each in reading.assignments
     )
     return not changed and any(is_held_out(name) for name in (*names, *first.targets))
 

@@ -9,7 +9,6 @@ from doctor.checks.script.data.worker_copies import has_workers
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 OPENERS = {
     "h5py.File": "an HDF5 file",
@@ -23,20 +22,11 @@ OPENERS = {
     "open": "a file",
 }
 READS = {
-    "read",
-    "seek",
-    "readline",
-    "extractfile",
-    "begin",
-    "execute",
-    "cursor",
-    "get_batch",
-    "set",
-}
-ON_GPU = {"cuda"}
+    "read", "seek", "readline", "extractfile", "begin", "execute", "cursor", "get_batch", "set",
+}  # fmt: skip
 
 
-def handles(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def handles(reading: Training) -> Iterator[Match]:
     if not reading.mentions("get_worker_info", "worker_init_fn"):
         yield from _opened_before_workers(reading)
     yield from _pinned_on_gpu(reading)
@@ -47,10 +37,9 @@ def _opened_before_workers(reading: Training) -> Iterator[Match]:
     shared = {name for n in reading.methods("DataLoader") for name in _dataset(reading, n)}
     for name in sorted(shared):
         start = objects.method_of(reading, name, "__init__")
-        for number in reading.scope_calls(start) if start is not None else ():
-            call = reading.calls[number]
+        for call in reading.calls_in(start) if start is not None else ():
             kind = OPENERS.get(call.name, "")
-            held = call.targets[0] if len(call.targets) == 1 else ""
+            held = call.target
             if not kind or not held.startswith("self.") or call.contexts:
                 continue
             if _closed(reading, start, held) or not _read_from(reading, name, held):
@@ -68,9 +57,9 @@ def _dataset(reading: Training, number: int) -> Iterator[str]:
     call = reading.calls[number]
     if not (has_workers(reading, call) or _unpacked_workers(reading, call)):
         return
-    data = call.args[0] if call.args else call.keywords.get("dataset")
+    data = call.given("dataset", 0)
     for option in evaluate.options(reading, data, call) if data is not None else ():
-        made = reading.calls[option.call].name if option.kind == "call" else ""
+        made = reading.called(option)
         if objects.method_of(reading, made, "__getitem__") is not None:
             yield made
 
@@ -99,8 +88,8 @@ def _read_from(reading: Training, name: str, held: str) -> bool:
     item = objects.method_of(reading, name, "__getitem__")
     start = objects.method_of(reading, name, "__init__")
     kept = {held}
-    for each in reading.script.assignments:
-        made = reading.calls[each.value.call] if each.value.kind == "call" else None
+    for each in reading.assignments:
+        made = reading.call_of(each.value)
         if each.scope == start and made is not None and made.receiver == held:
             kept.add(each.target)
         part = each.value.kind == "item" and not any(
@@ -112,11 +101,11 @@ def _read_from(reading: Training, name: str, held: str) -> bool:
         n.partition("[")[0]
         for value, _, scope in reading.expressions
         if scope == item
-        for n in (value.name, *value.names)
+        for n in value.all_names
     }
     names |= {
         v.name
-        for a in reading.script.assignments
+        for a in reading.assignments
         if a.scope == item and a.value.kind in ("name", "item")
         for v in (a.value, *a.value.items)
     }
@@ -135,14 +124,13 @@ def _read_from(reading: Training, name: str, held: str) -> bool:
 
 def _pinned_on_gpu(reading: Training) -> Iterator[Match]:
     """pin_memory=True over a TensorDataset of tensors on the GPU."""
-    for number in reading.methods("DataLoader"):
-        call = reading.calls[number]
+    for call in reading.named("DataLoader"):
         pinned = call.keywords.get("pin_memory")
-        data = call.args[0] if call.args else call.keywords.get("dataset")
+        data = call.given("dataset", 0)
         if pinned is None or pinned.literal is not True or data is None:
             continue
         for option in evaluate.options(reading, data, call):
-            made = reading.calls[option.call] if option.kind == "call" else None
+            made = reading.call_of(option)
             if made is None or made.method != "TensorDataset" or not made.args:
                 continue
             if all(_on_gpu(reading, value, made) for value in made.args):

@@ -12,17 +12,24 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainers.contradictions import metric_functions
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Value
-from doctor.facts.script_machine import ScriptMachine
 
 LEFT_OUT = re.compile(r"-100|ignore|mask|>=0|>-1|!=PAD|pad", re.IGNORECASE)
 
 
-def counted(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def has_ignored_value(reading: Training) -> bool:
+    """-100 is assigned, passed or returned."""
+    return any(v.literal == -100 for value, _, _ in reading.expressions for v in flatten([value]))
+
+
+def leaves_places_out(reading: Training) -> bool:
+    """Some labels are -100."""
+    return "ignored_labels" in reading.script.identifiers or has_ignored_value(reading)
+
+
+def counted(reading: Training) -> Iterator[Match]:
     """compute_metrics of labels with -100, which it does not leave out."""
     tokens = any("TokenClassification" in reading.calls[n].name for n in reading.loads)
-    filled = "ignored_labels" in reading.script.identifiers or any(
-        part.literal == -100 for v, _, _ in reading.expressions for part in flatten([v])
-    )
+    filled = leaves_places_out(reading)
     causal = any("CausalLM" in reading.calls[n].name for n in reading.loads)
     if not (tokens or (causal and filled)):
         return
@@ -30,11 +37,11 @@ def counted(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         function = reading.function(scope)
         own = [(v, s) for v, s, where in reading.expressions if where == scope]
         texts = [render(reading, v) for v, _ in own]
-        compared = [c for c in reading.script.comparisons if c.scope == scope]
+        compared = [c for c in reading.comparisons if c.scope == scope]
         texts += [
             f"{render(reading, c.left)}{c.operator}{render(reading, c.right)}" for c in compared
         ]
-        calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+        calls = reading.calls_in(scope)
         elsewhere = [c for c in calls if reading.target_function(c) is not None]
         if any(LEFT_OUT.search(text) for text in texts) or elsewhere:
             continue
@@ -53,7 +60,7 @@ ALIGNS = ("word_ids", "word_to_token", "token_to_word", "words()", "offset", "ov
 """Names of what tells which word a token is of."""
 
 
-def words_and_tokens(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def words_and_tokens(reading: Training) -> Iterator[Match]:
     """Labels of words beside tokens of is_split_into_words, and nothing that aligns them."""
     yield from _of_characters(reading)
     if reading.mentions(*ALIGNS) or not any(
@@ -64,7 +71,7 @@ def words_and_tokens(reading: Training, machine: ScriptMachine) -> Iterator[Matc
         split = call.keywords.get("is_split_into_words")
         if split is None or split.literal is not True or not call.scope:
             continue
-        for each in reading.script.assignments:
+        for each in reading.assignments:
             if each.scope == call.scope and each.target.endswith("[labels]"):
                 yield Match(
                     each.span, "labels are those of the words, and tokens are parts of them"
@@ -75,7 +82,7 @@ def _of_characters(reading: Training) -> Iterator[Match]:
     """answer_start counts characters, start_positions tokens."""
     if reading.mentions(*ALIGNS, "char_to_token", "answers_char", "sequence_ids"):
         return
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not each.target.endswith("[start_positions]"):
             continue
         if any("answer_start" in render(reading, value) for value in _sources(reading, each)):

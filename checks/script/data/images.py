@@ -9,10 +9,9 @@ from doctor.checks.script.data.ranges import ranges
 from doctor.checks.script.data.scaled_masks import scaled
 from doctor.checks.script.naming import is_held_out, is_training, words
 from doctor.checks.script.rendering import render
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 MASKS = {"mask", "masks", "seg", "segmentation", "label", "labels", "lbl", "target", "gt",
          "annotation"}  # fmt: skip
@@ -21,12 +20,6 @@ SMOOTH = re.compile(r"BILINEAR|BICUBIC|LANCZOS|ANTIALIAS|INTER_(?:LINEAR|CUBIC|A
 NEAREST = re.compile("nearest", re.IGNORECASE)
 ALSO = re.compile(r"(\w+)(?:\[[^\]]*\])?(?:\.(?:float|unsqueeze|to|type)\([^()]*\))*$")
 """mask[None, None].float(): the mask in another form."""
-
-
-def read(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    yield from _blue_first(reading)
-    yield from _not_normalized(reading)
-    yield from ranges(reading)
 
 
 def _blue_first(reading: Training) -> Iterator[Match]:
@@ -49,8 +42,8 @@ def _blue_first(reading: Training) -> Iterator[Match]:
 
 def _of_imagenet(reading: Training) -> bool:
     return any(
-        "0.485" in render(reading, v) for n in reading.methods("Normalize")
-        for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+        "0.485" in render(reading, v) for call in reading.named("Normalize")
+        for v in call.values
     ) or any(
         c.name.startswith(("torchvision.models.", "timm.create_model"))
         and ("pretrained" in c.keywords or "weights" in c.keywords)
@@ -60,7 +53,7 @@ def _of_imagenet(reading: Training) -> bool:
 
 def _not_normalized(reading: Training) -> Iterator[Match]:
     """Normalize() among the transforms of training, and not among those of evaluation."""
-    composed = [reading.calls[n] for n in reading.methods("Compose")]
+    composed = reading.named("Compose")
     named = [(c, c.targets[0]) for c in composed if len(c.targets) == 1 and c.args]
     trained = _for_training(named)
     if len(trained) != 1 or reading.calls_where(lambda name: name.endswith("_normalize")):
@@ -99,13 +92,13 @@ def _other_statistics(
 
 
 def _statistics(reading: Training, call: Call) -> str:
-    made = [reading.calls[n] for n in call.args[0].calls if reading.calls[n].method == "Normalize"]
-    texts = [render(reading, v) for c in made for v in (*c.args, *c.keywords.values())]
+    made = [other for other in reading.inside(call.args[0]) if other.method == "Normalize"]
+    texts = [render(reading, v) for c in made for v in c.values]
     return "".join(texts) if texts and re.fullmatch(r"[\d.,()\-]*", "".join(texts)) else ""
 
 
 def _has(reading: Training, call: Call, word: str) -> bool:
-    return any(reading.calls[n].method == word for n in call.args[0].calls)
+    return any(other.method == word for other in reading.inside(call.args[0]))
 
 
 def _is_written(reading: Training, call: Call) -> bool:
@@ -118,7 +111,7 @@ def _is_written(reading: Training, call: Call) -> bool:
     )
 
 
-def masks_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def masks_kept(reading: Training) -> Iterator[Match]:
     """Masks hold numbers of classes: nothing may lie between two of them."""
     if reading.imports_from("diffusers"):  # masks of inpainting are weights
         return
@@ -183,7 +176,7 @@ RULES = (
         slug="image-channels",
         title="Images have the channels and the scale that the weights expect",
         severity="warn",
-        find=read,
+        find=each_of(_blue_first, _not_normalized, ranges),
         why="OpenCV reads blue, green, red; weights and statistics of ImageNet are for red, green, "
         "blue. Images that are normalized for training only are other data in the evaluation.",
         fires=(

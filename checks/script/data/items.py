@@ -11,23 +11,22 @@ from doctor.checks.script.rendering import render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Function, Value
-from doctor.facts.script_machine import ScriptMachine
 
 SEEDS = ("seed", "manual_seed", "seed_everything", "set_seed", "default_rng", "RandomState")
 BATCHES = re.compile(r"(?:^|\.|_)(?:batch_?size|bs|bsz|batch)$", re.IGNORECASE)
 SLICE = r"(?P<{0}>[\w.]+)\[(?:\()?(?P<{1}>[^:\[\]]*):(?P<{2}>[^\[\]:]+)"
 
 
-def items(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def items(reading: Training) -> Iterator[Match]:
     for number, function in enumerate(reading.script.functions):
         if function.name == "__len__":
-            yield from _of_batches(reading, number, function)
+            yield from _of_batches(reading, function)
         if function.name == "__getitem__":
-            yield from _seeded(reading, number, function)
+            yield from _seeded(reading, number)
             yield from read_for_a_row(reading, number, function)
 
 
-def _of_batches(reading: Training, number: int, function: Function) -> Iterator[Match]:
+def _of_batches(reading: Training, function: Function) -> Iterator[Match]:
     """len(self.x) // batch_size, and items are single samples."""
     index = next(
         (
@@ -82,10 +81,9 @@ def _size(reading: Training, number: int) -> Iterator[Value]:
         yield value
 
 
-def _seeded(reading: Training, number: int, function: Function) -> Iterator[Match]:
+def _seeded(reading: Training, number: int) -> Iterator[Match]:
     """np.random.seed(0) in __getitem__: each item gets the same numbers."""
-    for n in reading.scope_calls(number):
-        call = reading.calls[n]
+    for call in reading.calls_in(number):
         if call.method not in SEEDS or not call.args or call.args[0].kind != "literal":
             continue
         held = any(re.search("train|eval|test|val|mode|split", t.text) for t in reading.tests(call))
@@ -102,9 +100,9 @@ def ahead(reading: Training) -> Iterator[Match]:
     windows: dict[tuple[str, int], tuple[str, str]] = {}
     texts = [*reading.cached(statements)]
     texts += [
-        (render(reading, v), reading.calls[n].span, reading.calls[n].scope)
-        for n in reading.methods("append")
-        for v in reading.calls[n].args
+        (render(reading, v), call.span, call.scope)
+        for call in reading.named("append")
+        for v in call.args
     ]
     for text, _, scope in texts:
         found = re.search(
@@ -132,7 +130,7 @@ GOALS = re.compile(r"target|label|^y|y$|truth|signal|goal|outcome")
 
 def _inputs(reading: Training) -> Iterator[Value]:
     """What is assigned to names that are not for targets, and what calls receive."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not GOALS.search(each.target.casefold()):
             yield each.value
             for n in each.value.calls:
@@ -158,7 +156,7 @@ def future(reading: Training) -> Iterator[Match]:
         for part in flatten([value])
         if part.kind == "list" and len(part.items) > 1
     ]
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         found = re.search(r"\[(\w+)\]$", each.target)
         if not found or not re.search(r"\.shift\(-\d", render(reading, each.value)):
             continue

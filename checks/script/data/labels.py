@@ -12,7 +12,6 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 CAUSAL = ("ForCausalLM", "LMHeadModel", "CausalLM")
 
@@ -26,10 +25,10 @@ JOINS = ("cat", "concatenate", "concat", "hstack", "pad")
 """What puts others behind them."""
 
 
-def shifted_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def shifted_twice(reading: Training) -> Iterator[Match]:
     for number, call in enumerate(reading.calls):
         labels = call.keywords.get("labels")
-        inputs = call.keywords.get("input_ids") or (call.args[0] if call.args else None)
+        inputs = call.given("input_ids", 0)
         if labels is None or inputs is None or not _is_shifted(reading, labels, inputs, call):
             continue
         message = "labels are shifted here, and the model shifts them once more"
@@ -39,7 +38,7 @@ def shifted_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         elif causal is None:
             yield Match(call.span, message, undecided="the model's class is in another file")
     yield from _shifted_by_collator(reading)
-    yield from copied(reading, machine)
+    yield from copied(reading)
 
 
 def _shifted_by_collator(reading: Training) -> Iterator[Match]:
@@ -74,8 +73,7 @@ def _is_shifted(reading: Training, labels: Value, inputs: Value, call: Call) -> 
     if _offset(reading, labels, call) == 1 and _offset(reading, inputs, call) == 0:
         return True
     if inputs.kind == "name" and _offset(reading, labels, call) == 1:
-        position = reading.numbers.get(id(call), len(reading.calls))
-        found = evaluate.definitions(reading, labels.name, call.scope, position, call.arms)
+        found = evaluate.definitions_at(reading, labels.name, call)
         made = [each.value for each in found] if labels.kind == "name" else [labels]
         if made and all(inputs.name in v.names for v in made):
             return True
@@ -83,7 +81,7 @@ def _is_shifted(reading: Training, labels: Value, inputs: Value, call: Call) -> 
     return bool(first) and second in (f"({first}+1)", f"(1+{first})")
 
 
-def copied(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def copied(reading: Training) -> Iterator[Match]:
     """cross_entropy of the logits of x and of x: each token is to be what it is."""
     if reading.mentions("mlm", "mask_token", "masked_lm", "autoencod", "reconstruct"):
         return
@@ -92,7 +90,7 @@ def copied(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if kind != "cross_entropy" or len(call.args) < 2 or not reading.backwards:
             continue
         first, second = (_whole(reading, value, call) for value in call.args[:2])
-        run = reading.calls[first.call] if first is not None and first.kind == "call" else None
+        run = reading.call_of(first)
         if run is None or second is None or second.kind != "name" or reading.is_evaluation(call):
             continue
         given = [run.args[0]] if run.args else []
@@ -134,9 +132,9 @@ def _whole_name(reading: Training, name: str, call: Call) -> Value:
 
 def _is_target_changed(reading: Training, run: Call, loss: Call, name: str) -> bool:
     """The name is assigned between, or a part of it is set."""
-    first, last = reading.numbers[id(run)], reading.numbers[id(loss)]
+    first, last = reading.number(run), reading.number(loss)
     return f"{name}[]" in reading.script.identifiers or any(
-        a.target == name and first < a.position <= last for a in reading.script.assignments
+        a.target == name and first < a.position <= last for a in reading.assignments
     )
 
 
@@ -149,16 +147,15 @@ def _hides_later(reading: Training) -> bool:
 
 def _start(reading: Training, value: Value, call: Call, depth: int = 6) -> str:
     """The start of the slice that a value is made of, through functions: i of data[i:i + n]."""
-    position = reading.numbers.get(id(call), len(reading.calls))
     pair = _of_dataset(reading, value.name, call) if value.kind == "name" and depth else None
     if pair is not None:
         return _start(reading, pair[0], pair[1], depth - 1)
-    found_at = evaluate.options_at(reading, value, call.scope, position, call.arms)
+    found_at = evaluate.options(reading, value, call)
     for option in found_at[:1] if depth else ():
         text = render(reading, option)
         if found := re.search(r"\w\[(?:\(?:,)?([^\[\]:,]+):[^\[\]]+\]", text):
             return found[1]
-        made = reading.calls[option.call] if option.kind == "call" else None
+        made = reading.call_of(option)
         while made is not None and made.receiver_call >= 0:
             made = reading.calls[made.receiver_call]
         if made is not None and made.receiver:
@@ -187,8 +184,7 @@ def _offset(reading: Training, value: Value, call: Call, depth: int = 8) -> int 
 def _offset_of_name(reading: Training, name: str, call: Call, depth: int) -> int | None:
     if (pair := _of_dataset(reading, name, call)) is not None:
         return _offset(reading, pair[0], pair[1], depth - 1)
-    position = reading.numbers.get(id(call), len(reading.calls))
-    found = evaluate.definitions(reading, name, call.scope, position, call.arms)
+    found = evaluate.definitions_at(reading, name, call)
     if not found:
         return 0 if name.endswith("input_ids") or name == "ids" else None
     values = {_offset(reading, each.value, call, depth - 1) for each in found}
@@ -215,7 +211,7 @@ def _of_dataset(reading: Training, name: str, call: Call) -> tuple[Value, Call] 
     """What __getitem__ of the one dataset of the file returns for a name that a loop binds."""
     scopes = reading.functions_by_name.get("__getitem__", [])
     for number in call.loops if len(scopes) == 1 else ():
-        targets = reading.script.loops[number].targets
+        targets = reading.loops[number].targets
         returns = reading.function(scopes[0]).returns
         if name in targets and len(returns) == 1 and len(returns[0].items) == len(targets):
             return returns[0].items[targets.index(name)], _end(reading, scopes[0])
@@ -242,7 +238,7 @@ def _is_causal(reading: Training, call: Call, number: int) -> bool | None:
     return None if not lineage.complete else False
 
 
-def without_head(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def without_head(reading: Training) -> Iterator[Match]:
     """AutoModel in a Trainer that computes no loss of its own."""
     for trained in reading.trained:
         sink = reading.calls[trained.sink]

@@ -18,7 +18,6 @@ from doctor.checks.script.naming import is_held_out
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 OF_TORCHVISION = "torchvision.datasets."
 SEEDS = {
@@ -27,10 +26,9 @@ SEEDS = {
 }  # fmt: skip
 
 
-def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("DataLoader"):
-        call = reading.calls[number]
-        target = call.targets[0] if len(call.targets) == 1 else ""
+def loader_settings(reading: Training) -> Iterator[Match]:
+    for call in reading.named("DataLoader"):
+        target = call.target
         dropped = evaluate.argument(reading, call, "drop_last", 8)
         hook = reading.function(call.scope).name if not call.targets else ""
         target = target or (hook if hook.endswith(("_loader", "_dataloader")) else "")
@@ -40,17 +38,14 @@ def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match
         if is_inverted(call):
             message = "data for training stay in their order: shuffle is inverted"
             yield Match(call.span, message, fix="shuffle=True for training.")
-        loops = [reading.script.loops[n] for n in reading.loops_of(call)]
+        loops = [reading.loops[n] for n in reading.loops_of(call)]
         labelled = any("_" not in loop.targets for loop in loops)
         if labelled and _is_unshuffled(reading, call) and reading.trains_on(call):
             message = "the images are read in the order of their files, by class"
             yield Match(call.span, message, fix="shuffle=True for training.")
-    for number in reading.methods("DistributedSampler"):
-        call = reading.calls[number]
+    for call in reading.named("DistributedSampler"):
         seed = call.keywords.get("seed")
-        parts = (
-            [seed.name, *seed.names, *(reading.calls[n].name for n in seed.calls)] if seed else []
-        )
+        parts = [*seed.all_names, *(other.name for other in reading.inside(seed))] if seed else []
         if any("rank" in name.casefold() for name in parts):
             message = "the seed depends on the rank: ranks read some samples twice, others never"
             yield Match(call.span, message, "fail", fix="Give all ranks one seed.")
@@ -68,9 +63,9 @@ def _is_unshuffled(reading: Training, call: Call) -> bool:
         return False
     if {"sampler", "batch_sampler"} & call.keywords.keys() or call.unpacked:
         return False
-    data = call.args[0] if call.args else call.keywords.get("dataset")
-    options = evaluate.options(reading, data, call) if data is not None else []
-    made = [reading.calls[each.call] for each in options if each.kind == "call"]
+    data = call.given("dataset", 0)
+    options = evaluate.options(reading, data, call)
+    made = reading.calls_of(options)
     return bool(made) and len(made) == len(options) and all(
         each.name.startswith(OF_TORCHVISION)
         and (train := each.keywords.get("train", Value("literal", literal=True))).literal is True
@@ -80,8 +75,7 @@ def _is_unshuffled(reading: Training, call: Call) -> bool:
 
 
 def _normalized_first(reading: Training) -> Iterator[Match]:
-    for number in reading.methods("Compose"):
-        call = reading.calls[number]
+    for call in reading.named("Compose"):
         given = evaluate.options(reading, call.args[0], call) if call.args else []
         items = given[0].items if len(given) == 1 and given[0].kind == "list" else ()
         names = [reading.calls[v.call].name for v in items if v.kind == "call"]
@@ -93,7 +87,7 @@ def _normalized_first(reading: Training) -> Iterator[Match]:
                 yield Match(call.span, message, "fail", fix=f"Put ToTensor before {short}.")
 
 
-def stream_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def stream_repeated(reading: Training) -> Iterator[Match]:
     """An IterableDataset whose workers all read the same files."""
     if reading.mentions(
         "get_worker_info", "worker_init_fn", "split_by_worker", "worker_id", "initial_seed"
@@ -103,9 +97,8 @@ def stream_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match
         return
     streams = {c.name for c in reading.script.classes
                if any(b.endswith("IterableDataset") for b in c.bases)}  # fmt: skip
-    for number in reading.methods("DataLoader") if streams else ():
-        call = reading.calls[number]
-        data = call.args[0] if call.args else call.keywords.get("dataset")
+    for call in reading.named("DataLoader") if streams else ():
+        data = call.given("dataset", 0)
         made = [reading.calls[v.call].name for v in evaluate.options(reading, data, call)
                 if v.kind == "call"] if data is not None else []  # fmt: skip
         if len(made) != 1 or made[0] not in streams or not has_workers(reading, call):
@@ -124,7 +117,7 @@ def _reads_all(reading: Training, name: str) -> bool:
     numbers = calls_reached(reading, reading.scope_calls(start)) if start is not None else []
     calls = [reading.calls[n] for n in numbers]
     scopes = {start, *(call.scope for call in calls)}
-    over = [loop.iterable for loop in reading.script.loops if loop.scope in scopes]
+    over = [loop.iterable for loop in reading.loops if loop.scope in scopes]
     drawn = any(c.name.startswith(OF_WORKERS) and c.method not in ("shuffle", "Random",
                 "default_rng", "RandomState", "Generator") for c in calls)  # fmt: skip
     return any(v is not None and (v.name or v.names) for v in over) and not drawn
@@ -132,8 +125,7 @@ def _reads_all(reading: Training, name: str) -> bool:
 
 def _one_seed(reading: Training) -> Iterator[Match]:
     """worker_init_fn sets one constant seed in all workers."""
-    for number in reading.methods("DataLoader"):
-        call = reading.calls[number]
+    for call in reading.named("DataLoader"):
         value = call.keywords.get("worker_init_fn")
         if value is None:
             continue
@@ -149,9 +141,8 @@ def _one_seed(reading: Training) -> Iterator[Match]:
             yield Match(seeds[0].span, message, fix=PER_WORKER)
 
 
-def seed_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("manual_seed", "seed", "set_seed"):
-        call = reading.calls[number]
+def seed_in_loop(reading: Training) -> Iterator[Match]:
+    for number, call in reading.numbered(reading.methods("manual_seed", "seed", "set_seed")):
         fixed = call.args and not call.arms and _is_constant(reading, call.args[0], call)
         if call.name not in SEEDS or not call.loops or not fixed:
             continue
@@ -171,8 +162,8 @@ def seed_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _is_constant(reading: Training, value: Value, call: Call) -> bool:
     """Nothing that the loop changes."""
-    targets = {t for n in call.loops for t in reading.script.loops[n].targets}
-    if targets & {value.name, *value.names} or value.calls:
+    targets = {t for n in call.loops for t in reading.loops[n].targets}
+    if targets.intersection(value.all_names) or value.calls:
         return False
     return value.kind in ("literal", "name")
 

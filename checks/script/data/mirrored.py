@@ -17,43 +17,18 @@ NAMED = re.compile(
 )
 SUBJECTS = ("landmark", "keypoint", "kpt", "joint", "pose", "nme", "face", "lmk", "skeleton")
 EXCHANGES = (
-    "swap",
-    "permutation",
-    "perm_",
-    "_perm",
-    "mirror_",
-    "_mirror",
-    "flip_i",
-    "flip_p",
-    "flip_o",
-    "pairs",
-    "symm",
-    "left",
-    "right",
-    "flip_lr",
-    "flipped_",
-    "reorder",
-    "hflip_",
-)
+    "swap", "permutation", "perm_", "_perm", "mirror_", "_mirror", "flip_i", "flip_p", "flip_o",
+    "pairs", "symm", "left", "right", "flip_lr", "flipped_", "reorder", "hflip_",
+)  # fmt: skip
 FLIPPED = re.compile(
     r"\.flip\([^,()]+,1\)|fliplr\(|hflip\(|\[:,::-1|FLIP_LEFT_RIGHT|"
     r"\.mirror\(|torch\.flip\(|\.flip\(\(?-1|\.flip\(dims="
 )
 X_OF = re.compile(r"-(?P<name>[\w.]+)\[(?::|[^\[\],]*),0\]")
 MOVES = {
-    "rotate",
-    "hflip",
-    "vflip",
-    "affine",
-    "crop",
-    "resized_crop",
-    "warpAffine",
-    "fliplr",
-    "flipud",
-    "center_crop",
-    "perspective",
-    "warpPerspective",
-}
+    "rotate", "hflip", "vflip", "affine", "crop", "resized_crop", "warpAffine", "fliplr", "flipud",
+    "center_crop", "perspective", "warpPerspective",
+}  # fmt: skip
 MASKS = re.compile(r"(?:^|_)(?:mask|masks|seg|segmentation|label_?map|lbl|gt_mask)(?:_|$)")
 
 
@@ -62,7 +37,7 @@ def landmarks(reading: Training) -> Iterator[Match]:
     if not reading.mentions(*SUBJECTS) or reading.mentions(*EXCHANGES):
         return
     for number in range(len(reading.script.functions)):
-        given = (*reading.script.assignments, *reading.script.parts)
+        given = reading.stores
         own = [a for a in given if a.scope == number]
         texts = [render(reading, a.value) for a in own]
         if not any(FLIPPED.search(text) for text in texts):
@@ -85,8 +60,8 @@ def corners(reading: Training) -> Iterator[Match]:
     """MeanAveragePrecision() takes two corners, unless its box_format says otherwise."""
     made = [
         c
-        for n in reading.methods("MeanAveragePrecision", "MAP")
-        if (c := reading.calls[n]).name.startswith("torchmetrics.")
+        for c in reading.named("MeanAveragePrecision", "MAP")
+        if c.name.startswith("torchmetrics.")
         and "box_format" not in c.keywords
         and not c.args
         and not c.unpacked
@@ -107,13 +82,13 @@ def corners(reading: Training) -> Iterator[Match]:
 def masks(reading: Training) -> Iterator[Match]:
     """An image is turned under a condition, and its mask in the same function is not."""
     for number, function in enumerate(reading.script.functions):
-        calls = [reading.calls[n] for n in reading.scope_calls(number)]
+        calls = reading.calls_in(number)
         moved = [c for c in calls if _moves(c) and c.arms and c.targets and not _is_mask(c)]
-        returned = {n for v in function.returns for n in (v.name, *v.names)}
+        returned = {n for v in function.returns for n in v.all_names}
         named = {n for n in returned if MASKS.search(n.rpartition(".")[2].casefold())}
         if not moved or not named or not function.returns:
             continue
-        own = [a for a in reading.script.assignments if a.scope == number and a.arms]
+        own = [a for a in reading.assignments if a.scope == number and a.arms]
         touched = any(MASKS.search(a.target.casefold()) for a in own) or any(
             _moves(c) and _is_mask(c) for c in calls
         )
@@ -136,9 +111,9 @@ def _is_mask(call: Call) -> bool:
 
 
 def _names(call: Call) -> Iterator[str]:
-    values: tuple[Value, ...] = (*call.args, *call.keywords.values())
+    values: tuple[Value, ...] = call.values
     for value in values:
-        yield from (n.rpartition(".")[2] for n in (value.name, *value.names))
+        yield from (n.rpartition(".")[2] for n in value.all_names)
     yield call.receiver.rpartition(".")[2]
 
 

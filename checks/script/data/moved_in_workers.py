@@ -15,13 +15,12 @@ def moved_in_workers(reading: Training) -> Iterator[Match]:
     """cuda() in __getitem__ of a dataset, or in collate_fn, and workers."""
     if reading.mentions("set_start_method", "multiprocessing_context", "get_context"):
         return
-    loaders = [reading.calls[n] for n in reading.methods("DataLoader")]
+    loaders = reading.named("DataLoader")
     loaders = [call for call in loaders if _has_workers(reading, call)]
     scopes = {n: "__getitem__" for n in reading.functions_by_name.get("__getitem__", ()) if loaders}
     scopes |= {n: "collate_fn" for call in loaders for n in _collates(reading, call)}
     for scope, what in scopes.items():
-        for n in reading.scope_calls(scope):
-            call = reading.calls[n]
+        for call in reading.calls_in(scope):
             moves = call.method == "to" and any(_is_cuda(reading, v, call) for v in call.args[:1])
             if moves or (call.method == "cuda" and not call.name.startswith("torch.cuda")):
                 message = f"workers cannot use CUDA after a fork: {what} moves to the GPU"
@@ -40,7 +39,7 @@ def _collates(reading: Training, call: Call) -> Iterator[int]:
     for option in evaluate.options(reading, value, call) if value is not None else ():
         if option.kind == "name":
             yield from objects.functions_of(reading, option, call)
-        made = reading.calls[option.call].name if option.kind == "call" else ""
+        made = reading.called(option)
         entered = objects.method_of(reading, made, "__call__") if made else None
         if entered is not None:
             yield entered
@@ -49,7 +48,7 @@ def _collates(reading: Training, call: Call) -> Iterator[int]:
 def _is_cuda(reading: Training, value: Value, call: Call) -> bool:
     """ "cuda", also in a device that the dataset is given."""
     found = evaluate.options(reading, value, call)
-    made = [reading.calls[v.call] for v in found if v.kind == "call"]
+    made = reading.calls_of(found)
     inner = [
         v
         for each in made

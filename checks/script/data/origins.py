@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import is_held_out, is_training
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -51,8 +51,7 @@ def origin(reading: Training, value: Value, call: Call, depth: int = DEPTH) -> O
 def _named(reading: Training, name: str, call: Call, depth: int) -> Origin | None:
     """Of what the name holds, or of the name where this does not say it."""
     named = Origin(name, training=is_training(name))
-    number = reading.numbers[id(call)]
-    found = evaluate.definitions(reading, name, call.scope, number, call.arms)
+    found = evaluate.definitions_at(reading, name, call)
     if len(found) != 1:
         return None if found else named
     value, scope = found[0].value, found[0].scope
@@ -71,14 +70,12 @@ def _part(whole: Origin | None) -> Origin | None:
 
 
 def _made(reading: Training, call: Call, depth: int) -> Origin | None:
-    receiver = Value("name", name=call.receiver)
-    if call.receiver_call >= 0:
-        receiver = Value("call", call=call.receiver_call)
+    receiver = objects.receiver_of(call)
     if call.method in KEEPS and (call.receiver or call.receiver_call >= 0):
         return origin(reading, receiver, call, depth)
     if call.method in TAKES and (call.receiver or call.receiver_call >= 0):
         return _part(origin(reading, receiver, call, depth))
-    data = call.args[0] if call.args else call.keywords.get("dataset")
+    data = call.given("dataset", 0)
     if call.method in CUTS or data is None:
         return _of_library(reading, call) if call.name.startswith(OF_LIBRARIES) else None
     if call.method in ("DataLoader", "TensorDataset", "tqdm"):
@@ -106,7 +103,7 @@ def _says_part(call: Call) -> bool:
 def _of_library(reading: Training, call: Call) -> Origin | None:
     """Of datasets and torchvision: the arguments that choose rows."""
     value = evaluate.argument(reading, call, "split") or evaluate.argument(reading, call, "train")
-    found = evaluate.literals(reading, value, call) if value is not None else set()
+    found = evaluate.literals(reading, value, call)
     if len(found) != 1 or evaluate.UNDECIDED in found:
         return None
     chosen = found.pop()
@@ -126,9 +123,8 @@ def roles(reading: Training) -> Iterator[tuple[str, Value, Call]]:
         for key, item in zip(value.keys, value.items, strict=False)
         if item.kind == "call"
     }
-    for number in reading.methods("DataLoader"):
-        call = reading.calls[number]
-        data = call.args[0] if call.args else call.keywords.get("dataset")
+    for number, call in reading.numbered(reading.methods("DataLoader")):
+        data = call.given("dataset", 0)
         name = call.targets[0] if len(call.targets) == 1 else keys.get(number, "")
         name = name or (reading.function(call.scope).name if not call.targets else "")
         drawn = {"sampler", "batch_sampler"} & call.keywords.keys() or call.unpacked

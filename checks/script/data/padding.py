@@ -6,29 +6,24 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.data.ignored_places import has_ignored_value
 from doctor.checks.script.data.labels import VIEWS
 from doctor.checks.script.lineage import lineage_of
-from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 MASKS = (
-    "forlanguagemodeling",
-    "completiononly",
-    "masked_fill",
-    "where",
-    "ignore_index",
+    "forlanguagemodeling", "completiononly", "masked_fill", "where", "ignore_index",
     "ignored_labels",
-)
+)  # fmt: skip
 """Names of what leaves padding out of the labels."""
 
 
 PADDING = re.compile("pad_token_id|mask")
 
 
-def padding_in_labels(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def padding_in_labels(reading: Training) -> Iterator[Match]:
     if reading.mentions(*MASKS) or not any(_pads(c) or _fills(c) for c in reading.calls):
         return
     if _leaves_out(reading):
@@ -44,15 +39,14 @@ def padding_in_labels(reading: Training, machine: ScriptMachine) -> Iterator[Mat
 
 def _leaves_out(reading: Training) -> bool:
     """Something is compared with padding, or is -100."""
-    compared = reading.script.comparisons
-    return any(PADDING.search(f"{c.left.name} {c.right.name}") for c in compared) or any(
-        part.literal == -100 for v, _, _ in reading.expressions for part in flatten([v])
-    )
+    compared = reading.comparisons
+    padding = any(PADDING.search(f"{c.left.name} {c.right.name}") for c in compared)
+    return padding or has_ignored_value(reading)
 
 
 def _labels(reading: Training) -> Iterator[tuple[Span, Value, int, int, str]]:
     """What is entered as labels: its place and scope, and the dictionary that has it."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.target.endswith("[labels]"):
             base = each.target.removesuffix("[labels]")
             yield each.span, each.value, each.scope, each.position, base
@@ -79,7 +73,7 @@ def _fills(call: Call) -> bool:
         given = [*call.args[2:3], *(v for k, v in call.keywords.items() if k == "padding_value")]
     else:
         return False
-    names = [name for value in given for name in (value.name, *value.names)]
+    names = [name for value in given for name in value.all_names]
     return any(re.search(r"pad|eos", name.casefold()) for name in names)
 
 
@@ -98,7 +92,7 @@ def _is_padded(
     owner = value.name.removesuffix("[input_ids]").removesuffix(".input_ids")
     if value.kind in ("item", "name") and owner != value.name:
         made = evaluate.options_at(reading, Value("name", name=owner), scope, position, ())
-        calls = [reading.calls[v.call] for v in made if v.kind == "call"]
+        calls = reading.calls_of(made)
         if calls or any(v.kind != "name" for v in made):
             return any(_pads(call) for call in calls)
         return owner == base and not reading.mentions("seq2seq")
@@ -110,7 +104,7 @@ def _is_padded(
     )
 
 
-def mask_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def mask_missing(reading: Training) -> Iterator[Match]:
     """model(input_ids=...) of a padded batch, without its attention mask."""
     if not any(_pads(call) for call in reading.calls):
         return

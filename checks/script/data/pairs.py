@@ -11,16 +11,15 @@ from doctor.checks.script.reading import exclusive, flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 LISTS = {"listdir", "glob", "iterdir", "rglob", "scandir"}
 ORDERS = {"sorted", "natsorted", "sort"}
 Key = tuple[object, str]
 
 
-def paired_unsorted(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def paired_unsorted(reading: Training) -> Iterator[Match]:
     lists: dict[Key, Assignment] = {}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         names = {reading.calls[n].method for n in (each.value.call, *each.value.calls) if n >= 0}
         if each.value.kind in ("call", "other") and names & LISTS:
             lists[reading.key(each.target, each.scope)] = each
@@ -42,17 +41,15 @@ def _is_sorted(reading: Training, key: Key, each: Assignment) -> bool:
     later = any(
         reading.key(call.receiver, call.scope) == key
         or any(reading.key(name, call.scope) == key for v in call.args[:1]
-               for name in (v.name, *v.names) if name)
-        for n in reading.methods(*ORDERS)
-        for call in (reading.calls[n],)
+               for name in v.all_names if name)
+        for call in reading.named(*ORDERS)
     )  # fmt: skip
     return bool(inside & ORDERS) or later or len(reading.assigned.get(key, ())) > 1
 
 
 def _read_together(reading: Training) -> Iterator[tuple[Key, Key]]:
     """zip(a, b), and a[i] beside b[i] in one function."""
-    for n in reading.methods("zip"):
-        call = reading.calls[n]
+    for call in reading.named("zip"):
         keys = [reading.key(v.name, call.scope) for v in call.args if v.kind == "name"]
         yield from itertools.pairwise(keys)
     at: dict[tuple[int, str], list[Key]] = {}
@@ -77,13 +74,13 @@ MASK = {"mask", "masks", "seg", "segmentation", "segm", "segmap"}
 OF_MASKS = {"VOCSegmentation", "Cityscapes", "SBDataset", "OxfordIIITPet", "CocoDetection"}
 
 
-def transformed_apart(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def transformed_apart(reading: Training) -> Iterator[Match]:
     """An image and its mask get random flips or crops of their own."""
     message = "image and mask are transformed apart: each draws its own flips and crops"
     if reading.mentions("replayed", "set_rng_state", "setstate", "get_params", "to_deterministic"):
         return
     for scope in range(len(reading.script.functions)):
-        calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+        calls = reading.calls_in(scope)
         masks = [c for c in calls if _is_mask(reading, c) and len((*c.args, *c.keywords)) == 1]
         if not masks or any("seed" in c.method for c in calls):
             continue
@@ -103,15 +100,15 @@ def transformed_apart(reading: Training, machine: ScriptMachine) -> Iterator[Mat
 
 def _is_mask(reading: Training, call: Call) -> bool:
     """The word is in what is assigned, or in what is passed."""
-    values = (*call.args, *call.keywords.values())
-    parts = reading.cached(_parts_assigned).get(reading.numbers[id(call)], ())
-    names = [*call.targets, *parts, *(n for v in values for n in (v.name, *v.names))]
+    values = call.values
+    parts = reading.cached(_parts_assigned).get(reading.number(call), ())
+    names = [*call.targets, *parts, *(n for v in values for n in v.all_names)]
     return any(MASK & set(words(name)) for name in names)
 
 
 def _parts_assigned(reading: Training) -> dict[int, tuple[str, ...]]:
     """Names that get a part of what a call returns: x = aug(image=x)["image"]."""
-    items = [each for each in reading.script.assignments if each.value.kind == "item"]
+    items = [each for each in reading.assignments if each.value.kind == "item"]
     return {v.call: (each.target,) for each in items for v in each.value.items[:1] if v.call >= 0}
 
 
@@ -120,7 +117,7 @@ def _draws_apart(reading: Training, image: Call, mask: Call) -> bool:
     if exclusive(image.arms, mask.arms):
         return False
     if image.method in MOVES:
-        first, last = sorted(reading.numbers[id(call)] for call in (image, mask))
+        first, last = sorted(reading.number(call) for call in (image, mask))
         again = any("rand" in call.name for call in reading.calls[first + 1 : last])
         coins = _is_drawn(reading, image) and _is_drawn(reading, mask)
         return image.method == mask.method and coins and again
@@ -150,8 +147,7 @@ def _is_random(reading: Training, value: Value, call: Call) -> bool:
     while pending and len(seen) < 40:
         each, place = pending.pop()
         for option in evaluate.options(reading, each, place):
-            for n in option.calls:
-                made = reading.calls[n]
+            for n, made in reading.numbered(option.calls):
                 if made.method in GEOMETRIC:
                     return True
                 if n not in seen and made.method in (

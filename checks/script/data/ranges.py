@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.objects import operand
-from doctor.checks.script.rendering import render
+from doctor.checks.script.rendering import formulas, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
@@ -23,9 +23,8 @@ def ranges(reading: Training) -> Iterator[Match]:
 
 def _statistics(reading: Training) -> Iterator[Match]:
     """Normalize([123.675, ...], ...) behind ToTensor(), which divides by 255."""
-    for n in reading.methods("Normalize"):
-        call = reading.calls[n]
-        mean = call.keywords.get("mean") or (call.args[0] if call.args else None)
+    for n, call in reading.numbered(reading.methods("Normalize")):
+        mean = call.given("mean", 0)
         numbers = [v.literal for v in mean.items] if mean is not None else []
         large = numbers and all(isinstance(v, int | float) and v > 2 for v in numbers)
         around = (
@@ -49,8 +48,7 @@ def _statistics(reading: Training) -> Iterator[Match]:
 
 def _divided_again(reading: Training) -> Iterator[Match]:
     """ToTensor(), and / 255 in the same transforms."""
-    for n in reading.methods("Compose"):
-        call = reading.calls[n]
+    for call in reading.named("Compose"):
         parts = call.args[0].items if call.args and call.args[0].kind == "list" else ()
         texts = [render(reading, part) for part in parts]
         scaled = [place for place, text in enumerate(texts) if "ToTensor()" in text]
@@ -63,19 +61,18 @@ def _divided_again(reading: Training) -> Iterator[Match]:
 
 def _rows_as_channels(reading: Training) -> Iterator[Match]:
     """img.reshape(3, 224, 224) of an image whose channels are last."""
-    for n in reading.methods("reshape", "view"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("reshape", "view")):
         given = call.args[0].items if len(call.args) == 1 else call.args
         if len(given) != 3 or given[0].literal not in (3, "3"):
             continue
         source = operand(call)
         named = source.name if source is not None else ""
-        inner = reading.calls[source.call] if source is not None and source.kind == "call" else None
+        inner = reading.call_of(source)
         if inner is not None and inner.name in ("torch.from_numpy", "torch.tensor") and inner.args:
             named = inner.args[0].name
         last = [
             a
-            for a in reading.script.assignments
+            for a in reading.assignments
             if named and a.target == named and a.scope == call.scope and a.position <= n
         ]
         texts = [render(reading, a.value) for a in last]
@@ -103,7 +100,7 @@ def _real_and_made(reading: Training) -> Iterator[Match]:
     ]
     if not tanh or not reading.mentions("discriminator", "critic", "netd", "opt_d", "od", "loss_d"):
         return
-    texts = [render(reading, v) for v, _, _ in reading.expressions]
+    texts = [text for text, _, _ in reading.cached(formulas)]
     if any(
         re.search(r"\*2\)-1|2\*\w+\)-1|-0\.5\)/0\.5|/127\.5|\.mul\(2|normalize", t, re.I)
         for t in texts
@@ -111,7 +108,7 @@ def _real_and_made(reading: Training) -> Iterator[Match]:
         return
     for call in reading.calls:
         plain = call.keywords.get("transform")
-        alone = reading.calls[plain.call] if plain is not None and plain.kind == "call" else None
+        alone = reading.call_of(plain)
         if alone is not None and call.name.startswith("torchvision.datasets."):
             made = [alone] if alone.method == "ToTensor" else []
         elif call.method == "Compose":
@@ -127,7 +124,7 @@ def _real_and_made(reading: Training) -> Iterator[Match]:
 
 
 def _made(reading: Training, call: Call) -> list[Call]:
-    value = call.args[0] if call.args else None
+    value = call.first
     if value is None or value.kind != "list" or any(v.kind != "call" for v in value.items):
         return []
     return [reading.calls[v.call] for v in value.items]

@@ -12,11 +12,10 @@ from doctor.checks.script.ranks import OTHERS, depends_on_rank, wrapping_calls
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 
-def set_epoch_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    calls = [reading.calls[n] for n in reading.methods("set_epoch")]
+def set_epoch_missing(reading: Training) -> Iterator[Match]:
+    calls = reading.named("set_epoch")
     fixed = [each for each in calls if each.receiver and [v.kind for v in each.args] == ["literal"]]
     epochs = {reading.calls[n].scope for n in reading.backwards if len(reading.calls[n].loops) > 1}
     if fixed and len(fixed) == len(calls) and (fixed[0].loops or fixed[0].scope in epochs):
@@ -27,8 +26,7 @@ def set_epoch_missing(reading: Training, machine: ScriptMachine) -> Iterator[Mat
     others = calls and all(is_held_out(each.receiver) for each in calls)
     if (reading.mentions("set_epoch") and not others) or reading.imports_from(*OTHERS):
         return
-    for number in reading.methods("DistributedSampler"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("DistributedSampler")):
         loader = _loader_of(reading, call, number) if _shuffles(reading, call) else None
         if loader is None or any(is_held_out(name) for name in (*call.targets, *loader.targets)):
             continue
@@ -46,8 +44,7 @@ def _shuffles(reading: Training, call: Call) -> bool:
 
 def _loader_of(reading: Training, sampler: Call, number: int) -> Call | None:
     """The DataLoader that gets the sampler."""
-    for n in reading.methods("DataLoader"):
-        call = reading.calls[n]
+    for call in reading.named("DataLoader"):
         value = call.keywords.get("sampler")
         if value is not None and (value.call == number or value.name in sampler.targets):
             return call
@@ -67,22 +64,21 @@ def _trains_in_epochs(reading: Training) -> bool:
             for n in calls_reached(reading, reading.by_loop.get(outer, []))
             for inner in reading.calls[n].loops
         )
-        for outer in range(len(reading.script.loops))
+        for outer in range(len(reading.loops))
     )
 
 
 def _counts(reading: Training, loop: int) -> bool:
     """`while`, or `for` over a range: epochs or steps, and no data."""
-    value = reading.script.loops[loop].iterable
+    value = reading.loops[loop].iterable
     made = reading.calls[value.call].method if value and value.kind == "call" else ""
     over = made in ("range", "trange", "count") or (made in ("tqdm", "track") and value and any(
-        reading.calls[n].method == "range" for n in value.calls))  # fmt: skip
+        call.method == "range" for call in reading.inside(value)))  # fmt: skip
     return value is None or bool(over)
 
 
-def sampler_and_shuffle(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("DataLoader"):
-        call = reading.calls[number]
+def sampler_and_shuffle(reading: Training) -> Iterator[Match]:
+    for call in reading.named("DataLoader"):
         if not call.name.startswith("torch.") or evaluate.unpacks_unknown(reading, call):
             continue
         shuffle = evaluate.argument(reading, call, "shuffle", 2)
@@ -113,17 +109,16 @@ PARTS = {"DistributedSampler": ("num_replicas", "rank"), "shard": ("num_shards",
 def one_part_for_all(reading: Training) -> Iterator[Match]:
     """A rank that is written as a number, beside a number of processes that is not."""
     for method, (count, place) in PARTS.items():
-        for number in reading.methods(method):
-            call = reading.calls[number]
+        for call in reading.named(method):
             parts, rank = call.keywords.get(count), call.keywords.get(place)
             if parts is None or rank is None or rank.kind != "literal" or call.loops:
                 continue
-            if parts.kind != "literal" and WORLD.search(",".join((parts.name, *parts.names))):
+            if parts.kind != "literal" and WORLD.search(",".join(parts.all_names)):
                 text = f"{method}({place}={rank.literal}) gives every process the same part"
                 yield Match(call.span, f"{text} of the data")
 
 
-def ddp_without_sampler(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def ddp_without_sampler(reading: Training) -> Iterator[Match]:
     yield from one_part_for_all(reading)
     if not wrapping_calls(reading) or reading.imports_from(*OTHERS, "webdataset"):
         return
@@ -131,11 +126,10 @@ def ddp_without_sampler(reading: Training, machine: ScriptMachine) -> Iterator[M
         return
     if any(_shares(reading, number) for number in reading.calls_where(_is_sampler)):
         return
-    for number in reading.methods("DataLoader"):
-        call = reading.calls[number]
+    for call in reading.named("DataLoader"):
         if call.unpacked or "batch_sampler" in call.keywords or not reading.trains_on(call):
             continue
-        data = call.args[0] if call.args else call.keywords.get("dataset")
+        data = call.given("dataset", 0)
         if data is None or depends_on_rank(reading, data, call):
             continue
         shuffle, sampler = call.keywords.get("shuffle"), call.keywords.get("sampler")
@@ -161,7 +155,7 @@ def _shares(reading: Training, number: int) -> bool:
     return any(
         name and reading.key(name, scope) == key
         for value, _, scope in reading.expressions
-        for name in (value.name, *value.names)
+        for name in value.all_names
     )
 
 

@@ -51,15 +51,15 @@ def _is_pipeline(reading: Training, call: Call) -> bool:
 
 def _is_made_integer(reading: Training, call: Call) -> bool:
     """The result becomes integers as it is: nothing multiplies it or compares it before."""
-    number = reading.numbers[id(call)]
+    number = reading.number(call)
     own = [text for text, _, scope in reading.cached(statements) if scope == call.scope]
     if any("255" in text or "unique(" in text for text in own):
         return False
     whole = re.escape(render(reading, Value("call", call=number)))
     if any(re.search(whole + INTEGER, text) for text in own):
         return True
-    target = call.targets[0] if len(call.targets) == 1 else ""
-    after = [a for a in reading.assigned.get(reading.key(target, call.scope), ())
+    target = call.target
+    after = [a for a in reading.assigned_to(target, call.scope)
              if a.span.order > call.span.order]  # fmt: skip
     changed = f"{target}[]" in reading.script.identifiers or any(
         not re.fullmatch(rf"{re.escape(target)}{INTEGER}", render(reading, a.value)) for a in after
@@ -74,5 +74,5 @@ def _class_counts(reading: Training) -> set[int]:
     for call in reading.calls:
         for key in COUNTS & call.keywords.keys():
             found |= evaluate.literals(reading, call.keywords[key], call)
-    found |= {a.value.literal for a in reading.script.assignments if COUNTED.fullmatch(a.target)}
+    found |= {a.value.literal for a in reading.assignments if COUNTED.fullmatch(a.target)}
     return {n for n in found if isinstance(n, int) and not isinstance(n, bool)}

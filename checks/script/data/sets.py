@@ -9,7 +9,6 @@ from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 WRAPPERS = {"list", "tuple", "iter"}
 NUMBERS = {"tolist", "numpy", "int", "range", "unique", "astype", "item", "argmax", "long"}
@@ -20,15 +19,14 @@ PARALLEL = {"init_process_group", "Accelerator", "init_distributed", "Distribute
 SAVES = ("save", "save_pretrained", "save_model", "save_state", "save_checkpoint", "save_file")
 
 
-def numbered_by_set(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def numbered_by_set(reading: Training) -> Iterator[Match]:
     """{c: i for i, c in enumerate(set(labels))}, in a file that saves weights or has ranks."""
     lasting = reading.methods(*SAVES, *PARALLEL) or reading.trainers or reading.fits
     if not lasting or reading.mentions("pythonhashseed"):
         return
-    for number in reading.methods("enumerate", "zip"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("enumerate", "zip")):
         if any(_is_set(reading, value, call) for value in call.args):
-            for each in reading.script.assignments:
+            for each in reading.assignments:
                 if _numbers(reading, each, number) and not _is_kept(reading, each):
                     yield Match(call.span, f"{each.target} numbers in the order of a set")
 
@@ -41,7 +39,7 @@ def _numbers(reading: Training, each: Assignment, number: int) -> bool:
 
 def _is_set(reading: Training, value: Value, call: Call) -> bool:
     """Each thing that it may be is a set that may hold text, as it is or as a list."""
-    sorts = (reading.calls[n] for n in reading.methods("sort"))
+    sorts = reading.named("sort")
     if value.kind == "name" and any(each.receiver == value.name for each in sorts):
         return False
     found = evaluate.options(reading, value, call)
@@ -57,7 +55,7 @@ def _is_set_of_text(reading: Training, value: Value) -> bool:
             return False
     elif value.name != "SetComp":
         return False
-    if any(reading.calls[n].method in NUMBERS for n in value.calls):
+    if any(call.method in NUMBERS for call in reading.inside(value)):
         return False
     return not any(OF_NUMBERS & set(words(name)) for name in value.names)
 
@@ -65,13 +63,13 @@ def _is_set_of_text(reading: Training, value: Value) -> bool:
 def _is_kept(reading: Training, each: Assignment) -> bool:
     """Something writes the numbers to a file, or a model's configuration has them."""
     for call in reading.calls:
-        values = (*call.args, *call.keywords.values())
-        if any(each.target in (v.name, *v.names) for v in values) and (
+        values = call.values
+        if any(each.target in v.all_names for v in values) and (
             call.method.startswith(KEEPS) or {"label2id", "id2label"} & call.keywords.keys()
         ):
             return True
-    stored = (a for a in reading.script.assignments if "config" in a.target)
-    return any(each.target in (a.value.name, *a.value.names) for a in stored)
+    stored = (a for a in reading.assignments if "config" in a.target)
+    return any(each.target in a.value.all_names for a in stored)
 
 
 RULES = (

@@ -13,13 +13,12 @@ from doctor.checks.script.reading import exclusive, flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 SPLIT = "torch.utils.data.random_split"
 RANDOM = "torchvision.transforms."
 
 
-def evaluated_on_training(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def evaluated_on_training(reading: Training) -> Iterator[Match]:
     if "tests" in reading.script.path:
         return
     for call, name, rows in shared_rows(reading):
@@ -35,7 +34,7 @@ def evaluated_on_training(reading: Training, machine: ScriptMachine) -> Iterator
 def _overlapping(reading: Training) -> Iterator[Match]:
     """x[:8000] trains and x[7000:] evaluates."""
     ends: dict[str, tuple[str, int]] = {}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         name = each.target.rpartition(".")[2]
         for part in flatten([each.value, *_arguments(reading, each.value)]):
             index = part.items[1] if part.kind == "item" and len(part.items) == 2 else None
@@ -56,13 +55,13 @@ def _arguments(reading: Training, value: Value) -> tuple[Value, ...]:
 
 def _chosen_by_test(reading: Training) -> Iterator[Match]:
     """The best epoch, the rate or the end is chosen by test data, beside validation data."""
-    named = {w for each in reading.script.assignments for w in words(each.target)}
+    named = {w for each in reading.assignments for w in words(each.target)}
     both = named & {"val", "valid", "validation", "dev"} and "test" in named
     for each, new, _ in improvements_compared(reading) if both else ():
         if "test" in words(new) or whole.chosen_by(reading, new, each):
             yield Match(each.span, f"the best epoch is chosen by {new}, and validation is at hand")
     for call in reading.calls if both else ():
-        value = call.args[0] if call.args else None
+        value = call.first
         stops = call.method == "step" or "stop" in call.method.casefold()
         if value is not None and value.kind == "name" and "test" in words(value.name) and (
             stops and direction(value.name) and call.loops
@@ -82,9 +81,8 @@ def _trainers_on_test(reading: Training) -> Iterator[Match]:
         value = reading.calls[number].keywords.get(key)
         if value is None or "test" not in words(value.name):
             continue
-        for n in reading.methods("test", "predict", "evaluate"):
-            call = reading.calls[n]
-            if n > number and value in (*call.args, *call.keywords.values()):
+        for n, call in reading.numbered(reading.methods("test", "predict", "evaluate")):
+            if n > number and value in call.values:
                 yield Match(reading.calls[number].span, f"{value.name} chooses the checkpoint, and "
                             f"{call.method}() reports of it")  # fmt: skip
                 break
@@ -92,14 +90,14 @@ def _trainers_on_test(reading: Training) -> Iterator[Match]:
 
 def _held_out_unused(reading: Training) -> Iterator[Match]:
     """evaluate(model, train_loader), while the loader for evaluation is read nowhere."""
-    loaders = [t for n in reading.methods("DataLoader") for t in reading.calls[n].targets]
+    loaders = [t for other in reading.named("DataLoader") for t in other.targets]
     loaders += [t for call in reading.calls for t in call.targets if len(call.targets) > 1]
     unused = [n for n in loaders if is_held_out(n) and is_loader(n) and "." not in n]
     if not unused:
         return
-    read = {n for value, _, _ in reading.expressions for n in (value.name, *value.names)}
-    read |= {n for loop in reading.script.loops if loop.iterable is not None
-             for n in (loop.iterable.name, *loop.iterable.names)}  # fmt: skip
+    read = {n for value, _, _ in reading.expressions for n in value.all_names}
+    read |= {n for loop in reading.loops if loop.iterable is not None
+             for n in loop.iterable.all_names}  # fmt: skip
     for call in reading.calls:
         name = call.method.casefold()
         evaluates = any(word in name for word in ("eval", "valid", "test")) and "train" not in name
@@ -111,23 +109,23 @@ def _held_out_unused(reading: Training) -> Iterator[Match]:
                        or n.replace("valid", "train") == given
                        or n.replace("val", "train") == given), "")  # fmt: skip
         returned = missed and reading.function(call.scope).returns
-        if missed and not returned and _uses(reading, missed, call.scope, read):
+        if missed and not returned and _uses(reading, missed, call.scope):
             yield Match(call.span, f"{call.method}() reads {given}, and {missed} is never used")
 
 
-def _uses(reading: Training, name: str, scope: int, read: set[str]) -> bool:
+def _uses(reading: Training, name: str, scope: int) -> bool:
     """The name is bound in this function, and read in none but those that return it."""
     readers = {
-        s for value, _, s in reading.expressions if name in (value.name, *value.names)
-    } | {loop.scope for loop in reading.script.loops if loop.iterable is not None
-         and name in (loop.iterable.name, *loop.iterable.names)}  # fmt: skip
+        s for value, _, s in reading.expressions if name in value.all_names
+    } | {loop.scope for loop in reading.loops if loop.iterable is not None
+         and name in loop.iterable.all_names}  # fmt: skip
     bound = any(name in call.targets and call.scope == scope for call in reading.calls)
     return bound and scope not in readers
 
 
 def _augmented_parts(reading: Training) -> Iterator[Match]:
     """Validation by a sampler over images that random transforms change."""
-    loaders = [reading.calls[n] for n in reading.methods("DataLoader")]
+    loaders = reading.named("DataLoader")
     for call in loaders:
         target, data = target_of(call), data_of(call)
         if data is None or data.kind != "name" or not is_held_out(target) or not _is_part(call):
@@ -143,11 +141,11 @@ def _augmented_parts(reading: Training) -> Iterator[Match]:
 
 
 def target_of(call: Call) -> str:
-    return call.targets[0] if len(call.targets) == 1 else ""
+    return call.target
 
 
 def data_of(call: Call) -> Value | None:
-    return call.args[0] if call.args else call.keywords.get("dataset")
+    return call.given("dataset", 0)
 
 
 def _is_part(call: Call) -> bool:
@@ -157,7 +155,7 @@ def _is_part(call: Call) -> bool:
 def _augmented(reading: Training, data: Value, call: Call) -> str:
     """A random transform of the dataset, "" where there is none or the file does not show it."""
     for option in evaluate.options(reading, data, call):
-        made = reading.calls[option.call] if option.kind == "call" else None
+        made = reading.call_of(option)
         value = made.keywords.get("transform") if made is not None else None
         for each in evaluate.options(reading, value, call) if value is not None else ():
             for n in each.calls:
@@ -169,8 +167,7 @@ def _augmented(reading: Training, data: Value, call: Call) -> str:
 
 def _below_split(reading: Training) -> Iterator[Match]:
     """The dataset below a part, or the whole beside its parts."""
-    for number in reading.methods("random_split"):
-        split = reading.calls[number]
+    for split in reading.named("random_split"):
         if split.name != SPLIT or len(split.targets) < 2:
             continue
         parts = {reading.key(name, split.scope) for name in split.targets}
@@ -188,8 +185,8 @@ def _below_split(reading: Training) -> Iterator[Match]:
 
 
 def _shared_transforms(reading: Training, parts: set[tuple[object, str]]) -> Iterator[Match]:
-    copied = {each.target for each in reading.script.assignments}
-    for each in reading.script.assignments:
+    copied = {each.target for each in reading.assignments}
+    for each in reading.assignments:
         base, _, last = each.target.rpartition(".dataset.")
         shared = reading.key(base, each.scope) in parts and f"{base}.dataset" not in copied
         if shared and last in ("transform", "transforms"):
@@ -208,7 +205,7 @@ def _is_whole(reading: Training, split: Call, call: Call, data: Value) -> bool:
     used = any(
         name and reading.key(name, scope) == key
         for value, _, scope in reading.expressions
-        for name in (value.name, *value.names)
+        for name in value.all_names
     )
     return trains and not used
 

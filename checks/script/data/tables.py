@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.data.items import ahead, future
-from doctor.checks.script.rendering import expanded, render, statements
+from doctor.checks.script.rendering import expanded, formulas, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 GROUPS = re.compile(r"(?:patient|subject|speaker|participant|person|animal|case|video|scene|series|"
                     r"recording)(?:_?(?:id|no|num|name|key|number))$|^(?:patient|subject|speaker)$",
@@ -22,17 +21,17 @@ FORECASTS = ("forecast", "horizon", "lookback", "look_back", "pred_len", "n_ahea
 TIMES = re.compile(r"^(?:\w*_)?(?:time|timestamp|date|datetime|day|hour|ts)$", re.IGNORECASE)
 
 
-def features(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def features(reading: Training) -> Iterator[Match]:
     """y = df["price"], and X is all of df."""
     yield from _centered(reading)
     yield from ahead(reading)
     yield from future(reading)
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         target = re.match(r"(\w+)\[(\w+)\]$", each.value.name) or _column(reading, each)
         if target is None or each.target.casefold() not in ("y", "target", "targets", "labels"):
             continue
         table, column = target[1], target[2]
-        for other in reading.script.assignments:
+        for other in reading.assignments:
             if other.scope != each.scope or other.target not in ("X", "x", "features", "inputs"):
                 continue
             text = render(reading, other.value)
@@ -40,7 +39,7 @@ def features(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                 rf"(?:\(?{table}(?:\.select_dtypes\([^()]*\)|\.astype\([^()]*\))*"
                 r"(?:\.values|\.to_numpy\([^()]*\)|\.copy\(\))?\)?)$", text
             )  # fmt: skip
-            if whole and not _removed(reading, table, column, each):
+            if whole and not _removed(reading, table, each):
                 yield Match(
                     other.span, f"{other.target} holds the column {column}, which is the target"
                 )
@@ -54,13 +53,13 @@ def _column(reading: Training, each: Assignment) -> re.Match[str] | None:
     )
 
 
-def _removed(reading: Training, table: str, column: str, each: Assignment) -> bool:
+def _removed(reading: Training, table: str, each: Assignment) -> bool:
     """The column leaves the table somewhere, or the table is made anew."""
-    texts = [render(reading, v) for v, _, _ in reading.expressions]
+    texts = [text for text, _, _ in reading.cached(formulas)]
     drops = any(
         n in ("drop", "pop", "loc", "iloc", "difference", "filter") for n in reading.by_method
     )
-    named = reading.assigned.get(reading.key(table, each.scope), ())
+    named = reading.assigned_to(table, each.scope)
     return drops or len(named) > 1 or any(f"del {table}" in t for t in texts)
 
 
@@ -69,12 +68,11 @@ def _centered(reading: Training) -> Iterator[Match]:
     ahead = any(
         (v.kind == "other" and v.name == "USub")
         or (isinstance(v.literal, int) and not isinstance(v.literal, bool) and v.literal < 0)
-        for n in reading.methods("shift")
-        for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+        for other in reading.named("shift")
+        for v in other.values
     )  # fmt: skip
     ahead |= reading.mentions(*FORECASTS)
-    for n in reading.methods("rolling") if ahead else ():
-        call = reading.calls[n]
+    for call in reading.named("rolling") if ahead else ():
         center = call.keywords.get("center")
         if center is not None and center.literal is True:
             yield Match(
@@ -82,11 +80,11 @@ def _centered(reading: Training) -> Iterator[Match]:
             )
 
 
-def rows_together(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def rows_together(reading: Training) -> Iterator[Match]:
     if reading.mentions("groupkfold", "groupshufflesplit", "leaveonegroup", "groups", "groupby",
                         "timeseriessplit"):  # fmt: skip
         return
-    splits = [reading.calls[n] for n in reading.methods("train_test_split")]
+    splits = reading.named("train_test_split")
     splits = [
         c for c in splits if c.name.startswith("sklearn.") and c.args and _shuffles(reading, c)
     ]
@@ -115,13 +113,11 @@ def _shuffles(reading: Training, call: Call) -> bool:
 
 def _rows(reading: Training, value: Value, call: Call, depth: int = 4) -> set[str]:
     """The names of the tables that hold the rows."""
-    names = {
-        name.partition("[")[0].partition(".")[0] for name in (value.name, *value.names) if name
-    }
+    names = {name.partition("[")[0].partition(".")[0] for name in value.all_names if name}
     found = set(names)
     for name in names if depth else ():
-        for each in reading.assigned.get(reading.key(name, call.scope), ()):
-            if each.scope == call.scope and each.position <= reading.numbers[id(call)]:
+        for each in reading.assigned_to(name, call.scope):
+            if each.scope == call.scope and each.position <= reading.number(call):
                 found |= (
                     _rows(reading, each.value, call, depth - 1) if each.value != value else set()
                 )
@@ -130,10 +126,10 @@ def _rows(reading: Training, value: Value, call: Call, depth: int = 4) -> set[st
 
 def _copied(reading: Training, call: Call, rows: set[str]) -> str:
     """pd.concat([df] + [minority] * 9), or resample(minority, replace=True), of these rows."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.scope != call.scope or each.target not in rows:
             continue
-        if each.position > reading.numbers[id(call)]:
+        if each.position > reading.number(call):
             continue
         text = render(reading, each.value)
         if "concat(" in text and re.search(r"\(\w+\)\*\d+|\]\*\d+|\(\(\w+\)\*\w+\)", text):
@@ -147,7 +143,7 @@ def _copied(reading: Training, call: Call, rows: set[str]) -> str:
 def _grouped(reading: Training, rows: set[str]) -> str:
     """A column that names patients or the like, of the rows that are split."""
     for value, _, _ in reading.expressions:
-        for name in (value.name, *value.names):
+        for name in value.all_names:
             table, _, column = name.partition("[")
             if table in rows and GROUPS.search(column.removesuffix("]")):
                 return column.removesuffix("]")
@@ -165,12 +161,10 @@ def _of_one_row(reading: Training, rows: set[str]) -> str:
     if not tables or not made or not made <= rows or len(made) != 1:
         return ""
     taken = {
-        a.target
-        for a in reading.script.assignments
-        if re.search(r"\.i?loc\[", render(reading, a.value))
+        a.target for a in reading.assignments if re.search(r"\.i?loc\[", render(reading, a.value))
     }
     for value, _, _ in reading.expressions:
-        for name in (value.name, *value.names):
+        for name in value.all_names:
             owner, _, column = name.rpartition(".")
             if owner in taken and GROUPS.search(column):
                 return column
@@ -181,7 +175,7 @@ def _in_order(reading: Training, rows: set[str]) -> bool:
     """The rows were sorted by time, or hold values of earlier rows."""
     for call in reading.calls:
         root = {call.receiver.partition("[")[0], *call.targets}
-        keys = [v for v in (*call.args, *call.keywords.values())]
+        keys = [v for v in call.values]
         texts = [str(part.literal) for v in keys for part in (v, *v.items)]
         if call.method == "sort_values" and root & rows and any(map(TIMES.match, texts)):
             return True

@@ -8,7 +8,6 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.fixes import makers
 from doctor.script.fixes.makers import Fix
 
@@ -21,8 +20,8 @@ ZERO_IS_FREE = (
 )  # fmt: skip
 
 
-def pad_token_zero(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for each in reading.script.assignments:
+def pad_token_zero(reading: Training) -> Iterator[Match]:
+    for each in reading.assignments:
         if not _sets_pad_zero(each) or reading.is_flagged(each):
             continue
         families = _families(reading, each)
@@ -52,7 +51,7 @@ def _families(reading: Training, at: Assignment) -> set[str]:
     found = evaluate.definitions(reading, owner, at.scope, at.position, at.arms)
     results = set()
     for each in found:
-        call = reading.calls[each.value.call] if each.value.kind == "call" else None
+        call = reading.call_of(each.value)
         results.add(_family(reading, call) if call is not None else "")
     return results or {_family_of_file(reading)}
 
@@ -77,16 +76,15 @@ def _named_family(text: str) -> str:
 def _family_of_file(reading: Training) -> str:
     """Of all models that the file loads."""
     names: set[str] = set()
-    for number in reading.methods("from_pretrained"):
-        call = reading.calls[number]
+    for call in reading.named("from_pretrained"):
         names.add(call.name.casefold())
         value = evaluate.argument(reading, call, "pretrained_model_name_or_path", 0)
         names |= {str(each).casefold() for each in evaluate.literals(reading, value, call)}
     return _named_family(" ".join(sorted(names)))
 
 
-def pad_zero_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for each in reading.script.comparisons:
+def pad_zero_missing(reading: Training) -> Iterator[Match]:
+    for each in reading.comparisons:
         if each.operator != "==" or each.right.literal != 0 or each.right.kind != "literal":
             continue
         if isinstance(each.right.literal, bool) or not each.left.name.endswith("pad_token_id"):
@@ -98,20 +96,20 @@ def pad_zero_missing(reading: Training, machine: ScriptMachine) -> Iterator[Matc
 
 def _branches_on(reading: Training, name: str) -> bool:
     """A condition on it adds or sets a padding token."""
-    for number, branch in enumerate(reading.script.branches):
+    for number, branch in enumerate(reading.branches):
         test = branch.test
         if test is None or name not in test.names:
             continue
         for call in reading.calls:
             if (number, 0) in call.arms and call.method in ("add_special_tokens", "add_tokens"):
                 return True
-        for each in reading.script.assignments:
+        for each in reading.assignments:
             if (number, 0) in each.arms and "pad_token" in each.target:
                 return True
     return False
 
 
-def nan_filter(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def nan_filter(reading: Training) -> Iterator[Match]:
     for number in reading.arguments:
         call = reading.calls[number]
         known = call.method.endswith("TrainingArguments") and not evaluate.unpacks_unknown(
@@ -122,10 +120,9 @@ def nan_filter(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(call.name_span, "the Trainer logs a NaN loss as 0.0 or an older value")
 
 
-def compile_unconditional(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def compile_unconditional(reading: Training) -> Iterator[Match]:
     trained = {key for each in reading.trained for key in each.lineage.names}
-    for number in reading.methods("compile"):
-        call = reading.calls[number]
+    for call in reading.named("compile"):
         if (
             call.name != "torch.compile"
             or not call.args

@@ -10,7 +10,6 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 TASKS = {
     "ForSequenceClassification": "SEQ_CLS", "ForTokenClassification": "TOKEN_CLS",
@@ -31,14 +30,13 @@ LAYERS = (
 """Models by their names, and their layers that adapters can wrap."""
 
 
-def adapters(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def adapters(reading: Training) -> Iterator[Match]:
     loaded = [reading.calls[n] for n in reading.loads]
     if len(loaded) != 1:
         return
     model = loaded[0]
-    for number in reading.methods("LoraConfig"):
-        call = reading.calls[number]
-        task = _text(reading, call, "task_type").rpartition(".")[2]
+    for call in reading.named("LoraConfig"):
+        task = _text(call, "task_type").rpartition(".")[2]
         wanted = next((t for ending, t in TASKS.items() if ending in model.name), "")
         if wanted and task and task != wanted and task in TASKS.values():
             more = ": its new head stays frozen" if wanted.endswith("CLS") else ""
@@ -46,7 +44,7 @@ def adapters(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         yield from _layers(reading, call, model)
 
 
-def _text(reading: Training, call: Call, key: str) -> str:
+def _text(call: Call, key: str) -> str:
     value = call.keywords.get(key)
     if value is None:
         return ""
@@ -62,7 +60,7 @@ def _layers(reading: Training, call: Call, model: Call) -> Iterator[Match]:
         else set()
     )
     source = evaluate.argument(reading, model, "pretrained_model_name_or_path", 0)
-    found = evaluate.literals(reading, source, model) if source is not None else set()
+    found = evaluate.literals(reading, source, model)
     text = f"{model.name} {found.pop()}" if len(found) == 1 else model.name
     text = text if evaluate.UNDECIDED not in text.split() else model.name
     own = next((layers for pattern, layers in LAYERS if re.search(pattern, text)), set())
@@ -74,7 +72,7 @@ def _layers(reading: Training, call: Call, model: Call) -> Iterator[Match]:
         )
 
 
-def heads(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def heads(reading: Training) -> Iterator[Match]:
     """A classifier of two classes by default, and a list of more labels."""
     for n in reading.loads:
         call = reading.calls[n]
@@ -91,7 +89,7 @@ def heads(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             r"[\w-]*$", "".join(map(str, evaluate.literals(reading, source, call))),
         )  # fmt: skip
         counts = [
-            (a.target, len(a.value.items)) for a in reading.script.assignments
+            (a.target, len(a.value.items)) for a in reading.assignments
             if a.scope == 0 and a.value.kind == "list" and len(a.value.items) > 2
             and re.fullmatch(r"labels?|classes|label_names|class_names|names|tags|label_list",
                              a.target.casefold())
@@ -115,21 +113,21 @@ CLASSES = {
 
 def _of_known_sets(reading: Training) -> list[tuple[str, int]]:
     """The one dataset that is loaded, where its number of classes is known."""
-    calls = [reading.calls[n] for n in reading.methods("load_dataset")]
+    calls = reading.named("load_dataset")
     names = {str(c.args[0].literal).rpartition("/")[2] for c in calls if c.args}
     return [(name, CLASSES[name]) for name in names if len(names) == 1 and name in CLASSES]
 
 
-def texts(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def texts(reading: Training) -> Iterator[Match]:
     """What a map() makes of texts: no batch axis, no open prompt."""
-    mapped = {v.name for n in reading.methods("map") for v in reading.calls[n].args[:1]}
+    mapped = {v.name for other in reading.named("map") for v in other.args[:1]}
     for number, call in enumerate(reading.calls):
         function = reading.function(call.scope).name
         value = call.keywords.get("return_tensors")
         inside = function in mapped or any(
-            number in v.calls for n in reading.methods("map") for v in reading.calls[n].args[:1]
+            number in v.calls for inner in reading.named("map") for v in inner.args[:1]
         )
-        batched = any("batched" in reading.calls[n].keywords for n in reading.methods("map"))
+        batched = any("batched" in made.keywords for made in reading.named("map"))
         flat = reading.mentions("squeeze", "flatten", "set_format", "generate")
         rows = value is not None and value.literal == "pt" and inside and not (batched or flat)
         if rows and not re.search(r"\)\[|\[0\]", _around(reading, call)):
@@ -155,10 +153,10 @@ def _around(reading: Training, call: Call) -> str:
 
 def _holds_answer(reading: Training, call: Call) -> bool:
     """The messages end with one of the assistant."""
-    value: Value | None = call.args[0] if call.args else None
+    value: Value | None = call.first
     if value is not None and value.kind == "item" and value.items[-1].kind == "slice":
         return False
-    found = evaluate.options(reading, value, call) if value is not None else []
+    found = evaluate.options(reading, value, call)
     for option in found:
         column = option.name.rpartition("[")[2].removesuffix("]")
         if option.kind == "item" and column in ("messages", "conversation", "conversations"):
@@ -169,16 +167,15 @@ def _holds_answer(reading: Training, call: Call) -> bool:
     return False
 
 
-def rewards(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def rewards(reading: Training) -> Iterator[Match]:
     """Reward functions of GRPO, and groups that compare nothing."""
     yield from _reward_functions(reading)
     yield from _groups(reading)
 
 
 def _reward_functions(reading: Training) -> Iterator[Match]:
-    for number in reading.methods("GRPOTrainer", "RLOOTrainer"):
-        call = reading.calls[number]
-        value = call.keywords.get("reward_funcs") or (call.args[1] if len(call.args) > 1 else None)
+    for call in reading.named("GRPOTrainer", "RLOOTrainer"):
+        value = call.given("reward_funcs", 1)
         for each in value.items if value is not None and value.kind == "list" else [value]:
             for scope in reading.functions_by_name.get(each.name, ()) if each is not None else ():
                 function = reading.function(scope)
@@ -190,8 +187,7 @@ def _reward_functions(reading: Training) -> Iterator[Match]:
 
 
 def _groups(reading: Training) -> Iterator[Match]:
-    for number in reading.methods("GRPOConfig"):
-        call = reading.calls[number]
+    for call in reading.named("GRPOConfig"):
         sizes = [_number(call, k) for k in ("num_generations", "per_device_train_batch_size",
                                             "generation_batch_size")]  # fmt: skip
         steps = _number(call, "gradient_accumulation_steps")
@@ -207,7 +203,7 @@ def _groups(reading: Training) -> Iterator[Match]:
 def _number(call: Call, key: str) -> float | None:
     value = call.keywords.get(key)
     found = value.literal if value is not None else None
-    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+    return float(found) if evaluate.is_number(found) else None
 
 
 RULES = (

@@ -23,8 +23,7 @@ def read_for_a_row(reading: Training, scope: int, function: Function) -> Iterato
     """pd.read_parquet(path).iloc[i] in __getitem__: each item reads all of its neighbours."""
     index = function.parameters[1].name if len(function.parameters) > 1 else ""
     chosen = _of_index(reading, scope, index) if index else set()
-    for number in reading.scope_calls(scope):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.scope_calls(scope)):
         if call.name not in READERS or call.arms or PARTS & call.keywords.keys():
             continue
         if any(_is_row(value, call, number, chosen) for value in _values(reading, scope)):
@@ -41,9 +40,9 @@ WHOLE = (
 def _of_index(reading: Training, scope: int, index: str) -> set[str]:
     """The index, and the names of numbers that are computed of it."""
     names = {index}
-    for each in reading.script.assignments:
-        called = {reading.calls[n].name for n in each.value.calls}
-        if each.scope == scope and names & {each.value.name, *each.value.names}:
+    for each in reading.assignments:
+        called = {call.name for call in reading.inside(each.value)}
+        if each.scope == scope and names.intersection(each.value.all_names):
             names |= {each.target} if called <= {"divmod", "int", "len", "bisect.bisect"} else set()
     return names
 
@@ -63,4 +62,4 @@ def _is_row(value: Value, call: Call, number: int, chosen: set[str]) -> bool:
         base = base.items[0]
     own = base.kind == "call" and base.call == number
     own |= base.name.removesuffix(".iloc").removesuffix(".loc").partition("[")[0] in call.targets
-    return own and bool(chosen & {place.name, *place.names})
+    return own and bool(chosen.intersection(place.all_names))

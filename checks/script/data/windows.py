@@ -9,16 +9,15 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 Key = tuple[object, str]
 ROUNDS = 4
 """Assignments through which windows are followed. Our own number."""
 
 
-def windows_split(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def windows_split(reading: Training) -> Iterator[Match]:
     """random_split() or train_test_split() of windows that share most of their values."""
-    splits = [reading.calls[n] for n in reading.methods("random_split", "train_test_split")]
+    splits = reading.named("random_split", "train_test_split")
     splits = [call for call in splits if call.args and not _in_order(reading, call)]
     if not splits:
         return
@@ -28,7 +27,7 @@ def windows_split(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         for value in call.args:
             made = {reading.calls[n].name for v in evaluate.options(reading, value, call)
                     for n in (v.call, *v.calls) if n >= 0}  # fmt: skip
-            names = {reading.key(name, call.scope) for name in (value.name, *value.names) if name}
+            names = {reading.key(name, call.scope) for name in value.all_names if name}
             if names & windows or made & classes:
                 yield Match(call.span, "windows that overlap are split at random")
                 break
@@ -43,12 +42,11 @@ def _in_order(reading: Training, call: Call) -> bool:
 def _windows(reading: Training) -> set[Key]:
     """Names that hold overlapping windows, also as results of the file's functions."""
     found: set[Key] = set()
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if any(_is_cut(reading, part) for part in _parts(reading, each.value)):
             found.add(reading.key(each.target, each.scope))
-    for n in reading.methods("append"):
-        call = reading.calls[n]
-        loop = reading.script.loops[call.loops[-1]] if call.loops else None
+    for call in reading.named("append"):
+        loop = reading.loop_of(call)
         if loop is None or loop.iterable is None or not call.args:
             continue
         for value in flatten(call.args):
@@ -61,7 +59,7 @@ def _windows(reading: Training) -> set[Key]:
 
 def _parts(reading: Training, value: Value) -> Iterator[Value]:
     """The value, what it consists of, and the arguments of its calls."""
-    arguments = [v for n in value.calls for v in reading.calls[n].args]
+    arguments = [v for call in reading.inside(value) for v in call.args]
     yield from flatten([value, *arguments])
 
 
@@ -109,14 +107,14 @@ def _overlaps(reading: Training, value: Value, variable: str, over: Value) -> bo
 
 def _passed_on(reading: Training, found: set[Key]) -> Iterator[Key]:
     """Names that are made of windows: by an assignment, or as a result of a function."""
-    for each in reading.script.assignments:
-        names = (each.value.name, *each.value.names)
+    for each in reading.assignments:
+        names = each.value.all_names
         if each.value.kind in ("call", "name") and any(
             reading.key(name, each.scope) in found for name in names if name
         ):
             yield reading.key(each.target, each.scope)
     for number, function in enumerate(reading.script.functions):
-        names = tuple(n for value in function.returns for n in (value.name, *value.names) if n)
+        names = tuple(n for value in function.returns for n in value.all_names if n)
         if number and any(reading.key(name, number) in found for name in names):
             for site in reading.call_sites.get(number, ()):
                 call = reading.calls[site]

@@ -35,13 +35,12 @@ def one_generator(reading: Training) -> Iterator[Match]:
     """A generator that a dataset draws from in __getitem__, of which each worker has a copy."""
     if reading.mentions("get_worker_info", "worker_init_fn"):
         return
-    for number in reading.methods("DataLoader"):
-        call = reading.calls[number]
+    for call in reading.named("DataLoader"):
         if not has_workers(reading, call):
             continue
-        data = call.args[0] if call.args else call.keywords.get("dataset")
+        data = call.given("dataset", 0)
         for option in evaluate.options(reading, data, call):
-            name = reading.calls[option.call].name if option.kind == "call" else ""
+            name = reading.called(option)
             made = [(name, "__getitem__")] if name else []
             if option.kind == "call" and objects.method_of(reading, name, "__getitem__"):
                 made += [(other, "__call__") for other in _transforms(reading, option)]
@@ -58,28 +57,27 @@ def _transforms(reading: Training, data: Value) -> Iterator[str]:
     start = objects.method_of(reading, call.name, "__init__")
     parameters = [p.name for p in reading.function(start).parameters[1:]] if start else []
     item = objects.method_of(reading, call.name, "__getitem__")
-    called = {reading.calls[n].name for n in reading.scope_calls(item)} if item else set()
+    called = {other.name for other in reading.calls_in(item)} if item else set()
     passed = dict(zip(parameters, call.args, strict=False)) | call.keywords
     for parameter, value in passed.items():
-        own = [a for a in reading.script.assignments if a.scope == start]
+        own = [a for a in reading.assignments if a.scope == start]
         held = {a.target for a in own if a.value.kind == "name" and a.value.name == parameter}
         for option in evaluate.options(reading, value, call) if held & called else ():
-            name = reading.calls[option.call].name if option.kind == "call" else ""
+            name = reading.called(option)
             if name and objects.method_of(reading, name, "__call__") is not None:
                 yield name
 
 
 def _generators(reading: Training, name: str, entry: str) -> Iterator[Call]:
     """Generators that the class makes once, and draws from in __getitem__ or __call__."""
-    for number in reading.methods("default_rng", "RandomState", "Generator", "Random"):
-        made = reading.calls[number]
+    for made in reading.named("default_rng", "RandomState", "Generator", "Random"):
         function = reading.function(made.scope)
         shared = not made.scope and not made.loops
         if made.name not in GENERATORS or not (
             shared or (function.owner, function.name) == (name, "__init__")
         ):
             continue
-        target = made.targets[0] if len(made.targets) == 1 else ""
+        target = made.target
         key = reading.key(target, made.scope)
         once = bool(target) and len(reading.assigned.get(key, ())) == 1
         if once and any(_draws(reading, call, target, name, entry) for call in reading.calls):
@@ -102,16 +100,15 @@ def _draws(reading: Training, call: Call, target: str, name: str, entry: str) ->
 
 def changed_later(reading: Training) -> Iterator[Match]:
     """dataset.stage = 1 between epochs, of which workers that stay hold an older copy."""
-    for number in reading.methods("DataLoader"):
-        call = reading.calls[number]
+    for call in reading.named("DataLoader"):
         stay = call.keywords.get("persistent_workers")
-        data = call.args[0] if call.args else call.keywords.get("dataset")
+        data = call.given("dataset", 0)
         if data is None or data.kind != "name" or not has_workers(reading, call):
             continue
         if stay is None or evaluate.truth(reading, stay, call) is not True:
             continue
         options = evaluate.options(reading, data, call)
-        owners = {reading.calls[o.call].name if o.kind == "call" else "" for o in options}
+        owners = {reading.called(o) for o in options}
         epochs = {
             outer
             for loop in reading.loops_of(call)
@@ -139,10 +136,10 @@ def _changes(
         name.removeprefix("self.")  # not level.value, which may be shared
         for value, _, scope in reading.expressions
         if (function := reading.function(scope)).owner == owner and function.name in ITEMS
-        for name in (value.name, *value.names)
+        for name in value.all_names
         if name.count(".") == 1
     }
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         name = each.target.removeprefix(f"{data}.")
         if name != each.target and name in read and epochs & {*each.loops}:
             yield each.span, name
@@ -150,7 +147,7 @@ def _changes(
         if call.receiver != data or not epochs & {*call.loops}:
             continue
         method = objects.method_of(reading, owner, call.method)
-        for each in reading.script.assignments if method else ():
+        for each in reading.assignments if method else ():
             name = each.target.removeprefix("self.")
             if each.scope == method and name in read and not each.augmented:
                 yield call.span, name

@@ -11,16 +11,9 @@ from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
 SHARED = (
-    "broadcast",
-    "all_reduce",
-    "all_gather",
-    "all_gather_object",
-    "broadcast_object_list",
-    "reduce",
-    "wait_for_everyone",
-    "barrier",
-    "monitored_barrier",
-)
+    "broadcast", "all_reduce", "all_gather", "all_gather_object", "broadcast_object_list", "reduce",
+    "wait_for_everyone", "barrier", "monitored_barrier",
+)  # fmt: skip
 PREPARES = re.compile(
     r"(?:^|_)(?:prepare|download|preprocess|tokenize|build|extract|unzip|"
     r"make|create|convert|cache|snapshot)(?:_|$)|snapshot_download|urlretrieve"
@@ -38,15 +31,14 @@ def leaves_alone(reading: Training) -> Iterator[Match]:
         inside = set(reading.by_loop.get(each.loops[-1], ()))
         if inside.isdisjoint(reading.backwards) and not _enters_training(reading, inside):
             continue
-        tests = [(reading.script.branches[b].test, arm) for b, arm in each.arms]
+        tests = [(reading.test_of(b), arm) for b, arm in each.arms]
         alone = any(
             test is not None and arm == 0 and asks_first(reading, test, each.scope, 2)
             for test, arm in tests
         )
-        names = {n for test, _ in tests if test is not None for n in test.names}
+        names = {n for test, _ in tests if test is not None for n in test.all_names}
         sent = any(
-            names & {n for v in (*c.args, *c.keywords.values()) for n in (v.name, *v.names)}
-            for c in (reading.calls[n] for n in reading.methods(*SHARED))
+            names & {n for v in c.values for n in v.all_names} for c in (reading.named(*SHARED))
         )
         if alone and not sent:
             yield Match(
@@ -87,7 +79,7 @@ def not_awaited(reading: Training) -> Iterator[Match]:
             for m in reading.scope_calls(call.scope)
             if m > n
             and (c := reading.calls[m]).arms == call.arms[: len(call.arms) - len(arms)]
-            and any(place in render(reading, v) for v in (*c.args, *c.keywords.values()))
+            and any(place in render(reading, v) for v in c.values)
             and READS.search(c.name)
         ]
         if later:
@@ -99,11 +91,10 @@ def other_number(reading: Training) -> Iterator[Match]:
     """mp.spawn(nprocs=2), and init_process_group(world_size=4)."""
     worlds = {
         v.literal
-        for n in reading.methods("init_process_group")
-        if (v := reading.calls[n].keywords.get("world_size")) is not None
+        for other in reading.named("init_process_group")
+        if (v := other.keywords.get("world_size")) is not None
     }
-    for n in reading.methods("spawn"):
-        call = reading.calls[n]
+    for call in reading.named("spawn"):
         value = call.keywords.get("nprocs")
         count = value.literal if value is not None else None
         if (

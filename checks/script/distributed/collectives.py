@@ -20,7 +20,6 @@ from doctor.checks.script.reading import exclusive, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Call
-from doctor.facts.script_machine import ScriptMachine
 
 COLLECTIVES = {
     "barrier", "all_reduce", "all_gather", "all_gather_object", "broadcast",
@@ -36,9 +35,8 @@ OF_ACCELERATE = {"wait_for_everyone", "gather_for_metrics", "gather", "save_stat
 MOVED = "Move the call out of the condition: all ranks make it, and one uses the result."
 
 
-def collective_on_one_rank(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods(*COLLECTIVES, *OF_ACCELERATE, "save", *OF_SHARDS):
-        call = reading.calls[number]
+def collective_on_one_rank(reading: Training) -> Iterator[Match]:
+    for call in reading.named(*COLLECTIVES, *OF_ACCELERATE, "save", *OF_SHARDS):
         if not _is_collective(reading, call) or _is_of_group(call):
             continue
         site, arms = on_one_rank(reading, call)
@@ -72,8 +70,7 @@ def _is_of_group(call: Call) -> bool:
 
 def _stepped_on_one(reading: Training) -> Iterator[Match]:
     """optimizer.step() under a test for one rank, in a loop of DDP."""
-    for number in reading.methods("step") if ddp_calls(reading) else ():
-        call = reading.calls[number]
+    for call in reading.named("step") if ddp_calls(reading) else ():
         if call.loops and stepped(reading, call) and rank_arms(reading, call):
             message = "under a test for one rank: the others keep their weights"
             fix = "Move the step out of the condition."
@@ -92,14 +89,14 @@ def _backward_skipped(reading: Training) -> Iterator[Match]:
     for number in reading.backwards:
         call = reading.calls[number]
         for branch, _ in call.arms if call.loops else ():
-            test = reading.script.branches[branch].test
+            test = reading.test_of(branch)
             if test is None or not FINITE.search(test.text):
                 continue
             ends = any(
                 ENDS.fullmatch(each.method) and exclusive(each.arms, call.arms)
                 for each in reading.calls
             )
-            if not ends and any("loss" in name.casefold() for name in test.names):
+            if not ends and any("loss" in name.casefold() for name in test.all_names):
                 message = "a rank with a loss that is not finite skips it alone: the others hang"
                 fix = "Reduce the flag over all ranks before a step is skipped."
                 yield Match(call.span, f"{call.name}() of DDP: {message}", "warn", fix=fix)
@@ -112,7 +109,7 @@ def _is_collective(reading: Training, call: Call) -> bool:
         return call.name.startswith("torch.distributed.checkpoint.")
     if not call.receiver:
         return False
-    found = reading.assigned.get(reading.key(call.receiver, call.scope), ())
+    found = reading.assigned_to(call.receiver, call.scope)
     makers = [reading.calls[each.value.call] for each in found if each.value.kind == "call"]
     if call.method in OF_SHARDS:
         return is_sharded(reading, call, call.receiver) or any(map(_is_lightning, makers))
@@ -130,8 +127,7 @@ def _is_lightning(made: Call) -> bool:
 
 def _has_partner(reading: Training, call: Call, site: Call, arms: Arms) -> bool:
     """The other ranks call the same elsewhere: if not first: barrier() ... if first: barrier()."""
-    for n in reading.methods(call.method):
-        other = reading.calls[n]
+    for other in reading.named(call.method):
         if other is call or other.scope != site.scope:
             continue
         if other.arms and not within(other.arms, arms) and other.arms != site.arms:

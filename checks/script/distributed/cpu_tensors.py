@@ -8,42 +8,40 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 COLLECTIVES = ("all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor")
 MADE = {"torch.tensor", "torch.zeros", "torch.ones", "torch.empty", "torch.Tensor",
         "torch.FloatTensor", "torch.LongTensor", "torch.as_tensor", "torch.from_numpy"}  # fmt: skip
 
 
-def on_cpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    starts = [reading.calls[n] for n in reading.methods("init_process_group")]
+def on_cpu(reading: Training) -> Iterator[Match]:
+    starts = reading.named("init_process_group")
     if not starts or reading.mentions("set_default_device", "set_default_tensor_type"):
         return
     for start in starts:
         value = evaluate.argument(reading, start, "backend", 0)
         if evaluate.literals(reading, value, start) != {"nccl"}:
             return
-    for number in reading.methods(*COLLECTIVES):
-        call = reading.calls[number]
+    for call in reading.named(*COLLECTIVES):
         place = 1 if call.method.startswith("all_gather") else 0
         if not call.name.startswith("torch.distributed.") or len(call.args) <= place:
             continue
         if "group" in call.keywords:
             continue
         found = evaluate.options(reading, call.args[place], call)
-        made = [reading.calls[v.call] for v in found if v.kind == "call"]
-        if made and len(made) == len(found) and all(_on_cpu(reading, each) for each in made):
+        made = reading.calls_of(found)
+        if made and len(made) == len(found) and all(_on_cpu(each) for each in made):
             name = call.args[place].name or "the tensor"
             yield Match(call.span, f"{name} is on the CPU: NCCL exchanges tensors of GPUs alone")
 
 
-def _on_cpu(reading: Training, made: Call) -> bool:
+def _on_cpu(made: Call) -> bool:
     if made.name not in MADE or "device" in made.keywords or made.unpacked:
         return False
-    return not (made.name in ("torch.as_tensor", "torch.tensor") and _of_tensor(reading, made))
+    return not (made.name in ("torch.as_tensor", "torch.tensor") and _of_tensor(made))
 
 
-def _of_tensor(reading: Training, made: Call) -> bool:
+def _of_tensor(made: Call) -> bool:
     """as_tensor(x) of a tensor keeps its device."""
     return made.name == "torch.as_tensor" and bool(made.args) and made.args[0].kind == "name"
 

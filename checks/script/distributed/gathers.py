@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.loss.losses import loss_calls
-from doctor.checks.script.rendering import lines, render
+from doctor.checks.script.rendering import lines, render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 GATHERS = {"all_gather", "all_gather_into_tensor"}
 SAFE = re.compile(r"torch\.distributed\.nn\.")
@@ -20,12 +19,11 @@ MODULO = re.compile(
 )
 
 
-def gathered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def gathered(reading: Training) -> Iterator[Match]:
     """A contrastive loss of features that dist.all_gather copied."""
     if not reading.backwards or any(word in reading.functions_by_name for word in ("backward",)):
         return
-    for number in reading.methods(*GATHERS):
-        call = reading.calls[number]
+    for call in reading.named(*GATHERS):
         if SAFE.match(call.name) or (
             "distributed" not in call.name and "dist" not in call.receiver
         ):
@@ -44,9 +42,9 @@ def gathered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _own_put_back(reading: Training, call: Call, held: str) -> bool:
     """gathered[rank] = features."""
-    targets = [a.target for a in (*reading.script.assignments, *reading.script.parts)
+    targets = [a.target for a in reading.stores
                if a.scope == call.scope]  # fmt: skip
-    joined = [render(reading, v) for v, _, scope in reading.expressions if scope == call.scope]
+    joined = texts_in(reading, call.scope)
     given = call.args[1].name
     return any(t.startswith(f"{held}[") for t in targets) or any(
         re.search(rf"cat\(\(?\(?{re.escape(given)}\b", t) and given != held for t in joined if given
@@ -68,7 +66,7 @@ def _reaches_loss(reading: Training, call: Call, held: str) -> bool:
         for v in reading.function(scope).returns
     )
     if returned and scope:
-        sites = [reading.calls[n] for n in reading.call_sites.get(scope, ())]
+        sites = reading.callers(scope)
         sites = [c for c in sites if not reading.is_evaluation(c)]
         return any(
             _compared(reading, c.scope, _held(reading, c)) or _inside_product(reading, c)
@@ -79,8 +77,8 @@ def _reaches_loss(reading: Training, call: Call, held: str) -> bool:
 
 def _held(reading: Training, call: Call) -> set[str]:
     """The names that its result is assigned to."""
-    number = reading.numbers[id(call)]
-    return {a.target for a in reading.script.assignments if a.value.call == number}
+    number = reading.number(call)
+    return {a.target for a in reading.assignments if a.value.call == number}
 
 
 def _compared(reading: Training, scope: int, names: set[str]) -> bool:
@@ -99,10 +97,10 @@ def _compared(reading: Training, scope: int, names: set[str]) -> bool:
 
 def _inside_product(reading: Training, call: Call) -> bool:
     """gather(a) @ gather(b).t()."""
-    number = reading.numbers[id(call)]
+    number = reading.number(call)
     return any(
         a.scope == call.scope and number in a.value.calls and "MatMult" in _names(a.value)
-        for a in reading.script.assignments
+        for a in reading.assignments
     )
 
 
@@ -110,13 +108,13 @@ def _names(value: Value) -> set[str]:
     return {value.name} | {n for each in value.items for n in _names(each)}
 
 
-def synced(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def synced(reading: Training) -> Iterator[Match]:
     yield from _other_batch(reading)
     yield from _forward_outside(reading)
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         text = each.value.text.strip("() ") if each.value.kind == "test" else ""
         first = re.fullmatch(r"(\w+) == 0", text)
-        over = reading.script.loops[each.loops[-1]] if each.loops else None
+        over = reading.loop_of(each)
         switch = each.target.endswith(".require_backward_grad_sync")
         if first and switch and over is not None and first[1] in over.targets:
             message = "gradients are averaged in the first batch: those of the others are not"
@@ -126,8 +124,8 @@ def synced(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def _test_of(reading: Training, arms: tuple[tuple[int, int], ...]) -> tuple[str, bool]:
     """The text of the innermost condition, and whether it holds."""
     for branch, arm in reversed(arms):
-        test = reading.script.branches[branch].test
-        if reading.script.branches[branch].kind == "if" and test is not None:
+        test = reading.test_of(branch)
+        if reading.branches[branch].kind == "if" and test is not None:
             return test.text, arm == 0
     return "", True
 
@@ -142,7 +140,7 @@ def _last(reading: Training, text: str, holds: bool, scope: int) -> tuple[str, s
         inner = rest[1:-1] if rest.startswith("(") and rest.endswith(")") else rest
         return _last(reading, inner, not holds, scope)
     if text.isidentifier():
-        found = [a for a in reading.script.assignments if a.target == text and a.scope == scope]
+        found = [a for a in reading.assignments if a.target == text and a.scope == scope]
         if len(found) != 1 or found[0].value.kind != "test":
             return None
         return _last(reading, found[0].value.text, holds, scope)
@@ -165,12 +163,9 @@ def _last(reading: Training, text: str, holds: bool, scope: int) -> tuple[str, s
 def _other_batch(reading: Training) -> Iterator[Match]:
     """no_sync() in the batch before the step: gradients of the others are averaged."""
     steps = [
-        reading.calls[n]
-        for n in reading.methods("step")
-        if reading.calls[n].loops and "sched" not in reading.calls[n].receiver
+        other for other in reading.named("step") if other.loops and "sched" not in other.receiver
     ]
-    for number in reading.methods("no_sync"):
-        call = reading.calls[number]
+    for call in reading.named("no_sync"):
         text, holds = _test_of(reading, call.arms)
         local = _last(reading, text, holds, call.scope) if text else None
         if local is None:
@@ -195,7 +190,7 @@ def _other_batch(reading: Training) -> Iterator[Match]:
 def _forward_outside(reading: Training) -> Iterator[Match]:
     """with model.no_sync(): loss.backward(), and the forward pass before it."""
     for number, context in enumerate(reading.script.contexts):
-        made = reading.calls[context.value.call] if context.value.kind == "call" else None
+        made = reading.call_of(context.value)
         if made is None or made.method != "no_sync" or not made.receiver:
             continue
         inside = [c for c in reading.calls if number in c.contexts]

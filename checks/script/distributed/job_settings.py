@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from doctor.checks.script.distributed import batch
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script_machine import ScriptMachine
 
 LISTED = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "NCCL_DEBUG",
           "NCCL_SOCKET_IFNAME", "NCCL_P2P_DISABLE", "NCCL_IB_DISABLE", "HF_HOME", "WANDB_PROJECT",
@@ -25,7 +24,7 @@ _PIPED = {
 """What the status of tee decides, without pipefail."""
 
 
-def jobs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def jobs(reading: Training) -> Iterator[Match]:
     """Directives that are not read, variables that reach no program, jobs that end at once."""
     texts = [launch.text for launch in reading.script.launches]
     lines = reading.script.settings
@@ -121,7 +120,7 @@ def _allocator(reading: Training) -> Iterator[Match]:
             yield Match(setting.span, f"{name} has name:value, not name=value: torch raises")
 
 
-def debugging(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def debugging(reading: Training) -> Iterator[Match]:
     slow = {
         "CUDA_LAUNCH_BLOCKING": ("1", "each kernel waits for the one before it"),
         "TORCH_DISTRIBUTED_DEBUG": ("DETAIL", "each collective is compared across ranks"),

@@ -9,7 +9,6 @@ from doctor.checks.script.distributed import batch
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Launch
-from doctor.facts.script_machine import ScriptMachine
 
 HERE = re.compile(r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::\d+)?$")
 OWN_NAME = re.compile(r"\$\(hostname\b|\$\{?HOSTNAME\b|`hostname\b")
@@ -17,7 +16,7 @@ ADDRESSES = ("master_addr", "rdzv_endpoint", "main_process_ip")
 RANKS = ("node_rank", "machine_rank")
 
 
-def commands_cut(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def commands_cut(reading: Training) -> Iterator[Match]:
     texts = {
         "cut.blank": "blanks follow the backslash: the command ends here",
         "cut.comment": "a comment between continued lines ends the command",
@@ -28,7 +27,7 @@ def commands_cut(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(setting.span, message)
 
 
-def meeting(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def meeting(reading: Training) -> Iterator[Match]:
     """Several nodes, and an address or a rank that is the same on each of them."""
     known = batch.settings(reading)
     for launch in reading.script.launches:
@@ -51,7 +50,7 @@ def meeting(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(
                 batch.place(launch), f"each node waits for itself: it replaces {address} by its own"
             )
-        yield from _ranks(reading, launch)
+        yield from _ranks(launch)
         yield from _started_once(reading, launch)
     yield from _one_port(reading)
 
@@ -83,7 +82,7 @@ def _nodes_of(reading: Training, launch: Launch) -> bool:
     return (batch.nodes(reading) or asked or 1) > 1 or (asked or 1) > 1
 
 
-def _ranks(reading: Training, launch: Launch) -> Iterator[Match]:
+def _ranks(launch: Launch) -> Iterator[Match]:
     """node_rank that all nodes share."""
     rank = batch.flag(launch, *RANKS)
     backend = batch.flag(launch, "rdzv_backend")
@@ -113,7 +112,7 @@ def _started_once(reading: Training, launch: Launch) -> Iterator[Match]:
         )
 
 
-def processes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def processes(reading: Training) -> Iterator[Match]:
     for launch in reading.script.launches:
         each = _per_node(launch)
         there = batch.gpus(reading)
@@ -129,7 +128,7 @@ def processes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(where, f"{each} processes for {there} GPUs of a node")
         elif each and there and launcher and each < there and (not seen or seen == there):
             yield Match(where, f"{there - each} of {there} GPUs of a node have no process", "warn")
-        yield from _of_lightning(reading, launch, tasks)
+        yield from _of_lightning(launch, tasks)
         yield from _of_nodes(reading, launch)
 
 
@@ -146,7 +145,7 @@ def _own_devices(launch: Launch) -> int | None:
     return found[1].count(",") + 1 if found else None
 
 
-def _of_lightning(reading: Training, launch: Launch, tasks: int | None) -> Iterator[Match]:
+def _of_lightning(launch: Launch, tasks: int | None) -> Iterator[Match]:
     """Lightning under srun has a task for each device."""
     devices = next((batch.number(v) for k, v in launch.arguments.items()
                     if k in ("trainer.devices", "devices")), None)  # fmt: skip

@@ -18,8 +18,7 @@ def argument_not_passed(reading: Training) -> Iterator[Match]:
         return
     if any(each.arguments.keys() & {"local_rank", "local-rank"} for each in launches):
         return
-    for number in reading.methods("add_argument"):
-        call = reading.calls[number]
+    for call in reading.named("add_argument"):
         flags = {str(value.literal) for value in call.args}
         if not flags & {"--local_rank", "--local-rank"}:
             continue
@@ -39,7 +38,7 @@ def _reads_environment(reading: Training) -> bool:
         text
         for value, _, _ in reading.expressions
         for each in flatten([value])
-        for text in (str(each.literal), each.name, *each.names)
+        for text in (str(each.literal), *each.all_names)
     )
     return any("LOCAL_RANK" in text for text in names) or reading.mentions(
         "local_rank()", "get_local_rank", "local_process_index", "get_node_local_rank"

@@ -9,20 +9,20 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 SEEDED = re.compile(r"seed", re.IGNORECASE)
 RANK = re.compile(r"\b(?:local_?)?rank\b|get_rank\(|process_index", re.IGNORECASE)
 
 
-def split_apart(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def split_apart(reading: Training) -> Iterator[Match]:
     """random_split() from a generator that each process seeds otherwise."""
     if not reading.mentions("distributedsampler", "init_process_group", "accelerator"):
         return
     seeds = [n for n in reading.calls_where(lambda name: SEEDED.search(name) is not None)
              if _by_rank(reading, reading.calls[n])]  # fmt: skip
-    for number in reading.methods("random_split", "randperm", "train_test_split"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(
+        reading.methods("random_split", "randperm", "train_test_split")
+    ):
         if {"generator", "random_state"} & call.keywords.keys() or call.loops:
             continue
         if call.method == "randperm" and not re.search("val|train|split", "".join(call.targets)):
@@ -36,7 +36,7 @@ def split_apart(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 
 def _by_rank(reading: Training, call: Call) -> bool:
-    texts = [render(reading, v) for v in (*call.args, *call.keywords.values())]
+    texts = [render(reading, v) for v in call.values]
     return any(RANK.search(text) for text in texts)
 
 

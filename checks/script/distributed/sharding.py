@@ -12,21 +12,19 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
-def accelerate_plain_backward(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def accelerate_plain_backward(reading: Training) -> Iterator[Match]:
     made = [n for n in reading.methods("Accelerator") if reading.calls[n].targets]
     names = {reading.key(t, reading.calls[n].scope) for n in made for t in reading.calls[n].targets}
     prepared = {
         reading.key(target, call.scope)
-        for call in (reading.calls[n] for n in reading.methods("prepare"))
+        for call in (reading.named("prepare"))
         if reading.key(call.receiver, call.scope) in names
         for target in call.targets
     }
     prepared |= _engines(reading)
-    for number in reading.backwards if prepared else ():
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.backwards if prepared else ()):
         key = reading.key(call.receiver, call.scope)
         if call.args or not call.receiver or not call.loops or key in names:
             continue
@@ -41,7 +39,7 @@ def accelerate_plain_backward(reading: Training, machine: ScriptMachine) -> Iter
 
 def _engines(reading: Training) -> set[tuple[object, str]]:
     """Names of what deepspeed.initialize returned first."""
-    calls = [reading.calls[n] for n in reading.methods("initialize")]
+    calls = reading.named("initialize")
     return {
         reading.key(call.targets[0], call.scope)
         for call in calls
@@ -51,16 +49,16 @@ def _engines(reading: Training) -> set[tuple[object, str]]:
 
 def _mixed(reading: Training, call: Call) -> set[object]:
     value = call.keywords.get("mixed_precision")
-    return evaluate.literals(reading, value, call) if value is not None else set()
+    return evaluate.literals(reading, value, call)
 
 
-def all_on_first_gpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def all_on_first_gpu(reading: Training) -> Iterator[Match]:
     yield from argument_not_passed(reading)
-    starts = [reading.calls[n] for n in reading.methods("init_process_group")]
+    starts = reading.named("init_process_group")
     wraps = ddp_calls(reading)
     if not starts or not wraps:
         return
-    if any("gloo" in str(v.literal) for c in starts for v in (*c.args, *c.keywords.values())):
+    if any("gloo" in str(v.literal) for c in starts for v in c.values):
         return
     yield from _global_rank(reading)
     known = {"CUDA_VISIBLE_DEVICES", "device_id", "set_device"} & reading.script.identifiers
@@ -76,15 +74,14 @@ def all_on_first_gpu(reading: Training, machine: ScriptMachine) -> Iterator[Matc
 
 def _devices(reading: Training) -> Iterator[tuple[int, str]]:
     """Calls that name a device, with "" for one that is computed."""
-    for n in reading.methods("cuda", "device", "to"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("cuda", "device", "to")):
         if call.method == "cuda" and not call.args:
             yield n, "cuda"
         if call.method == "device" and call.name != "torch.device":
             continue
         for value in call.args[-1:] if call.method == "device" else call.args[:1]:
             for each in evaluate.options(reading, value, call):
-                made = reading.calls[each.call] if each.kind == "call" else None
+                made = reading.call_of(each)
                 if made is None or made.name != "torch.device":
                     yield n, str(each.literal) if each.kind == "literal" else ""
 
@@ -93,8 +90,7 @@ def _global_rank(reading: Training) -> Iterator[Match]:
     """The rank among all nodes chooses the GPU of this one."""
     if reading.mentions("local_rank", "spawn", "device_count", "localhost", "gpus_per_node"):
         return
-    for n in reading.methods("set_device", "device", "cuda"):
-        call = reading.calls[n]
+    for call in reading.named("set_device", "device", "cuda"):
         for value in call.args[-1:] if call.name.startswith("torch.") or call.receiver else ():
             if any(_is_rank(reading, v) for v in evaluate.options(reading, value, call)):
                 message = "the rank among all nodes chooses the GPU: on the second node it has none"
@@ -108,7 +104,7 @@ def _global_rank(reading: Training) -> Iterator[Match]:
 
 def _is_rank(reading: Training, value: Value) -> bool:
     """int(os.environ["RANK"]) or get_rank()."""
-    call = reading.calls[value.call] if value.kind == "call" else None
+    call = reading.call_of(value)
     if call is not None and call.name in ("int", "os.environ.get", "os.getenv") and call.args:
         return call.args[0].literal == "RANK" or _is_rank(reading, call.args[0])
     if call is not None:
@@ -122,14 +118,13 @@ def _asks_slurm(reading: Training) -> bool:
         "SLURM_" in text
         for value, _, _ in reading.expressions
         for each in flatten([value])
-        for text in (str(each.literal), each.name, *each.names)
+        for text in (str(each.literal), *each.all_names)
     )
 
 
 def _mixed_adapters(reading: Training) -> Iterator[Match]:
     """FSDP(get_peft_model(...)): one flat parameter of frozen weights and adapters."""
-    for n in reading.methods("FullyShardedDataParallel"):
-        call = reading.calls[n]
+    for call in reading.named("FullyShardedDataParallel"):
         keys = {"use_orig_params", "auto_wrap_policy", "ignored_modules", "ignored_states"}
         if keys & call.keywords.keys() or call.unpacked or not call.args:
             continue
@@ -140,10 +135,9 @@ def _mixed_adapters(reading: Training) -> Iterator[Match]:
             yield Match(call.span, message, "fail")
 
 
-def clip_of_shards(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def clip_of_shards(reading: Training) -> Iterator[Match]:
     yield from _mixed_adapters(reading)
-    for number in reading.methods("clip_grad_norm_"):
-        call = reading.calls[number]
+    for call in reading.named("clip_grad_norm_"):
         if call.name != "torch.nn.utils.clip_grad_norm_" or not call.args:
             continue
         if any("isinstance(" in test.text and "FSDP" in test.text for test in reading.tests(call)):
@@ -158,9 +152,8 @@ def clip_of_shards(reading: Training, machine: ScriptMachine) -> Iterator[Match]
                 yield Match(call.span, f"the norm is of this process's shards of {inner.receiver}")
 
 
-def prepared_in_other_order(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("prepare"):
-        call = reading.calls[number]
+def prepared_in_other_order(reading: Training) -> Iterator[Match]:
+    for call in reading.named("prepare"):
         if not is_accelerator(reading, call) or call.unpacked or call.keywords:
             continue
         names, targets = [v.name for v in call.args], list(call.targets)
@@ -168,7 +161,7 @@ def prepared_in_other_order(reading: Training, machine: ScriptMachine) -> Iterat
             yield Match(call.span, "prepare() returns its arguments in their own order")
 
 
-def not_prepared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def not_prepared(reading: Training) -> Iterator[Match]:
     """accelerator.backward() in a loop over a DataLoader that prepare() never got."""
     prepares = [n for n in reading.methods("prepare") if is_accelerator(reading, reading.calls[n])]
     if not prepares or reading.mentions(
@@ -178,12 +171,11 @@ def not_prepared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         return
     given = {
         name
-        for n in reading.methods("prepare", "append", "extend")
-        for v in (*reading.calls[n].args, *reading.calls[n].unpacked)
-        for name in (v.name, *v.names)
+        for other in reading.named("prepare", "append", "extend")
+        for v in (*other.args, *other.unpacked)
+        for name in v.all_names
     }
-    for number in reading.methods("DataLoader"):
-        call = reading.calls[number]
+    for call in reading.named("DataLoader"):
         if len(call.targets) != 1 or call.targets[0] in given:
             continue
         for loop in reading.loops_of(call):
@@ -195,18 +187,19 @@ def not_prepared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                 )
 
 
-def saved_wrapped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def saved_wrapped(reading: Training) -> Iterator[Match]:
     """model.save_pretrained() of what prepare() returned; engines and FSDP pass it on."""
     if reading.mentions("deepspeed", "fsdp", "zero3", "parallelism"):
         return
     prepared = {
-        reading.key(target, reading.calls[n].scope)
-        for n in reading.methods("prepare")
-        if is_accelerator(reading, reading.calls[n])
-        for target in reading.calls[n].targets
+        reading.key(target, other.scope)
+        for other in reading.named("prepare")
+        if is_accelerator(reading, other)
+        for target in other.targets
     }
-    for number in reading.methods("save_pretrained", "push_to_hub") if prepared else ():
-        call = reading.calls[number]
+    for number, call in reading.numbered(
+        reading.methods("save_pretrained", "push_to_hub") if prepared else ()
+    ):
         key = reading.key(call.receiver, call.scope)
         again = [a for a in reading.assigned.get(key, ()) if a.position > number or a.loops]
         last = max((a.position for a in reading.assigned.get(key, ())), default=0)

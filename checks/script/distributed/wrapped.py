@@ -11,10 +11,9 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
-def ddp_bypassed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def ddp_bypassed(reading: Training) -> Iterator[Match]:
     """What a step calls is the model below DDP, under any name, and DDP itself never."""
     wraps = [n for n in ddp_calls(reading) if len(reading.calls[n].targets) == 1]
     if not wraps or any(reading.calls[n].arms for n in wraps):
@@ -24,7 +23,7 @@ def ddp_bypassed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number, call in enumerate(reading.calls):
         if not _in_step(reading, call) or reading.is_evaluation(call):
             continue
-        given = [v.name for v in (*call.args, *call.keywords.values()) if v.kind == "name"]
+        given = [v.name for v in call.values if v.kind == "name"]
         foreign = reading.target_function(call) is None and number not in wraps
         if any(_is_wrapped(reading, name, call, wraps) for name in
                (call.name, *(given if foreign and call.method not in LOOKS else ()))):  # fmt: skip
@@ -59,9 +58,8 @@ def _goes_past(reading: Training, call: Call, wraps: list[int], outer: set[str])
     if found and (not rest or rest[0] == ".") and _is_wrapped(reading, base, call, wraps):
         direct = not rest or rest.count(".") == 1
         return not rest or (direct and _reaches_loss(reading, call))
-    number = reading.numbers[id(call)]
-    for wrap in wraps:
-        made = reading.calls[wrap]
+    number = reading.number(call)
+    for wrap, made in reading.numbered(wraps):
         inner = made.args[0].name
         same = inner and reading.key(inner, made.scope) == reading.key(call.name, call.scope)
         if same and inner not in made.targets and number > wrap:
@@ -74,13 +72,13 @@ def _goes_past(reading: Training, call: Call, wraps: list[int], outer: set[str])
 
 def _reaches_loss(reading: Training, call: Call) -> bool:
     """backward() is called on what the call returns, or on what is computed of it."""
-    names, number = set(call.targets), reading.numbers[id(call)]
+    names, number = set(call.targets), reading.number(call)
     for other in reading.calls[number + 1 :]:
         if other.scope != call.scope:
             continue
-        if other.receiver in names and reading.numbers[id(other)] in reading.backward_numbers:
+        if other.receiver in names and reading.number(other) in reading.backward_numbers:
             return True
-        if names & {n for v in (*other.args, *other.keywords.values()) for n in (v.name, *v.names)}:
+        if names & {n for v in other.values for n in v.all_names}:
             names |= set(other.targets)
     return False
 
@@ -89,7 +87,7 @@ def _in_step(reading: Training, call: Call) -> bool:
     """backward() comes after it in the same loop, or in a function that is a step."""
     if (not call.loops and not call.scope) or call.statement:
         return False
-    number = reading.numbers[id(call)]
+    number = reading.number(call)
     return any(
         n > number and reading.calls[n].scope == call.scope and reading.calls[n].loops == call.loops
         for n in reading.backwards
@@ -100,28 +98,24 @@ GUARDED = re.compile(
     r"rank|main|master|primary|local|world|distributed|dist\b|leader|chief|gpu|save|zero", re.I
 )
 BY_THEMSELVES = (
-    "fullyshardeddataparallel",
-    "fully_shard",
-    "save_on_master",
-    "setup_for_distributed",
-)
+    "fullyshardeddataparallel", "fully_shard", "save_on_master", "setup_for_distributed",
+)  # fmt: skip
 """Names of what saves on one process, or must be called by all."""
 SAVERS = ("torch.save", "safetensors.torch.save_file")
 
 
-def saved_by_all(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def saved_by_all(reading: Training) -> Iterator[Match]:
     frameworks = [name for name in OTHERS if name != "accelerate"]
     several = ddp_calls(reading) or reading.methods("Accelerator")
     if not several or reading.imports_from(*frameworks) or reading.mentions(*BY_THEMSELVES):
         return
     message = "every process writes the same file"
-    for number in reading.methods("save", "save_file", "save_pretrained"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("save", "save_file", "save_pretrained")):
         if not _saves(reading, call, number) or _is_guarded(reading, call.arms):
             continue
         if any(depends_on_rank(reading, value, call) for value in call.args):
             continue
-        sites = [reading.calls[n] for n in reading.call_sites.get(call.scope, ())]
+        sites = reading.callers(call.scope)
         if call.scope and not sites:
             yield Match(call.span, message, undecided="the callers are in another file")
         elif not any(_is_guarded(reading, site.arms) or _outer(reading, site) for site in sites):
@@ -132,8 +126,8 @@ def _saves(reading: Training, call: Call, number: int) -> bool:
     """torch.save() of something, or save_pretrained() of the model below DDP."""
     if call.method != "save_pretrained":
         own = reading.imports_from("accelerate") and not ddp_calls(reading)
-        model = any(reading.calls[n].method in ("state_dict", "unwrap_model")
-                    for v in call.args[:1] for n in v.calls)  # fmt: skip
+        model = any(other.method in ("state_dict", "unwrap_model")
+                    for v in call.args[:1] for other in reading.inside(v))  # fmt: skip
         return call.name in SAVERS and len(call.args) > 1 and (not own or model)
     base = call.receiver.removesuffix(".module")
     return (
@@ -149,32 +143,30 @@ def _saves(reading: Training, call: Call, number: int) -> bool:
 
 def _is_guarded(reading: Training, arms: Arms) -> bool:
     """Some condition is, or may be, about the process."""
-    tests = [reading.script.branches[branch].test for branch, _ in arms]
+    tests = [reading.test_of(branch) for branch, _ in arms]
     return any(test is not None and (GUARDED.search(test.text) or test.kind == "name" or
                test.kind == "call") and "__name__" not in test.text for test in tests)  # fmt: skip
 
 
 def _outer(reading: Training, site: Call) -> bool:
     """The caller is itself called under such a condition."""
-    sites = [reading.calls[n] for n in reading.call_sites.get(site.scope, ())] if site.scope else []
+    sites = reading.callers(site.scope) if site.scope else []
     return any(_is_guarded(reading, each.arms) for each in sites)
 
 
-def loaded_to_one_gpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def loaded_to_one_gpu(reading: Training) -> Iterator[Match]:
     if not ddp_calls(reading) or reading.imports_from(*OTHERS):
         return
     if "CUDA_VISIBLE_DEVICES" in reading.script.identifiers:
         return
-    for number in reading.methods("load"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("load")):
         if call.name != "torch.load" or call.unpacked or len(call.args) > 1:
             continue
         if "map_location" in call.keywords or not _is_loaded(reading, number, call):
             continue
         if any(
-            "map_location" in reading.calls[n].keywords
-            and exclusive(reading.calls[n].arms, call.arms)
-            for n in reading.methods("load")
+            "map_location" in other.keywords and exclusive(other.arms, call.arms)
+            for other in reading.named("load")
         ):
             continue
         yield Match(
@@ -184,21 +176,17 @@ def loaded_to_one_gpu(reading: Training, machine: ScriptMachine) -> Iterator[Mat
 
 def _is_loaded(reading: Training, number: int, call: Call) -> bool:
     """Its result reaches load_state_dict."""
-    for n in reading.methods("load_state_dict"):
-        use = reading.calls[n]
+    for use in reading.named("load_state_dict"):
         for value in use.args:
             if number in value.calls or any(
-                name.partition("[")[0] in call.targets
-                for name in (value.name, *value.names)
-                if name
+                name.partition("[")[0] in call.targets for name in value.all_names if name
             ):
                 return True
     return False
 
 
-def sync_norm_after_ddp(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("convert_sync_batchnorm"):
-        call = reading.calls[number]
+def sync_norm_after_ddp(reading: Training) -> Iterator[Match]:
+    for number, call in reading.numbered(reading.methods("convert_sync_batchnorm")):
         if not call.name.startswith("torch.nn.") or len(call.args) != 1:
             continue
         value = call.args[0]

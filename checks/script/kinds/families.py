@@ -8,11 +8,10 @@ from doctor.checks.script.kinds.clashes import clashes
 from doctor.checks.script.kinds.needs import needs_of
 from doctor.checks.script.rule import Find, Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script_machine import ScriptMachine
 
 
 def _of(*dimensions: str) -> Find:
-    def find(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    def find(reading: Training) -> Iterator[Match]:
         table = reading.cached(clashes)
         for dimension in dimensions:
             yield from table.get(dimension, ())

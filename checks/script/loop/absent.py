@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from doctor.checks.script.rule import Find, Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Span
-from doctor.facts.script_machine import ScriptMachine
 
 WHOLE_FILE = Span(1, 1)
 
@@ -15,7 +14,7 @@ WHOLE_FILE = Span(1, 1)
 def _absent(message: str, *words: str, own_loop: bool = False) -> Find:
     """A rule that no identifier of the file contains one of the words."""
 
-    def find(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    def find(reading: Training) -> Iterator[Match]:
         if own_loop and not any(
             reading.calls[n].method == "backward" and reading.calls[n].loops
             for n in reading.backwards

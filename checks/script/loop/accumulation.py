@@ -12,7 +12,6 @@ from doctor.checks.script.reading import flatten, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 EVERY = re.compile(r"%\s*\(?\s*([\w.]+)")
 
@@ -21,7 +20,7 @@ SWITCH = re.compile(r"[\w.]*(?:clip|norm)\w*(?: (?:>|!=|is not) (?:0|0\.0|None))
 """The whole test of what only turns clipping on."""
 
 
-def not_divided(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def not_divided(reading: Training) -> Iterator[Match]:
     for number, _, before in steps_in_loops(reading):
         step = reading.calls[number]
         if not before:
@@ -47,7 +46,7 @@ def _every(reading: Training, step: Call, backward: Call) -> str:
     """N of `if (i + 1) % N == 0: step()` around the step alone."""
     inner = [branch for branch, _ in step.arms if branch not in {b for b, _ in backward.arms}]
     for branch in inner:
-        test = reading.script.branches[branch].test
+        test = reading.test_of(branch)
         match = EVERY.search(test.text) if test is not None else None
         if match and match[1] not in ("0", "1"):
             return match[1]
@@ -58,8 +57,8 @@ def _inner(reading: Training, step: Call, backward: Call) -> str:
     """N of `for _ in range(N)` around the backward() alone, once per step of a loop."""
     if backward.loops[:-1] != step.loops or not within(backward.arms, step.arms):
         return ""
-    iterable = reading.script.loops[backward.loops[-1]].iterable
-    call = reading.calls[iterable.call] if iterable and iterable.kind == "call" else None
+    iterable = reading.iterable_of(backward)
+    call = reading.call_of(iterable)
     if call is None or call.name != "range" or len(call.args) != 1 or call.args[0].kind != "name":
         return ""
     name = call.args[0].name
@@ -83,9 +82,7 @@ def _divides(reading: Training, every: str) -> bool:
         for each in value.items
     ):
         return True
-    return any(
-        each.augmented and _is_number(each.value, name) for each in reading.script.assignments
-    )
+    return any(each.augmented and _is_number(each.value, name) for each in reading.assignments)
 
 
 def _scales_gradients(reading: Training, backward: int, step: int) -> bool:
@@ -101,26 +98,25 @@ def _scales_gradients(reading: Training, backward: int, step: int) -> bool:
 def _is_number(value: Value, name: str) -> bool:
     if value.kind == "literal":
         return str(value.literal) == name
-    return any(each.rpartition(".")[2] == name for each in (value.name, *value.names))
+    return any(each.rpartition(".")[2] == name for each in value.all_names)
 
 
 def _values(reading: Training) -> Iterator[Value]:
-    yield from flatten(each.value for each in reading.script.assignments)
+    yield from flatten(each.value for each in reading.assignments)
     for call in reading.calls:
-        yield from flatten((*call.args, *call.keywords.values()))
+        yield from flatten(call.values)
     for function in reading.script.functions:
         yield from flatten(function.returns)
 
 
 def _own_loss(reading: Training, backward: Call) -> bool:
     """The loss is computed in this function, by something that does not know of the number."""
-    number = reading.numbers[id(backward)]
     name = reading.loss_name(backward)
-    found = evaluate.definitions(reading, name, backward.scope, number, backward.arms)
+    found = evaluate.definitions_at(reading, name, backward)
     return bool(found) and all(each.scope == backward.scope for each in found)
 
 
-def zeroed_between(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def zeroed_between(reading: Training) -> Iterator[Match]:
     """zero_grad() before every backward() of an optimizer that steps more seldom."""
     zeros = reading.methods("zero_grad")
     for number, name, before in _seldom_steps(reading) if zeros else ():
@@ -149,8 +145,7 @@ def _seldom_steps(reading: Training) -> Iterator[tuple[int, str, list[int]]]:
 
 def _in_accumulate(reading: Training, zeros: list[int]) -> Iterator[Match]:
     """zero_grad() before backward() under accelerator.accumulate(model)."""
-    for zero in zeros:
-        call = reading.calls[zero]
+    for zero, call in reading.numbered(zeros):
         if not any(_is_accumulate(reading, value) for value in reading.contexts(call)):
             continue
         later = [n for n in reading.backwards if n > zero and reading.calls[n].scope == call.scope]
@@ -175,20 +170,18 @@ def _is_accumulate(reading: Training, value: Value) -> bool:
 
 def _accumulation_steps(reading: Training) -> set[object]:
     found: set[object] = set()
-    for number in reading.methods("Accelerator"):
-        call = reading.calls[number]
+    for call in reading.named("Accelerator"):
         value = call.keywords.get("gradient_accumulation_steps")
         found |= evaluate.literals(reading, value, call) if value is not None else {1}
     return found
 
 
-def clipped_between(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def clipped_between(reading: Training) -> Iterator[Match]:
     """A clip after every backward() of an optimizer that steps more seldom."""
     clips = reading.methods(*amp.CLIPS)
     for number, _, before in _seldom_steps(reading) if clips else ():
         backward = reading.calls[before[-1]]
-        for n in clips:
-            clip = reading.calls[n]
+        for n, clip in reading.numbered(clips):
             same = (clip.scope, clip.loops) == (backward.scope, backward.loops)
             if not amp.is_clip(clip) or not before[-1] < n < number:
                 continue
@@ -200,7 +193,7 @@ def clipped_between(reading: Training, machine: ScriptMachine) -> Iterator[Match
 
 def _as_often(reading: Training, clip: Call, backward: Call) -> bool:
     """At most a switch for clipping is between them: if args.clip > 0."""
-    tests = [reading.script.branches[b].test for b, _ in set(clip.arms) - set(backward.arms)]
+    tests = [reading.test_of(b) for b, _ in set(clip.arms) - set(backward.arms)]
     return all(test is not None and SWITCH.fullmatch(test.text) is not None for test in tests)
 
 
@@ -209,8 +202,7 @@ def _clipped_in_accumulate(reading: Training, clips: list[int]) -> Iterator[Matc
     counts = _accumulation_steps(reading) if clips else set()
     if not counts - {1} or reading.mentions("sync_gradients"):
         return
-    for number in clips:
-        clip = reading.calls[number]
+    for number, clip in reading.numbered(clips):
         if not any(_is_accumulate(reading, value) for value in reading.contexts(clip)):
             continue
         before = [reading.calls[n] for n in reading.backwards if n < number]

@@ -9,12 +9,11 @@ from doctor.checks.script.evaluate import UNDECIDED
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.fixes import dedent
 from doctor.script.fixes.makers import Fix
 
 
-def fp16_without_scaler(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def fp16_without_scaler(reading: Training) -> Iterator[Match]:
     if reading.imports_from(*amp.FRAMEWORKS) or reading.mentions("accelerator"):
         return
     if amp.may_scale(reading):
@@ -27,9 +26,8 @@ def fp16_without_scaler(reading: Training, machine: ScriptMachine) -> Iterator[M
     }  # fmt: skip
     if not scopes:
         return
-    for number in amp.autocasts(reading):
-        call = reading.calls[number]
-        if reading.is_evaluation(call) or not _around_training(reading, call, number, scopes):
+    for _, call in reading.numbered(amp.autocasts(reading)):
+        if reading.is_evaluation(call) or not _around_training(reading, call, scopes):
             continue
         dtypes = amp.autocast_dtypes(reading, call)
         message = "fp16 autocast and a plain backward() without a GradScaler"
@@ -47,7 +45,7 @@ def _may_scale(reading: Training, backward: Call) -> bool:
     )
 
 
-def _around_training(reading: Training, call: Call, number: int, scopes: set[int]) -> bool:
+def _around_training(reading: Training, call: Call, scopes: set[int]) -> bool:
     """In a function with a backward, or in code that such a function may call."""
     if call.scope in scopes or call.scope == 0:
         return True
@@ -57,7 +55,7 @@ def _around_training(reading: Training, call: Call, number: int, scopes: set[int
     return any(reading.calls[site].scope in scopes for site in reading.call_sites[call.scope])
 
 
-def scaler_with_bf16(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def scaler_with_bf16(reading: Training) -> Iterator[Match]:
     if not amp.scaled_backwards(reading):
         return
     trains = [n for n in amp.autocasts(reading) if not reading.is_evaluation(reading.calls[n])]
@@ -75,9 +73,8 @@ def scaler_with_bf16(reading: Training, machine: ScriptMachine) -> Iterator[Matc
             yield Match(call.span, message, undecided=reason)
 
 
-def backward_in_autocast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("backward"):
-        call = reading.calls[number]
+def backward_in_autocast(reading: Training) -> Iterator[Match]:
+    for call in reading.named("backward"):
         if (
             call.name == "backward"
             or reading.is_autograd(call)

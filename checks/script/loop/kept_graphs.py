@@ -9,13 +9,12 @@ from doctor.checks.script.loop.zeroed import stepped
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 FEW = 100
 """Iterations of which the graphs may be kept. Our own number."""
 
 
-def graph_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def graph_kept(reading: Training) -> Iterator[Match]:
     for number in reading.backwards:
         call = reading.calls[number]
         yield from _graph_of_gradients(reading, call)
@@ -24,7 +23,7 @@ def graph_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             continue
         if call.loops and not _is_short(reading, call):
             for target, span in _kept(reading, call, name):
-                if not _reaches_backward(reading, target, call.scope):
+                if not _reaches_backward(reading, target):
                     yield Match(span, f"{target} holds the graph of every {name}")
         yield from _returned_sums(reading, call, name)
         yield from _metered(reading, call, name)
@@ -51,19 +50,18 @@ def _returned_sums(reading: Training, backward: Call, name: str) -> Iterator[Mat
     if not returns or any(value.name != name for value in returns):
         return
     results = evaluate.definitions(reading, name, backward.scope, len(reading.calls), ())
-    if any(each.position > reading.numbers[id(backward)] for each in results):
+    if any(each.position > reading.number(backward) for each in results):
         return
     sites = set(reading.call_sites.get(backward.scope, ()))
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         kept = each.augmented and each.value.call in sites and each.loops
-        if kept and not _reaches_backward(reading, each.target, each.scope):
+        if kept and not _reaches_backward(reading, each.target):
             yield Match(each.span, f"{each.target} holds the graph of every {name}")
 
 
 def _metered(reading: Training, backward: Call, name: str) -> Iterator[Match]:
     """meter.update(loss), where a class of this file adds what it is given to an attribute."""
-    for n in reading.methods("update", "add", "append", "push", "record"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("update", "add", "append", "push", "record")):
         if (call.scope, call.loops) != (backward.scope, backward.loops) or not call.args:
             continue
         functions = [f for f in reading.functions_by_name.get(call.method, ())]
@@ -73,17 +71,17 @@ def _metered(reading: Training, backward: Call, name: str) -> Iterator[Match]:
         names = [p.name for p in function.parameters if p.name not in ("self", "cls")]
         sums = bool(names) and _sums_up(reading, functions[0], names[0])
         changed = any(a.scope == functions[0] and a.target == names[0]
-                      for a in reading.script.assignments) if names else True  # fmt: skip
+                      for a in reading.assignments) if names else True  # fmt: skip
         if sums and not changed and _same_loss(reading, backward, name, n):
             yield Match(call.span, f"{call.name}({name}) adds losses with their graphs")
 
 
 def _sums_up(reading: Training, function: int, name: str) -> bool:
     """self.total += value * n, self.total = self.total + value, or self.values.append(value)."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.scope != function or not each.target.startswith("self."):
             continue
-        parts = (each.value.name, *each.value.names)
+        parts = each.value.all_names
         grows = each.augmented or each.target in parts
         if grows and name in parts and not each.value.calls:
             return True
@@ -93,21 +91,21 @@ def _sums_up(reading: Training, function: int, name: str) -> bool:
         and len(call.args) == 1
         and call.args[0].name == name
         and not _is_bounded(reading, call)
-        for call in (reading.calls[n] for n in reading.methods("append"))
+        for call in (reading.named("append"))
     )
 
 
 def _is_bounded(reading: Training, call: Call) -> bool:
     """It is appended to a deque(maxlen=...)."""
-    results = reading.assigned.get(reading.key(call.receiver, call.scope), ())
-    return any("deque" in reading.calls[n].name for each in results for n in each.value.calls)
+    results = reading.assigned_to(call.receiver, call.scope)
+    return any("deque" in other.name for each in results for other in reading.inside(each.value))
 
 
 def _is_short(reading: Training, call: Call) -> bool:
     """All loops around it are over a range of few literal numbers."""
     for number in call.loops:
-        iterable = reading.script.loops[number].iterable
-        made = reading.calls[iterable.call] if iterable and iterable.kind == "call" else None
+        iterable = reading.loops[number].iterable
+        made = reading.call_of(iterable)
         if made is None or made.name != "range" or len(made.args) != 1:
             return False
         counts = evaluate.literals(reading, made.args[0], made)
@@ -118,14 +116,14 @@ def _is_short(reading: Training, call: Call) -> bool:
 
 def _kept(reading: Training, call: Call, name: str) -> Iterator[tuple[str, Span]]:
     """Sums and lists that outlive the iteration and receive the loss itself."""
-    reading.step(len(reading.script.assignments))
+    reading.step(len(reading.assignments))
     sums = [
         (each.target, each.span, each.position)
-        for each in reading.script.assignments
+        for each in reading.assignments
         if each.augmented
         and (each.scope, each.loops) == (call.scope, call.loops)
         and _holds(each.value, name)
-        and not _is_inference(reading, each.contexts)
+        and not reading.under_no_grad(each.contexts)
     ]
     lists = [
         (other.receiver, other.span, n)
@@ -134,15 +132,11 @@ def _kept(reading: Training, call: Call, name: str) -> Iterator[tuple[str, Span]
         and other.loops == call.loops
         and len(other.args) == 1
         and _holds(other.args[0], name)
-        and not _is_inference(reading, other.contexts)
+        and not reading.under_no_grad(other.contexts)
     ]
     for target, span, position in (*sums, *lists):
         if _outlives(reading, target, call) and _same_loss(reading, call, name, position):
             yield target, span
-
-
-def _is_inference(reading: Training, contexts: tuple[int, ...]) -> bool:
-    return any(reading.is_inference(reading.script.contexts[n].value) for n in contexts)
 
 
 def _holds(value: Value, name: str) -> bool:
@@ -154,7 +148,7 @@ def _holds(value: Value, name: str) -> bool:
 
 def _outlives(reading: Training, target: str, call: Call) -> bool:
     """It is started outside of the loop, as a number or a list, and not in it."""
-    results = reading.assigned.get(reading.key(target, call.scope), ())
+    results = reading.assigned_to(target, call.scope)
     started = [each for each in results if not each.augmented]
     if any(each.loops == call.loops[:-1] != () for each in started):
         inside = reading.by_loop[call.loops[-1]]
@@ -165,27 +159,23 @@ def _outlives(reading: Training, target: str, call: Call) -> bool:
 
 def _same_loss(reading: Training, call: Call, name: str, position: int) -> bool:
     """The name holds the same tensor at both places: loss = loss.item() is not between."""
-    first = reading.numbers[id(call)]
+    first = reading.number(call)
     low, high = sorted((first, position))
-    return not any(
-        low < each.position <= high
-        for each in reading.assigned.get(reading.key(name, call.scope), ())
-    )
+    return not any(low < each.position <= high for each in reading.assigned_to(name, call.scope))
 
 
-def _reaches_backward(reading: Training, target: str, scope: int) -> bool:
+def _reaches_backward(reading: Training, target: str) -> bool:
     """backward() is called on it or on something that is computed from it."""
     names = {target}
-    for each in reading.script.assignments:
-        if names & {each.value.name, *each.value.names} and not _holds(each.value, "item"):
+    for each in reading.assignments:
+        if names.intersection(each.value.all_names) and not _holds(each.value, "item"):
             names.add(each.target)
-    for number in reading.methods("backward"):
-        call = reading.calls[number]
+    for call in reading.named("backward"):
         inner = call.receiver_call
         used = {call.receiver}
         while inner >= 0:
             made = reading.calls[inner]
-            used |= {made.receiver, *(n for v in made.args for n in (v.name, *v.names))}
+            used |= {made.receiver, *(n for v in made.args for n in v.all_names)}
             inner = made.receiver_call
         if names & used:
             return True

@@ -8,24 +8,15 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import is_held_out, is_loader
 from doctor.checks.script.rendering import render
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 EVERY = re.compile(r"[\w.() +]+%\s*[\w.]+")
 ACTS = {
-    "step",
-    "save",
-    "save_pretrained",
-    "validate",
-    "evaluate",
-    "zero_grad",
-    "save_checkpoint",
-    "save_state",
-    "eval_model",
-    "test",
-}
+    "step", "save", "save_pretrained", "validate", "evaluate", "zero_grad", "save_checkpoint",
+    "save_state", "eval_model", "test",
+}  # fmt: skip
 
 
 def beyond(reading: Training, made: Call) -> Iterator[Match]:
@@ -39,24 +30,18 @@ def beyond(reading: Training, made: Call) -> Iterator[Match]:
 
 def _optimizer(reading: Training, made: Call) -> Call | None:
     value = evaluate.argument(reading, made, "optimizer", 0)
-    found = evaluate.options(reading, value, made) if value is not None else []
-    calls = [reading.calls[v.call] for v in found if v.kind == "call"]
+    found = evaluate.options(reading, value, made)
+    calls = reading.calls_of(found)
     return calls[0] if len(calls) == len(found) == 1 else None
-
-
-def _number(reading: Training, value: Value | None, call: Call) -> float | None:
-    found = evaluate.literals(reading, value, call) if value is not None else set()
-    one = found.pop() if len(found) == 1 else None
-    return float(one) if isinstance(one, int | float) and not isinstance(one, bool) else None
 
 
 def _floor(reading: Training, made: Call) -> Iterator[Match]:
     """eta_min above the rate: a decay that rises."""
-    low = _number(reading, evaluate.argument(reading, made, "eta_min"), made)
+    low = evaluate.number(reading, evaluate.argument(reading, made, "eta_min"), made)
     optimizer = _optimizer(reading, made)
     if low is None or optimizer is None or "Cosine" not in made.method:
         return
-    rate = _number(reading, evaluate.argument(reading, optimizer, "lr", 1), optimizer)
+    rate = evaluate.number(reading, evaluate.argument(reading, optimizer, "lr", 1), optimizer)
     if rate is not None and low > rate:
         yield Match(made.span, f"eta_min={low:g} is above lr={rate:g}: the rate rises")
 
@@ -64,13 +49,12 @@ def _floor(reading: Training, made: Call) -> Iterator[Match]:
 def _milestones(reading: Training, made: Call) -> Iterator[Match]:
     """The first milestone is behind the last epoch."""
     value = evaluate.argument(reading, made, "milestones", 1)
-    options = evaluate.options(reading, value, made) if value is not None else []
+    options = evaluate.options(reading, value, made)
     lists = [v for v in options if v.kind == "list"]
     if made.method != "MultiStepLR" or len(lists) != 1 or len(options) != 1:
         return
     first = min((v.literal for v in lists[0].items if isinstance(v.literal, int)), default=0)
-    for n in reading.methods("step"):
-        step = reading.calls[n]
+    for step in reading.named("step"):
         if step.receiver not in made.targets or len(step.loops) != 1:
             continue
         end = _end(reading, step)
@@ -82,13 +66,11 @@ def _milestones(reading: Training, made: Call) -> Iterator[Match]:
 
 def _end(reading: Training, step: Call) -> float | None:
     """How often the loop around runs: n of range(n)."""
-    iterable = reading.script.loops[step.loops[0]].iterable
-    made = (
-        reading.calls[iterable.call] if iterable is not None and iterable.kind == "call" else None
-    )
+    iterable = reading.loops[step.loops[0]].iterable
+    made = reading.call_of(iterable)
     if made is None or made.name != "range" or len(made.args) not in (1, 2):
         return None
-    return _number(reading, made.args[-1], made)
+    return evaluate.number(reading, made.args[-1], made)
 
 
 def _begun_again(reading: Training, made: Call) -> Iterator[Match]:
@@ -99,7 +81,7 @@ def _begun_again(reading: Training, made: Call) -> Iterator[Match]:
     optimizer = _optimizer(reading, made)
     names = set(optimizer.targets) if optimizer is not None else set()
     known = evaluate.literals(reading, value, made)
-    loaded = any(reading.calls[n].receiver in names for n in reading.methods("load_state_dict"))
+    loaded = any(call.receiver in names for call in reading.named("load_state_dict"))
     if (
         names
         and not loaded
@@ -112,7 +94,7 @@ def _begun_again(reading: Training, made: Call) -> Iterator[Match]:
 
 def inverted(reading: Training) -> Iterator[Match]:
     """if step % 100: acts in all steps but each hundredth."""
-    for number, branch in enumerate(reading.script.branches):
+    for number, branch in enumerate(reading.branches):
         test = branch.test
         text = test.text if test is not None else ""
         bare = EVERY.fullmatch(text.strip().strip("()")) if branch.kind == "if" else None
@@ -130,10 +112,9 @@ def inverted(reading: Training) -> Iterator[Match]:
 
 def same_batch(reading: Training) -> Iterator[Match]:
     """next(iter(loader)) in the loop that trains begins anew each time."""
-    for n in reading.methods("next"):
-        call = reading.calls[n]
+    for call in reading.named("next"):
         inner = call.args[0] if call.args else Value("other")
-        made = reading.calls[inner.call] if inner.kind == "call" else None
+        made = reading.call_of(inner)
         if made is None or made.name != "iter" or not call.loops or not made.args:
             continue
         loop = call.loops[-1]
@@ -145,7 +126,7 @@ def same_batch(reading: Training) -> Iterator[Match]:
             if m in reading.backward_numbers and reading.calls[m].loops == call.loops
         ]
         source = made.args[0]
-        loaders = [c for c in objects.makers(reading, source, call.scope, n, call.arms)]
+        loaders = [c for c in objects.makers_at(reading, source, call)]
         known = [c for c in loaders if c is not None and c.method == "DataLoader"]
         named = loaders == [None] and is_loader(source.name) and not is_held_out(source.name)
         if trained and named:
@@ -160,14 +141,14 @@ def same_batch(reading: Training) -> Iterator[Match]:
 
 def never_counted(reading: Training) -> Iterator[Match]:
     """A rate that depends on a step number, and nothing ever counts the steps."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.target not in ("lr", "new_lr", "cur_lr", "learning_rate", "beta", "kl_weight"):
             continue
         for name in each.value.names if each.loops else ():
             if not re.fullmatch(r"(?:global_|cur_|train_)?(?:step|iteration|iter_num|it)s?", name):
                 continue
-            held = reading.assigned.get(reading.key(name, each.scope), ())
-            loops = any(name in loop.targets for loop in reading.script.loops)
+            held = reading.assigned_to(name, each.scope)
+            loops = any(name in loop.targets for loop in reading.loops)
             zero = [a for a in held if a.value.literal == 0 and not a.augmented]
             if len(zero) == len(held) == 1 and not loops and each.target != name:
                 text = render(reading, each.value)
@@ -176,18 +157,13 @@ def never_counted(reading: Training) -> Iterator[Match]:
                     yield Match(each.span, message, "fail")
 
 
-def goes_on(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    yield from inverted(reading)
-    yield from same_batch(reading)
-
-
 RULES = (
     Rule(
         code="SCR391",
         slug="loop-stands-still",
         title="A loop goes on to the next batch, and acts in every Nth step",
         severity="warn",
-        find=goes_on,
+        find=each_of(inverted, same_batch),
         why="iter(loader) starts a new epoch: next() of it is always a first batch. The remainder "
         "of a division is true in all steps but each Nth.",
         fires=(

@@ -30,12 +30,11 @@ def stepped_per_epoch(reading: Training) -> Iterator[Match]:
         function = reading.function(scope)
         changed = any(
             each.scope == scope and each.target.endswith("[interval]")
-            for each in reading.script.assignments
+            for each in reading.assignments
         )
         if function.owner not in modules or changed:
             continue
-        for number in reading.scope_calls(scope):
-            made = reading.calls[number]
+        for number, made in reading.numbered(reading.scope_calls(scope)):
             if _counts_batches(reading, made) and any(
                 _is_bare(reading, value, scope, number) for value in function.returns
             ):
@@ -49,7 +48,7 @@ def _counts_batches(reading: Training, made: Call) -> bool:
         return per_epoch.literal != 1
     if not ("lr_scheduler" in made.name or "schedule" in made.method):
         return False
-    given = (*made.args, *made.keywords.values())
+    given = made.values
     if made.method in ("SequentialLR", "ChainedScheduler"):
         parts = [each for value in given for each in evaluate.options(reading, value, made)]
         inner = {v.call for part in parts if part.kind == "list" for item in part.items
@@ -71,22 +70,22 @@ def _is_steps(reading: Training, value: Value, made: Call) -> bool:
     parts = [value, *(Value("name", name=name) for name in value.names if value.kind == "other")]
     options = [o for each in parts for o in evaluate.options(reading, each, made) if o != each]
     for function in functions_of(reading, value, made):
-        options += [each for each, _, scope in reading.expressions if scope == function]
-        options += [v for c in reading.script.comparisons if c.scope == function
+        options += reading.values_in(function)
+        options += [v for c in reading.comparisons if c.scope == function
                     for v in (c.left, c.right)]  # fmt: skip
     if any(_counts_loader(reading, n) for each in (value, *options) for n in each.calls):
         return True
-    names = [n for each in options for n in (each.name, *each.names)]
+    names = [n for each in options for n in each.all_names]
     if any("epoch" in name for name in names):
         return any(map(STEPS.search, names))
-    return any(map(STEPS.search, (value.name, *value.names, *names)))
+    return any(map(STEPS.search, (*value.all_names, *names)))
 
 
 def _counts_loader(reading: Training, number: int) -> bool:
     """len(train_loader), len(self.train_dataloader())."""
     call = reading.calls[number]
-    parts = [n for v in call.args for n in (v.name, *v.names)]
-    parts += [reading.calls[n].name for v in call.args for n in v.calls]
+    parts = [n for v in call.args for n in v.all_names]
+    parts += [other.name for v in call.args for other in reading.inside(v)]
     return call.name == "len" and any("loader" in part for part in parts)
 
 

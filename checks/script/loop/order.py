@@ -8,10 +8,9 @@ from doctor.checks.script import objects
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.loop.scaling import is_optimizer
 from doctor.checks.script.reading import exclusive
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 DRAWS = {"next", "sample", "randint", "choice", "get_batch", "randperm", "batch", "next_batch"}
 """Calls that bring another batch into a loop that counts."""
@@ -32,9 +31,8 @@ def _is_scheduler(reading: Training, call: Call) -> bool:
     return False
 
 
-def scheduler_before_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("step"):
-        call = reading.calls[number]
+def scheduler_before_step(reading: Training) -> Iterator[Match]:
+    for number, call in reading.numbered(reading.methods("step")):
         if call.args or call.keywords or not call.loops or not call.receiver:
             continue
         if not _is_scheduler(reading, call):
@@ -77,11 +75,6 @@ def _applies(reading: Training, call: Call) -> bool:
     return is_optimizer(reading, call) or "scaler" in call.receiver.casefold()
 
 
-def eval_left_on(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    yield from _eval_in_loops(reading)
-    yield from _eval_before(reading)
-
-
 def _eval_in_loops(reading: Training) -> Iterator[Match]:
     for loop in sorted(reading.by_loop):
         reached = calls_reached(reading, reading.by_loop[loop])
@@ -95,8 +88,7 @@ def _eval_in_loops(reading: Training) -> Iterator[Match]:
 
 def _first_eval(reading: Training, reached: list[int]) -> Iterator[Match]:
     """The first eval() of a trained object among the calls of a loop."""
-    for number in reached:
-        call = reading.calls[number]
+    for number, call in reading.numbered(reached):
         if call.method != "eval" or call.args or not call.receiver:
             continue
         state = _is_trained(reading, call, number)
@@ -146,10 +138,9 @@ def _is_made_in(reading: Training, call: Call, reached: list[int]) -> bool:
 
 def _eval_before(reading: Training) -> Iterator[Match]:
     """eval() above the loop of a file that never calls train()."""
-    if any(reading.calls[n].receiver for n in reading.methods("train")) or reading.trainers:
+    if any(other.receiver for other in reading.named("train")) or reading.trainers:
         return
-    for number in reading.methods("eval"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("eval")):
         if call.loops or call.arms or not call.receiver or call.args:
             continue
         if _has_reference(reading, call):
@@ -165,8 +156,8 @@ def _eval_before(reading: Training) -> Iterator[Match]:
 def _has_reference(reading: Training, call: Call) -> bool:
     """A reference network is in evaluation mode, too: both are compared without dropout."""
     return any(
-        "ref" in reading.calls[n].receiver.casefold() and reading.calls[n].scope == call.scope
-        for n in reading.methods("eval")
+        "ref" in other.receiver.casefold() and other.scope == call.scope
+        for other in reading.named("eval")
     )
 
 
@@ -188,7 +179,7 @@ def _trains_later(reading: Training, call: Call, number: int) -> bool:
 
 def _reads_batches(reading: Training, backward: Call) -> bool:
     """The loops around it read data: steps on one batch alone, as to memorise it, may be meant."""
-    loops = [reading.script.loops[n] for n in backward.loops]
+    loops = [reading.loops[n] for n in backward.loops]
     counted = [
         loop
         for loop in loops
@@ -218,7 +209,7 @@ def _is_trained(reading: Training, call: Call, number: int) -> bool | None:
     if reading.key(call.receiver, call.scope) in reading.partly_trained:
         frozen = reading.methods("requires_grad_") or reading.freezes
         return not frozen and not any(
-            each.target.endswith(".requires_grad") for each in reading.script.assignments
+            each.target.endswith(".requires_grad") for each in reading.assignments
         )
     if reading.key(call.receiver, call.scope) in names:
         return True
@@ -248,7 +239,7 @@ RULES = (
         slug="eval-left-on",
         title="train() follows every evaluation in the loop",
         severity="warn",
-        find=eval_left_on,
+        find=each_of(_eval_in_loops, _eval_before),
         why="eval() turns dropout and the update of batch statistics off. Without train() the "
         "rest of the training runs without them.",
         fires=("model.eval() before the training loop, and train() nowhere",),

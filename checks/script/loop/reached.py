@@ -9,14 +9,11 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.gradients import ENDS
 from doctor.checks.script.lineage import WRAPPERS, Lineage
 from doctor.checks.script.loop.zeroed import stepped
-from doctor.checks.script.loss.graphs import under_no_grad
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.containers import MARK
-from doctor.script.values import names_of
 
 Key = tuple[object, str]
 PLAIN = {"sum", "abs", "min", "max", "float"}
@@ -76,15 +73,14 @@ def _follow_name(
     for each in [*found, *grown]:
         if each.scope != scope:
             graph.complete = False
-        elif under_no_grad(reading, each.contexts):
+        elif reading.under_no_grad(each.contexts):
             graph.cut = "no_grad"
         else:
             place = each.position if each.augmented else each.position - 1
             if each.augmented and each.position > position and not each.loops:
                 continue
             follow(reading, each.value, scope, max(place, 0), each.arms, graph, depth - 1)
-    for n in reading.methods("append", "extend", "insert", "add_", "copy_"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("append", "extend", "insert", "add_", "copy_")):
         grows = call.receiver and reading.key(call.receiver, call.scope) == key
         for given in call.args if grows else ():
             follow(reading, given, call.scope, n, call.arms, graph, depth - 1)
@@ -103,7 +99,7 @@ def _follow_owner(
 ) -> None:
     """Of what nothing here assigns: the object that it is a part of."""
     key, parts = reading.key(name, scope), name.split(".")
-    bound = any(name in loop.targets for loop in reading.script.loops if loop.scope == scope)
+    bound = any(name in loop.targets for loop in reading.loops if loop.scope == scope)
     if not found and not bound and key not in reading.trained_names:
         if len(parts) > 1 and not parts[-1].startswith(MARK):
             _follow_name(reading, ".".join(parts[:-1]), scope, position, arms, graph, depth - 1)
@@ -117,13 +113,13 @@ def _follow_call(reading: Training, call: Call, graph: Graph, depth: int) -> Non
         graph.cut = graph.cut or f"{call.method}()"
     if graph.cut == f"{call.method}()" or call.method == "from_pretrained":
         return
-    number = reading.numbers[id(call)]
+    number = reading.number(call)
     function = reading.target_function(call)
     if function is not None:
         _follow_function(reading, call, function, graph, depth)
     elif not (call.name.startswith("torch.") or call.base is not None or call.receiver_call >= 0):
         _follow_object(reading, call, number, graph, depth)
-    made = reading.calls[call.receiver_call] if call.receiver_call >= 0 else None
+    made = reading.before(call)
     if made is not None and call.name.endswith("()") and not made.name.startswith("torch."):
         graph.complete = False
     own = None if made is not None and call.name.endswith("()") else objects.operand(call)
@@ -138,7 +134,7 @@ def _follow_function(
     """What a function of this file returns."""
     own = {(function, p.name) for p in reading.function(function).parameters}
     returns = reading.function(function).returns
-    if under_no_grad(reading, call.contexts) or not returns:
+    if reading.under_no_grad(call.contexts) or not returns:
         graph.complete = False
     for each in returns:
         inner = Graph()
@@ -164,13 +160,12 @@ def _follow_object(reading: Training, call: Call, number: int, graph: Graph, dep
         graph.complete = False
 
 
-def step_without_loss(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def step_without_loss(reading: Training) -> Iterator[Match]:
     made: dict[Key, list[int]] = {}
     for each in reading.trained:
         for name in () if each.trainer else reading.calls[each.sink].targets:
             made.setdefault(reading.key(name, reading.calls[each.sink].scope), []).append(each.sink)
-    for number in reading.methods("step") if made else ():
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("step") if made else ()):
         name = stepped(reading, call)
         sinks = made.get(reading.key(name, call.scope), ()) if name and call.loops else ()
         sink = max((n for n in sinks if n < number or len(sinks) == 1), default=None)
@@ -180,8 +175,10 @@ def step_without_loss(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         owners = {key for lineage in held for key in lineage.names}
         if not all(_is_made(reading, each) for each in held) or _is_part(reading, owners):
             continue
-        given = [*reading.calls[sink].args, *reading.calls[sink].keywords.values()]
-        if not owners or any("Parameter" in reading.calls[n].name for v in given for n in v.calls):
+        given = [*reading.calls[sink].values]
+        if not owners or any(
+            "Parameter" in other.name for v in given for other in reading.inside(v)
+        ):
             continue
         losses = [
             n
@@ -211,15 +208,15 @@ def _is_part(reading: Training, owners: set[Key]) -> bool:
     reading.step(len(reading.calls))
     return any(
         v.kind in ("name", "list")
-        and any(reading.key(name, call.scope) in owners for name in names_of(v))
+        and any(reading.key(name, call.scope) in owners for name in v.all_names)
         for call in reading.calls
         if (call.method[:1].isupper() and call.method not in WRAPPERS)
         or call.name == "torch.compile"
-        for v in (*call.args, *call.keywords.values())
+        for v in call.values
     ) or any(
         each.value.kind == "name" and "." in each.target
         and reading.key(each.value.name, each.scope) in owners
-        for each in reading.script.assignments
+        for each in reading.assignments
     )  # fmt: skip
 
 
@@ -227,8 +224,7 @@ def _unrelated(
     reading: Training, call: Call, name: str, owners: set[Key], losses: list[int]
 ) -> Iterator[Match]:
     graph = Graph()
-    for n in losses:
-        backward = reading.calls[n]
+    for n, backward in reading.numbered(losses):
         value = Value("name", name=backward.receiver)
         if backward.args:
             value = backward.args[0]

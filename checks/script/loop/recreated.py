@@ -12,7 +12,6 @@ from doctor.checks.script.reading import within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Loop
-from doctor.facts.script_machine import ScriptMachine
 
 STATEFUL = ("Adam", "AdamW", "RMSprop", "NAdam", "RAdam", "Adagrad", "Adamax", "Adadelta", "Lion")
 
@@ -21,16 +20,14 @@ RESET = re.compile("load|reset|restore|init|apply|copy_")
 """In the names of what gives a model other weights."""
 
 
-def optimizer_made_each_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.optimizers:
-        call = reading.calls[number]
+def optimizer_made_each_step(reading: Training) -> Iterator[Match]:
+    for number, call in reading.numbered(reading.optimizers):
         if not call.loops or not call.targets or not _keeps_state(call):
             continue
         steps = [
-            reading.calls[n]
-            for n in reading.methods("step")
-            if stepped(reading, reading.calls[n]) in call.targets
-            and reading.calls[n].scope == call.scope
+            other
+            for other in reading.named("step")
+            if stepped(reading, other) in call.targets and other.scope == call.scope
         ]
         if not any(step.loops == call.loops and within(step.arms, call.arms) for step in steps):
             continue
@@ -54,16 +51,15 @@ def optimizer_made_each_step(reading: Training, machine: ScriptMachine) -> Itera
 
 def _made_each_epoch(reading: Training) -> Iterator[Match]:
     """An optimizer with momentum that every epoch makes anew, over a model from outside."""
-    for number in reading.optimizers:
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.optimizers):
         if len(call.loops) != 1 or len(call.targets) != 1 or not _keeps_state(call) or call.arms:
             continue
-        loop = reading.script.loops[call.loops[0]]
+        loop = reading.loops[call.loops[0]]
         held = reading.names_of(call.targets[0], call.scope)
         steps = [
-            reading.calls[n]
-            for n in reading.methods("step")
-            if reading.key(reading.calls[n].receiver, reading.calls[n].scope) in held
+            other
+            for other in reading.named("step")
+            if reading.key(other.receiver, other.scope) in held
         ]
         owners = list(parameter_owners(reading, call, number))
         if (
@@ -115,19 +111,19 @@ def _keeps_state(call: Call) -> bool:
 def _made_in(reading: Training, name: str, call: Call, loop: int) -> bool:
     """The object is made anew, copied or bound in the loop."""
     root = name.partition(".")[0]
-    if root in reading.script.loops[loop].targets:
+    if root in reading.loops[loop].targets:
         return True
     return any(
         loop in each.loops
         for part in (name, root)
-        for each in reading.assigned.get(reading.key(part, call.scope), ())
+        for each in reading.assigned_to(part, call.scope)
     )
 
 
 def scaler_made_each_step(reading: Training) -> Iterator[Match]:
     for number in amp.scalers(reading):
         call = reading.calls[number]
-        steps = [reading.calls[n] for n in reading.methods("step")]
+        steps = reading.named("step")
         if call.loops and any(
             step.receiver in call.targets and (step.scope, step.loops) == (call.scope, call.loops)
             for step in steps

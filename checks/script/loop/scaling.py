@@ -11,7 +11,6 @@ from doctor.checks.script.loop.skipped_updates import update_skipped
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.fixes import makers
 from doctor.script.fixes.makers import Fix
 
@@ -19,7 +18,7 @@ OPTIMIZER = re.compile(r"(^|_)opt(\d*|s?)(_|$)|_opt$|^opt[A-Z\d]?$")
 """What people call an optimizer, besides a word with "optim" in it."""
 
 
-def clip_without_unscale(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def clip_without_unscale(reading: Training) -> Iterator[Match]:
     for backward, scaler in amp.scaled_backwards(reading):
         scope = reading.calls[backward].scope
         if amp.is_off(reading, scaler, scope) is True:
@@ -41,13 +40,12 @@ def clip_without_unscale(reading: Training, machine: ScriptMachine) -> Iterator[
 
 def _clip_past_accelerate(reading: Training) -> Iterator[Match]:
     """clip_grad_norm_() of torch beside Accelerator(mixed_precision="fp16"), which scales."""
-    made = [reading.calls[n] for n in reading.methods("Accelerator")]
+    made = reading.named("Accelerator")
     fp16 = [c for c in made if (v := c.keywords.get("mixed_precision")) is not None
             and v.literal == "fp16"]  # fmt: skip
     if not fp16 or len(made) != 1 or reading.mentions("unscale_gradients"):
         return
-    for n in reading.methods(*amp.CLIPS):
-        call = reading.calls[n]
+    for call in reading.named(*amp.CLIPS):
         inside = [reading.calls[m] for m in reading.by_loop.get(call.loops[-1], ())] if (
             call.loops) else []  # fmt: skip
         own = any(c.method == "backward" and c.receiver in fp16[0].targets for c in inside)
@@ -55,13 +53,13 @@ def _clip_past_accelerate(reading: Training) -> Iterator[Match]:
             yield Match(call.span, "gradients are clipped as accelerate scaled them, for fp16")
 
 
-def update_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def update_missing(reading: Training) -> Iterator[Match]:
     for number, scaler in _stepping(reading):
         call = reading.calls[number]
         if updates := amp.on_scaler(reading, call.scope, scaler, "update"):
             yield from update_skipped(reading, call.scope, scaler, updates)
             continue
-        if _elsewhere(reading, scaler, call.scope, "update"):
+        if _elsewhere(reading, call.scope, "update"):
             continue
         yield Match(call.span, f"{scaler}.step() without {scaler}.update()")
 
@@ -79,15 +77,15 @@ def _stepping(reading: Training) -> Iterator[tuple[int, str]]:
             yield steps[0], scaler
 
 
-def _elsewhere(reading: Training, scaler: str, scope: int, method: str) -> bool:
+def _elsewhere(reading: Training, scope: int, method: str) -> bool:
     """Another function of the file calls a method of a scaler: it may be this one."""
     return any(
-        "scaler" in reading.calls[n].receiver.casefold() and reading.calls[n].scope != scope
-        for n in reading.methods(method)
+        "scaler" in call.receiver.casefold() and call.scope != scope
+        for call in reading.named(method)
     )
 
 
-def step_past_scaler(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def step_past_scaler(reading: Training) -> Iterator[Match]:
     for backward, scaler in amp.scaled_backwards(reading):
         call = reading.calls[backward]
         if amp.is_off(reading, scaler, call.scope) is True:
@@ -125,9 +123,8 @@ def is_optimizer(reading: Training, call: Call) -> bool:
     )
 
 
-def backward_unscaled(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for step in reading.methods("step"):
-        call = reading.calls[step]
+def backward_unscaled(reading: Training) -> Iterator[Match]:
+    for step, call in reading.numbered(reading.methods("step")):
         scaler = call.receiver
         if "scaler" not in scaler.casefold() or not call.args or call.args[0].kind != "name":
             continue
@@ -153,8 +150,7 @@ def _mixed(reading: Training) -> Iterator[Match]:
         step = next((n for n in steps if n > scaled), None)
         if step is None or amp.is_off(reading, scaler, call.scope) is True:
             continue
-        for number in reading.methods("backward"):
-            plain = reading.calls[number]
+        for number, plain in reading.numbered(reading.methods("backward")):
             if not scaled < number < step or not _adds_unscaled(reading, plain, number, call):
                 continue
             between = [n for n in reading.methods("zero_grad") if scaled < n < number]
@@ -172,7 +168,7 @@ def _adds_unscaled(reading: Training, plain: Call, number: int, scaled: Call) ->
     )
 
 
-def unscale_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def unscale_twice(reading: Training) -> Iterator[Match]:
     for backward, scaler in amp.scaled_backwards(reading):
         scope = reading.calls[backward].scope
         unscales = amp.on_scaler(reading, scope, scaler, "unscale_")
@@ -188,9 +184,8 @@ def unscale_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(other.span, f"a second {scaler}.unscale_() before {scaler}.update()")
 
 
-def clip_after_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for clip in reading.methods(*amp.CLIPS):
-        call = reading.calls[clip]
+def clip_after_step(reading: Training) -> Iterator[Match]:
+    for clip, call in reading.numbered(reading.methods(*amp.CLIPS)):
         if call.method not in amp.CLIPS or reading.is_evaluation(call):
             continue
         here = [n for n in reading.scope_calls(call.scope) if reading.calls[n].loops == call.loops]

@@ -20,7 +20,6 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Loop, Value
-from doctor.facts.script_machine import ScriptMachine
 
 LENGTHS = {
     "CosineAnnealingLR": ("T_max", 1), "LinearLR": ("total_iters", 3), "StepLR": ("step_size", 1),
@@ -37,7 +36,7 @@ GO_ON = ("CosineAnnealingLR", "LinearLR")
 """After its length the first turns back and the second stays: one epoch of them may be meant."""
 
 
-def wrong_unit(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def wrong_unit(reading: Training) -> Iterator[Match]:
     yield from stepped_per_epoch(reading)
     yield from _in_micro_batches(reading)
     for number, name, home in _with_homes(reading):
@@ -90,12 +89,12 @@ def _in_epochs_of_caller(
     reading: Training, made: Call, step: Call, length: list[Value], home: int
 ) -> bool:
     """The step is in the loop of a function that the loop over epochs calls."""
-    sites = [reading.calls[n] for n in reading.call_sites.get(step.scope, ())]
+    sites = reading.callers(step.scope)
     if len(sites) != 1 or home != sites[0].scope or step.args or made.loops:
         return False
     if made.method == "StepLR":
         return False
-    counts = [_count(reading, reading.script.loops[n]) for n in sites[0].loops]
+    counts = [_count(reading, reading.loops[n]) for n in sites[0].loops]
     return any(_same(count, each) for count in counts if count is not None for each in length)
 
 
@@ -127,7 +126,7 @@ def _ends_early(reading: Training, step: Call, applied: Call, length: list[Value
     """The length is divided by the accumulation that decides about the optimizer's step alone."""
     own = {branch for branch, _ in step.arms}
     extra = [branch for branch, _ in applied.arms if branch not in own]
-    tests = [reading.script.branches[branch].test for branch in extra]
+    tests = [reading.test_of(branch) for branch in extra]
     divided = any(each.name in ("Div", "FloorDiv") for each in length)
     return divided and any(test is not None and "%" in test.text for test in tests)
 
@@ -137,10 +136,10 @@ def _nested(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
 
 
 def _mismatch(reading: Training, made: Call, step: Call, applied: Call, length: list[Value]) -> str:
-    loops = [reading.script.loops[n] for n in applied.loops]
+    loops = [reading.loops[n] for n in applied.loops]
     per_step = step.loops == applied.loops
     epochs = [loop for loop in loops[:-1] if _count(reading, loop) is not None]
-    product = any(_is_product(reading, each) for each in length)
+    product = any(_is_product(each) for each in length)
     if per_step and len(loops) > 1 and not product and not _is_written_out(loops[-1]):
         counts = [_count(reading, loop) for loop in epochs]
         if any(_same(count, each) for count in counts if count is not None for each in length):
@@ -154,7 +153,7 @@ def _mismatch(reading: Training, made: Call, step: Call, applied: Call, length: 
     if per_step:
         return _too_early(reading, step, applied, length)
     if len(step.loops) < len(applied.loops) and product and not made.loops:
-        source = _source(reading.script.loops[applied.loops[len(step.loops)]])
+        source = _source(reading.loops[applied.loops[len(step.loops)]])
         cycle = "steps_per_epoch" in made.keywords and bool(length[0].calls)
         if cycle or (source and any(_holds_len(reading, each, source) for each in length)):
             return "is made for every batch, and steps once per epoch"
@@ -163,7 +162,7 @@ def _mismatch(reading: Training, made: Call, step: Call, applied: Call, length: 
 
 def _too_early(reading: Training, step: Call, applied: Call, length: list[Value]) -> str:
     """A schedule that is divided by something, and steps in every batch."""
-    loops = [reading.script.loops[n] for n in applied.loops]
+    loops = [reading.loops[n] for n in applied.loops]
     counts = [count for loop in loops[:-1] if (count := _count(reading, loop)) is not None]
     if not _is_written_out(loops[-1]) and any(
         _is_part(count, each) for count in counts for each in length
@@ -223,7 +222,7 @@ def _same(one: Value, other: Value) -> bool:
 def _source(loop: Loop) -> str:
     """The name of what a loop over batches iterates, under enumerate and tqdm."""
     value = loop.iterable
-    names = [name for name in ((value.name, *value.names) if value else ()) if name]
+    names = [name for name in (value.all_names if value else ()) if name]
     return names[0] if len(names) == 1 else ""
 
 
@@ -236,12 +235,12 @@ def _is_len(reading: Training, value: Value, source: str) -> bool:
 
 def _holds_len(reading: Training, value: Value, source: str) -> bool:
     return any(
-        reading.calls[n].name == "len" and source in [v.name for v in reading.calls[n].args]
-        for n in value.calls
+        call.name == "len" and source in [v.name for v in call.args]
+        for call in reading.inside(value)
     )
 
 
-def _is_product(reading: Training, value: Value) -> bool:
+def _is_product(value: Value) -> bool:
     return value.kind == "other" and value.name in ("Mult", "FloorDiv", "Div")
 
 
@@ -254,9 +253,9 @@ def _in_batches(reading: Training, step: Call, length: list[Value]) -> str:
     )
     if len(rest) != 1 or rest[0][1] == "1" or divides or reading.methods("ceil"):
         return ""
-    loops = [reading.script.loops[n] for n in step.loops]
+    loops = [reading.loops[n] for n in step.loops]
     sources = {n for loop in loops if loop.iterable is not None
-               for n in (loop.iterable.name, *loop.iterable.names) if n}  # fmt: skip
+               for n in loop.iterable.all_names if n}  # fmt: skip
     counted = any(_is_len(reading, part, source) for value in length
                   for part in flatten([value]) for source in sources)  # fmt: skip
     return f"counts batches, and steps after {rest[0][1]} of them: it never ends" if counted else ""

@@ -16,13 +16,13 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Scalar, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
 def schedulers(reading: Training) -> Iterator[tuple[int, str]]:
     """Schedulers that are held by one name."""
-    for number in reading.calls_where(lambda name: name[:1].isupper() or "schedule" in name):
-        call = reading.calls[number]
+    for number, call in reading.numbered(
+        reading.calls_where(lambda name: name[:1].isupper() or "schedule" in name)
+    ):
         if len(call.targets) == 1 and is_scheduler_call(call):
             yield number, call.targets[0]
 
@@ -44,7 +44,7 @@ def returned_schedulers(reading: Training) -> Iterator[tuple[int, str, int]]:
 def _made_in(reading: Training, value: Value, function: int) -> int:
     """The call of a scheduler that a returned value is, -1 for anything else."""
     if value.kind == "name":
-        found = reading.assigned.get(reading.key(value.name, function), ())
+        found = reading.assigned_to(value.name, function)
         value = found[0].value if len(found) == 1 and found[0].scope == function else value
     known = value.kind == "call" and is_scheduler_call(reading.calls[value.call])
     return value.call if known else -1
@@ -66,8 +66,7 @@ def scheduler_steps(
     `home` is the scope of the name, where another function made it.
     """
     held = reading.names_of(name, made.scope if home < 0 else home)
-    for number in reading.methods("step"):
-        step = reading.calls[number]
+    for number, step in reading.numbered(reading.methods("step")):
         if reading.key(step.receiver, step.scope) not in held:
             continue
         makers = scheduler_makers(reading, step, number)
@@ -78,10 +77,10 @@ def scheduler_steps(
 
 def scheduler_makers(reading: Training, step: Call, number: int) -> list[Call | None]:
     """What may have made the scheduler, also later in a loop around; None for what is unknown."""
-    values = evaluate.options(reading, Value("name", name=step.receiver), step)
+    values = evaluate.receivers(reading, step)
     values += [
         each.value
-        for each in reading.assigned.get(reading.key(step.receiver, step.scope), ())
+        for each in reading.assigned_to(step.receiver, step.scope)
         if each.position > number and set(each.loops) & set(step.loops)
     ]
     return [
@@ -103,7 +102,7 @@ def takes_epoch(made: Call) -> bool:
 QUIET = {"state_dict", "load_state_dict", "get_last_lr"}
 
 
-def never_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def never_steps(reading: Training) -> Iterator[Match]:
     if not reading.backwards or reading.trainers or reading.fits:
         return
     for number, name in schedulers(reading):
@@ -126,9 +125,9 @@ def _is_own(reading: Training, made: Call, name: str) -> bool:
     owner = reading.function(made.scope).owner
     classes = [each for each in reading.script.classes if each.name == owner]
     steps = any(
-        stepped(reading, reading.calls[n]) and reading.calls[n].loops
-        for n in reading.methods("step")
-        if reading.function(reading.calls[n].scope).owner == owner
+        stepped(reading, other) and other.loops
+        for other in reading.named("step")
+        if reading.function(other.scope).owner == owner
     )
     last = name.removeprefix("self.")
     elsewhere = any(
@@ -136,15 +135,13 @@ def _is_own(reading: Training, made: Call, name: str) -> bool:
         for each in reading.script.references
     )
     used = any(f".{last}.step" in f".{call.name}" for call in reading.calls) or any(
-        name in (v.name, *v.names) and v.kind != "call"
-        for call in reading.calls
-        for v in (*call.args, *call.keywords.values())
+        name in v.all_names and v.kind != "call" for call in reading.calls for v in call.values
     )
     plain = name.startswith("self.") and "." not in last and len(classes) == 1
     return plain and not classes[0].bases and steps and not elsewhere and not used
 
 
-def plateau_without_metric(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def plateau_without_metric(reading: Training) -> Iterator[Match]:
     for number, name in schedulers(reading):
         made = reading.calls[number]
         if not _is_plateau(made) or made.arms:
@@ -154,7 +151,7 @@ def plateau_without_metric(reading: Training, machine: ScriptMachine) -> Iterato
                 yield Match(call.span, f"{name}.step() of ReduceLROnPlateau needs the metric")
 
 
-def metric_to_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def metric_to_steps(reading: Training) -> Iterator[Match]:
     losses = {reading.calls[n].receiver for n in reading.backwards} - {""}
     for number, name in schedulers(reading):
         made = reading.calls[number]
@@ -173,8 +170,7 @@ RATES = {"lr", "base_lr", "learning_rate", "max_lr", "peak_lr", "init_lr", "init
 
 def _absolute_rates(reading: Training) -> Iterator[Match]:
     """LambdaLR multiplies the rate of the optimizer by what its function returns."""
-    for number in reading.methods("LambdaLR"):
-        call = reading.calls[number]
+    for call in reading.named("LambdaLR"):
         given = evaluate.argument(reading, call, "lr_lambda", 1)
         if given is None or not call.name.startswith("torch.optim."):
             continue
@@ -201,7 +197,7 @@ def _lambdas(reading: Training, given: Value, call: Call) -> Iterator[int]:
     """The function of this file, also below `lambda step: rate(step, config)` and partial()."""
     yield from functions_of(reading, given, call)
     inner = given.items[0] if given.kind == "other" and not given.name and given.items else given
-    made = reading.calls[inner.call] if inner.kind == "call" else None
+    made = reading.call_of(inner)
     if made is None:
         return
     function = reading.target_function(made)
@@ -233,7 +229,7 @@ def _is_rate(value: Value, own: set[str]) -> bool:
     )  # fmt: skip
 
 
-def scheduler_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def scheduler_settings(reading: Training) -> Iterator[Match]:
     yield from _absolute_rates(reading)
     yield from lengths.never_counted(reading)
     for number, name in schedulers(reading):
@@ -268,7 +264,7 @@ def _never_warm(reading: Training, made: Call) -> Iterator[Match]:
     counts = []
     for key, position in (("num_warmup_steps", 1), ("num_training_steps", 2)):
         value = evaluate.argument(reading, made, key, position)
-        found = evaluate.literals(reading, value, made) if value is not None else set()
+        found = evaluate.literals(reading, value, made)
         counts.append(found.pop() if len(found) == 1 else None)
     warm, total = counts
     if isinstance(warm, int) and isinstance(total, int) and 0 < total <= warm:

@@ -8,24 +8,16 @@ from doctor.checks.script import objects
 from doctor.checks.script.lineage import parameter_owners
 from doctor.checks.script.loop.schedules import schedulers
 from doctor.checks.script.reading import exclusive, flatten
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 GROUPS = {"SequentialLR", "ChainedScheduler"}
 
 
-def other_parameters(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    yield from _listed_twice(reading)
-    yield from _second_optimizer(reading)
-    yield from _second_scheduler(reading)
-    yield from _untrained(reading)
-
-
 def _listed_twice(reading: Training) -> Iterator[Match]:
     """list(a.parameters()) + list(a.parameters())."""
-    receivers = [reading.calls[n].receiver for n in reading.methods("parameters")]
+    receivers = [call.receiver for call in reading.named("parameters")]
     if len(set(receivers)) == len(receivers):
         return
     for value, span, _ in reading.expressions:
@@ -33,10 +25,10 @@ def _listed_twice(reading: Training) -> Iterator[Match]:
             if part.kind != "other" or part.name != "Add":
                 continue
             owners = [
-                reading.calls[n].receiver
+                other.receiver
                 for item in part.items
-                for n in item.calls
-                if reading.calls[n].method == "parameters" and reading.calls[n].receiver
+                for other in reading.inside(item)
+                if other.method == "parameters" and other.receiver
             ]
             if len(owners) > 1 and len(set(owners)) < len(owners):
                 yield Match(span, f"the parameters of {owners[0]} are listed twice")
@@ -63,20 +55,16 @@ def _holds_all(reading: Training, number: int) -> bool:
     given = [call.args[0]] if call.args else [*call.keywords.values()][:1]
     for value in given:
         if value.kind == "name":
-            held = reading.assigned.get(reading.key(value.name, call.scope), ())
+            held = reading.assigned_to(value.name, call.scope)
             given += [each.value for each in held if each.value.kind != "name"]
     return all(value.name != "ListComp" for value in given) and any(
-        reading.calls[n].method == "parameters" for value in given for n in value.calls
+        other.method == "parameters" for value in given for other in reading.inside(value)
     )
 
 
 def _stepped_together(reading: Training, one: str, other: str) -> bool:
     loops = [
-        {
-            reading.calls[n].loops
-            for n in reading.methods("step")
-            if reading.calls[n].receiver == name
-        }
+        {call.loops for call in reading.named("step") if call.receiver == name}
         for name in (one, other)
     ]
     return one != other and bool(loops[0] & loops[1] - {()})
@@ -99,8 +87,7 @@ def _second_scheduler(reading: Training) -> Iterator[Match]:
 
 def _untrained(reading: Training) -> Iterator[Match]:
     """The optimizer holds an object that is never called, and another of its class is trained."""
-    for number in reading.optimizers:
-        made = reading.calls[number]
+    for number, made in reading.numbered(reading.optimizers):
         owners = list(dict.fromkeys(parameter_owners(reading, made, number)))
         if len(owners) != 1 or len(reading.optimizers) != 1 or "." in owners[0]:
             continue
@@ -125,8 +112,7 @@ def _maker(reading: Training, name: str, call: Call) -> Call | None:
     if "." in name or not name:
         return None
     value = Value("name", name=name)
-    number = reading.numbers[id(call)]
-    found = list(objects.makers(reading, value, call.scope, number, call.arms))
+    found = list(objects.makers_at(reading, value, call))
     first = found[0] if len(found) == 1 else None
     return first if first is not None and first.name in reading.modules else None
 
@@ -135,9 +121,9 @@ def _is_used(reading: Training, key: tuple[object, str], name: str) -> bool:
     """The object is called, or handed on to something other than its methods."""
     return any(
         reading.key(call.name, call.scope) == key
-        or any(v.kind == "name" and v.name == name for v in (*call.args, *call.keywords.values()))
+        or any(v.kind == "name" and v.name == name for v in call.values)
         for call in reading.calls
-    ) or any(a.value.kind == "name" and a.value.name == name for a in reading.script.assignments)
+    ) or any(a.value.kind == "name" and a.value.name == name for a in reading.assignments)
 
 
 RULES = (
@@ -146,7 +132,7 @@ RULES = (
         slug="optimizer-of-another-network",
         title="Every network has its own optimizer and scheduler",
         severity="fail",
-        find=other_parameters,
+        find=each_of(_listed_twice, _second_optimizer, _second_scheduler, _untrained),
         why="After a copied line two optimizers hold one network, and the other network never "
         "changes. No error says so.",
         fires=(

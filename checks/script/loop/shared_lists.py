@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
+from doctor.facts.script import Call, Value
 
 KEEPS = ("append", "appendleft", "add", "put", "push", "insert", "store")
 MAKERS = {"list", "dict", "deque", "collections.deque", "set", "collections.defaultdict"}
 
 
-def shared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def shared(reading: Training) -> Iterator[Match]:
     yield from _cleared(reading)
     yield from _multiplied(reading)
     yield from _hooks(reading)
@@ -22,10 +21,9 @@ def shared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _cleared(reading: Training) -> Iterator[Match]:
     """memory.append((states, rewards)), and states.clear() for the next episode."""
-    clears = [reading.calls[n] for n in reading.methods("clear") if not reading.calls[n].args]
+    clears = [other for other in reading.named("clear") if not other.args]
     emptied = {reading.key(c.receiver, c.scope): c for c in clears if c.receiver}
-    for number in reading.methods(*KEEPS) if emptied else ():
-        call = reading.calls[number]
+    for call in reading.named(*KEEPS) if emptied else ():
         store = reading.key(call.receiver, call.scope)
         if not call.receiver or len(call.args) != 1 or store in emptied:
             continue
@@ -36,7 +34,7 @@ def _cleared(reading: Training) -> Iterator[Match]:
             clear = emptied.get(key) if key is not None else None
             if clear is None or exclusive(clear.arms, call.arms) or not _is_list(reading, key):
                 continue
-            if _again(reading, call, clear) and not _consumed(reading, store):
+            if _again(call, clear) and not _consumed(reading, store):
                 message = (
                     f"{call.receiver} holds {part.name} itself: {part.name}.clear() "
                     "empties it there"
@@ -48,17 +46,16 @@ def _cleared(reading: Training) -> Iterator[Match]:
 def _is_list(reading: Training, key: tuple[object, str] | None) -> bool:
     """Its name is given one empty list, once, and no other per round."""
     found = reading.assigned.get(key, ()) if key is not None else ()
-    return len(found) == 1 and not found[0].loops and _is_empty(reading, found[0])
+    return len(found) == 1 and not found[0].loops and _is_empty(reading, found[0].value)
 
 
-def _is_empty(reading: Training, each: Assignment) -> bool:
-    value = each.value
+def _is_empty(reading: Training, value: Value) -> bool:
     if value.kind == "call":
         return reading.calls[value.call].name in MAKERS
     return value.kind in ("list", "dict") and not value.items
 
 
-def _again(reading: Training, call: Call, clear: Call) -> bool:
+def _again(call: Call, clear: Call) -> bool:
     """Both run in one loop, or in a function that is called several times."""
     if set(call.loops) & set(clear.loops):
         return True
@@ -72,24 +69,18 @@ def _consumed(reading: Training, store: tuple[object, str]) -> bool:
 
 def _multiplied(reading: Training) -> Iterator[Match]:
     """[[]] * n is n times one list."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         value = each.value
         if value.kind != "other" or value.name != "Mult" or len(value.items) != 2:
             continue
         lists = [v for v in value.items if v.kind == "list" and len(v.items) == 1]
-        if not lists or not _mutable(reading, lists[0].items[0]):
+        if not lists or not _is_empty(reading, lists[0].items[0]):
             continue
         if any(_grows(call, each.target) for call in reading.calls) or any(
             a.target.startswith(f"{each.target}[") and a.target.count("[") > 1
-            for a in (*reading.script.assignments, *reading.script.parts)
+            for a in reading.stores
         ):
             yield Match(each.span, f"{each.target} is one list several times: each entry is in all")
-
-
-def _mutable(reading: Training, value: Value) -> bool:
-    if value.kind == "call":
-        return reading.calls[value.call].name in MAKERS
-    return value.kind in ("list", "dict") and not value.items
 
 
 def _grows(call: Call, name: str) -> bool:
@@ -102,8 +93,7 @@ def _hooks(reading: Training) -> Iterator[Match]:
     """register_forward_hook() in every batch, and nothing removes it."""
     if reading.mentions("remove") or not reading.methods("register_forward_hook"):
         return
-    for number in reading.methods("register_forward_hook"):
-        call = reading.calls[number]
+    for call in reading.named("register_forward_hook"):
         inner = call.loops[-1] if call.loops else None
         if inner is None or call.arms:
             continue

@@ -18,13 +18,12 @@ def update_skipped(
     reading: Training, scope: int, scaler: str, updates: list[int]
 ) -> Iterator[Match]:
     """A batch whose norm is too large is left between unscale_() and update()."""
-    for number in amp.on_scaler(reading, scope, scaler, "unscale_"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(amp.on_scaler(reading, scope, scaler, "unscale_")):
         later = [reading.calls[n] for n in updates if n > number]
         if not call.loops or not later or any(within(call.arms, u.arms) for u in later):
             continue
         for branch, arm in later[0].arms if len(later) == 1 else ():
-            test = reading.script.branches[branch].test
+            test = reading.test_of(branch)
             left = (branch, 1 - arm)
             bad = test is not None and (branch, arm) not in call.arms and SKIPS.search(test.text)
             ends = any(left in b.arms for b in reading.script.bare) or any(

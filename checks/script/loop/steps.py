@@ -11,14 +11,12 @@ from doctor.checks.script.reading import exclusive, flatten, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.containers import MARK
 
 
 def steps_in_loops(reading: Training) -> Iterator[tuple[int, str, list[int]]]:
     """Steps of an optimizer within a loop, its name, and the backward calls before it there."""
-    for number in reading.methods("step"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("step")):
         name = stepped(reading, call)
         if not name or not call.loops:
             continue
@@ -33,13 +31,12 @@ def steps_in_loops(reading: Training) -> Iterator[tuple[int, str, list[int]]]:
         yield number, name, before
 
 
-def zeroed_before_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def zeroed_before_step(reading: Training) -> Iterator[Match]:
     zeros = reading.methods("zero_grad")
     for number, name, before in steps_in_loops(reading) if zeros else ():
         call = reading.calls[number]
         yield from _between_losses(reading, number, name, before)
-        for zero in zeros:
-            each = reading.calls[zero]
+        for zero, each in reading.numbered(zeros):
             if not before or not before[-1] < zero < number or each.loops != call.loops:
                 continue
             if not within(call.arms, each.arms) or not zeroes(reading, each, name, call):
@@ -60,13 +57,12 @@ def _between_losses(
     first, second = (reading.calls[n] for n in before[-2:])
     if not first.loops == second.loops == step.loops or not first.arms == second.arms == step.arms:
         return
-    for zero in reading.methods("zero_grad"):
-        each = reading.calls[zero]
+    for zero, each in reading.numbered(reading.methods("zero_grad")):
         same = each.loops == step.loops and each.arms == step.arms
         if before[-2] < zero < before[-1] and same and zeroes(reading, each, name, step):
             read = any(
-                ".grad" in a.target or ".grad" in " ".join((a.value.name, *a.value.names))
-                for a in reading.script.assignments
+                ".grad" in a.target or ".grad" in " ".join(a.value.all_names)
+                for a in reading.assignments
                 if before[-2] < a.position <= zero
             ) or any(
                 ".grad" in f"{reading.calls[n].name} {reading.calls[n].receiver}"
@@ -81,17 +77,13 @@ def _between_losses(
 
 def _refilled(reading: Training, zero: int, step: int) -> bool:
     """Something between may set the gradients again."""
-    if any(
-        ".grad" in each.target
-        for each in reading.script.assignments
-        if zero < each.position <= step
-    ):
+    if any(".grad" in each.target for each in reading.assignments if zero < each.position <= step):
         return True
     for number in range(zero + 1, step):
         call = reading.calls[number]
         names = [
             call.receiver,
-            *(name for value in call.args for name in (value.name, *value.names)),
+            *(name for value in call.args for name in value.all_names),
         ]
         if any(name.endswith(".grad") for name in names):
             return True
@@ -104,9 +96,8 @@ def _refilled(reading: Training, zero: int, step: int) -> bool:
     return False
 
 
-def clip_before_backward(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods(*amp.CLIPS):
-        call = reading.calls[number]
+def clip_before_backward(reading: Training) -> Iterator[Match]:
+    for number, call in reading.numbered(reading.methods(*amp.CLIPS)):
         if not call.loops or not amp.is_clip(call) or reading.is_evaluation(call):
             continue
         here = objects.around(reading, call, call.loops[-1])
@@ -123,11 +114,11 @@ def clip_before_backward(reading: Training, machine: ScriptMachine) -> Iterator[
             yield Match(call.span, "gradients are clipped before backward() computes them")
 
 
-def optimizer_never_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def optimizer_never_steps(reading: Training) -> Iterator[Match]:
     if reading.trainers or reading.imports_from(*amp.FRAMEWORKS) or reading.fits:
         return
     looped = any(reading.calls[n].loops for n in reading.backwards)
-    calls = [reading.calls[n] for n in reading.methods("step")]
+    calls = reading.named("step")
     for number in reading.optimizers if looped else ():
         call = reading.calls[number]
         if len(call.targets) != 1 or call.arms or "." in call.targets[0].replace(f".{MARK}", ""):
@@ -156,7 +147,7 @@ def leaves(reading: Training, owner: object, name: str, quiet: tuple[str, ...] =
     `quiet`: the beginnings of names of functions that may have it.
     """
     for value, _, scope in reading.expressions:
-        names = {value.name, *value.names}
+        names = set(value.all_names)
         if f"{name}.step" in names:
             return True
         if name in names and reading.key(name, scope) == (owner, name):
@@ -164,26 +155,23 @@ def leaves(reading: Training, owner: object, name: str, quiet: tuple[str, ...] =
             if whole and not _is_argument(reading, value, scope):
                 return True
     return any(
-        name in (v.name, *v.names) and reading.key(name, call.scope) == (owner, name)
+        name in v.all_names and reading.key(name, call.scope) == (owner, name)
         for call in reading.calls
         if reading.target_function(call) is None and not call.name.startswith(quiet)
-        for v in (*call.args, *call.keywords.values(), *call.unpacked)
+        for v in (*call.values, *call.unpacked)
         if v.kind in ("name", "list", "dict")
     )
 
 
 def _is_argument(reading: Training, value: Value, scope: int) -> bool:
     """It is an argument of some call, which is judged by that call."""
-    return any(
-        value in (*reading.calls[n].args, *reading.calls[n].keywords.values())
-        for n in reading.scope_calls(scope)
-    )
+    return any(value in call.values for call in reading.calls_in(scope))
 
 
 METHODS = {"zero_grad", "step", "backward", "eval", "train", "unscale_", "barrier", "synchronize"}
 
 
-def method_not_called(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def method_not_called(reading: Training) -> Iterator[Match]:
     for each in reading.script.bare:
         if each.name.rpartition(".")[2] in METHODS:
             yield Match(each.span, f"{each.name} is named and not called: () is missing")

@@ -9,18 +9,16 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 TINY_NORM = 0.001
 """Norms of gradients to clip to are 0.1 to 10; so small a number is a slip. Our own number."""
 
 
-def anomaly_detection(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def anomaly_detection(reading: Training) -> Iterator[Match]:
     name = reading.script.path.rpartition("/")[2]
     if name.startswith("test_") or name.endswith("_test.py"):
         return
-    for number in reading.methods("set_detect_anomaly", "detect_anomaly"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("set_detect_anomaly", "detect_anomaly")):
         if not call.name.startswith("torch.") or reading.is_conditional(call):
             continue
         position = 0 if call.method == "set_detect_anomaly" else None
@@ -30,8 +28,7 @@ def anomaly_detection(reading: Training, machine: ScriptMachine) -> Iterator[Mat
             continue
         if on and not reading.is_evaluation(call) and not _switched_off(reading, number):
             yield Match(call.span, "anomaly detection stays on for the whole training")
-    for number in reading.methods("Trainer"):
-        call = reading.calls[number]
+    for call in reading.named("Trainer"):
         value = call.keywords.get("detect_anomaly")
         if value is not None and value.literal is True and not reading.is_flagged(call):
             yield Match(call.span, "anomaly detection stays on for the whole training")
@@ -48,23 +45,22 @@ def _switched_off(reading: Training, number: int) -> bool:
 LEGACY_TF32 = ("torch.backends.cuda.matmul.allow_tf32", "torch.backends.cudnn.allow_tf32")
 
 
-def tf32_mixed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def tf32_mixed(reading: Training) -> Iterator[Match]:
     new = [
         a
-        for a in reading.script.assignments
+        for a in reading.assignments
         if a.target.startswith("torch.backends.") and a.target.endswith("fp32_precision")
     ]
-    old = [a for a in reading.script.assignments if a.target in LEGACY_TF32]
+    old = [a for a in reading.assignments if a.target in LEGACY_TF32]
     for each in old:
         if any(not exclusive(each.arms, other.arms) for other in new):
             yield Match(each.span, "allow_tf32 and fp32_precision are mixed in one program")
 
 
-def no_op_switch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods(
-        "enable_mem_efficient_sdp", "enable_flash_sdp", "enable_math_sdp"
+def no_op_switch(reading: Training) -> Iterator[Match]:
+    for number, call in reading.numbered(
+        reading.methods("enable_mem_efficient_sdp", "enable_flash_sdp", "enable_math_sdp")
     ):
-        call = reading.calls[number]
         others = [n for n in reading.methods(call.method) if n != number]
         value = evaluate.argument(reading, call, "enabled", 0)
         on = value is not None and value.literal is True
@@ -72,9 +68,8 @@ def no_op_switch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(call.span, f"{call.method}(True) changes nothing: it is on by default")
 
 
-def clip_norm(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("clip_grad_norm_", "clip_grad_norm"):
-        call = reading.calls[number]
+def clip_norm(reading: Training) -> Iterator[Match]:
+    for call in reading.named("clip_grad_norm_", "clip_grad_norm"):
         of_an_object = bool(call.receiver) and len(call.args) == 1
         position = 0 if of_an_object else 1
         if of_an_object and call.args[0].literal == 0:
@@ -98,17 +93,15 @@ def _absurd(reading: Training, call: Call, value: Value | None) -> Iterator[Matc
 DETERMINISTIC = ("use_deterministic_algorithms",)
 
 
-def benchmark_beside_deterministic(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def benchmark_beside_deterministic(reading: Training) -> Iterator[Match]:
     switches = {
-        a.target: a
-        for a in reading.script.assignments
-        if a.target.startswith("torch.backends.cudnn.")
+        a.target: a for a in reading.assignments if a.target.startswith("torch.backends.cudnn.")
     }
     benchmark = switches.get("torch.backends.cudnn.benchmark")
     deterministic = switches.get("torch.backends.cudnn.deterministic")
     if benchmark is None or benchmark.value.literal is not True or reading.is_flagged(benchmark):
         return
-    if _is_on(reading, deterministic, benchmark) or _algorithms(reading, benchmark):
+    if _is_on(reading, deterministic, benchmark) or _algorithms(reading):
         yield Match(benchmark.span, "cudnn.benchmark=True beside deterministic settings")
 
 
@@ -121,23 +114,20 @@ def _is_on(reading: Training, one: Assignment | None, other: Assignment) -> bool
     )
 
 
-def _algorithms(reading: Training, benchmark: Assignment) -> bool:
+def _algorithms(reading: Training) -> bool:
     return any(
-        reading.calls[n].args
-        and reading.calls[n].args[0].literal is True
-        and not reading.is_flagged(reading.calls[n])
-        for n in reading.methods(*DETERMINISTIC)
+        call.args and call.args[0].literal is True and not reading.is_flagged(call)
+        for call in reading.named(*DETERMINISTIC)
     )
 
 
-def dataparallel_autocast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def dataparallel_autocast(reading: Training) -> Iterator[Match]:
     wraps = [
         n for n in reading.methods("DataParallel") if reading.calls[n].name.startswith("torch.")
     ]
     if not wraps:
         return
-    for number in amp.autocasts(reading):
-        call = reading.calls[number]
+    for number, call in reading.numbered(amp.autocasts(reading)):
         if reading.is_evaluation(call) or "bf16" not in amp.autocast_dtypes(reading, call):
             continue
         if call.contexts or not any(c.value.call == number for c in reading.script.contexts):

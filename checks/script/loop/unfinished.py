@@ -9,48 +9,40 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.loop.zeroed import stepped
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Value
-from doctor.facts.script_machine import ScriptMachine
 
 
-def backward_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def backward_missing(reading: Training) -> Iterator[Match]:
     words = ("backward", "closure", "autograd", "accelerator", "fabric", "engine", "scaler", "hebb")
     if reading.mentions(*words) or reading.trainers or reading.fits:
         return
-    for number in reading.methods("step"):
-        call = reading.calls[number]
+    for call in reading.named("step"):
         name = stepped(reading, call)
         if not name or not call.loops or reading.assigned.get(reading.key(f"{name}.step", 0)):
             continue
         made = [reading.calls[n] for n in reading.optimizers if name in reading.calls[n].targets]
         zeroed = any(
-            reading.calls[n].receiver == name and reading.calls[n].loops == call.loops
-            for n in reading.methods("zero_grad")
+            other.receiver == name and other.loops == call.loops
+            for other in reading.named("zero_grad")
         )
         losses = [
             each
-            for each in reading.script.assignments
+            for each in reading.assignments
             if each.loops == call.loops and each.target.casefold().endswith("loss")
-            and not any(re.search("train|step|update|fit|learn", reading.calls[n].name.casefold())
-                        for n in each.value.calls)
+            and not any(re.search("train|step|update|fit|learn", inner.name.casefold())
+                        for inner in reading.inside(each.value))
         ]  # fmt: skip
-        if (
-            made
-            and zeroed
-            and losses
-            and not any(".grad" in a.target for a in reading.script.assignments)
-        ):
+        if made and zeroed and losses and not any(".grad" in a.target for a in reading.assignments):
             yield Match(call.span, f"{name} steps, and backward() is called nowhere")
             return
 
 
-def returns_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def returns_in_loop(reading: Training) -> Iterator[Match]:
     """A return at the end of the first iteration, unconditionally."""
     for scope, function in enumerate(reading.script.functions):
         for (position, arms), span, loops in zip(
             function.exits, function.exit_spans, function.exit_loops, strict=False
         ):
-            if arms or not loops or reading.script.loops[loops[-1]].kind != "for":
+            if arms or not loops or reading.loops[loops[-1]].kind != "for":
                 continue
             inside = [
                 n
@@ -66,12 +58,11 @@ def returns_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match
                 yield Match(span, "the function returns after the first iteration of the loop")
 
 
-def closure_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("step"):
-        call = reading.calls[number]
+def closure_missing(reading: Training) -> Iterator[Match]:
+    for call in reading.named("step"):
         if call.args or call.keywords or call.unpacked or not call.receiver:
             continue
-        values = evaluate.options(reading, Value("name", name=call.receiver), call)
+        values = evaluate.receivers(reading, call)
         if values and all(
             each.kind == "call" and reading.calls[each.call].name == "torch.optim.LBFGS"
             for each in values

@@ -9,21 +9,19 @@ from doctor.checks.script.loop.scaling import is_optimizer
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.containers import MARK
 
 
-def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def zero_grad_missing(reading: Training) -> Iterator[Match]:
     yield from _zeroed_outside(reading)
     yield from _one_of_several(reading)
     if reading.mentions("zero_grad", "zerograd", "deepspeed", "zero_gradients"):
         return
-    if any(a.target.endswith(".grad") for a in reading.script.assignments):
+    if any(a.target.endswith(".grad") for a in reading.assignments):
         return
     if any(c.loops and c.method in ("Adam", "SGD", "AdamW") for c in reading.calls):
         return
-    for step in reading.methods("step"):
-        call = reading.calls[step]
+    for step, call in reading.numbered(reading.methods("step")):
         name = stepped(reading, call)
         if not name or not call.loops:
             continue
@@ -45,11 +43,10 @@ def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Mat
 
 def _zeroed_outside(reading: Training) -> Iterator[Match]:
     """Every zero_grad() of the file is outside of the loop that steps."""
-    zeros = [reading.calls[n] for n in reading.methods("zero_grad")]
-    if not zeros or any(a.target.endswith(".grad") for a in reading.script.assignments):
+    zeros = reading.named("zero_grad")
+    if not zeros or any(a.target.endswith(".grad") for a in reading.assignments):
         return
-    for number in reading.methods("step"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("step")):
         if (
             not call.loops
             or not stepped(reading, call)
@@ -76,17 +73,13 @@ def _zeroed_outside(reading: Training) -> Iterator[Match]:
 
 def _one_of_several(reading: Training) -> Iterator[Match]:
     """Of the optimizers of one loop, each held by a name, one is never zeroed."""
-    zeros = [reading.calls[n] for n in reading.methods("zero_grad")]
+    zeros = reading.named("zero_grad")
     made = {
         reading.key(name, reading.calls[n].scope): n
         for n in reading.optimizers
         for name in reading.calls[n].targets
     }
-    if (
-        len(made) < 2
-        or not zeros
-        or any(a.target.endswith(".grad") for a in reading.script.assignments)
-    ):
+    if len(made) < 2 or not zeros or any(a.target.endswith(".grad") for a in reading.assignments):
         return
     trained = {key: each.sink for each in reading.trained for key in each.lineage.names}
     if any(reading.key(z.receiver, z.scope) not in made.keys() | trained.keys() for z in zeros):
@@ -94,8 +87,7 @@ def _one_of_several(reading: Training) -> Iterator[Match]:
     owners = {
         n: {_root(each.name) for each in reading.trained if each.sink == n} for n in made.values()
     }
-    for number in reading.methods("step"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("step")):
         name = stepped(reading, call)
         sink = made.get(reading.key(name, call.scope)) if name and call.loops else None
         if sink is None or any(zeroes(reading, zero, name, call) for zero in zeros):
@@ -120,8 +112,7 @@ def _is_passed(reading: Training, name: str, call: Call) -> bool:
     function = reading.function(call.scope)
     if not call.scope or not evaluate.is_parameter(reading, call.scope, name):
         return False
-    for number in reading.methods(function.name):
-        site = reading.calls[number]
+    for site in reading.named(function.name):
         value = evaluate.argument_of(reading, site, call.scope, name)
         if value is not None and value.kind == "name" and _is_made(reading, value.name, site):
             return True
@@ -131,7 +122,7 @@ def _is_passed(reading: Training, name: str, call: Call) -> bool:
 def _is_given(reading: Training, name: str, call: Call) -> bool:
     """A parameter of a function that other files call, and nothing in its loop gets it."""
     given = evaluate.is_parameter(reading, call.scope, name) and "opt" in name
-    if any(reading.calls[n].args for n in reading.methods(reading.function(call.scope).name)):
+    if any(other.args for other in reading.named(reading.function(call.scope).name)):
         return False
     return given
 
@@ -142,7 +133,7 @@ def _is_handed_on(reading: Training, name: str, call: Call) -> bool:
         name in (value.name, *(item.name for item in value.items))
         for each in (reading.calls[n] for n in reading.by_loop[call.loops[-1]])
         if each.method not in ("step", "unscale_")
-        for value in (*each.args, *each.keywords.values())
+        for value in each.values
     )
 
 
@@ -164,7 +155,7 @@ def stepped(reading: Training, call: Call) -> str:
 
 def _makes_optimizer(reading: Training, name: str, call: Call) -> bool:
     """The name holds an optimizer that this file makes, or a wrapper of one."""
-    for each in reading.assigned.get(reading.key(name, call.scope), ()):
+    for each in reading.assigned_to(name, call.scope):
         if each.value.kind != "call":
             continue
         made = reading.calls[each.value.call]
@@ -178,7 +169,7 @@ def _makes_optimizer(reading: Training, name: str, call: Call) -> bool:
 def _is_made(reading: Training, name: str, call: Call) -> bool:
     return any(
         each.value.kind == "call" and each.value.call in reading.optimizers
-        for each in reading.assigned.get(reading.key(name, call.scope), ())
+        for each in reading.assigned_to(name, call.scope)
     )
 
 

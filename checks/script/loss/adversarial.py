@@ -7,22 +7,19 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.lineage import PARAMETERS
-from doctor.checks.script.loss.graphs import is_without_graph
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 ZERO = re.compile(r"zeros|fake_?label|label_?fake|\bzero\b|full\([^()]*(?:\([^()]*\))?[^()]*,0[,)]")
 
 
-def two_players(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def two_players(reading: Training) -> Iterator[Match]:
     held = _held(reading)
     if len(held) < 2:
         return
-    for number in reading.backwards:
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.backwards):
         stepped = _steps_after(reading, call, number, held)
         loss = _loss(reading, call)
         if loss is None or stepped is None:
@@ -129,7 +126,7 @@ def _is_sample(reading: Training, judged: Call, network: str) -> bool:
     """An argument is what the other network returned, with its graph."""
     values = [*judged.args]
     for value in judged.args:  # D(torch.cat([condition, fake], 1))
-        made = reading.calls[value.call] if value.kind == "call" else None
+        made = reading.call_of(value)
         if made is not None and made.method in ("cat", "concat", "concatenate") and made.args:
             values += made.args[0].items
     return any(_is_from(reading, value, judged, network) for value in values)
@@ -141,11 +138,9 @@ def _is_from(reading: Training, value: Value, judged: Call, network: str) -> boo
     name, cut = _sample(reading, value, judged)
     if not name or cut:
         return False
-    for each in evaluate.definitions(
-        reading, name, judged.scope, reading.numbers[id(judged)], judged.arms
-    ):
-        made = reading.calls[each.value.call] if each.value.kind == "call" else None
-        if made is None or made.name != network or is_without_graph(reading, made):
+    for each in evaluate.definitions_at(reading, name, judged):
+        made = reading.call_of(each.value)
+        if made is None or made.name != network or reading.is_without_graph(made):
             return False
     return _made_by(reading, name, judged, network)
 
@@ -164,8 +159,7 @@ def _sample(reading: Training, value: Value, judged: Call) -> tuple[str, bool]:
 
 def _made_by(reading: Training, name: str, call: Call, network: str) -> bool:
     """The name is what the network returned."""
-    number = reading.numbers[id(call)]
-    found = evaluate.definitions(reading, name, call.scope, number, call.arms)
+    found = evaluate.definitions_at(reading, name, call)
     return bool(found) and all(
         any(
             reading.calls[n].name == network for n in (each.value.call, *each.value.calls) if n >= 0

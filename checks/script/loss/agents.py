@@ -7,14 +7,12 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss import policies
-from doctor.checks.script.loss.graphs import under_no_grad
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 DONE = {"done", "dones", "terminal", "terminals", "terminated", "d", "finished"}
 REWARD = {"reward", "rewards", "r", "rew", "rews"}
@@ -22,12 +20,12 @@ DISCOUNT = {"gamma", "discount"}
 ADVANTAGE = {"adv", "advs", "advantage", "advantages", "gae", "returns", "ret"}
 
 
-def returns(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def returns(reading: Training) -> Iterator[Match]:
     yield from _truncated_as_end(reading)
     yield from _end_ignored(reading)
     yield from policies.advantages(reading)
-    for each in reading.script.assignments:
-        names = {w for n in (each.value.name, *each.value.names) for w in words(n)}
+    for each in reading.assignments:
+        names = {w for n in each.value.all_names for w in words(n)}
         if each.augmented or not (names & REWARD and names & DISCOUNT):
             continue
         next_value = _network(reading, each.value, each.scope, each.position)
@@ -36,7 +34,7 @@ def returns(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         done = _unused_done(reading, each.scope)
         if done and not names & DONE and "not_done" not in each.value.names:
             yield Match(each.span, f"the value after the end is added: {done} is not used", "warn")
-        if not under_no_grad(reading, each.contexts) and _trains(reading, each.value, each):
+        if not reading.under_no_grad(each.contexts) and _trains(reading, each.value, each):
             yield Match(each.span, f"{each.target} carries gradients of the network that it trains")
 
 
@@ -44,19 +42,19 @@ def _end_ignored(reading: Training) -> Iterator[Match]:
     """A function that sums discounted rewards gets the ends of episodes, and never reads them."""
     for number, function in enumerate(reading.script.functions):
         given = [p.name for p in function.parameters if set(words(p.name)) & DONE]
-        values = [v for v, _, scope in reading.expressions if scope == number]
-        names = {n for v in values for n in (v.name, *v.names)}
+        values = reading.values_in(number)
+        names = {n for v in values for n in v.all_names}
         spoken = {w for n in names for w in words(n)}
         rewarded = spoken & REWARD or any(set(words(p.name)) & REWARD for p in function.parameters)
         if len(given) != 1 or not rewarded or not spoken & (DISCOUNT | {"lam", "lambda"}):
             continue
-        names |= {n for loop in reading.script.loops
+        names |= {n for loop in reading.loops
                   if loop.scope == number and loop.iterable is not None
-                  for n in (loop.iterable.name, *loop.iterable.names)}  # fmt: skip
-        here: list[Assignment | Call] = [a for a in reading.script.assignments if a.scope == number]
-        here += [reading.calls[n] for n in reading.scope_calls(number)]
+                  for n in loop.iterable.all_names}  # fmt: skip
+        here: list[Assignment | Call] = [a for a in reading.assignments if a.scope == number]
+        here += reading.calls_in(number)
         names |= {n for each in here for test in reading.tests(each)
-                  for n in (test.name, *test.names)}  # fmt: skip
+                  for n in test.all_names}  # fmt: skip
         if not any(n.partition("[")[0].partition(".")[0] == given[0] for n in names):
             span = next(s for v, s, scope in reading.expressions if scope == number
                         and {w for n in v.names for w in words(n)} & DISCOUNT)  # fmt: skip
@@ -67,7 +65,7 @@ def _end_ignored(reading: Training) -> Iterator[Match]:
 
 def _network(reading: Training, value: Value, scope: int, position: int, depth: int = 3) -> bool:
     """A network was called for a part of it."""
-    if any(_is_network(reading, reading.calls[n]) for n in value.calls):
+    if any(_is_network(reading, call) for call in reading.inside(value)):
         return True
     return depth > 0 and any(
         _network(reading, each.value, each.scope, each.position, depth - 1)
@@ -85,20 +83,20 @@ def _is_network(reading: Training, call: Call) -> bool:
 def _trains(reading: Training, value: Value, at: object, depth: int = 3) -> bool:
     """A part comes from the trained network, with its graph."""
     assert isinstance(at, Assignment)
-    names = [name for name in (value.name, *value.names) if name]
-    if any(reading.calls[n].method in ("detach", "item", "no_grad") for n in value.calls):
+    names = [name for name in value.all_names if name]
+    if any(other.method in ("detach", "item", "no_grad") for other in reading.inside(value)):
         return False
     for n in value.calls:
         call = reading.calls[n]
         key = reading.key(call.name, call.scope)
-        if key in reading.stepped_names and not under_no_grad(reading, call.contexts):
+        if key in reading.stepped_names and not reading.under_no_grad(call.contexts):
             return key in _optimized(reading)
     for name in names if depth else ():
         found = evaluate.definitions(reading, name, at.scope, at.position, at.arms)
         if (
             len(found) == 1
             and found[0].scope == at.scope
-            and not under_no_grad(reading, found[0].contexts)
+            and not reading.under_no_grad(found[0].contexts)
             and _trains(reading, found[0].value, found[0], depth - 1)
         ):
             return True
@@ -116,32 +114,31 @@ def _is_target(reading: Training, name: str, scope: int) -> bool:
         and (call := reading.calls[n]).scope == scope
         and len(call.args) > 1
         and name in (call.args[1].name, *_receivers(reading, call.args[1]))
-        and "detach" not in [reading.calls[m].method for m in call.args[1].calls]
+        and "detach" not in [other.method for other in reading.inside(call.args[1])]
         for n, kind in loss_calls(reading)
     )
 
 
 def _receivers(reading: Training, value: Value) -> list[str]:
     """y of y.unsqueeze(1)."""
-    return [reading.calls[n].receiver for n in value.calls]
+    return [call.receiver for call in reading.inside(value)]
 
 
 def _unused_done(reading: Training, scope: int) -> str:
     """A name for the end of episodes that is bound here among others and never read."""
     bound = {
         each.target
-        for each in reading.script.assignments
+        for each in reading.assignments
         if each.scope == scope and set(words(each.target)) & DONE
     }
-    read = {n for v, _, s in reading.expressions if s == scope for n in (v.name, *v.names)}
-    tested = {n for b in reading.script.branches if b.test is not None for n in b.test.names}
+    read = {n for v, _, s in reading.expressions if s == scope for n in v.all_names}
+    tested = {n for b in reading.branches if b.test is not None for n in b.test.all_names}
     return next((name for name in sorted(bound) if name not in read | tested), "")
 
 
 def _truncated_as_end(reading: Training) -> Iterator[Match]:
     """A replay buffer keeps `terminated or truncated`: the value after a time limit is cut off."""
-    for number in reading.methods("add", "push", "append", "store", "put"):
-        call = reading.calls[number]
+    for call in reading.named("add", "push", "append", "store", "put"):
         one = call.args[0] if len(call.args) == 1 else None
         row = one.items if one is not None and one.kind == "list" else ()
         values = [_uncast(reading, value) for value in row or call.args]
@@ -161,29 +158,28 @@ def _truncated_as_end(reading: Training) -> Iterator[Match]:
 
 def _uncast(reading: Training, value: Value) -> Value:
     """done in float(done) and np.float32(done)."""
-    call = reading.calls[value.call] if value.kind == "call" else None
+    call = reading.call_of(value)
     return call.args[0] if call is not None and len(call.args) == 1 else value
 
 
 def _is_either(reading: Training, value: Value) -> bool:
     """terminated or truncated, also by | and logical_or()."""
-    call = reading.calls[value.call] if value.kind == "call" else None
+    call = reading.call_of(value)
     joined = call is not None and call.method in ("logical_or", "bitwise_or")
     joined |= value.name == "BitOr" or (value.kind == "test" and " or " in value.text)
     return joined and any(re.match("trunc", name) for name in value.names)
 
 
-def objective(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def objective(reading: Training) -> Iterator[Match]:
     """The clipped objective of PPO: the minimum of both, with a minus before it."""
     if any("maximize" in reading.calls[n].keywords for n in reading.optimizers):
         return
-    for number in reading.methods("min", "max", "minimum", "maximum"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("min", "max", "minimum", "maximum")):
         if len(call.args) != 2 or not call.name.startswith("torch."):
             continue
         parts = [_defined(reading, value, call) for value in call.args]
         clipped = [
-            any(reading.calls[n].method in ("clamp", "clip") for n in v.calls) for v in parts
+            any(other.method in ("clamp", "clip") for other in reading.inside(v)) for v in parts
         ]
         names = [{w for n in v.names for w in words(n)} for v in parts]
         if sum(clipped) != 1 or not all("ratio" in n and n & ADVANTAGE for n in names):
@@ -210,7 +206,7 @@ def _is_negative(value: Value) -> bool:
 def _is_minimized(reading: Training, call: Call, number: int) -> bool:
     """Its mean is the loss, or a part that is added to it, and nothing negates it on the way."""
     names, sign = set(call.targets), 1
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.scope != call.scope or each.augmented or each.target in names:
             continue
         found = _sign(reading, each.value, names, number)

@@ -6,15 +6,13 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, gradients, objects
-from doctor.checks.script.loss.graphs import under_no_grad
 from doctor.checks.script.loss.losses import LOSSES
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 
-def backward_raises(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def backward_raises(reading: Training) -> Iterator[Match]:
     """backward() of a loss per sample, and a second one through a graph that is freed."""
     for number in reading.backwards:
         call = reading.calls[number]
@@ -25,7 +23,7 @@ def backward_raises(reading: Training, machine: ScriptMachine) -> Iterator[Match
 
 def _is_vector(reading: Training, call: Call) -> bool:
     for value in objects.last_definition(reading, call.receiver, call):
-        made = reading.calls[value.call] if value.kind == "call" else None
+        made = reading.call_of(value)
         if made is None:
             return False
         makers = objects.callee(reading, made) if made.method not in LOSSES else [made]
@@ -45,8 +43,7 @@ def _freed(reading: Training) -> Iterator[Match]:
     Each is compared with the last one before it that went through the same result alone.
     """
     latest: dict[tuple[object, ...], int] = {}
-    for number in reading.backwards:
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.backwards):
         if not call.receiver or not call.loops:
             continue
         reading.step()
@@ -75,7 +72,7 @@ def _is_set_between(reading: Training, name: str, scope: int, first: int, last: 
 def _positions(reading: Training) -> dict[tuple[int, str], list[int]]:
     """Where each function assigns a name, in order."""
     table: dict[tuple[int, str], list[int]] = {}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         table.setdefault((each.scope, each.target), []).append(each.position)
     return {key: sorted(positions) for key, positions in table.items()}
 
@@ -88,11 +85,11 @@ def _outputs(reading: Training, call: Call, number: int) -> set[str]:
             values = evaluate.definitions(reading, name, call.scope, number, call.arms)[:1]
             for made in values:
                 reading.step()
-                inner = reading.calls[made.value.call] if made.value.kind == "call" else None
+                inner = reading.call_of(made.value)
                 trained = inner is not None and reading.key(inner.name, inner.scope) in (
                     reading.trained_names
                 )
-                same = made.loops == call.loops and not under_no_grad(reading, made.contexts)
+                same = made.loops == call.loops and not reading.under_no_grad(made.contexts)
                 if trained and same:
                     found.add(name)
     return found

@@ -10,7 +10,6 @@ from doctor.checks.script.rendering import Line, expanded, lines
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Value
-from doctor.facts.script_machine import ScriptMachine
 
 GAMMA = r"(?:[\w.]*(?:gamma|GAMMA|discount|DISCOUNT)\w*|0\.9\d*)"
 PLACES = re.compile(
@@ -28,7 +27,7 @@ ACTOR = re.compile(
 )
 
 
-def formulas(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def formulas(reading: Training) -> Iterator[Match]:
     table = reading.cached(lines)
     for line in table:
         yield from _own_element(table, line)
@@ -91,8 +90,8 @@ def _of_places(reading: Training, table: list[Line], line: Line) -> Iterator[Mat
     if PLACES.search(text):
         yield Match(line.span, "the number of the best action is added, not its value")
     elif WHOLE.search(text):
-        batch = any(reading.calls[n].method == "gather" for n in reading.scope_calls(line.scope))
-        inner = any("zip" in str(reading.script.loops[n].iterable) for n in line.loops[-1:])
+        batch = any(call.method == "gather" for call in reading.calls_in(line.scope))
+        inner = any("zip" in str(reading.loops[n].iterable) for n in line.loops[-1:])
         if batch and not inner:
             yield Match(line.span, "max() of the whole batch: each sample has its own next state")
 

@@ -29,14 +29,13 @@ def _codes_of_straight_through(reading: Training) -> Iterator[Match]:
     """mse_loss(z_q, z.detach()) of z_q = z + (q - z).detach(), whose gradient z gets."""
     if reading.mentions("ema", "cluster_size"):
         return
-    for number in reading.methods("mse_loss"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("mse_loss")):
         if len(call.args) != 2 or call.keywords.keys() - {"reduction"}:
             continue
         one, other = call.args
         if one.kind == "call" and other.kind == "name":
             one, other = other, one
-        cut = reading.calls[other.call] if other.kind == "call" else None
+        cut = reading.call_of(other)
         if one.kind != "name" or cut is None or cut.method != "detach":
             continue
         found = evaluate.options(reading, one, call)
@@ -59,7 +58,7 @@ def _is_straight_through(reading: Training, value: Value, scope: int, own: int) 
     made = objects.callee(reading, reading.calls[value.items[0].call])
     name = made[0].name if len(made) == 1 and made[0] is not None else ""
     forward = objects.method_of(reading, name, "forward")
-    results = reading.function(forward).returns if forward is not None else ()
+    results = reading.returns(forward)
     listed = results[0].items if len(results) == 1 else ()
     if forward is None or index >= len(listed) or any("loss" in each.name for each in listed):
         return False
@@ -68,21 +67,21 @@ def _is_straight_through(reading: Training, value: Value, scope: int, own: int) 
 
 
 def _held(reading: Training, name: str, scope: int) -> list[Assignment]:
-    return [a for a in reading.script.assignments if a.target == name and a.scope == scope]
+    return [a for a in reading.assignments if a.target == name and a.scope == scope]
 
 
 def _focal_of_mean(reading: Training) -> Iterator[Match]:
     """(1 - exp(-ce)) ** gamma * ce, where ce is the mean of the batch."""
     for number, kind in loss_calls(reading):
         call = reading.calls[number]
-        name = call.targets[0] if len(call.targets) == 1 else ""
+        name = call.target
         if kind not in ("cross_entropy", "bce", "bce_logits", "nll") or not name:
             continue
         if len(_held(reading, name, call.scope)) != 1 or not _is_mean(reading, call):
             continue
         own = [(t, s) for t, s, scope in reading.cached(statements) if scope == call.scope]
         likely = "|".join(
-            re.escape(a.target) for a in reading.script.assignments
+            re.escape(a.target) for a in reading.assignments
             if a.scope == call.scope
             and re.fullmatch(rf"torch\.exp\(-{name}\)|-{name}\.exp\(\)", render(reading, a.value))
         )  # fmt: skip

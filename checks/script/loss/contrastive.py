@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.lineage import PARAMETERS
-from doctor.checks.script.loss.graphs import is_without_graph
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.similarity_targets import targets
 from doctor.checks.script.reading import flatten
@@ -16,29 +15,20 @@ from doctor.checks.script.rendering import expanded, formulas, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 ITSELF = re.compile(
     r"\((\w+)@\1\.(?:T\b|t\(\)|transpose\()|torch\.(?:mm|matmul)\((\w+),\2\.(?:T\b|t\(\)|transpose)"
 )
 MASKS = (
-    "eye",
-    "fill_diagonal",
-    "masked_fill",
-    "diag",
-    "diagonal",
-    "mask",
-    "triu",
-    "tril",
-    "off_diag",
-)
+    "eye", "fill_diagonal", "masked_fill", "diag", "diagonal", "mask", "triu", "tril", "off_diag",
+)  # fmt: skip
 TWO_VIEWS = ("simclr", "contrast", "info_nce", "infonce", "byol", "moco", "simsiam", "barlow",
              "vicreg", "nt_xent", "ntxent", "views", "view1", "view_1")  # fmt: skip
 AUGMENTS = re.compile(r"(?:^|[._])(?:aug\w*|transforms?|tfm?s?|trans|t|train_transform|view\w*)$")
 COSINES = ("cosine_similarity", "CosineSimilarity")
 
 
-def compared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def compared(reading: Training) -> Iterator[Match]:
     yield from _one_view_twice(reading)
     yield from _without_offset(reading)
     yield from targets(reading)
@@ -48,7 +38,7 @@ def compared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         texts = [(t, s) for t, s, scope in reading.cached(formulas) if scope == number]
         crossed = [t for t, _ in texts if "cross_entropy(" in t or "CrossEntropyLoss" in t]
         own = "".join(t for t, _ in texts)
-        own += " ".join(reading.calls[n].name for n in reading.scope_calls(number))
+        own += " ".join(call.name for call in reading.calls_in(number))
         hidden = any(mask in own for mask in MASKS) or "e9" in own or "inf" in own
         for text, span in texts:
             found = ITSELF.search(text)
@@ -72,7 +62,7 @@ def _one_view_twice(reading: Training) -> Iterator[Match]:
             once = part.items[0].items if repeated else ()
             if len(once) == 1 and _is_augmented(reading, once[0]) and part.items[1].literal:
                 yield Match(span, message)
-    for one, other in itertools.pairwise(reading.script.assignments):
+    for one, other in itertools.pairwise(reading.assignments):
         same = one.span == other.span and one.value == other.value
         if same and one.target != other.target and _is_augmented(reading, one.value):
             yield Match(one.span, message)
@@ -80,7 +70,7 @@ def _one_view_twice(reading: Training) -> Iterator[Match]:
 
 def _is_augmented(reading: Training, value: Value) -> bool:
     """A call of what is called an augmentation, of one argument."""
-    call = reading.calls[value.call] if value.kind == "call" else None
+    call = reading.call_of(value)
     return call is not None and len(call.args) == 1 and AUGMENTS.search(call.name) is not None
 
 
@@ -102,8 +92,7 @@ def _both_branches(reading: Training) -> Iterator[Match]:
         "detach", "no_grad", "negatives", "margin"
     ):
         return
-    for number in reading.methods("backward"):
-        backward = reading.calls[number]
+    for backward in reading.named("backward"):
         found = objects.last_definition(reading, backward.receiver, backward)
         text = render(reading, found[0]) if len(found) == 1 else ""
         pairs = re.findall(r"(\w+)\((\w+),(\w+)\)", text)
@@ -111,7 +100,7 @@ def _both_branches(reading: Training) -> Iterator[Match]:
             continue
         targets = [pair[2] for pair in pairs]
         if _is_negative_cosine(reading, pairs[0][0]) and all(
-            _through_trained(reading, name, backward, number) for name in targets
+            _through_trained(reading, name, backward) for name in targets
         ):
             yield Match(
                 backward.span,
@@ -121,8 +110,7 @@ def _both_branches(reading: Training) -> Iterator[Match]:
 
 def _along_batch(reading: Training) -> Iterator[Match]:
     """normalize(z, dim=0) of embeddings whose products are compared by cross-entropy."""
-    for n in reading.methods("normalize"):
-        call = reading.calls[n]
+    for call in reading.named("normalize"):
         axis = call.keywords.get("dim") or (call.args[2] if len(call.args) > 2 else None)
         if call.name != "torch.nn.functional.normalize" or axis is None or axis.literal != 0:
             continue
@@ -139,15 +127,15 @@ def _is_negative_cosine(reading: Training, name: str) -> bool:
     return False
 
 
-def _through_trained(reading: Training, name: str, call: Call, number: int) -> bool:
+def _through_trained(reading: Training, name: str, call: Call) -> bool:
     """The name is the output of a network whose parameters an optimizer holds."""
-    held = {reading.calls[n].receiver for n in reading.methods(*PARAMETERS)}
+    held = {other.receiver for other in reading.named(*PARAMETERS)}
     for value in objects.last_definition(reading, name, call):
         calls = [reading.calls[n].name for n in (value.call, *value.calls) if n >= 0]
         if set(calls) & held:
             return True
         inner: Value | None = value.items[0] if value.kind == "item" and value.items else None
-        if inner is not None and any(reading.calls[n].name in held for n in inner.calls):
+        if inner is not None and any(made.name in held for made in reading.inside(inner)):
             return True
     return False
 
@@ -156,17 +144,17 @@ def _gathered_both(reading: Training) -> Iterator[Match]:
     """Both factors of the logits are what all_gather() copied: no gradient reaches the towers."""
     gathers = _cut_off(reading)
     lost: dict[tuple[int, str], Call] = {}
-    for each in reading.script.assignments if gathers else ():
-        call = reading.calls[each.value.call] if each.value.kind == "call" else None
+    for each in reading.assignments if gathers else ():
+        call = reading.call_of(each.value)
         if call is None or reading.target_function(call) not in gathers or not call.args:
             continue
-        if call.args[0].name == each.target and not is_without_graph(reading, call):
+        if call.args[0].name == each.target and not reading.is_without_graph(call):
             lost[each.scope, each.target] = call
     losing = {reading.calls[n].scope for n, _ in loss_calls(reading)}
     for value, _, scope in reading.expressions if lost else ():
         for part in flatten([value]) if scope in losing else ():
             factors = part.items if part.name == "MatMult" else ()
-            names = [{n for n in (v.name, *v.names) if (scope, n) in lost} for v in factors]
+            names = [{n for n in v.all_names if (scope, n) in lost} for v in factors]
             if names and all(names):
                 name = min(names[0])
                 yield Match(lost[scope, name].span, f"{name} has no gradient after all_gather()")
@@ -176,18 +164,17 @@ def _gathered_both(reading: Training) -> Iterator[Match]:
 def _cut_off(reading: Training) -> set[int]:
     """Functions that return what all_gather() filled, without the tensor that was given."""
     found: set[int] = set()
-    for n in reading.methods("all_gather"):
-        call = reading.calls[n]
+    for call in reading.named("all_gather"):
         function = reading.function(call.scope)
         if call.name != "torch.distributed.all_gather" or not call.scope or not call.args:
             continue
         filled = call.args[0].name
         back = any(
             each.scope == call.scope and each.target.startswith(f"{filled}[")
-            for each in reading.script.assignments
+            for each in reading.assignments
         )
         own = {parameter.name for parameter in function.parameters}
-        given = [own & {v.name, *v.names} for v in function.returns if filled in v.names]
+        given = [own.intersection(v.all_names) for v in function.returns if filled in v.names]
         if (
             given
             and not any(given)
@@ -202,12 +189,11 @@ def _without_offset(reading: Training) -> Iterator[Match]:
     """arange(batch) as labels of logits whose keys come from all ranks."""
     yield from _without_own_rows(reading)
     gathers = {
-        reading.function(reading.calls[n].scope).name
-        for n in reading.methods("all_gather")
-        if reading.calls[n].scope and reading.function(reading.calls[n].scope).returns
+        reading.function(other.scope).name
+        for other in reading.named("all_gather")
+        if other.scope and reading.function(other.scope).returns
     }
-    for n in reading.methods("cross_entropy") if gathers else ():
-        call = reading.calls[n]
+    for call in reading.named("cross_entropy") if gathers else ():
         if len(call.args) < 2:
             continue
         logits, labels = (expanded(reading, v, call, 4) for v in call.args[:2])
@@ -239,13 +225,12 @@ def _without_own_rows(reading: Training) -> Iterator[Match]:
         for n in reading.methods("all_gather", "gather")
         if len((call := reading.calls[n]).args) == 1 and call.args[0].kind == "name"
     }
-    for n in reading.methods("cross_entropy") if gathered else ():
-        call = reading.calls[n]
+    for call in reading.named("cross_entropy") if gathered else ():
         if len(call.args) != 2:
             continue
         logits, labels = (expanded(reading, v, call, 2) for v in call.args)
         sides = COLUMNS.search(logits)
-        own = [a for a in reading.script.assignments if a.scope == call.scope]
+        own = [a for a in reading.assignments if a.scope == call.scope]
         texts = [(a.target, render(reading, a.value)) for a in own]
         if sides is None or not COUNTED.match(labels) or (call.scope, sides[1]) not in gathered:
             continue
@@ -260,8 +245,8 @@ def _without_own_rows(reading: Training) -> Iterator[Match]:
 
 def _is_gathered(reading: Training, name: str, call: Call, gathers: set[str]) -> bool | None:
     """The name holds what a function that gathers returned; None where nothing is assigned."""
-    number = reading.numbers[id(call)]
-    held = [a for a in reading.script.assignments
+    number = reading.number(call)
+    held = [a for a in reading.assignments
             if a.target == name and a.scope == call.scope and a.position <= number]  # fmt: skip
     made = held[-1].value if held else None
     if made is None:

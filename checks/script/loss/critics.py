@@ -81,11 +81,11 @@ def _steps_up(reading: Training) -> bool:
 def _last_of_weights(reading: Training) -> Iterator[Match]:
     """for p in model.parameters(): penalty = p.norm(): the last one is all that stays."""
     losses = {reading.loss_name(reading.calls[n]) for n in reading.backwards} - {""}
-    terms = {n for a in reading.script.assignments if a.target in losses for n in a.value.names}
+    terms = {n for a in reading.assignments if a.target in losses for n in a.value.names}
     for line in reading.cached(lines):
         if line.augmented or not line.loops or line.target not in terms - losses:
             continue
-        loop = reading.script.loops[line.loops[-1]]
+        loop = reading.loops[line.loops[-1]]
         over = render(reading, loop.iterable) if loop.iterable is not None else ""
         item = set(loop.targets) & set(re.findall(r"\w+", line.text))
         if (
@@ -116,8 +116,7 @@ def _one_label(reading: Training) -> Iterator[Match]:
 
 def _angles(reading: Training) -> Iterator[Match]:
     """acos() of cosines that rounding brings to 1: its gradient is infinite there."""
-    for number in reading.methods("acos", "arccos", "acos_"):
-        call = reading.calls[number]
+    for call in reading.named("acos", "arccos", "acos_"):
         if not call.name.startswith("torch.") and not call.receiver:
             continue
         value = (
@@ -147,7 +146,7 @@ def _noise_at_end(reading: Training) -> Iterator[Match]:
     for line in reading.cached(lines):
         if not line.loops or line.arms or not _is_noisy(line):
             continue
-        loop = reading.script.loops[line.loops[-1]]
+        loop = reading.loops[line.loops[-1]]
         over = render(reading, loop.iterable) if loop.iterable is not None else ""
         to_zero = re.fullmatch(r"(?:tqdm\()?reversed\(range\((?:0,)?[\w.]+\)\)\)?", over)
         if to_zero is None or _is_last_left_out(reading, line):
@@ -168,8 +167,8 @@ def _is_noisy(line: Line) -> bool:
 
 
 def _is_last_left_out(reading: Training, line: Line) -> bool:
-    own = reading.script.loops[line.loops[-1]].targets
-    tests = [b.test.text for b in reading.script.branches if b.test is not None]
+    own = reading.loops[line.loops[-1]].targets
+    tests = [b.test.text for b in reading.branches if b.test is not None]
     texts = [a.text for a in reading.cached(lines) if a.scope == line.scope]
     word = re.compile(rf"\b(?:{'|'.join(map(re.escape, own))})\b\s*(?:[><]=?|==|!=)")
     return any(word.search(t) for t in (*tests, *texts)) or any("mask" in t for t in texts)

@@ -13,13 +13,9 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
 NEW = (
-    "torch.tensor",
-    "torch.as_tensor",
-    "torch.Tensor",
-    "torch.FloatTensor",
-    "torch.from_numpy",
+    "torch.tensor", "torch.as_tensor", "torch.Tensor", "torch.FloatTensor", "torch.from_numpy",
     "torch.autograd.Variable",
-)
+)  # fmt: skip
 CUTS = ("detach", "numpy", "item", "tolist")
 PENALTY = re.compile(r"(?:GeneratorExp|ListComp)<[\w.]+\.(?:named_)?parameters\(\),(?P<item>.*)>")
 OFF = re.compile(r"\b\w+\.(?:data\b|detach\(\)|item\(\))")
@@ -71,10 +67,9 @@ def _how_cut(reading: Training, value: Value, call: Call, depth: int = 4) -> str
 def is_output(reading: Training, value: Value, call: Call, depth: int = 3) -> bool:
     """What a network that trains returned, at most viewed in another shape."""
     if value.kind == "name" and depth:
-        place = reading.numbers[id(call)]
         found = [
             a.value
-            for a in evaluate.definitions(reading, value.name, call.scope, place, call.arms)
+            for a in evaluate.definitions_at(reading, value.name, call)
             if a.value.kind == "call" and reading.calls[a.value.call] is not call
         ]
         return bool(found) and all(is_output(reading, v, call, depth - 1) for v in found)
@@ -87,7 +82,7 @@ def is_output(reading: Training, value: Value, call: Call, depth: int = 3) -> bo
 def _penalties(reading: Training) -> Iterator[Match]:
     """sum(p.data.abs().sum() for p in model.parameters()) as a term of the loss."""
     losses = {reading.loss_name(reading.calls[n]) for n in reading.backwards} - {""}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         text = render(reading, each.value)
         if each.target not in losses:
             continue
@@ -95,14 +90,14 @@ def _penalties(reading: Training) -> Iterator[Match]:
         if found and OFF.search(found["item"]):
             yield Match(each.span, "the penalty is of detached weights: it has no gradient")
         for name in each.value.names:
-            for term in reading.assigned.get(reading.key(name, each.scope), ()):
-                over = [reading.script.loops[n] for n in term.loops]
+            for term in reading.assigned_to(name, each.scope):
+                over = [reading.loops[n] for n in term.loops]
                 weights = any(
                     loop.iterable is not None
                     and loop.target
                     and any(
-                        reading.calls[m].method in ("parameters", "named_parameters")
-                        for m in loop.iterable.calls
+                        call.method in ("parameters", "named_parameters")
+                        for call in reading.inside(loop.iterable)
                     )
                     and OFF.search(render(reading, term.value))
                     for loop in over

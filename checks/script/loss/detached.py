@@ -11,17 +11,15 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 DETACHES = ("item", "detach", "tolist", "numpy")
 
 
-def loss_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def loss_detached(reading: Training) -> Iterator[Match]:
     yield from _switched_on(reading)
     yield from decided_terms(reading)
     yield from cut_off(reading)
-    for number in reading.methods("backward"):
-        call = reading.calls[number]
+    for call in reading.named("backward"):
         if call.name == "backward" or reading.is_autograd(call):
             continue
         name = reading.loss_name(call)
@@ -32,7 +30,7 @@ def loss_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             continue
         if not name or _regains(reading, name):
             continue
-        results = evaluate.definitions(reading, name, call.scope, number, call.arms)
+        results = evaluate.definitions_at(reading, name, call)
         yield from _numbers_in_sum(reading, call, results[:1])
         if results and all(_detaches(reading, each.value) for each in results):
             method = reading.calls[results[0].value.call].method
@@ -98,7 +96,7 @@ def _switched_on(reading: Training) -> Iterator[Match]:
         computed = bool(results) and all(_is_computed(reading, each) for each in results)
         spans = [
             a.span
-            for a in reading.script.assignments
+            for a in reading.assignments
             if a.target == f"{name}.requires_grad"
             and a.value.literal is True
             and a.scope == scope
@@ -120,8 +118,7 @@ def _switched_on(reading: Training) -> Iterator[Match]:
 
 def _losses(reading: Training) -> Iterator[tuple[str, int, int, Arms]]:
     """What backward() is called on, and what training_step() returns."""
-    for number in reading.backwards:
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.backwards):
         name = reading.loss_name(call)
         if name and not name.startswith("self."):
             yield name, call.scope, number, call.arms
@@ -139,10 +136,9 @@ def _decided_inside(reading: Training) -> Iterator[Match]:
         given = {p.name for p in function.parameters} - {"self"}
         if not re.search(r"loss|dice|iou|term|criterion|tversky", named) or "metric" in named:
             continue
-        for n in reading.scope_calls(number):
-            call = reading.calls[n]
+        for call in reading.calls_in(number):
             source = call.base if call.base is not None else Value("name", name=call.receiver)
-            own = given & {source.name, *source.names, *(v.name for v in call.args)}
+            own = given & {*source.all_names, *(v.name for v in call.args)}
             decides = call.method in ("argmax", "round", "sign")
             compares = call.method in ("float", "int", "long") and source.kind == "test"
             if own and (decides or compares):
@@ -163,15 +159,11 @@ def decided_terms(reading: Training) -> Iterator[Match]:
             if not passed or not is_output(reading, passed[0], reading.calls[term]):
                 continue
             function = reading.target_function(reading.calls[term])
-            returns = reading.function(function).returns if function is not None else ()
+            returns = reading.returns(function)
             if function is None or len(returns) != 1 or not reading.function(function).parameters:
                 continue
             given = reading.function(function).parameters[0].name
-            decided = [
-                reading.calls[n]
-                for n in reading.scope_calls(function)
-                if reading.calls[n].method == "argmax"
-            ]
+            decided = [call for call in reading.calls_in(function) if call.method == "argmax"]
             if decided and _reads_decision(reading, function, returns[0], given):
                 message = f"argmax has no gradient: {name} gets none through this term"
                 yield Match(decided[0].span, message, fix="Use softmax(logits) in the loss.")
@@ -180,7 +172,7 @@ def decided_terms(reading: Training) -> Iterator[Match]:
 def _reads_decision(reading: Training, function: int, result: Value, given: str) -> bool:
     """The result depends on argmax of the parameter, and on it in no other way."""
     argmax = re.compile(rf"(?:torch\.argmax\({given}\b|\b{given}\.argmax\()")
-    own = [a for a in reading.script.assignments if a.scope == function]
+    own = [a for a in reading.assignments if a.scope == function]
     waiting, seen, decided = [result], set[str](), False
     while waiting:
         text = render(reading, waiting.pop())
@@ -208,9 +200,9 @@ MADE = ("torch.tensor", "torch.zeros", "torch.ones", "torch.as_tensor", "torch.F
 
 def _regains(reading: Training, name: str) -> bool:
     """requires_grad is turned on again between."""
-    return any(
-        each.target == f"{name}.requires_grad" for each in reading.script.assignments
-    ) or any(reading.calls[n].receiver == name for n in reading.methods("requires_grad_"))
+    return any(each.target == f"{name}.requires_grad" for each in reading.assignments) or any(
+        call.receiver == name for call in reading.named("requires_grad_")
+    )
 
 
 RULES = (

@@ -8,22 +8,15 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import expanded
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 SOFTMAX = re.compile(
     r"(?:torch\.nn\.functional\.|torch\.)?(?:log_)?softmax\((?P<x>.+?)(?:,(?:dim=)?-?\d)?\)(?:\.detach\(\))?"
     r"|(?P<y>[\w.]+)\.(?:log_)?softmax\(.*\)"
 )
 NAMES = {"teacher", "reference", "ref", "frozen", "pretrained", "oracle"}
-
-
-def taught(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    yield from _teacher_trains(reading)
-    yield from _averaged(reading)
-    yield from _both_sides(reading)
 
 
 def _both_sides(reading: Training) -> Iterator[Match]:
@@ -60,18 +53,13 @@ def _sides(reading: Training, call: Call) -> Iterator[Match]:
 def _teacher_trains(reading: Training) -> Iterator[Match]:
     """teacher.train() of a model that no optimizer holds."""
     trained = {name for _, name in reading.trained_names}
-    for number in reading.methods("train"):
-        call = reading.calls[number]
+    for call in reading.named("train"):
         name = call.receiver
         if not call.statement or name in trained or not set(words(name)) & NAMES or call.args:
             continue
-        if not reading.optimizers or any(
-            reading.calls[n].receiver == name for n in reading.methods("eval")
-        ):
+        if not reading.optimizers or any(other.receiver == name for other in reading.named("eval")):
             continue
-        made = list(
-            objects.makers(reading, Value("name", name=name), call.scope, number, call.arms)
-        )
+        made = list(objects.makers_at(reading, Value("name", name=name), call))
         if made and all(m is not None for m in made):
             yield Match(
                 call.span,
@@ -81,8 +69,7 @@ def _teacher_trains(reading: Training) -> Iterator[Match]:
 
 def _averaged(reading: Training) -> Iterator[Match]:
     """KLDivLoss() divides by the number of elements, and not by that of samples."""
-    for number in reading.methods("KLDivLoss", "kl_div"):
-        call = reading.calls[number]
+    for call in reading.named("KLDivLoss", "kl_div"):
         if not call.name.startswith("torch.") or len(call.args) > 2 or call.unpacked:
             continue
         value = evaluate.argument(reading, call, "reduction")
@@ -97,7 +84,7 @@ RULES = (
         slug="teacher-settings",
         title="A teacher is in evaluation mode, and its divergence is per sample",
         severity="warn",
-        find=taught,
+        find=each_of(_teacher_trains, _averaged, _both_sides),
         why="In train mode a teacher's targets are noise of dropout, and its batch statistics "
         "drift. KLDivLoss divides by all elements unless told otherwise: with a hundred classes "
         "the term is a hundred times too small.",

@@ -19,13 +19,13 @@ def ends(reading: Training) -> Iterator[Match]:
             continue
         found = evaluate.options(reading, value, call)
         for option in found if len(found) == 1 else ():
-            run = reading.calls[option.call] if option.kind == "call" else None
+            run = reading.call_of(option)
             made = objects.callee(reading, run) if run is not None and run.args else []
             for each in made if len(made) == 1 else ():
                 if each is None or each.name != "torch.nn.Sequential" or len(each.args) < 2:
                     continue
                 last = each.args[-1]
-                layer = reading.calls[last.call] if last.kind == "call" else None
+                layer = reading.call_of(last)
                 if layer is not None and layer.name == "torch.nn.Dropout":
                     yield Match(layer.span, "a Dropout behind the last layer sets outputs to 0")
     yield from _betas(reading)
@@ -54,8 +54,7 @@ def _single(reading: Training) -> Iterator[Match]:
         and reading.calls[v.call].name == "torch.nn.Linear"
         and reading.calls[w.call].name == "torch.nn.BatchNorm1d"
     }
-    for n in reading.methods("DataLoader") if linear else ():
-        call = reading.calls[n]
+    for call in reading.named("DataLoader") if linear else ():
         size = evaluate.argument(reading, call, "batch_size", 1)
         one = size is not None and evaluate.literals(reading, size, call) == {1}
         if one and reading.trains_on(call):

@@ -9,15 +9,13 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
-def environment(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def environment(reading: Training) -> Iterator[Match]:
     """gymnasium returns two values from reset(), and five from step()."""
     if not reading.imports_from("gymnasium"):
         return
-    for number in reading.methods("reset", "step"):
-        call = reading.calls[number]
+    for call in reading.named("reset", "step"):
         wanted = 2 if call.method == "reset" else 5
         if not _is_environment(reading, call) or call.statement:
             continue
@@ -31,15 +29,7 @@ def environment(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _is_environment(reading: Training, call: Call) -> bool:
     made = (
-        list(
-            objects.makers(
-                reading,
-                Value("name", name=call.receiver),
-                call.scope,
-                reading.numbers[id(call)],
-                call.arms,
-            )
-        )
+        list(objects.makers_at(reading, Value("name", name=call.receiver), call))
         if call.receiver
         else []
     )
@@ -54,11 +44,11 @@ def _indexed(reading: Training, call: Call) -> bool:
     name = call.targets[0]
     if any(
         each.value.kind != "call"
-        for each in reading.assigned.get(reading.key(name, call.scope), ())
-        if each.value.call == reading.numbers[id(call)]
+        for each in reading.assigned_to(name, call.scope)
+        if each.value.call == reading.number(call)
     ):
         return True
-    values = [v for v, _, scope in reading.expressions if scope == call.scope]
+    values = reading.values_in(call.scope)
     return any(
         part.kind == "item" and part.items and part.items[0].name == name
         for part in flatten(values)

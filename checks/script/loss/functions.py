@@ -10,14 +10,13 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 REVERSAL = re.compile(r"revers|(?:^|_)grl", re.IGNORECASE)
 CONSTANTS = ("zeros_like", "zeros")
 """What a gradient that is 0 everywhere is made by: it needs no incoming one."""
 
 
-def own_backward(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def own_backward(reading: Training) -> Iterator[Match]:
     for each in reading.script.classes if "test" not in reading.script.path else ():
         if not any(base.endswith("autograd.Function") for base in each.bases):
             continue
@@ -50,15 +49,13 @@ def _incoming_unused(reading: Training, scope: int) -> Iterator[Match]:
 
 def _reads(reading: Training, scope: int, name: str) -> bool:
     """Anything of the function names it, also below an attribute or in a call on its own."""
-    inside = [value for value, _, where in reading.expressions if where == scope]
+    inside = reading.values_in(scope)
     inside += [
-        loop.iterable
-        for loop in reading.script.loops
-        if loop.scope == scope and loop.iterable is not None
+        loop.iterable for loop in reading.loops if loop.scope == scope and loop.iterable is not None
     ]
-    named = {n.partition(".")[0] for v in inside for n in (v.name, *v.names)}
-    receivers = {reading.calls[n].receiver.partition(".")[0] for n in reading.scope_calls(scope)}
-    changed = {a.target.partition(".")[0] for a in reading.script.assignments if a.scope == scope}
+    named = {n.partition(".")[0] for v in inside for n in v.all_names}
+    receivers = {call.receiver.partition(".")[0] for call in reading.calls_in(scope)}
+    changed = {a.target.partition(".")[0] for a in reading.assignments if a.scope == scope}
     return name in named | receivers | changed
 
 
@@ -92,14 +89,14 @@ def _too_few(reading: Training, scope: int, forward: int | None) -> Iterator[Mat
 def _is_open(reading: Training, forward: int) -> bool:
     """Parameters such as *tensors, whose number the call decides."""
     owner = reading.function(forward).owner
-    applied = [c for n in reading.methods("apply") if (c := reading.calls[n]).receiver == owner]
+    applied = [c for c in reading.named("apply") if c.receiver == owner]
     parameters = len(reading.function(forward).parameters) - 1
     return any(call.unpacked or len(call.args) > parameters for call in applied)
 
 
 def _not_reversed(reading: Training, scope: int, name: str) -> Iterator[Match]:
     """Nothing of the backward of a gradient reversal is negative."""
-    inside = [value for value, _, where in reading.expressions if where == scope]
+    inside = reading.values_in(scope)
     parts = list(flatten(inside))
     negative = any(
         part.name in ("USub", "Sub")
@@ -109,7 +106,7 @@ def _not_reversed(reading: Training, scope: int, name: str) -> Iterator[Match]:
             and part.literal < 0
         )
         for part in parts
-    ) or any(reading.calls[n].method.startswith("neg") for n in reading.scope_calls(scope))
+    ) or any(call.method.startswith("neg") for call in reading.calls_in(scope))
     for value, span in _returned(reading, scope):
         whole = value.items[0] if value.kind == "list" and value.items else value
         if not negative and whole.kind in ("other", "name", "call"):

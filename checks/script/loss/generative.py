@@ -12,7 +12,6 @@ from doctor.checks.script.rendering import statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Span
-from doctor.facts.script_machine import ScriptMachine
 
 LOGVAR = r"[\w.\[\]]*(?:log_?var|lv|log_?sigma_?sq|log_?sigma2)\w*"
 EXP = rf"(?:torch\.exp\({LOGVAR}\)|{LOGVAR}\.exp\(\))"
@@ -30,7 +29,7 @@ WEIGHED = re.compile(r"/(?:\w+\.(?:size|shape|numel)|len\(|\w*batch|n\b|b\b)|bet
 PLAIN = r"[\w.]*(?:abar|bar|cumprod|alpha|alphas)\w*(?:\.to\([\w.]*\))?(?:\[[^\]]*\])*"
 
 
-def of_latents(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def of_latents(reading: Training) -> Iterator[Match]:
     if not reading.mentions("logvar", "log_var", "lv", "log_sigma", "logsigma"):
         return
     for text, span, scope in reading.cached(statements):
@@ -54,7 +53,7 @@ def _negated(text: str, place: int) -> bool:
 
 def _negated_later(reading: Reading, span: Span, scope: int) -> bool:
     """The sum is assigned, and its name is negated or subtracted."""
-    names = [a.target for a in reading.script.assignments if a.span == span and a.scope == scope]
+    names = [a.target for a in reading.assignments if a.span == span and a.scope == scope]
     pattern = "|".join(map(re.escape, names))
     return bool(names) and any(
         re.search(rf"-[\w.*()+]*\b(?:{pattern})\b", text)
@@ -79,7 +78,7 @@ def _summed_and_averaged(reading: Training) -> Iterator[Match]:
             )
 
 
-def of_diffusion(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def of_diffusion(reading: Training) -> Iterator[Match]:
     for text, span, _ in reading.cached(statements):
         found = re.search(rf"\(\(({PLAIN})\*[\w.]+\)\+\(\(1-({PLAIN})\)\*[\w.]+\)\)", text)
         if found and found[1] == found[2] and reading.mentions("cumprod"):
@@ -95,10 +94,10 @@ def _of_one_level(reading: Training) -> Iterator[Match]:
     """The same with names: a * x0 + (1 - a) * noise, where a is taken from the products."""
     if not reading.mentions("cumprod"):
         return
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         text = next((t for t, s, _ in reading.cached(statements) if s == each.span), "")
         found = re.search(r"^\(\((\w+)\*[\w.]+\)\+\(\(1-\1\)\*[\w.]+\)\)$", text)
-        values = reading.assigned.get(reading.key(found[1], each.scope), ()) if found else ()
+        values = reading.assigned_to(found[1], each.scope) if found else ()
         texts = [t for v in values for t, s, _ in reading.cached(statements) if s == v.span]
         if (
             len(values) == 1
@@ -121,9 +120,8 @@ def _clean_target(reading: Training) -> Iterator[Match]:
         if len(call.args) < 2 or call.args[0].kind != "name" or call.args[1].kind != "name":
             continue
         clean, noise = call.args[0].name, call.args[1].name
-        for n in reading.methods("mse_loss", "l1_loss", "smooth_l1_loss"):
-            loss = reading.calls[n]
-            names = {name for value in loss.args[:2] for name in (value.name, *value.names)}
+        for loss in reading.named("mse_loss", "l1_loss", "smooth_l1_loss"):
+            names = {name for value in loss.args[:2] for name in value.all_names}
             given = evaluate.is_parameter(reading, call.scope, noise)
             if loss.scope == call.scope and clean in names and noise not in names and not given:
                 yield Match(loss.span, f"the model is to predict {noise}, not {clean}")
@@ -138,9 +136,8 @@ def _noise_for_velocity(reading: Training) -> Iterator[Match]:
         return
     noises = {c.args[1].name for n in reading.methods("add_noise")
               if len((c := reading.calls[n]).args) == 3 and c.args[1].kind == "name"}  # fmt: skip
-    for n in reading.methods("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
-        loss = reading.calls[n]
-        names = {name for value in loss.args[:2] for name in (value.name, *value.names)}
+    for loss in reading.named("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
+        names = {name for value in loss.args[:2] for name in value.all_names}
         if noises & names:
             yield Match(loss.span, "the scheduler predicts velocities, and the target is the noise")
 

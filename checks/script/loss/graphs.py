@@ -10,34 +10,30 @@ from doctor.checks.script.loss.features import without_gradient
 from doctor.checks.script.loss.losses import LOSSES
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
-from doctor.checks.script.training import Training
+from doctor.checks.script.training import NO_GRAD, Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
-NO_GRAPH = ("no_grad", "inference_mode")
 CUTS = ("detach_", "repackage_hidden", "detach")
 MOST_CALLS = 4
 """Modules within modules that are searched for a detach(). Our own number."""
 
 
-def forward_without_grad(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def forward_without_grad(reading: Training) -> Iterator[Match]:
     yield from without_gradient(reading)
     yield from _constant_penalty(reading)
     yield from _part_without_grad(reading)
-    if not reading.mentions(*NO_GRAPH):
+    if not reading.mentions(*NO_GRAD):
         return
-    for number in reading.methods("backward"):
-        call = reading.calls[number]
+    for call in reading.named("backward"):
         name = reading.loss_name(call)
         if call.name == "backward" or reading.is_autograd(call) or not name:
             continue
-        found = evaluate.definitions(reading, name, call.scope, number, call.arms)
+        found = evaluate.definitions_at(reading, name, call)
         if not found or any(each.scope != call.scope for each in found):
             continue
         given = {name, *(n for each in found for n in each.value.names)}
         regained = any(
-            reading.calls[n].receiver in given and reading.calls[n].receiver
-            for n in reading.methods("requires_grad_")
+            other.receiver in given and other.receiver for other in reading.named("requires_grad_")
         )
         if regained or reading.methods("enable_grad", "set_grad_enabled"):
             continue
@@ -52,12 +48,12 @@ def _part_without_grad(reading: Training) -> Iterator[Match]:
     held = {
         reading.calls[m].receiver.rpartition(".")[2]
         for n in reading.optimizers if not reading.calls[n].arms
-        for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+        for v in reading.calls[n].values
         for m in (v.call, *v.calls) if m >= 0
         and reading.calls[m].method == "parameters" and "." in reading.calls[m].receiver
     }  # fmt: skip
     for part in sorted(held):
-        uses = [reading.calls[n] for n in reading.methods(part)]
+        uses = reading.named(part)
         if len(uses) != 1 or uses[0].name != f"self.{part}" or uses[0].arms:
             continue
         (call,) = uses
@@ -66,7 +62,7 @@ def _part_without_grad(reading: Training) -> Iterator[Match]:
                  for n in reading.call_sites.get(call.scope, ())]  # fmt: skip
         forward = function.owner in reading.modules and "forward" in (function.name, *sites)
         cut = any(
-            v.kind == "call" and reading.calls[v.call].method in NO_GRAPH
+            v.kind == "call" and reading.calls[v.call].method in NO_GRAD
             for v in reading.contexts(call)
         )
         inside = any(c.receiver.endswith(f".{part}") or f".{part}." in c.name
@@ -84,8 +80,7 @@ PENALTIES = re.compile(r"penalt|(?:^|_)gp(?:_|$)|lipschitz|(?:^|_)r1(?:_|$)")
 
 def _constant_penalty(reading: Training) -> Iterator[Match]:
     """A norm of autograd.grad() without create_graph is a part of the loss."""
-    for n in reading.methods("grad"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("grad")):
         asked = call.keywords.get("create_graph")
         if call.name != "torch.autograd.grad" or (asked and asked.literal is not False):
             continue
@@ -93,22 +88,21 @@ def _constant_penalty(reading: Training) -> Iterator[Match]:
             continue
         targets = {
             each.target
-            for each in reading.script.assignments
+            for each in reading.assignments
             if each.scope == call.scope and n in each.value.calls
         }
         normed = any(
             c.method in ("norm", "square", "pow", "vector_norm")
             and targets & {c.receiver, *_roots(reading, c)}
-            for c in (reading.calls[m] for m in reading.scope_calls(call.scope))
+            for c in (reading.calls_in(call.scope))
         )
         named = PENALTIES.search(reading.function(call.scope).name.casefold())
         sites = reading.call_sites.get(call.scope, ()) if normed and named else ()
-        if any(not is_without_graph(reading, reading.calls[m]) for m in sites):
+        if any(not reading.is_without_graph(reading.calls[m]) for m in sites):
             yield Match(call.span, "without create_graph=True this penalty is a constant")
             continue
         losses = (m for m in reading.backwards if m > n and reading.calls[m].scope == call.scope)
-        for m in losses if normed else ():
-            backward = reading.calls[m]
+        for m, backward in reading.numbered(losses if normed else ()):
             found = gradients.sources(reading, backward, m, reading.loss_name(backward))
             if found & {reading.key(name, call.scope) for name in targets}:
                 message = "without create_graph=True this gradient is a constant in the loss"
@@ -121,11 +115,11 @@ def _roots(reading: Training, call: Call) -> Iterator[str]:
     while call.receiver_call >= 0:
         call = reading.calls[call.receiver_call]
     yield call.receiver
-    yield from (name for value in call.args for name in (value.name, *value.names))
+    yield from (name for value in call.args for name in value.all_names)
 
 
 def _has_no_graph(reading: Training, each: Assignment) -> bool:
-    if under_no_grad(reading, each.contexts):
+    if reading.under_no_grad(each.contexts):
         return True
     if each.value.kind != "call":
         return False
@@ -142,48 +136,22 @@ def _is_without(reading: Training, value: Value, call: Call) -> bool | None:
     """Whether an argument was computed under no_grad; None for data of the loop, False unknown."""
     if value.kind != "name":
         return False
-    number = reading.numbers[id(call)]
-    found = evaluate.definitions(reading, value.name, call.scope, number, call.arms)
+    found = evaluate.definitions_at(reading, value.name, call)
     if not found:
-        bound = any(value.name in reading.script.loops[loop].targets for loop in call.loops)
+        bound = any(value.name in reading.loops[loop].targets for loop in call.loops)
         return (
             None if bound or not evaluate.is_parameter(reading, call.scope, value.name) else False
         )
-    return all(each.scope == call.scope and under_no_grad(reading, each.contexts) for each in found)
+    return all(each.scope == call.scope and reading.under_no_grad(each.contexts) for each in found)
 
 
-def under_no_grad(reading: Training, contexts: tuple[int, ...]) -> bool:
-    """The innermost context that decides it is no_grad or inference_mode, called."""
-    for number in reversed(contexts):
-        value = reading.script.contexts[number].value
-        if value.kind != "call":
-            continue
-        name = reading.calls[value.call].method
-        if name in NO_GRAPH:
-            return True
-        if name in ("enable_grad", "set_grad_enabled"):
-            return False
-    return False
-
-
-def is_without_graph(reading: Training, call: Call) -> bool:
-    if under_no_grad(reading, call.contexts):
-        return True
-    return any(
-        value.kind == "call" and reading.calls[value.call].method in NO_GRAPH
-        for value in reading.function(call.scope).decorators
-    )
-
-
-def hidden_not_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.backwards:
-        backward = reading.calls[number]
+def hidden_not_detached(reading: Training) -> Iterator[Match]:
+    for number, backward in reading.numbered(reading.backwards):
         if not backward.loops or backward.args or backward.keywords:
             continue
         around = objects.around(reading, backward, backward.loops[-1])
         reading.step(len(around))
-        for n in around:
-            call = reading.calls[n]
+        for n, call in reading.numbered(around):
             if n >= number or call.loops != backward.loops or len(call.targets) < 2:
                 continue
             for name in call.targets:
@@ -201,8 +169,8 @@ def hidden_not_detached(reading: Training, machine: ScriptMachine) -> Iterator[M
 def _cuts_inside(reading: Training, call: Call, depth: int = MOST_CALLS) -> bool | None:
     """Whether what is called detaches something; None where another file decides it."""
     functions = _entered(reading, call)
-    inside = [reading.calls[n] for each in functions if each for n in reading.scope_calls(each)]
-    if any(each.method in CUTS or each.method in NO_GRAPH for each in inside):
+    inside = [other for each in functions if each for other in reading.calls_in(each)]
+    if any(each.method in CUTS or each.method in NO_GRAD for each in inside):
         return True
     if None in functions or not depth:
         return None
@@ -232,13 +200,13 @@ def _carried(reading: Training, call: Call, name: str) -> bool:
     """The call takes and returns it, it starts outside of the loop, and nothing cuts it."""
     if not any(value.kind == "name" and value.name == name for value in call.args):
         return False
-    if under_no_grad(reading, call.contexts):
+    if reading.under_no_grad(call.contexts):
         return False
     loop = call.loops[-1]
-    results = reading.assigned.get(reading.key(name, call.scope), ())
+    results = reading.assigned_to(name, call.scope)
     inside = [each for each in results if loop in each.loops]
     starts = [each for each in results if loop not in each.loops and each.scope == call.scope]
-    number = reading.numbers[id(call)]
+    number = reading.number(call)
     makes_state = [
         each
         for each in starts
@@ -254,17 +222,17 @@ def _carried(reading: Training, call: Call, name: str) -> bool:
         bool(makes_state)
         and all(each.value.call == number for each in inside)
         and not cut
-        and name not in reading.script.loops[loop].targets
+        and name not in reading.loops[loop].targets
     )
 
 
 def _leads_to(reading: Training, call: Call, backward: Call, number: int) -> bool:
     """The loss is computed from another result of the same call, with no other state between."""
     names = set(call.targets)
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.scope != call.scope or each.position > number:
             continue
-        if names & {each.value.name, *each.value.names}:
+        if names.intersection(each.value.all_names):
             names.add(each.target)
     return backward.receiver in names and not exclusive(call.arms, backward.arms)
 

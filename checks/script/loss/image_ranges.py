@@ -10,23 +10,17 @@ from doctor.checks.script.rendering import expanded, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Value
-from doctor.facts.script_machine import ScriptMachine
 
 TO_UNIT = (
-    "ToTensor",
-    "to_tensor",
-    "ToDtype",
-    "to_image",
-    "ConvertImageDtype",
-    "convert_image_dtype",
-)
+    "ToTensor", "to_tensor", "ToDtype", "to_image", "ConvertImageDtype", "convert_image_dtype",
+)  # fmt: skip
 CENTERED = re.compile(
     r"\*2(?:\.0)?\)-1|2(?:\.0)?\*[\w.()\[\]]+\)-1|-0\.5\)|127\.5|\*2\.?0?-1|sub_\(0\.5|\.sub\("
 )
 UNIT = re.compile(r"sigmoid\(|clamp\((?:min=)?0(?:\.0)?,(?:max=)?1(?:\.0)?\)|/255")
 
 
-def ranges(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def ranges(reading: Training) -> Iterator[Match]:
     unit = reading.cached(from_zero_to_one)
     yield from _perceptual(reading, unit)
     if unit:
@@ -44,7 +38,7 @@ def from_zero_to_one(reading: Training) -> bool:
     texts += [
         expanded(reading, value, call, 0)
         for call in reading.calls
-        for value in (*call.args, *call.keywords.values())
+        for value in call.values
         if value.kind in ("other", "call")
     ]
     return not any(CENTERED.search(text) for text in texts)
@@ -53,7 +47,7 @@ def from_zero_to_one(reading: Training) -> bool:
 def _perceptual(reading: Training, unit: bool) -> Iterator[Match]:
     """lpips.LPIPS()(output, target) of images from 0 to 1, without normalize=True."""
     for call in reading.calls if reading.mentions("lpips", "perceptualimagepatch") else ():
-        made = [m for m in objects.callee(reading, call) if m is not None]
+        made = objects.known_callees(reading, call)
         kinds = {m.method for m in made}
         if len(kinds) != 1 or not kinds <= {"LPIPS", "LearnedPerceptualImagePatchSimilarity"}:
             continue
@@ -71,8 +65,7 @@ def _perceptual(reading: Training, unit: bool) -> Iterator[Match]:
 
 def _encoded(reading: Training) -> Iterator[Match]:
     """vae.encode(image) of an AutoencoderKL of diffusers."""
-    for number in reading.methods("encode"):
-        call = reading.calls[number]
+    for call in reading.named("encode"):
         if not call.receiver or not call.args:
             continue
         owner = Value("name", name=call.receiver)

@@ -10,7 +10,6 @@ from doctor.checks.script.rendering import expanded
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 POSITIVE = r"(?:\w*(?:pos|positives?|fraud|ones)\w*|\w*\(?\(\w+==1\)\.sum\(\))"
 NEGATIVE = r"(?:\w*(?:neg|negatives?|zeros)\w*|\(\w+==0\)\.sum\(\))"
@@ -31,15 +30,13 @@ OF_CLASSES = re.compile(
 LOSSES = ("CrossEntropyLoss", "NLLLoss", "cross_entropy", "nll_loss")
 
 
-def weighed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("BCEWithLogitsLoss", "binary_cross_entropy_with_logits"):
-        call = reading.calls[number]
+def weighed(reading: Training) -> Iterator[Match]:
+    for call in reading.named("BCEWithLogitsLoss", "binary_cross_entropy_with_logits"):
         value = call.keywords.get("pos_weight")
         if value is not None and INVERTED.search(_text(reading, value, call)):
             message = "pos_weight is positives per negative: it is to be the inverse"
             yield Match(call.span, message, fix="pos_weight = negatives / positives.")
-    for number in reading.methods(*LOSSES):
-        call = reading.calls[number]
+    for call in reading.named(*LOSSES):
         value = call.keywords.get("weight")
         if value is None and call.method == "CrossEntropyLoss" and call.args:
             value = call.args[0]
@@ -47,8 +44,7 @@ def weighed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             message = "weights are frequencies: rare classes count least"
             yield Match(call.span, message, fix="weight = counts.sum() / counts.")
     yield from _sampled(reading)
-    for number in reading.methods("WeightedRandomSampler"):
-        call = reading.calls[number]
+    for call in reading.named("WeightedRandomSampler"):
         again = evaluate.argument(reading, call, "replacement", 2)
         count = evaluate.argument(reading, call, "num_samples", 1)
         text = _text(reading, count, call) if count is not None else ""
@@ -77,7 +73,7 @@ def _text(reading: Training, value: Value, call: Call) -> str:
         else:
             break
     if value.kind == "name":
-        number = reading.numbers.get(id(call), len(reading.calls))
+        number = reading.number(call)
         found = evaluate.definitions(reading, value.name, call.scope, number, call.arms)
         if len(found) == 1 and found[0].scope == call.scope and found[0].value != value:
             return _text(reading, found[0].value, call)
@@ -87,7 +83,7 @@ def _text(reading: Training, value: Value, call: Call) -> str:
 def _returned(reading: Training, made: Call) -> Value | None:
     """The call or the formula that a function of the file returns, from one place only."""
     number = reading.target_function(made)
-    results = reading.function(number).returns if number is not None else ()
+    results = reading.returns(number)
     return results[0] if len(results) == 1 and results[0].kind in ("call", "other") else None
 
 
@@ -96,9 +92,8 @@ OF_SAMPLES = "weights = (1 / counts)[labels]: one per sample."
 
 def _sampled(reading: Training) -> Iterator[Match]:
     """WeightedRandomSampler takes a weight per sample, high for rare classes."""
-    for number in reading.methods("WeightedRandomSampler"):
-        call = reading.calls[number]
-        value = call.args[0] if call.args else call.keywords.get("weights")
+    for call in reading.named("WeightedRandomSampler"):
+        value = call.given("weights", 0)
         if value is None:
             continue
         text = _text(reading, value, call)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 KEEPS = {
     "to", "float", "half", "bfloat16", "detach", "cuda", "contiguous", "type", "clone", "squeeze",
@@ -19,12 +18,11 @@ KEEPS = {
 """Methods that leave the size of the numbers as it is."""
 
 
-def latents_unscaled(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def latents_unscaled(reading: Training) -> Iterator[Match]:
     """add_noise() of what a VAE of diffusers returned, without a factor on the way."""
     yield from _unshifted(reading)
-    for number in reading.methods("add_noise"):
-        call = reading.calls[number]
-        value = call.args[0] if call.args else call.keywords.get("original_samples")
+    for call in reading.named("add_noise"):
+        value = call.given("original_samples", 0)
         if value is not None and _is_latent(reading, value, call, 6):
             yield Match(call.span, "the latents are not multiplied by vae.config.scaling_factor")
             return
@@ -60,9 +58,7 @@ def _is_drawn(reading: Training, value: Value, depth: int) -> bool:
     if value.kind != "call":
         return False
     made = reading.calls[value.call]
-    on = made.base or Value("name", name=made.receiver)
-    if made.receiver_call >= 0:
-        on = Value("call", call=made.receiver_call)
+    on = objects.receiver_of(made)
     if made.method in KEEPS:
         return _is_latent(reading, on, made, depth - 1)
     return made.method in ("sample", "mode") and any(

@@ -10,18 +10,17 @@ from doctor.checks.script.loss.ends import ends
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.reductions import of_classes, over_padding
 from doctor.checks.script.outcomes import outcomes
-from doctor.checks.script.rendering import expanded, render
+from doctor.checks.script.rendering import expanded, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 MOVES = ("permute", "transpose", "swapaxes", "movedim", "rearrange", "moveaxis", "einsum")
 IMAGES = ("unet", "segmentation", "deeplab", "fcn_resnet", "conv2d", "convtranspose2d", "segnet")
 SEQUENCES = ("LSTM", "GRU", "RNN", "TransformerEncoder", "TransformerDecoder")
 
 
-def layout(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def layout(reading: Training) -> Iterator[Match]:
     moved = any(name in reading.by_method for name in MOVES)
     for number, kind in loss_calls(reading):
         call = reading.calls[number]
@@ -57,7 +56,7 @@ def _ctc(reading: Training, call: Call, moved: bool) -> Iterator[Match]:
         yield Match(call.span, "CTC takes (time, batch, classes): the layers have the batch first")
 
 
-def last_layer(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def last_layer(reading: Training) -> Iterator[Match]:
     """A ReLU makes of half of the logits 0."""
     yield from ends(reading)
     yield from of_classes(reading)
@@ -77,7 +76,7 @@ def last_layer(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _linear_twice(reading: Training, call: Call) -> Iterator[Match]:
     """Linear layers in a row are one linear layer."""
-    made = [reading.calls[v.call] if v.kind == "call" else None for v in call.args]
+    made = [reading.call_of(v) for v in call.args]
     names = [m.name if m is not None else "" for m in made]
     plain = ("torch.nn.Linear", "torch.nn.Dropout")
     rows = [n for n in names if n in plain]
@@ -100,15 +99,14 @@ def _overlap_of_logits(reading: Training) -> Iterator[Match]:
         name = f"{function.owner} {function.name}"
         if not OVERLAPS.search(name) or function.name not in ("forward", function.name):
             continue
-        inside = [reading.calls[n] for n in reading.scope_calls(scope)]
+        inside = reading.calls_in(scope)
         if any(re.search("sigmoid|softmax|exp|argmax|round|one_hot", c.name) for c in inside):
             continue
-        bodies = [render(reading, v) for v, _, where in reading.expressions if where == scope]
+        bodies = texts_in(reading, scope)
         if any(">" in text or "sigmoid" in text for text in bodies):
             continue
-        for site in reading.call_sites.get(scope, ()):
-            call = reading.calls[site]
-            value = call.args[0] if call.args else None
+        for site, call in reading.numbered(reading.call_sites.get(scope, ())):
+            value = call.first
             if value is not None and outcomes(reading, value, call.scope, site, call.arms) <= {
                 "logit",
                 "logits",
@@ -135,17 +133,16 @@ def _labels_of_pairs(reading: Training) -> Iterator[Match]:
             yield Match(call.span, f"{kind} takes labels of 1 and -1, not 1 and 0")
 
 
-def started(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def started(reading: Training) -> Iterator[Match]:
     """All weights of linear layers are one number."""
-    for number in reading.methods("zeros_", "constant_", "ones_"):
-        call = reading.calls[number]
+    for call in reading.named("zeros_", "constant_", "ones_"):
         value = call.args[0].name if call.args else ""
         if not call.name.startswith("torch.nn.init.") or not value.endswith(".weight"):
             continue
         layers = _layers_tested(reading, call)
         applied = any(
             v.name == reading.function(call.scope).name
-            for n in reading.methods("apply") for v in reading.calls[n].args
+            for other in reading.named("apply") for v in other.args
         )  # fmt: skip
         same = call.method != "ones_" or layers
         if applied and same and layers and not re.search("Norm|Embedding", layers):
@@ -157,7 +154,7 @@ def started(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _layers_tested(reading: Training, call: Call) -> str:
     """The test around that names linear or convolutional layers."""
-    held = [reading.script.branches[branch].test for branch, arm in call.arms if arm == 0]
+    held = [reading.test_of(branch) for branch, arm in call.arms if arm == 0]
     texts = [test.text for test in held if test is not None and "isinstance" in test.text]
     return next((t for t in texts if re.search(r"Linear|Conv", t)), "")
 

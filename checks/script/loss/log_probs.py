@@ -14,8 +14,7 @@ def of_several_numbers(reading: Training) -> Iterator[Match]:
     """Normal(mu, std).log_prob(action) without a sum over the numbers of an action."""
     if not _of_actions(reading) or _is_summed(reading):
         return
-    for number in reading.methods("log_prob"):
-        call = reading.calls[number]
+    for call in reading.named("log_prob"):
         uses = [
             line.text
             for line in reading.cached(lines)
@@ -32,8 +31,8 @@ def _of_actions(reading: Training) -> bool:
     """A normal distribution of a policy, whose actions may have several numbers."""
     if "Normal" not in reading.by_method or reading.mentions("independent", "multivariate"):
         return False
-    made = [reading.calls[n] for n in reading.methods("Normal")]
-    linear = [reading.calls[n] for n in reading.methods("Linear")]
+    made = reading.named("Normal")
+    linear = reading.named("Linear")
     sizes = [c.args[1].literal for c in linear if len(c.args) > 1]
     several = any(isinstance(size, int) and 1 < size < 32 for size in sizes)
     return (
@@ -45,7 +44,7 @@ def _of_actions(reading: Training) -> bool:
 
 def _is_summed(reading: Training) -> bool:
     """The file sums or averages log-probabilities, by a name or at once."""
-    names = {t for n in reading.methods("log_prob") for t in reading.calls[n].targets}
+    names = {t for call in reading.named("log_prob") for t in call.targets}
     reduced = [c for c in reading.calls if c.method in ("sum", "mean", "prod")]
     return any(
         c.receiver in names or "log_prob" in c.name or any(v.name in names for v in c.args)
@@ -62,7 +61,7 @@ def codes(reading: Training) -> Iterator[Match]:
         function = reading.function(scope)
         own = [line for line in reading.cached(lines) if line.scope == scope]
         chosen = any("argmin(" in line.text for line in own) or any(
-            reading.calls[n].method == "argmin" for n in reading.scope_calls(scope)
+            call.method == "argmin" for call in reading.calls_in(scope)
         )
         if not chosen or function.owner not in reading.modules:
             continue

@@ -10,7 +10,6 @@ from doctor.checks.script.outcomes import UNKNOWN, VIEWS, outcomes
 from doctor.checks.script.rule import Find, Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 LOSSES = {
     "CrossEntropyLoss": "cross_entropy", "cross_entropy": "cross_entropy",
@@ -21,15 +20,9 @@ LOSSES = {
     "l1_loss": "mse", "SmoothL1Loss": "mse", "smooth_l1_loss": "mse", "HuberLoss": "mse",
 }  # fmt: skip
 WORDS = (
-    r"BCE\w*Loss\b",
-    "binary_cross_entropy",
-    r"NLLLoss\b",
-    r"nll_loss\b",
-    "KLDivLoss",
-    "kl_div",
-    "CTCLoss",
-    "ctc_loss",
-)
+    r"BCE\w*Loss\b", "binary_cross_entropy", r"NLLLoss\b", r"nll_loss\b", "KLDivLoss", "kl_div",
+    "CTCLoss", "ctc_loss",
+)  # fmt: skip
 """Of the losses that stand in files of their own. cross_entropy would be in most models."""
 ORDERED = ("cross_entropy", "bce_logits", "bce", "nll", "kl")
 """Losses in which input and target are not the same."""
@@ -44,9 +37,9 @@ def _loss_calls(reading: Training) -> list[tuple[int, str]]:
     if LOSSES.keys().isdisjoint(reading.script.identifiers):
         return []
     made = {
-        reading.key(target, reading.calls[n].scope)
-        for n in reading.methods(*LOSSES)
-        for target in reading.calls[n].targets
+        reading.key(target, other.scope)
+        for other in reading.named(*LOSSES)
+        for target in other.targets
     }
     results = []
     for number, call in enumerate(reading.calls):
@@ -88,7 +81,7 @@ def _input(reading: Training, call: Call) -> Value | None:
 def wrong_input(kind: str, bad: dict[str, str]) -> Find:
     """A rule that the input of a loss was made by another operation than the loss is for."""
 
-    def find(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    def find(reading: Training) -> Iterator[Match]:
         for number, found in loss_calls(reading):
             call = reading.calls[number]
             value = _input(reading, call)
@@ -108,7 +101,7 @@ def wrong_input(kind: str, bad: dict[str, str]) -> Find:
     return find
 
 
-def loss_of_decision(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def loss_of_decision(reading: Training) -> Iterator[Match]:
     for number, _ in loss_calls(reading):
         call = reading.calls[number]
         value = _input(reading, call)
@@ -139,7 +132,7 @@ def reaches_backward(reading: Training, number: int) -> bool:
     )
 
 
-def arguments_swapped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def arguments_swapped(reading: Training) -> Iterator[Match]:
     for number, kind in loss_calls(reading):
         call = reading.calls[number]
         if kind not in ORDERED or len(call.args) < 2:
@@ -158,7 +151,7 @@ def _is_data(reading: Training, value: Value, call: Call) -> bool:
         value = Value("name", name=inner.receiver)
     if value.kind != "name":
         return False
-    targets = {name for loop in call.loops for name in reading.script.loops[loop].targets}
+    targets = {name for loop in call.loops for name in reading.loops[loop].targets}
     bound = value.name in targets
     unpacked = objects.last_definition(reading, value.name, call) if not bound else []
     if unpacked and all(_is_taken(reading, each, targets) for each in unpacked):
@@ -173,7 +166,7 @@ def _is_data(reading: Training, value: Value, call: Call) -> bool:
 
 def _is_taken(reading: Training, value: Value, targets: set[str]) -> bool:
     """An element of what the loop binds, at most moved: x, y = (t.cuda() for t in batch)."""
-    moved = all(reading.calls[n].method in VIEWS for n in value.calls)
+    moved = all(call.method in VIEWS for call in reading.inside(value))
     named = {name for name in value.names if name.isidentifier()}
     return value.kind in ("item", "other", "call") and moved and bool(named & targets)
 

@@ -10,13 +10,11 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 
-def blended(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def blended(reading: Training) -> Iterator[Match]:
     """Draws of the wrong distribution, and results of diffusers taken for tensors."""
-    for number in reading.methods("rand_like", "rand"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("rand_like", "rand")):
         if call.name.startswith("torch.") and _is_scaled_by_std(reading, call, number):
             yield Match(call.span, f"{call.method}() is uniform: randn is needed here")
     yield from reading.cached(clashes).get("SCR322", ())
@@ -26,8 +24,7 @@ def blended(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _of_diffusion(reading: Training) -> Iterator[Match]:
     """add_noise() of a scheduler of diffusers."""
-    for number in reading.methods("add_noise"):
-        call = reading.calls[number]
+    for call in reading.named("add_noise"):
         if len(call.args) == 3 and call.args[0].name in ("noise", "eps", "epsilon"):
             yield Match(call.span, "add_noise takes the samples first, then the noise")
         elif len(call.args) == 3 and call.args[1].kind == "name":

@@ -8,7 +8,6 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.fixes import makers
 from doctor.script.fixes.makers import Fix
 
@@ -99,7 +98,7 @@ def _is_source(reading: Training, call: Call, sources: set[str]) -> bool:
     if call.receiver_call >= 0 and call.name.endswith("()"):
         return reading.calls[call.receiver_call].method in sources
     if call.receiver or "." not in call.name:
-        for each in reading.assigned.get(reading.key(call.name, call.scope), ()):
+        for each in reading.assigned_to(call.name, call.scope):
             made = each.value
             if made.kind == "call" and reading.calls[made.call].method in sources:
                 name = reading.calls[made.call].name
@@ -110,8 +109,7 @@ def _is_source(reading: Training, call: Call, sources: set[str]) -> bool:
 def _logs_of(reading: Training, sources: set[str]) -> Iterator[tuple[Call, int]]:
     if not reading.mentions(*(source.casefold() for source in sources)):
         return
-    for number in reading.methods(*LOGS):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods(*LOGS)):
         value = _log_argument(reading, call)
         if value is None or reading.is_evaluation(call):
             continue
@@ -119,17 +117,17 @@ def _logs_of(reading: Training, sources: set[str]) -> Iterator[tuple[Call, int]]
             yield call, number
 
 
-def log_of_softmax(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def log_of_softmax(reading: Training) -> Iterator[Match]:
     for call, _ in _logs_of(reading, SOFTMAX - {"gumbel_softmax"}):
         yield Match(call.span, "log of a softmax: -inf where a probability rounds to 0")
 
 
-def log_of_sigmoid(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def log_of_sigmoid(reading: Training) -> Iterator[Match]:
     for call, _ in _logs_of(reading, SIGMOID):
         yield Match(call.span, "log of a sigmoid: -inf where it rounds to 0")
 
 
-def epsilon_vanishes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def epsilon_vanishes(reading: Training) -> Iterator[Match]:
     """Optimizers over fp16 weights with an epsilon that is 0 in fp16."""
     for trained in reading.trained:
         if trained.trainer:

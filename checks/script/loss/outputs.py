@@ -12,7 +12,6 @@ from doctor.checks.script.outcomes import VIEWS, outcomes
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 SHARES = {"softmax", "log_softmax"}
 PICKS = {"argmax", "max"}
@@ -25,12 +24,13 @@ def _dim(reading: Training, call: Call, position: int) -> object:
     return value.literal if value is not None and value.kind == "literal" else None
 
 
-def batch_axis(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def batch_axis(reading: Training) -> Iterator[Match]:
     yield from implicit_axis(reading)
     if not reading.mentions("dataloader", "trainer"):
         return
-    for number in reading.methods(*SHARES, *PICKS, "normalize", "Softmax", "LogSoftmax"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(
+        reading.methods(*SHARES, *PICKS, "normalize", "Softmax", "LogSoftmax")
+    ):
         value = objects.operand(call)
         position = int(call.name.startswith(("torch.", "numpy.")))
         if call.method[:1].isupper():
@@ -60,7 +60,7 @@ def _ends_network(reading: Training, number: int) -> bool:
 def _is_batch(reading: Training, call: Call, value: Value, number: int) -> bool:
     """The result of a layer or of what trains, or the logits that compute_metrics gets."""
     if call.method == "normalize":
-        made = reading.calls[value.call] if value.kind == "call" else None
+        made = reading.call_of(value)
         inside = reading.function(call.scope).name in ("forward", "training_step")
         return made is not None and made.name.startswith("self.") and inside
     if _is_one_sample(reading, value, call):
@@ -84,11 +84,11 @@ def _is_one_sample(reading: Training, value: Value, call: Call) -> bool:
         )
     if value.kind == "item":
         return True
-    made = reading.calls[value.call] if value.kind == "call" else None
+    made = reading.call_of(value)
     while made is not None:
         if made.method == "squeeze":
             return True
-        made = reading.calls[made.receiver_call] if made.receiver_call >= 0 else None
+        made = reading.before(made)
     return False
 
 
@@ -131,7 +131,7 @@ def _is_scores(reading: Training, value: Value, call: Call, depth: int = 5) -> b
 
 
 def _is_transposed(reading: Training, value: Value) -> bool:
-    made = reading.calls[value.call] if value.kind == "call" else None
+    made = reading.call_of(value)
     axes = {v.literal for v in made.args} if made is not None else set()
     return made is not None and made.method == "transpose" and axes in ({-2, -1}, {2, 3})
 
@@ -150,13 +150,11 @@ def _has_heads(reading: Training, value: Value, call: Call) -> bool:
     return False
 
 
-def read_as(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("multinomial"):
-        call = reading.calls[number]
+def read_as(reading: Training) -> Iterator[Match]:
+    for call in reading.named("multinomial"):
         if call.name == "torch.multinomial" and _made_by(reading, call, call.args[:1], set(RAW)):
             yield Match(call.span, "multinomial() draws from the output of a layer: no softmax")
-    for number in reading.methods(*POSITIVE):
-        call = reading.calls[number]
+    for call in reading.named(*POSITIVE):
         if not call.name.startswith("torch.distributions."):
             continue
         given = [call.keywords["probs"]] if "probs" in call.keywords else list(call.args[:1])
@@ -168,7 +166,7 @@ def read_as(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _made_by(reading: Training, call: Call, values: Sequence[Value], wanted: set[str]) -> bool:
     """Every path to the value ends in one of these operations."""
-    number = reading.numbers[id(call)]
+    number = reading.number(call)
     return any(outcomes(reading, v, call.scope, number, call.arms) <= wanted for v in values)
 
 
@@ -177,7 +175,7 @@ def _thresholds(reading: Training) -> Iterator[Match]:
     kinds = {kind for _, kind in loss_calls(reading)}
     if "bce_logits" not in kinds or kinds & {"mse", "bce"}:
         return
-    for each in reading.script.comparisons:
+    for each in reading.comparisons:
         if each.operator in (">", ">=") and each.right.literal == 0.5:
             found = outcomes(reading, each.left, each.scope, each.position)
             if found <= set(RAW):
@@ -186,7 +184,7 @@ def _thresholds(reading: Training) -> Iterator[Match]:
                 )
 
 
-def bce_in_autocast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def bce_in_autocast(reading: Training) -> Iterator[Match]:
     """binary_cross_entropy of probabilities raises where the GPU computes in half precision."""
     for number, kind in loss_calls(reading):
         call = reading.calls[number]

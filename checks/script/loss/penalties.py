@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.rendering import expanded, render
+from doctor.checks.script.rendering import expanded, render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 FLAT = re.compile(r"\.(?:view|reshape|flatten)\(|torch\.flatten\(|rearrange\(")
 ONE = re.compile(
@@ -20,15 +19,12 @@ ONE = re.compile(
 )
 
 
-def penalties(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for n in reading.methods("grad"):
-        call = reading.calls[n]
+def penalties(reading: Training) -> Iterator[Match]:
+    for n, call in reading.numbered(reading.methods("grad")):
         if call.name not in ("torch.autograd.grad", "autograd.grad"):
             continue
         names = {
-            a.target
-            for a in reading.script.assignments
-            if a.scope == call.scope and n in a.value.calls
+            a.target for a in reading.assignments if a.scope == call.scope and n in a.value.calls
         }
         norms = [
             c
@@ -46,7 +42,7 @@ def penalties(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _is_two_sided(reading: Training, scope: int) -> bool:
     """(norm - 1) ** 2: each sample's gradient is drawn towards 1."""
-    texts = [render(reading, v) for v, _, where in reading.expressions if where == scope]
+    texts = texts_in(reading, scope)
     return any(re.search(r"-1\)(?:\*\*2|\.pow\(2\)|\.square\(\)|\)\*\*2)", t) for t in texts)
 
 
@@ -57,7 +53,7 @@ def _norm(reading: Training, norm: Call, names: set[str], number: int) -> Iterat
     if value is None:
         return
     text = expanded(reading, value, norm, 2)
-    if not (names & {value.name, *value.names} or number in value.calls):
+    if not (names.intersection(value.all_names) or number in value.calls):
         return
     axis = evaluate.argument(reading, norm, "dim", 2 if torch else 1)
     if axis is None:
@@ -82,30 +78,29 @@ def _flat(reading: Training, text: str, norm: Call, value: Value) -> bool:
         return True
     return any(
         FLAT.search(render(reading, each.value))
-        for name in (value.name, *value.names)
-        for each in reading.script.assignments
+        for name in value.all_names
+        for each in reading.assignments
         if each.scope == norm.scope and each.target == name
     )
 
 
 def _mixed_once(reading: Training, call: Call) -> Iterator[Match]:
     """One number mixes all samples of the batch."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         text = render(reading, each.value) if each.scope == call.scope else ""
         if not ONE.fullmatch(text):
             continue
         uses = [
             a
-            for a in reading.script.assignments
+            for a in reading.assignments
             if a.scope == call.scope and each.target in a.value.names and a.target != each.target
         ]
         mixes = [
             a for a in uses if re.search(rf"1-{re.escape(each.target)}\b", render(reading, a.value))
         ]
         expands = any(
-            reading.calls[m].receiver == each.target
-            and reading.calls[m].method in ("expand", "expand_as", "repeat")
-            for m in reading.scope_calls(call.scope)
+            other.receiver == each.target and other.method in ("expand", "expand_as", "repeat")
+            for other in reading.calls_in(call.scope)
         )
         if mixes and not expands:
             message = f"{each.target} is one number for the batch: each sample has its own"
@@ -118,7 +113,7 @@ def _mixed_by_pixel(reading: Training, call: Call) -> Iterator[Match]:
         r"torch\.rand_like\(\w+\)|torch\.rand\(\*?(?P<x>\w+)\.(?:shape|size\(\))(?:,.*)?\)"
         r"|(?:torch\.\w*Tensor|torch\.empty)\(.*(?:\.shape|\.size\(\))\)\.uniform_\(.*\)"
     )
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         text = render(reading, each.value) if each.scope == call.scope else ""
         drawn = re.sub(r"\.(?:to|cuda|type_as)\([\w.]*\)", "", text)
         if whole.fullmatch(drawn) and _mixes(reading, call, each.target):
@@ -129,23 +124,22 @@ def _mixes(reading: Training, call: Call, name: str) -> bool:
     """name * real + (1 - name) * fake."""
     return any(
         re.search(rf"1-{re.escape(name)}\b", render(reading, a.value))
-        for a in reading.script.assignments
+        for a in reading.assignments
         if a.scope == call.scope and a.target != name
     )
 
 
 def _over_batch(reading: Training, call: Call) -> Iterator[Match]:
     """The critic's batch norm makes the gradient of a sample depend on all others."""
-    value = call.keywords.get("outputs") or (call.args[0] if call.args else None)
+    value = call.given("outputs", 0)
     seen = [] if value is None else [reading.calls[m] for m in (value.call, *value.calls) if m >= 0]
-    for name in (value.name, *value.names) if value is not None else ():
+    for name in value.all_names if value is not None else ():
         for held in objects.last_definition(reading, name, call) if name else ():
             seen += [reading.calls[m] for m in (held.call, *held.calls) if m >= 0]
     for critic in seen:
         made = objects.callee(reading, critic) if critic.args else []
         classes = {m.name for m in made if m is not None} & reading.modules
-        for norm in reading.methods("BatchNorm2d", "BatchNorm1d"):
-            each = reading.calls[norm]
+        for each in reading.named("BatchNorm2d", "BatchNorm1d"):
             if reading.function(each.scope).owner in classes:
                 message = "batch norm in a critic whose gradient is penalized by sample"
                 yield Match(each.span, message, "warn")

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.naming import words
-from doctor.checks.script.rendering import render, statements
+from doctor.checks.script.rendering import render, statements, texts_in
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call
-from doctor.facts.script_machine import ScriptMachine
 
 ENDS = re.compile(
     r"done|terminal|terminated|not_?done|non_?terminal|(?:^|[^a-z])(?:nd|nt|d)(?:$|[^a-z])"
@@ -29,7 +28,7 @@ CORRECTED = re.compile(
 
 def advantages(reading: Training) -> Iterator[Match]:
     """gae = delta + gamma * lam * gae, where delta knows the ends of episodes and gae does not."""
-    for each in (*reading.script.assignments, *reading.script.parts):
+    for each in reading.stores:
         text = render(reading, each.value)
         base, _, index = each.target.partition("[")
         name = re.escape(base) + (r"\[\(\w+\+1\)\]" if index else "")
@@ -39,7 +38,7 @@ def advantages(reading: Training) -> Iterator[Match]:
         names = {n for n in each.value.names if n.isidentifier()}
         own = [
             a
-            for a in reading.script.assignments
+            for a in reading.assignments
             if a.scope == each.scope and a.loops == each.loops and a.target in names
         ]
         knows = any(
@@ -56,7 +55,7 @@ def _reset(reading: Training, each: Assignment) -> bool:
     """Under a test for an end it is set to 0, or scaled by a flag elsewhere in the loop."""
     others = [
         a
-        for a in reading.script.assignments
+        for a in reading.assignments
         if a.scope == each.scope
         and a.target == each.target
         and a is not each
@@ -65,7 +64,7 @@ def _reset(reading: Training, each: Assignment) -> bool:
     tested = any(ENDS.search(test.text) for test in reading.tests(each))
     factors = [
         a
-        for a in reading.script.assignments
+        for a in reading.assignments
         if a.scope == each.scope
         and a.target in each.value.names
         and a.loops == each.loops
@@ -78,16 +77,11 @@ def _reset(reading: Training, each: Assignment) -> bool:
 
 def squashed(reading: Training) -> Iterator[Match]:
     """tanh(u) is the action, and the log-probability is that of u."""
-    for n in reading.methods("log_prob"):
-        call = reading.calls[n]
+    for call in reading.named("log_prob"):
         value = call.args[0] if len(call.args) == 1 else None
         if value is None or value.kind != "name" or not call.receiver or not call.scope:
             continue
-        own = [
-            (a, render(reading, a.value))
-            for a in reading.script.assignments
-            if a.scope == call.scope
-        ]
+        own = [(a, render(reading, a.value)) for a in reading.assignments if a.scope == call.scope]
         name = re.escape(value.name)
         bound = [
             a
@@ -102,7 +96,7 @@ def squashed(reading: Training) -> Iterator[Match]:
         made = objects.last_definition(reading, call.receiver, call)
         kinds = {reading.calls[v.call].method for v in made if v.kind == "call"}
         texts = [text for _, text in own]
-        texts += [render(reading, v) for v, _, scope in reading.expressions if scope == call.scope]
+        texts += texts_in(reading, call.scope)
         if (
             bound
             and drawn
@@ -121,8 +115,7 @@ def samples_cut(reading: Training) -> Iterator[Match]:
     """z = Normal(mu, std).sample(): no gradient reaches the encoder from what z becomes."""
     if "rsample" in reading.by_method or not reading.backwards:
         return
-    for n in reading.methods("sample"):
-        call = reading.calls[n]
+    for call in reading.named("sample"):
         function = reading.function(call.scope)
         if (
             function.owner not in reading.modules
@@ -132,10 +125,8 @@ def samples_cut(reading: Training) -> Iterator[Match]:
             continue
         fed = [
             c
-            for m in reading.scope_calls(call.scope)
-            if (c := reading.calls[m]).name.startswith("self.")
-            and c.args
-            and c.args[0].name in call.targets
+            for c in reading.calls_in(call.scope)
+            if c.name.startswith("self.") and c.args and c.args[0].name in call.targets
         ]
         divergent = reading.mentions("kl", "kld", "elbo")
         if fed and divergent and reading.function(call.scope).name == "forward":
@@ -189,14 +180,14 @@ def _of_equal(reading: Training, name: str, scope: int) -> bool:
     """The label is made of a name such as same, equal or positive."""
     texts = [
         render(reading, a.value)
-        for a in reading.script.assignments
+        for a in reading.assignments
         if a.target == name and a.scope == scope
     ]
     equal = re.compile(r"same|equal|positive|similar\b|==|is_pos")
     return bool(equal.search(name)) or any(equal.search(t) for t in texts)
 
 
-def formulas(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def formulas(reading: Training) -> Iterator[Match]:
     yield from squashed(reading)
     yield from samples_cut(reading)
     yield from margins(reading)

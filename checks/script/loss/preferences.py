@@ -12,7 +12,6 @@ from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 GOOD = r"\w*(?:chosen|preferred|winner|win|better|pos|good)\w*|\w*_w|pc|rc|yw"
 BAD = r"\w*(?:reject|rejected|loser|lose|worse|neg|bad)\w*|\w*_l|pr|rr|yl"
@@ -22,13 +21,12 @@ WEIGHTS = {"ret", "rets", "returns", "return", "advantage", "advantages", "adv",
 LOGS = {"logp", "logps", "log", "logprob", "logprobs"}
 
 
-def preferred(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def preferred(reading: Training) -> Iterator[Match]:
     """-logsigmoid(rejected - chosen), of DPO and of reward models."""
     yield from _named_the_other(reading)
-    for number in reading.methods("logsigmoid", "sigmoid"):
-        call = reading.calls[number]
+    for call in reading.named("logsigmoid", "sigmoid"):
         value = objects.operand(call) if not call.args else call.args[0]
-        if value is None or not _is_negated(reading, number, call):
+        if value is None or not _is_negated(reading, call):
             continue
         text = " ".join(expanded(reading, value, call, depth) for depth in range(4))
         pairs = [(m["first"], m["second"]) for m in DIFFERENCE.finditer(text)]
@@ -62,7 +60,7 @@ def _is(pattern: str, name: str) -> bool:
     return re.fullmatch(pattern, name.rpartition(".")[2], re.IGNORECASE) is not None
 
 
-def _is_negated(reading: Training, number: int, call: Call) -> bool:
+def _is_negated(reading: Training, call: Call) -> bool:
     """A minus stands before it where it becomes a loss."""
     return any(
         re.search(r"-(?:torch\.log\()?[\w.]*sigmoid\(", text)
@@ -71,22 +69,22 @@ def _is_negated(reading: Training, number: int, call: Call) -> bool:
     )
 
 
-def policies(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def policies(reading: Training) -> Iterator[Match]:
     yield from _same_policy(reading)
     yield from _minimized(reading)
 
 
 def _same_policy(reading: Training) -> Iterator[Match]:
     """Old log-probabilities of the distribution that the new ones come from."""
-    for each in reading.script.assignments:
-        if not any(reading.calls[n].method == "exp" for n in each.value.calls):
+    for each in reading.assignments:
+        if not any(call.method == "exp" for call in reading.inside(each.value)):
             continue
         text = render(reading, each.value)
         found = re.fullmatch(r"(?:torch\.exp\(\((\w+)-(\w+)\)\)|\((\w+)-(\w+)\)\.exp\(\))", text)
         if found is None:
             continue
         new, old = (found[1], found[2]) if found[1] else (found[3], found[4])
-        here = [a for a in reading.script.assignments if a.scope == each.scope
+        here = [a for a in reading.assignments if a.scope == each.scope
                 and a.loops == each.loops and a.position <= each.position]  # fmt: skip
         texts = {a.target: render(reading, a.value) for a in here}
         base = texts.get(new, "")
@@ -111,7 +109,7 @@ def _minimized(reading: Training) -> Iterator[Match]:
             continue
         one, other = (set(_words(part)) for part in (product["one"], product["other"]))
         logs = [part for part in (one, other) if part & LOGS]
-        if logs and (one | other) & WEIGHTS and not _negative_before(reading, text, backward):
+        if logs and (one | other) & WEIGHTS and not _negative_before(reading, text):
             yield Match(backward.span, "the return is minimized: a minus is missing before it")
 
 
@@ -119,19 +117,17 @@ def _words(text: str) -> list[str]:
     return [w for part in re.split(r"[.()]", text) for w in words(part)]
 
 
-def _negative_before(reading: Training, text: str, call: Call) -> bool:
+def _negative_before(reading: Training, text: str) -> bool:
     """A part was made negative before: -dist.log_prob(action)."""
     names = set(re.findall(r"\w+", text))
     for other, _, _ in reading.cached(statements):
         if re.search(r"-[\w.]*log_?probs?\b|-[\w.()]*\.log_prob\(|-\w*(?:logp|reward|adv)", other):
             return True
-    appended = [
-        render(reading, v) for n in reading.methods("append") for v in reading.calls[n].args
-    ]
+    appended = [render(reading, v) for made in reading.named("append") for v in made.args]
     return any(t.startswith("-") for t in appended) or not names
 
 
-def chooses(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def chooses(reading: Training) -> Iterator[Match]:
     """random() > epsilon explores, and a small epsilon does so nearly always."""
     for call in reading.calls:
         drawn = call.method == "sample" and call.receiver.endswith("action_space")
@@ -141,7 +137,7 @@ def chooses(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             and (set(words(call.targets[0])) & {"action", "a", "act"} != set())
         )
         for branch, arm in call.arms if drawn else ():
-            test = reading.script.branches[branch].test
+            test = reading.test_of(branch)
             text = test.text if test is not None else ""
             found = re.fullmatch(
                 r"\(?[\w.]*rand\w*(?:\.\w+)?\(\)\s*([<>])=?\s*([\w.]*eps\w*)\)?", text
@@ -160,26 +156,25 @@ def _fixed(reading: Training, name: str, call: Call) -> float:
     """An exploration rate of 0.5 and more that nothing changes, 0 for any other."""
     if not name.isidentifier():
         return 0
-    found = reading.assigned.get(reading.key(name, call.scope), ())
+    found = reading.assigned_to(name, call.scope)
     number = found[0].value.literal if len(found) == 1 else None
     return number if isinstance(number, float) and 0.5 <= number <= 1 else 0
 
 
 def _state_stays(reading: Training) -> Iterator[Match]:
     """s2, r, done = env.step(a) in a loop that chooses by s and never sets it."""
-    for n in reading.methods("step"):
-        call = reading.calls[n]
+    for call in reading.named("step"):
         if "env" not in call.receiver.casefold() or not call.loops or len(call.targets) < 4:
             continue
         following, loop = call.targets[0], call.loops[-1]
         named = re.fullmatch(r"(?:next_|new_)(\w+)|(\w+?)(?:2|_next|_new|_|p|_prime|1)", following)
         state = (named[1] or named[2]) if named else ""
-        starts = [a for a in reading.assigned.get(reading.key(state, call.scope), ())
+        starts = [a for a in reading.assigned_to(state, call.scope)
                   if state and a.scope == call.scope]  # fmt: skip
         inside = [a for a in starts if loop in a.loops]
         reset = any(".reset(" in render(reading, a.value) for a in starts)
         read = any(
-            state in (v.name, *v.names)
+            state in v.all_names
             for m in reading.by_loop.get(loop, ())
             for v in reading.calls[m].args
         )
@@ -191,14 +186,12 @@ def _critic_moved(reading: Training) -> Iterator[Match]:
     """-(log_prob * (returns - value)).mean() with the graph of the value."""
     for text, span, scope in reading.cached(statements):
         for name in re.findall(r"-\(\w*log_?p\w*\*(\w*adv\w*)\)\.(?:mean|sum)\(\)", text):
-            found = [
-                a for a in reading.assigned.get(reading.key(name, scope), ()) if not a.augmented
-            ]
+            found = [a for a in reading.assigned_to(name, scope) if not a.augmented]
             if len(found) != 1 or found[0].contexts:
                 continue
             made = render(reading, found[0].value)
             parts = re.fullmatch(r"\(\w*(?:ret|target|reward)\w*-(\w*val\w*)\)", made)
-            values = reading.assigned.get(reading.key(parts[1], scope), ()) if parts else ()
+            values = reading.assigned_to(parts[1], scope) if parts else ()
             texts = [render(reading, v.value) for v in values]
             if (
                 texts
@@ -210,12 +203,12 @@ def _critic_moved(reading: Training) -> Iterator[Match]:
                 )
 
 
-def in_order(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def in_order(reading: Training) -> Iterator[Match]:
     """r + gamma * running over rewards from the first to the last."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not each.loops or each.augmented or each.value.name != "Add":
             continue
-        loop = reading.script.loops[each.loops[-1]]
+        loop = reading.loops[each.loops[-1]]
         text = render(reading, each.value)
         name = re.escape(each.target)
         found = re.fullmatch(rf"\((\w+(?:\[\w+\])?)\+\((?:[\w.\[\]']+\*)+{name}\)\)", text)
@@ -237,7 +230,7 @@ def in_order(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def _turned(reading: Training, scope: int) -> bool:
     """Rewards are reversed by something else in this function."""
     texts = [t for t, _, where in reading.cached(statements) if where == scope]
-    calls = {reading.calls[n].method for n in reading.scope_calls(scope)}
+    calls = {call.method for call in reading.calls_in(scope)}
     return bool(calls & {"reverse", "reversed", "flip", "appendleft"}) or any(
         "::-1" in t for t in texts
     )

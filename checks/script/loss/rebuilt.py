@@ -8,7 +8,6 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 REBUILT = ("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.Tensor",
            "torch.autograd.Variable")  # fmt: skip
@@ -17,7 +16,7 @@ REBUILT = ("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.Tensor
 REDUCES = {"mean", "sum", "to", "cuda", "max", "min", "float"}
 
 
-def loss_rebuilt(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def loss_rebuilt(reading: Training) -> Iterator[Match]:
     for number in reading.backwards:
         call = reading.calls[number]
         name = reading.loss_name(call)
@@ -35,7 +34,7 @@ def _returned(reading: Training, value: Value) -> list[Value]:
     inner, index = value, None
     if value.kind == "item" and len(value.items) == 2:
         inner, index = value.items[0], value.items[1].literal
-    call = reading.calls[inner.call] if inner.kind == "call" else None
+    call = reading.call_of(inner)
     function = _entered(reading, call) if call is not None else None
     if function is None:
         return [value]
@@ -46,7 +45,7 @@ def _returned(reading: Training, value: Value) -> list[Value]:
         part = parts[index if isinstance(index, int) and index < len(parts) else 0]
         grows = any(
             a.augmented and a.target == part.name and a.scope == function
-            for a in reading.script.assignments
+            for a in reading.assignments
         )
         held = evaluate.definitions(reading, part.name, function, position, arms)
         found += [part] if part.kind != "name" or grows else [a.value for a in held]

@@ -40,7 +40,7 @@ def over_padding(reading: Training) -> Iterator[Match]:
         if not found:
             continue
         name = found["loss"] or found["two"]
-        held = [a for a in reading.script.assignments if a.target == name and a.scope == scope]
+        held = [a for a in reading.assignments if a.target == name and a.scope == scope]
         tokens = any(
             re.search(r"cross_entropy|nll_loss|criterion|loss_f", t)
             and ("reduction='none'" in t or _is_unreduced(reading, t))
@@ -68,8 +68,7 @@ def _is_unreduced(reading: Training, text: str) -> bool:
 
 def implicit_axis(reading: Training) -> Iterator[Match]:
     """softmax(x) without dim chooses an axis by the number of axes: 0 of one or three."""
-    for n in reading.methods("softmax", "log_softmax", "Softmax", "LogSoftmax"):
-        call = reading.calls[n]
+    for call in reading.named("softmax", "log_softmax", "Softmax", "LogSoftmax"):
         layer = call.method[:1].isupper()
         given = call.keywords.keys() & {"dim"} or len(call.args) > (0 if layer else 1)
         if call.name.startswith("torch.nn.") and not given and not call.unpacked:

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.kinds.clashes import clashes
 from doctor.checks.script.naming import words
-from doctor.checks.script.rendering import expanded, render, statements
+from doctor.checks.script.rendering import expanded, render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 CRITICS = re.compile(r"critic|disc|^(?:self\.)?[CD]$|q_?net|qf\d?|^(?:self\.)?q\d?$", re.IGNORECASE)
 ENTROPY = re.compile(r"\((?:[^()]|\([^()]*\))*\+\([\w.]+\*(?:\w+\.entropy\(\)|\w*entropy)"
@@ -21,7 +20,7 @@ FAKE = re.compile(r"fake|gen|synth", re.IGNORECASE)
 REAL = re.compile(r"real|true|^x$|data", re.IGNORECASE)
 
 
-def exchanged(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def exchanged(reading: Training) -> Iterator[Match]:
     for text, span, _ in reading.cached(statements):
         if ENTROPY.search(text) and re.search(r"^\(-|^\(\w*(?:loss|pg|policy)", text):
             yield Match(span, "the entropy is minimized: its term has a minus in a loss")
@@ -41,7 +40,7 @@ def exchanged(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _is_minimized(reading: Training, span: object) -> bool:
     """The value is a loss that backward() is called on."""
-    names = [a.target for a in reading.script.assignments if a.span == span]
+    names = [a.target for a in reading.assignments if a.span == span]
     return any(reading.calls[n].receiver in names for n in reading.backwards)
 
 
@@ -95,7 +94,7 @@ def _mixed(reading: Training) -> Iterator[Match]:
         if not mixed:
             continue
         others = [t for t, s, _ in reading.cached(statements) if s != span]
-        others += [render(reading, v) for v, _, where in reading.expressions if where == scope]
+        others += texts_in(reading, scope)
         shuffled = rf"(?!{re.escape(mixed[2])}\b)\b\w+\[{mixed[3]}\]"
         owner = reading.function(scope).name
         if not owner and not any(re.search(shuffled, t) for t in others) and any(
@@ -104,11 +103,10 @@ def _mixed(reading: Training) -> Iterator[Match]:
             yield Match(span, "inputs are mixed, and labels are those of one: the loss takes both")
 
 
-def of_processes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def of_processes(reading: Training) -> Iterator[Match]:
     """DistributedSampler(num_replicas=device_count(), rank=local_rank)."""
     yield from reading.cached(clashes).get("SCR381", ())
-    for number in reading.methods("DistributedSampler"):
-        call = reading.calls[number]
+    for call in reading.named("DistributedSampler"):
         values = [
             evaluate.argument(reading, call, k, p) for k, p in (("num_replicas", 1), ("rank", 2))
         ]

@@ -9,14 +9,13 @@ from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script_machine import ScriptMachine
 
 PROMPTS = {"prompts", "prompt", "questions", "queries", "chats", "texts", "messages", "problems",
            "inputs", "input", "ids", "batch", "states", "contexts", "conversations"}  # fmt: skip
 REWARDS = {"reward", "rewards", "scores", "score", "r", "rew", "rews", "returns", "ret"}
 
 
-def groups(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def groups(reading: Training) -> Iterator[Match]:
     sizes = dict(_grouped(reading))
     if not sizes:
         return
@@ -26,8 +25,7 @@ def groups(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _grouped(reading: Training) -> Iterator[tuple[str, str]]:
     """(grouped, K) of grouped = rewards.view(-1, K): K neighbours are a group."""
-    for number in reading.methods("view", "reshape"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("view", "reshape")):
         given = call.args[0].items if len(call.args) == 1 else call.args
         if len(given) != 2 or not set(words(call.receiver)) & REWARDS:
             continue
@@ -51,8 +49,7 @@ def _tiled(reading: Training, sizes: set[str]) -> Iterator[Match]:
             )
             yield Match(line.span, message)
             return
-    for number in reading.methods("repeat"):
-        call = reading.calls[number]
+    for call in reading.named("repeat"):
         sizes_given = [render(reading, v) for v in call.args]
         named = set(words(call.receiver)) & PROMPTS
         if named and len(sizes_given) == 2 and sizes_given[0] in sizes and sizes_given[1] == "1":
@@ -66,16 +63,14 @@ def _tiled(reading: Training, sizes: set[str]) -> Iterator[Match]:
 def _in_rounds(reading: Training, size: str, scope: int) -> bool:
     """rewards.view(K, -1) in the same function: a row is a round of all prompts."""
     return any(
-        (call := reading.calls[n]).scope == scope
-        and call.args
-        and render(reading, call.args[0]) == size
-        for n in reading.methods("view", "reshape")
+        call.scope == scope and call.args and render(reading, call.args[0]) == size
+        for call in reading.named("view", "reshape")
     )
 
 
 def _is_list(reading: Training, name: str, scope: int) -> bool:
     """Nothing says that it is a number or a tensor."""
-    found = reading.assigned.get(reading.key(name, scope), ())
+    found = reading.assigned_to(name, scope)
     return not any(a.value.kind == "literal" or "torch." in render(reading, a.value) for a in found)
 
 

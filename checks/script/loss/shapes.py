@@ -11,12 +11,11 @@ from doctor.checks.script.loss.vectors import ARITHMETIC, SAME, is_vector
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 DEPTH = 12
 
 
-def broadcast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def broadcast(reading: Training) -> Iterator[Match]:
     found = list(squared.differences(reading))
     yield from found
     yield from (m for m in squared.unsqueezed(reading) if m.span not in {f.span for f in found})
@@ -66,7 +65,7 @@ def _is_column(
         return False
     call = reading.calls[value.call]
     if call.method == "gather" and len(call.args) == 2 and call.args[0].literal == 1:
-        index = reading.calls[call.args[1].call] if call.args[1].kind == "call" else None
+        index = reading.call_of(call.args[1])
         return index is not None and index.method == "unsqueeze"
     function = _entered(reading, call)
     if function is not None:
@@ -106,7 +105,7 @@ def _ends_in_one(reading: Training, made: Call, depth: int) -> bool:
     if made.name != "torch.nn.Sequential" or not made.args or not depth:
         return False
     for value in reversed(made.args[-1:] if made.unpacked else made.args):
-        inner = reading.calls[value.call] if value.kind == "call" else None
+        inner = reading.call_of(value)
         if inner is None:
             return False
         if inner.method not in ("Sigmoid", "ReLU", "Tanh", "Dropout", "Identity", "Softplus"):
@@ -154,16 +153,16 @@ def _is_row_named(
 
 def _is_maximum(reading: Training, value: Value) -> bool:
     """x.max(1) without keepdim."""
-    call = reading.calls[value.call] if value.kind == "call" else None
+    call = reading.call_of(value)
     if call is None or call.method != "max" or "keepdim" in call.keywords:
         return False
-    axis = call.keywords.get("dim") or (call.args[0] if call.args else None)
+    axis = call.given("dim", 0)
     return axis is not None and axis.literal in (1, -1) and len(call.args) < 2
 
 
 def _of_loader(reading: Training, name: str, scope: int, position: int, depth: int) -> bool:
     """A name that a loop over a loader of TensorDataset(x, y) binds last, and y is one column."""
-    for each, loop in enumerate(reading.script.loops):
+    for each, loop in enumerate(reading.loops):
         if loop.scope != scope or name not in loop.targets or loop.iterable is None:
             continue
         inside = reading.by_loop.get(each, [])
@@ -172,12 +171,12 @@ def _of_loader(reading: Training, name: str, scope: int, position: int, depth: i
         if loop.targets.index(name) != len(loop.targets) - 1 or len(loop.targets) < 2:
             return False
         for option in evaluate.options_at(reading, loop.iterable, scope, position, ()):
-            call = reading.calls[option.call] if option.kind == "call" else None
+            call = reading.call_of(option)
             data = call.args[0] if call is not None and call.args else None
             if call is None or call.method != "DataLoader" or data is None:
                 return False
             sets = evaluate.options(reading, data, call)
-            made = [reading.calls[v.call] for v in sets if v.kind == "call"]
+            made = reading.calls_of(sets)
             return bool(made) and all(
                 m.method == "TensorDataset" and _holds_vector(reading, m, depth - 1) for m in made
             )
@@ -186,11 +185,11 @@ def _of_loader(reading: Training, name: str, scope: int, position: int, depth: i
 
 def _holds_vector(reading: Training, made: Call, depth: int) -> bool:
     """The last of TensorDataset(x, y), also of TensorDataset(*tensors_of(table))."""
-    position = reading.numbers[id(made)]
+    position = reading.number(made)
     if len(made.args) > 1 and not made.unpacked:
         return is_vector(reading, made.args[-1], made.scope, position, depth)
     given = made.unpacked[0] if len(made.unpacked) == 1 and not made.args else Value("other")
-    call = reading.calls[given.call] if given.kind == "call" else None
+    call = reading.call_of(given)
     function = reading.target_function(call) if call is not None else None
     if function is None:
         return False

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.loss.losses import loss_calls
-from doctor.checks.script.rendering import expanded, lines, render
+from doctor.checks.script.rendering import expanded, formulas, lines, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
@@ -49,7 +49,7 @@ def _logarithm(reading: Training) -> Iterator[Match]:
         if not scale or not made or not line.target.startswith("self."):
             continue
         name = line.target.removeprefix("self.")
-        texts = [render(reading, v) for v, _, _ in reading.expressions]
+        texts = [text for text, _, _ in reading.cached(formulas)]
         texts += [render(reading, v) for f in reading.script.functions for v in f.returns]
         read = [t for t in texts if re.search(rf"\b{name}\b", t) and t != line.text]
         if any(

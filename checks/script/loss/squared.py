@@ -81,18 +81,17 @@ def _is_column(reading: Training, value: Value, where: Place, depth: int) -> boo
     made = _makers(reading, call)
     if made and index is None and all(_is_narrow(reading, m, depth) for m in made):
         return True
-    forward = _forward(reading, call, made)
+    forward = _forward(reading, made)
     return forward is not None and _returns_column(reading, forward, index, depth)
 
 
 def _makers(reading: Training, call: Call) -> list[Call]:
     """What made the object that is called, also ac.v of an object of a class of this file."""
-    found = [m for m in objects.callee(reading, call) if m is not None] if call.args else []
+    found = objects.known_callees(reading, call) if call.args else []
     if found or "." not in call.name:
         return found
     owner, _, name = call.name.rpartition(".")
-    position = reading.numbers[id(call)]
-    holders = objects.makers(reading, Value("name", name=owner), call.scope, position, call.arms)
+    holders = objects.makers_at(reading, Value("name", name=owner), call)
     classes = {m.name if m is not None else "" for m in holders}
     if len(classes) != 1 or (owned := classes.pop()) not in reading.modules:
         return []
@@ -102,7 +101,7 @@ def _makers(reading: Training, call: Call) -> list[Call]:
     return calls if len(held) == 1 else []
 
 
-def _forward(reading: Training, call: Call, made: list[Call]) -> int | None:
+def _forward(reading: Training, made: list[Call]) -> int | None:
     names = {m.name for m in made}
     if len(names) == 1 and (name := names.pop()) in reading.modules:
         return objects.method_of(reading, name, "forward")
@@ -136,7 +135,7 @@ def _is_narrow(reading: Training, made: Call, depth: int) -> bool:
     if function is None or each is None or len(each.returns) != 1:
         return False
     value = each.returns[0]
-    inner = reading.calls[value.call] if value.kind == "call" else None
+    inner = reading.call_of(value)
     last = (inner.args or inner.unpacked)[-1:] if inner is not None else ()
     if inner is None or inner.name != "torch.nn.Sequential" or not last:
         return False
@@ -158,7 +157,7 @@ def _last_layer(reading: Training, value: Value, made: Call) -> Call | None:
     for option in evaluate.options(reading, value, made):
         items = option.items if option.kind == "list" else (option,)
         last = items[-1] if items else option
-        return reading.calls[last.call] if last.kind == "call" else None
+        return reading.call_of(last)
     return None
 
 
@@ -185,7 +184,7 @@ def _is_listed(reading: Training, call: Call, where: Place, depth: int) -> bool:
         return inner is not None and _is_row(reading, inner, where, depth - 1)
     if call.name not in ("torch.tensor", "torch.as_tensor", "torch.FloatTensor") or not call.args:
         return False
-    names = [n for n in (call.args[0].name, *call.args[0].names) if n.isidentifier()]
+    names = [n for n in call.args[0].all_names if n.isidentifier()]
     for name in names:
         starts = [v for v, _ in _definitions(reading, name, where)]
         added = [
@@ -209,16 +208,14 @@ def _is_running(reading: Training, call: Call) -> bool:
         and a.target == value.name
         and value.name in a.value.names
         and re.search(r"gamma|0\.9|discount", render(reading, a.value), re.IGNORECASE)
-        for a in reading.script.assignments
+        for a in reading.assignments
     )
 
 
 def unsqueezed(reading: Training) -> Iterator[Match]:
     """critic(x) - returns, where the file squeezes the same critic's output elsewhere."""
     squeezed = {
-        reading.calls[c.receiver_call].name
-        for n in reading.methods(*LOOSE)
-        if (c := reading.calls[n]).receiver_call >= 0
+        reading.calls[c.receiver_call].name for c in reading.named(*LOOSE) if c.receiver_call >= 0
     }
     for value, span, scope in reading.cached(_everything) if squeezed else ():
         for part in flatten([value]):
@@ -226,10 +223,10 @@ def unsqueezed(reading: Training) -> Iterator[Match]:
             if len(pair) != 2:
                 continue
             for one, two in (pair, pair[::-1]):
-                call = reading.calls[one.call] if one.kind == "call" else None
+                call = reading.call_of(one)
                 if call is None or call.name not in squeezed or two.kind != "name":
                     continue
-                position = reading.numbers[id(call)]
+                position = reading.number(call)
                 if GOALS.search(two.name) and _is_column(reading, one, (scope, position), DEPTH):
                     message = f"{call.name}() is (N, 1), and squeezed elsewhere: here it meets "
                     yield Match(span, message + f"{two.name} as (N, N), if that is (N,)", "warn")

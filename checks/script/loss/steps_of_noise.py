@@ -36,10 +36,9 @@ def flow(reading: Training) -> Iterator[Match]:
         if found is None or "lam" in found["t"]:
             continue
         drawn = f"({found['a']}-{found['b']})"
-        held = {a.target for a in reading.script.assignments if a.scope == scope}
+        held = {a.target for a in reading.assignments if a.scope == scope}
         noisy = found["a"] in held or found["b"] in held
-        for n in reading.methods(*LOSSES) if noisy else ():
-            call = reading.calls[n]
+        for call in reading.named(*LOSSES) if noisy else ():
             if call.scope != scope or len(call.args) < 2:
                 continue
             written = {expanded(reading, call.args[1], call, depth) for depth in (0, 1)}
@@ -60,11 +59,10 @@ def _names_noise(reading: Training, found: re.Match[str], call: Call) -> bool:
 def _draws(reading: Training) -> Iterator[tuple[Call, str]]:
     """randint() calls that draw steps, with the names that they are given."""
     wanted = reading.mentions("cumprod", "add_noise", "betas", "noise_scheduler", "alpha_bar")
-    for n in reading.methods("randint") if wanted else ():
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("randint") if wanted else ()):
         given = {
             a.target
-            for a in reading.script.assignments
+            for a in reading.assignments
             if a.scope == call.scope and n in (a.value.call, *a.value.calls)
         }
         for name in given:
@@ -78,7 +76,7 @@ def _size(call: Call) -> Value | None:
 
 def _one_step(reading: Training) -> Iterator[Match]:
     """randint(0, T, (1,)) for a whole batch."""
-    loaders = [reading.calls[n] for n in reading.methods("DataLoader")]
+    loaders = reading.named("DataLoader")
     single = any(
         (v := evaluate.argument(reading, c, "batch_size", 1)) is None or v.literal == 1
         for c in loaders
@@ -88,8 +86,8 @@ def _one_step(reading: Training) -> Iterator[Match]:
         if size is None or not SINGLE.fullmatch(render(reading, size)) or not call.loops:
             continue
         spread = any(
-            reading.calls[n].method in ("expand", "repeat", "full", "full_like", "expand_as")
-            for n in reading.scope_calls(call.scope)
+            other.method in ("expand", "repeat", "full", "full_like", "expand_as")
+            for other in reading.calls_in(call.scope)
         )
         batch = any(_reads_batches(reading, loop) for loop in call.loops)
         if batch and not spread:
@@ -99,7 +97,7 @@ def _one_step(reading: Training) -> Iterator[Match]:
 
 def _reads_batches(reading: Training, number: int) -> bool:
     """A for loop over something else than numbers: one image may be all that is trained on."""
-    iterable = reading.script.loops[number].iterable
+    iterable = reading.loops[number].iterable
     made = iterable.calls if iterable is not None else ()
     return iterable is not None and not any(reading.calls[n].name == "range" for n in made)
 
@@ -120,10 +118,9 @@ def _drawn_again(reading: Training) -> Iterator[Match]:
     """The target of the loss is drawn anew: it is not the noise that was added."""
     if not reading.mentions("cumprod", "add_noise", "alpha_bar", "abar", "sqrt_alphas"):
         return
-    for n in reading.methods(*LOSSES):
-        call = reading.calls[n]
+    for call in reading.named(*LOSSES):
         for value in call.args[:2]:
-            made = reading.calls[value.call] if value.kind == "call" else None
+            made = reading.call_of(value)
             if made is not None and made.method in ("randn_like", "randn"):
                 yield Match(
                     call.span, "the target is drawn anew: it is not the noise that was added"
@@ -134,21 +131,19 @@ def _not_cumulated(reading: Training) -> Iterator[Match]:
     """sqrt(alpha) and sqrt(1 - alpha) of single steps, in a file that multiplies none of them."""
     if reading.mentions("cumprod", "add_noise", "cumsum", "alpha_bar", "alphas_bar", "abar"):
         return
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         value = render(reading, each.value)
         if not re.fullmatch(r"(?:\w+\.)*alphas?", each.target):
             continue
         if not re.fullmatch(r"\(1-(?:\w+\.)*betas?\)", value):
             continue
         name = re.escape(each.target)
-        for made in reading.script.assignments:
+        for made in reading.assignments:
             text = render(reading, made.value)
             root = re.search(r"randn|noise|eps", " ".join(made.value.names)) and "sqrt" in text
             level = rf"{name}\[\w+\]"
             levels = {
-                a.target
-                for a in reading.script.assignments
-                if re.match(level, render(reading, a.value))
+                a.target for a in reading.assignments if re.match(level, render(reading, a.value))
             }
             used = re.search(level, text) or levels & set(made.value.names)
             if root and used and "1-" in text:
@@ -162,7 +157,7 @@ def _upwards(reading: Training) -> Iterator[Match]:
     """Samples are made from the last step to the first."""
     if not reading.mentions("cumprod", "alpha_bar", "betas", "alphas_cumprod"):
         return
-    for number, loop in enumerate(reading.script.loops):
+    for number, loop in enumerate(reading.loops):
         iterable = loop.iterable
         made = reading.calls[iterable.call] if iterable is not None and iterable.call >= 0 else None
         if made is None or made.name != "range" or len(made.args) not in (1, 2):
@@ -172,9 +167,7 @@ def _upwards(reading: Training) -> Iterator[Match]:
         start = made.args[0].literal if len(made.args) == 2 else 0
         inside = [reading.calls[n] for n in reading.by_loop.get(number, ())]
         noised = any(c.method in ("randn_like", "randn") for c in inside)
-        text = " ".join(
-            render(reading, a.value) for a in reading.script.assignments if number in a.loops
-        )
+        text = " ".join(render(reading, a.value) for a in reading.assignments if number in a.loops)
         turned = re.search(rf"-1?-?\(?{loop.target}\b", text) or "flip" in text
         subtracts = re.search(r"\(\w+-\(.*(?:beta|1-|eps|noise)", text)
         indexed = f"[{loop.target}]" in text

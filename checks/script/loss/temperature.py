@@ -10,19 +10,17 @@ from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 NAMES = {"t", "temp", "temperature", "tau"}
 INVERSE = {"inv", "inverse", "reciprocal", "recip", "scale"}
 SOFTMAX = ("softmax", "log_softmax", "cross_entropy")
 
 
-def temperature_multiplied(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def temperature_multiplied(reading: Training) -> Iterator[Match]:
     """softmax(logits * temperature), with a number that is known."""
-    for number in reading.methods(*SOFTMAX):
-        call = reading.calls[number]
-        value = call.args[0] if call.args else None
-        options = evaluate.options(reading, value, call) if value is not None else []
+    for call in reading.named(*SOFTMAX):
+        value = call.first
+        options = evaluate.options(reading, value, call)
         if call.receiver and not call.args:  # logits.softmax(-1)
             options = [call.base] if call.base is not None else []
         factors = (

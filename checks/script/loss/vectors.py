@@ -8,22 +8,9 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Value
 
 SAME = {
-    "float",
-    "to",
-    "cuda",
-    "cpu",
-    "double",
-    "contiguous",
-    "clone",
-    "astype",
-    "from_numpy",
-    "tensor",
-    "as_tensor",
-    "FloatTensor",
-    "Tensor",
-    "float32",
-    "numpy",
-}
+    "float", "to", "cuda", "cpu", "double", "contiguous", "clone", "astype", "from_numpy", "tensor",
+    "as_tensor", "FloatTensor", "Tensor", "float32", "numpy",
+}  # fmt: skip
 """Calls that keep the shape."""
 ARITHMETIC = {"Add", "Sub", "Mult", "Div"}
 ELEMENTWISE = {"to_numpy", "log1p", "log", "sqrt"}
@@ -39,7 +26,7 @@ def is_vector(reading: Training, value: Value, scope: int, position: int, depth:
         )
     if value.kind == "item" and len(value.items) == 2 and value.items[1].kind in ("slice", "name"):
         return is_vector(reading, value.items[0], scope, position, depth - 1)
-    made = reading.calls[value.call] if value.kind == "call" else None
+    made = reading.call_of(value)
     if made is None:
         parts = value.items if value.name in ARITHMETIC else ()
         vectors = any(is_vector(reading, each, scope, position, depth - 1) for each in parts)
@@ -60,13 +47,13 @@ def is_vector(reading: Training, value: Value, scope: int, position: int, depth:
 
 def _is_vector_named(reading: Training, name: str, scope: int, position: int, depth: int) -> bool:
     if evaluate.is_parameter(reading, scope, name):
-        sites = [reading.calls[n] for n in reading.call_sites.get(scope, ())]
+        sites = reading.callers(scope)
         given = [evaluate.argument_of(reading, s, scope, name) for s in sites]
         return bool(given) and all(
-            v is not None and is_vector(reading, v, s.scope, reading.numbers[id(s)], depth - 1)
+            v is not None and is_vector(reading, v, s.scope, reading.number(s), depth - 1)
             for v, s in zip(given, sites, strict=True)
         )
-    every = reading.assigned.get(reading.key(name, scope), ())
+    every = reading.assigned_to(name, scope)
     found = [each for each in every if each.position <= position]
     value = found[-1].value if found else Value("other")
     made = reading.calls[value.call] if value.call >= 0 else None

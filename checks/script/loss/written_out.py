@@ -10,11 +10,10 @@ from doctor.checks.script.loss import critics, policies
 from doctor.checks.script.loss.changed_before import changed_before
 from doctor.checks.script.loss.directions import gaussians, overlaps
 from doctor.checks.script.outcomes import outcomes
-from doctor.checks.script.rendering import expanded, render, statements
+from doctor.checks.script.rendering import expanded, render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Function, Value
-from doctor.facts.script_machine import ScriptMachine
 
 FOCAL = re.compile(r"(?<!-)\b(?:pt|p_t|prob_?t|true_prob\w*)\*\*[\w.]*gamma\b")
 OVERLAPS = re.compile(r"dice|jaccard|tversky|iou", re.IGNORECASE)
@@ -37,9 +36,9 @@ SIGNED = {"CosineEmbeddingLoss": 2, "cosine_embedding_loss": 2, "MarginRankingLo
 """Losses whose targets are 1 and -1, and where the target stands."""
 
 
-def formulas_hold(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def formulas_hold(reading: Training) -> Iterator[Match]:
     for text, span, scope in reading.cached(statements):
-        if FOCAL.search(text) and _is_focal(reading, reading.function(scope)):
+        if FOCAL.search(text) and _is_focal(reading.function(scope)):
             message = "the factor of a focal loss is (1 - pt) ** gamma: here easy samples count"
             yield Match(span, message)
         if TWINS.search(text):
@@ -55,12 +54,12 @@ def formulas_hold(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _signed(reading)
     yield from gaussians(reading)
     yield from overlaps(reading)
-    yield from policies.formulas(reading, machine)
+    yield from policies.formulas(reading)
     yield from changed_before(reading)
     yield from critics.written(reading)
 
 
-def _is_focal(reading: Training, function: Function) -> bool:
+def _is_focal(function: Function) -> bool:
     return "focal" in f"{function.owner} {function.name}".casefold() or "gamma" in {
         parameter.name for parameter in function.parameters
     }
@@ -73,15 +72,14 @@ def _of_logits(reading: Training) -> Iterator[Match]:
         inputs = [p.name for p in function.parameters if p.name != "self"]
         if not OVERLAPS.search(named) or len(inputs) < 2 or "metric" in named.casefold():
             continue
-        own = [render(reading, v) for v, _, scope in reading.expressions if scope == number]
+        own = texts_in(reading, number)
         shares = re.compile(r"sigmoid|softmax|one_hot|argmax|>|round|logits?_to|activation|act\(")
-        compared = any(c.scope == number for c in reading.script.comparisons)
+        compared = any(c.scope == number for c in reading.comparisons)
         multiplied = any(re.search(rf"\({inputs[0]}\*{inputs[1]}\)", t) for t in own)
         if not multiplied or compared or any(shares.search(t) for t in own):
             continue
-        for site in objects.sites(reading, number):
-            call = reading.calls[site]
-            value = call.args[0] if call.args else call.keywords.get(inputs[0])
+        for site, call in reading.numbered(objects.sites(reading, number)):
+            value = call.given(inputs[0], 0)
             if value is None or call.unpacked or reading.is_evaluation(call):
                 continue
             found = outcomes(reading, value, call.scope, site, call.arms)
@@ -111,15 +109,14 @@ def _mixed_apart(reading: Training) -> Iterator[Match]:
 
 def _is_permuted(reading: Training, name: str, perm: str) -> bool:
     return any(
-        a.target == name and f"[{perm}]" in render(reading, a.value)
-        for a in reading.script.assignments
+        a.target == name and f"[{perm}]" in render(reading, a.value) for a in reading.assignments
     )
 
 
 def _variances(reading: Training) -> Iterator[Match]:
     """GaussianNLLLoss(mean, target, log_var)."""
     for call in _calls_of(reading, {"GaussianNLLLoss", "gaussian_nll_loss"}):
-        value = call.args[2] if len(call.args) > 2 else call.keywords.get("var")
+        value = call.given("var", 2)
         if value is not None and value.kind == "name" and re.fullmatch(
             r"(?:\w+\.)*log_?(?:var|sigma|std|s2)\w*", value.name.casefold()
         ):  # fmt: skip
@@ -150,10 +147,9 @@ def _calls_of(reading: Training, losses: set[str]) -> Iterator[Call]:
             yield call
 
 
-def axes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def axes(reading: Training) -> Iterator[Match]:
     """view() as if it were transpose()."""
-    for n in reading.methods("view", "reshape"):
-        call = reading.calls[n]
+    for call in reading.named("view", "reshape"):
         source = _same_order(reading, call)
         if source is None or source.kind != "name" or call.unpacked:
             continue
@@ -199,8 +195,7 @@ def _axis(reading: Training, value: Value, name: str, call: Call) -> int | None:
 
 
 def _unpacked_axis(reading: Training, size: str, name: str, call: Call) -> int | None:
-    number = reading.numbers[id(call)]
-    found = evaluate.definitions(reading, size, call.scope, number, call.arms)
+    found = evaluate.definitions_at(reading, size, call)
     if len(found) != 1 or found[0].scope != call.scope or not _unchanged(
         reading, name, Value("name", name=size), call
     ):  # fmt: skip
@@ -209,7 +204,7 @@ def _unpacked_axis(reading: Training, size: str, name: str, call: Call) -> int |
     sizes = render(reading, made.value.items[0]) if made.value.items else ""
     if sizes not in (f"{name}.size()", f"{name}.shape") and made.value.names != (f"{name}.shape",):
         return None
-    together = [a for a in reading.script.assignments if a.span == made.span]
+    together = [a for a in reading.assignments if a.span == made.span]
     return together.index(made) if len(together) > 2 else None
 
 
@@ -217,9 +212,9 @@ def _unchanged(reading: Training, name: str, size: Value, call: Call) -> bool:
     """The tensor is the one whose shape was read: nothing was assigned to its name since."""
     if size.kind != "name":
         return True
-    number = reading.numbers[id(call)]
-    read = evaluate.definitions(reading, size.name, call.scope, number, call.arms)
-    own = [a for a in reading.script.assignments if a.target == name and a.scope == call.scope]
+    number = reading.number(call)
+    read = evaluate.definitions_at(reading, size.name, call)
+    own = [a for a in reading.assignments if a.target == name and a.scope == call.scope]
     in_place = any(
         each.receiver == name and each.method.endswith("_") and each.scope == call.scope
         for each in reading.calls

@@ -8,29 +8,21 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.metrics.generation import is_decoder
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import render
+from doctor.checks.script.rendering import render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 SAMPLES = ("temperature", "top_p", "top_k", "typical_p")
 DECODES = ("batch_decode", "decode")
 SCORES = (
-    "compute",
-    "add_batch",
-    "corpus_bleu",
-    "sentence_bleu",
-    "exact_match",
-    "corpus_score",
-    "rouge",
+    "compute", "add_batch", "corpus_bleu", "sentence_bleu", "exact_match", "corpus_score", "rouge",
     "score",
-)
+)  # fmt: skip
 
 
-def answers(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for n in reading.methods("generate"):
-        call = reading.calls[n]
+def answers(reading: Training) -> Iterator[Match]:
+    for call in reading.named("generate"):
         if not call.receiver or not is_decoder(reading, call):
             continue
         yield from _without_effect(reading, call)
@@ -44,7 +36,7 @@ def _without_effect(reading: Training, call: Call) -> Iterator[Match]:
         return
     for key in SAMPLES:
         value = call.keywords.get(key)
-        numbers = evaluate.literals(reading, value, call) if value is not None else set()
+        numbers = evaluate.literals(reading, value, call)
         if numbers and all(isinstance(v, int | float) and v not in (1, 0, 50) for v in numbers):
             yield Match(
                 call.span, f"{key} has no effect: do_sample=False takes the likeliest token"
@@ -56,18 +48,16 @@ def _prompt_scored(reading: Training, call: Call) -> Iterator[Match]:
     """batch_decode(out) of a decoder has the prompt in front, and a metric compares it."""
     names = set(call.targets)
     if not any(
-        reading.calls[n].keywords.keys() & {"predictions", "hypotheses"}
-        or "bleu" in reading.calls[n].method
-        for n in reading.methods(*SCORES)
+        other.keywords.keys() & {"predictions", "hypotheses"} or "bleu" in other.method
+        for other in reading.named(*SCORES)
     ):
         return
-    for n in reading.methods(*DECODES):
-        made = reading.calls[n]
-        value = made.args[0] if made.args else None
+    for n, made in reading.numbered(reading.methods(*DECODES)):
+        value = made.first
         whole = value is not None and value.kind == "name" and value.name in names
         cut = _is_cut(reading, made, n) or any(
             a.target in names and "[" in render(reading, a.value)
-            for a in reading.script.assignments
+            for a in reading.assignments
             if a.scope == made.scope
         )
         if whole and made.scope == call.scope and not cut:
@@ -77,7 +67,7 @@ def _prompt_scored(reading: Training, call: Call) -> Iterator[Match]:
 
 def _is_cut(reading: Training, made: Call, number: int) -> bool:
     """What was decoded is split or cut before it is used."""
-    texts = [render(reading, v) for v, _, scope in reading.expressions if scope == made.scope]
+    texts = texts_in(reading, made.scope)
     if any(
         re.search(r"\.(?:split|replace|removeprefix|partition|rpartition|strip_prompt)\(", t)
         or re.search(r"\[len\(", t)

@@ -11,15 +11,9 @@ from doctor.checks.script.training import Training
 AVERAGES = re.compile(r"(?:^|_|\.)(?:ema|avg|averaged?|swa|shadow)(?:_|$)")
 APPLIES = ("copy_to", "apply_shadow", "apply_ema", "swap_in", "apply_to", "copy_params_to")
 UNDONE = (
-    "restore",
-    "backup",
-    "swap",
-    "average_parameters",
-    "undo",
-    "original_",
-    "reset_w",
+    "restore", "backup", "swap", "average_parameters", "undo", "original_", "reset_w",
     "load_state_dict",
-)
+)  # fmt: skip
 
 
 def averages(reading: Training) -> Iterator[Match]:
@@ -30,9 +24,8 @@ def averages(reading: Training) -> Iterator[Match]:
 
 def _copied(reading: Training) -> Iterator[Match]:
     """ema = copy.deepcopy(model) in the loop over batches."""
-    for n in reading.methods("deepcopy"):
-        call = reading.calls[n]
-        target = call.targets[0] if len(call.targets) == 1 else ""
+    for call in reading.named("deepcopy"):
+        target = call.target
         loop = call.loops[-1] if call.loops else -1
         steps = [
             m
@@ -48,8 +41,7 @@ def _never_updated(reading: Training) -> Iterator[Match]:
     """AveragedModel without update_parameters()."""
     if reading.mentions("update_parameters", "swa_callback"):
         return
-    for n in reading.methods("AveragedModel"):
-        call = reading.calls[n]
+    for call in reading.named("AveragedModel"):
         passed = any(
             v.name in call.targets
             for c in reading.calls
@@ -64,12 +56,11 @@ def _left_in(reading: Training) -> Iterator[Match]:
     """ema.copy_to(model.parameters()) after each epoch, and nothing puts the weights back."""
     if reading.mentions(*UNDONE):
         return
-    for n in reading.methods(*APPLIES):
-        call = reading.calls[n]
+    for call in reading.named(*APPLIES):
         trains = call.loops and any(
             m in reading.backward_numbers for m in reading.by_loop.get(call.loops[0], ())
         )
-        held = [reading.script.branches[b].test for b, _ in call.arms]
+        held = [reading.test_of(b) for b, _ in call.arms]
         last = any(test is not None and "-1" in test.text.replace(" ", "") for test in held)
         owners = [
             (reading.calls[m].receiver or v.name) for v in call.args for m in (v.calls or (-1,))

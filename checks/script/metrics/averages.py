@@ -14,7 +14,6 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 NOT_ADDITIVE = {
     "f1_score", "precision_score", "recall_score", "fbeta_score", "roc_auc_score",
@@ -32,11 +31,11 @@ CURVED = re.compile(r"(?:math\.exp|torch\.exp|numpy\.exp)\(.*(?:loss|cross_entro
 
 def curve_of_means(reading: Training) -> Iterator[Match]:
     """perplexity += exp(loss), divided by the number of batches."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not each.augmented or each.operator != "Add" or not each.loops:
             continue
-        loop = reading.script.loops[each.loops[-1]]
-        sources = (loop.iterable.name, *loop.iterable.names) if loop.iterable else ()
+        loop = reading.loops[each.loops[-1]]
+        sources = loop.iterable.all_names if loop.iterable else ()
         loaders = {name for name in sources if is_loader(name)}
         function = reading.function(each.scope).name.casefold()
         if not CURVED.search(render(reading, each.value)) or "train" in function:
@@ -46,16 +45,16 @@ def curve_of_means(reading: Training) -> Iterator[Match]:
             yield Match(span, f"{what} of batches are averaged: take the mean of the losses first")
 
 
-def count_by_batches(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def count_by_batches(reading: Training) -> Iterator[Match]:
     yield from whole.summed(reading)
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not each.augmented or not each.loops:
             continue
         counts = is_count(reading, each.value) or _is_weighted(reading, each.value)
         if not counts and not _is_mean(reading, each):
             continue
-        loop = reading.script.loops[each.loops[-1]]
-        sources = (loop.iterable.name, *loop.iterable.names) if loop.iterable else ()
+        loop = reading.loops[each.loops[-1]]
+        sources = loop.iterable.all_names if loop.iterable else ()
         loaders = {name for name in sources if is_loader(name) or _is_made(reading, name, each)}
         if counts:
             for span in _divided(reading, each, loaders):
@@ -67,7 +66,7 @@ def count_by_batches(reading: Training, machine: ScriptMachine) -> Iterator[Matc
 
 def _is_made(reading: Training, name: str, at: Assignment) -> bool:
     """A name that a DataLoader of this file is assigned to."""
-    found = reading.assigned.get(reading.key(name, at.scope), ())
+    found = reading.assigned_to(name, at.scope)
     return bool(found) and all(
         a.value.kind == "call" and reading.calls[a.value.call].method == "DataLoader" for a in found
     )
@@ -77,7 +76,7 @@ def _is_weighted(reading: Training, value: Value) -> bool:
     """loss.item() * x.size(0)."""
     if value.kind != "other" or value.name != "Mult" or len(value.items) != 2:
         return False
-    parts = [reading.calls[v.call] if v.kind == "call" else None for v in value.items]
+    parts = [reading.call_of(v) for v in value.items]
     sizes = [
         (p is not None and p.method == "size" and [a.literal for a in p.args] == [0])
         or (p is not None and p.name == "len")
@@ -89,7 +88,7 @@ def _is_weighted(reading: Training, value: Value) -> bool:
 
 def _is_mean(reading: Training, each: Assignment) -> bool:
     """loss.item() of a loss of torch that averages."""
-    call = reading.calls[each.value.call] if each.value.kind == "call" else None
+    call = reading.call_of(each.value)
     if call is None or call.method != "item" or not call.receiver:
         return False
     for n, _ in loss_calls(reading):
@@ -121,7 +120,7 @@ def _sums_a_test(reading: Training, call: Call) -> bool:
     """(a == b).sum(): the receiver is a comparison of the same line."""
     return call.name == "[].sum" and any(
         each.operator == "==" and each.span.line == call.span.line and each.scope == call.scope
-        for each in reading.script.comparisons
+        for each in reading.comparisons
     )
 
 
@@ -131,9 +130,9 @@ def _divided(reading: Training, count: Assignment, loaders: set[str]) -> Iterato
         for part in flatten([value]) if scope == count.scope else ():
             if part.kind == "other" and part.name == "Div" and len(part.items) == 2:
                 over, by = part.items
-                if count.target in (over.name, *over.names) and _is_length(reading, by, loaders):
+                if count.target in over.all_names and _is_length(reading, by, loaders):
                     yield span
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         same = each.target == count.target and each.scope == count.scope
         if same and each.operator == "Div" and _is_length(reading, each.value, loaders):
             yield each.span
@@ -153,22 +152,21 @@ def _is_length(reading: Training, value: Value, loaders: set[str]) -> bool:
     return False
 
 
-def score_over_batches(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def score_over_batches(reading: Training) -> Iterator[Match]:
     yield from curve_of_means(reading)
     yield from whole.epoch_scores(reading)
-    for number in reading.methods(*NOT_ADDITIVE):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods(*NOT_ADDITIVE)):
         if not call.name.startswith("sklearn.metrics.") or not call.loops:
             continue
-        iterable = reading.script.loops[call.loops[-1]].iterable
-        names = (iterable.name, *iterable.names) if iterable is not None else ()
+        iterable = reading.iterable_of(call)
+        names = iterable.all_names if iterable is not None else ()
         if any(is_loader(name) for name in names) and _is_averaged(reading, call, number):
             yield Match(call.span, f"{call.method} of single batches is averaged")
 
 
 def _is_averaged(reading: Training, call: Call, number: int) -> bool:
     held = {number}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         same = each.loops == call.loops and each.scope == call.scope
         if (
             same
@@ -176,8 +174,7 @@ def _is_averaged(reading: Training, call: Call, number: int) -> bool:
             and (each.value.call == number or {each.value.name} & set(call.targets))
         ):
             return True
-    for n in reading.methods("append"):
-        other = reading.calls[n]
+    for n, other in reading.numbered(reading.methods("append")):
         value = other.args[0] if len(other.args) == 1 else Value("other")
         if other.loops == call.loops and (value.call in held or value.name in call.targets):
             return any(
@@ -188,7 +185,7 @@ def _is_averaged(reading: Training, call: Call, number: int) -> bool:
     return False
 
 
-def sum_reset(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def sum_reset(reading: Training) -> Iterator[Match]:
     """A sum or list of an epoch that is emptied in every batch, or in no epoch."""
     for number in reading.backwards:
         call = reading.calls[number]
@@ -198,7 +195,7 @@ def sum_reset(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         for target, each in _sums(reading, call):
             plain = [
                 a
-                for a in reading.assigned.get(reading.key(target, call.scope), ())
+                for a in reading.assigned_to(target, call.scope)
                 if not a.augmented and a.scope == call.scope
             ]
             inside = [a for a in plain if a.loops == batch and not a.arms]
@@ -207,20 +204,19 @@ def sum_reset(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                 if _read_after(reading, target, call):
                     yield Match(inside[0].span, f"{target} is emptied in every batch")
             elif len(batch) > 1 and plain and all(not a.loops for a in plain):
-                loader = reading.script.loops[batch[-1]].iterable
-                names = {loader.name, *loader.names} if loader is not None else set()
+                loader = reading.loops[batch[-1]].iterable
+                names = set(loader.all_names) if loader is not None else set()
                 if _averaged_per_epoch(reading, target, batch[:-1], call.scope, names):
                     yield Match(plain[0].span, f"{target} goes on through all epochs")
 
 
 def _sums(reading: Training, call: Call) -> Iterator[tuple[str, Span]]:
-    reading.step(len(reading.script.assignments))
-    for each in reading.script.assignments:
+    reading.step(len(reading.assignments))
+    for each in reading.assignments:
         same = (each.scope, each.loops, each.operator) == (call.scope, call.loops, "Add")
         if same and direction(each.target) and "." not in each.target:
             yield each.target, each.span
-    for n in reading.methods("append"):
-        other = reading.calls[n]
+    for other in reading.named("append"):
         if (other.scope, other.loops) == (call.scope, call.loops) and other.receiver:
             yield other.receiver, other.span
 
@@ -228,10 +224,10 @@ def _sums(reading: Training, call: Call) -> Iterator[tuple[str, Span]]:
 def _read_after(reading: Training, target: str, call: Call) -> bool:
     """The result of the loop is used after it."""
     function = reading.function(call.scope)
-    returned = any(target in (v.name, *v.names) for v in function.returns)
+    returned = any(target in v.all_names for v in function.returns)
     last = max(reading.by_loop[call.loops[-1]])
     return returned or any(
-        n > last and target in (v.name, *v.names)
+        n > last and target in v.all_names
         for n in reading.scope_calls(call.scope)
         for v in reading.calls[n].args
     )
@@ -241,8 +237,7 @@ def _averaged_per_epoch(
     reading: Training, target: str, loops: tuple[int, ...], scope: int, names: set[str]
 ) -> bool:
     """target / len(loader) in the loop over epochs."""
-    for n in reading.methods("len"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("len")):
         if call.scope == scope and call.loops == loops and call.args and call.args[0].name in names:
             for value, _, where in reading.expressions:
                 for part in flatten([value]) if where == scope and n in value.calls else ():

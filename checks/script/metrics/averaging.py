@@ -29,7 +29,7 @@ def weights_swapped(reading: Training) -> Iterator[Match]:
         )
         if found is None:
             continue
-        given = (*reading.script.assignments, *reading.script.parts)
+        given = reading.stores
         targets = {a.target for a in given if a.span == span}
         rate = found["rate"].rpartition(".")[2].casefold()
         slow = rate in ("decay", "ema_decay", "momentum", "beta", "m", "mu")
@@ -47,8 +47,7 @@ SLOW = re.compile(r"decay|momentum|(?:^|_)(?:beta|mu|m|alpha)$")
 
 def moved_too_far(reading: Training) -> Iterator[Match]:
     """slow.lerp_(fast, decay), and slow.mul_(1 - decay).add_(fast, alpha=decay)."""
-    for n in reading.methods("lerp_", "add_", "lerp"):
-        call = reading.calls[n]
+    for call in reading.named("lerp_", "add_", "lerp"):
         weight = call.args[1] if len(call.args) > 1 else None
         weight = weight or call.keywords.get("weight") or call.keywords.get("alpha")
         if weight is None or not _over_two_networks(reading, call):
@@ -86,7 +85,7 @@ def _is_one_minus(found: list[Value]) -> bool:
 
 def _is_scaled_by_rest(reading: Training, call: Call, weight: Value) -> bool:
     """mul_(1 - decay) before add_(new, alpha=decay)."""
-    scaled = reading.calls[call.receiver_call] if call.receiver_call >= 0 else None
+    scaled = reading.before(call)
     if scaled is None or scaled.method != "mul_" or len(scaled.args) != 1:
         return False
     rest = scaled.args[0]
@@ -103,10 +102,10 @@ def _is_scaled_by_rest(reading: Training, call: Call, weight: Value) -> bool:
 def written_to_a_name(reading: Training) -> Iterator[Match]:
     """for slow, fast in zip(...): slow = decay * slow + (1 - decay) * fast. The loop's name gets a
     new tensor, and the network keeps its own."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.augmented or not each.loops or each.value.kind != "other":
             continue
-        loop = reading.script.loops[each.loops[-1]]
+        loop = reading.loops[each.loops[-1]]
         calls = loop.iterable.calls if loop.iterable is not None else ()
         networks = sum(reading.calls[n].method in NETWORKS for n in calls)
         if each.target not in loop.targets or networks < 2:
@@ -120,10 +119,10 @@ def _is_used_after(reading: Training, each: Assignment) -> bool:
     """Whether the loop passes the new tensor on: to a call, or to another name."""
     number, name = each.loops[-1], each.target
     later = [c for n, c in enumerate(reading.calls) if n >= each.position and number in c.loops]
-    values = [v for c in later for v in (*c.args, *c.keywords.values())]
+    values = [v for c in later for v in c.values]
     values += [
         other.value
-        for other in reading.script.assignments
+        for other in reading.assignments
         if other is not each and number in other.loops and other.position >= each.position
     ]
     read = any(name == v.name or name in v.names for v in values)
@@ -133,7 +132,7 @@ def _is_used_after(reading: Training, each: Assignment) -> bool:
 def _over_two_networks(reading: Training, call: Call) -> bool:
     """In a loop over the parameters of two networks."""
     for number in call.loops:
-        iterable = reading.script.loops[number].iterable
+        iterable = reading.loops[number].iterable
         calls = iterable.calls if iterable is not None else ()
         if sum(reading.calls[m].method in MEMBERS for m in calls) >= 2:
             return True

@@ -9,16 +9,15 @@ from doctor.checks.script.reading import within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 IMPROVED = re.compile(r"^[^%]*[<>][^%]*$")
 """A test such as `accuracy > best`, not one of every Nth step."""
 
 
-def best_not_copied(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def best_not_copied(reading: Training) -> Iterator[Match]:
     if not reading.trains:
         return
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not each.loops or each.augmented or _is_replaced(reading, each):
             continue
         for name, value in _entries(each):
@@ -35,17 +34,17 @@ def best_not_copied(reading: Training, machine: ScriptMachine) -> Iterator[Match
 def _held_by_an_object(reading: Training) -> Iterator[Match]:
     """self.best = model.state_dict() in a method that is called where a score is better, and
     stopper.best is loaded or saved by another function."""
-    for each in reading.script.assignments:
-        call = reading.calls[each.value.call] if each.value.kind == "call" else None
+    for each in reading.assignments:
+        call = reading.call_of(each.value)
         if each.loops or call is None or call.method != "state_dict" or call.args:
             continue
         owner, _, held = each.target.rpartition(".")
         given = [parameter.name for parameter in reading.function(each.scope).parameters]
-        tests = [reading.script.branches[branch].test for branch, _ in each.arms]
+        tests = [reading.test_of(branch) for branch, _ in each.arms]
         better = any(test and IMPROVED.search(test.text) for test in tests)
         if owner != "self" or call.receiver not in given or not better:
             continue
-        uses = [reading.calls[n] for n in reading.methods("load_state_dict", "save")]
+        uses = reading.named("load_state_dict", "save")
         if any(
             use.scope != each.scope and value.name.endswith(f".{held}")
             for use in uses
@@ -65,12 +64,12 @@ def _entries(each: Assignment) -> Iterator[tuple[str, Value]]:
 
 def _same_model(reading: Training) -> Iterator[Match]:
     """best = model under a condition in the loop, and best is used after the loop."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.value.kind != "name" or not each.loops or each.augmented or "." in each.target:
             continue
         key = reading.key(each.value.name, each.scope)
         trained = key in reading.trained_names and each.value.name != each.target
-        tests = [reading.script.branches[branch].test for branch in _branches(reading, each)]
+        tests = [reading.test_of(branch) for branch in _branches(reading, each)]
         if not trained or not any(test and IMPROVED.search(test.text) for test in tests):
             continue
         if _is_replaced(reading, each):
@@ -91,7 +90,7 @@ def _is_replaced(reading: Training, each: Assignment) -> bool:
         and other.span.order > each.span.order
         and other.loops[: len(each.loops)] == each.loops
         and within(each.arms, other.arms)
-        for other in reading.script.assignments
+        for other in reading.assignments
     )
 
 
@@ -103,7 +102,7 @@ def _is_read_later(reading: Training, at: Assignment) -> bool:
     """After the loop, as an argument, a result or the model to go on with."""
     if any(
         each.value.name == at.target and each.position >= at.position and not each.loops
-        for each in reading.script.assignments
+        for each in reading.assignments
         if each.scope == at.scope
     ):
         return True
@@ -128,8 +127,7 @@ def _is_own_state(reading: Training, call: Call) -> bool:
 
 
 def _is_used_later(reading: Training, each: Assignment, name: str, *methods: str) -> bool:
-    for number in reading.methods(*methods):
-        use = reading.calls[number]
+    for number, use in reading.numbered(reading.methods(*methods)):
         later = use.loops[: len(each.loops)] != each.loops and number >= each.position
         if later and use.scope == each.scope and (_uses(use, name) or _uses(use, each.target)):
             return True
@@ -139,13 +137,13 @@ def _is_used_later(reading: Training, each: Assignment, name: str, *methods: str
 def _on_condition(reading: Training, each: Assignment) -> bool:
     """It is kept where something was better, not in every iteration."""
     branches = _branches(reading, each)
-    return any(reading.script.branches[branch].kind == "if" for branch in branches)
+    return any(reading.branches[branch].kind == "if" for branch in branches)
 
 
 def _branches(reading: Training, each: Assignment) -> set[int]:
     """Conditions around it within its loop; what is around the loop decides no iteration."""
     loop = each.loops[-1]
-    iterable = reading.script.loops[loop].iterable
+    iterable = reading.loops[loop].iterable
     around: set[tuple[int, int]] = set()
     if iterable is not None and iterable.kind == "call":
         around = set(reading.calls[iterable.call].arms)

@@ -10,28 +10,25 @@ from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.metrics import whole
 from doctor.checks.script.metrics.folds import models_of_folds
 from doctor.checks.script.metrics.nodes import ONE_GRAPH, nodes_held_out
-from doctor.checks.script.rendering import expanded, render, statements
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rendering import expanded, formulas, render, statements
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
+from doctor.facts.script import Call
 
 RECURRENT = ("LSTM", "GRU", "RNN")
 
 
 def encoded_by_target(reading: Training) -> Iterator[Match]:
     """groupby(...)[target].transform("mean") before the split."""
-    splits = [
-        reading.calls[n] for n in reading.methods("train_test_split", "KFold", "random_split")
-    ]
-    for each in reading.script.assignments:
+    splits = reading.named("train_test_split", "KFold", "random_split")
+    for each in reading.assignments:
         text = render(reading, each.value)
         found = re.search(r"groupby\(.*\)\[?'?\.?(\w+)'?\]?\.(?:transform|agg|mean)\(", text)
-        later = [c for c in splits if reading.numbers[id(c)] >= each.position]
+        later = [c for c in splits if reading.number(c) >= each.position]
         if not found or not later:
             continue
         column = found[1]
-        named = [render(reading, v) for v, _, _ in reading.expressions]
+        named = [text for text, _, _ in reading.cached(formulas)]
         used = re.compile(rf"\.drop\(.*columns='?\(?'?{column}'|\.pop\('{column}'\)|"
                           rf"^\w*train\w*\.{column}\b")  # fmt: skip
         target = any(
@@ -43,13 +40,11 @@ def encoded_by_target(reading: Training) -> Iterator[Match]:
 
 def prepared_apart(reading: Training) -> Iterator[Match]:
     """Words counted in both parts; copies before the split."""
-    for n in reading.methods("fit_transform", "fit"):
-        call = reading.calls[n]
+    for call in reading.named("fit_transform", "fit"):
         text = render(reading, call.args[0]) if call.args else ""
         if re.fullmatch(r"\(\w*train\w*\+\w*(?:test|val|dev)\w*\)", text):
             yield Match(call.span, "it is fitted to training and test texts together")
-    for n in reading.methods("train_test_split"):
-        call = reading.calls[n]
+    for call in reading.named("train_test_split"):
         for value in call.args[:1]:
             text = expanded(reading, value, call, 2)
             found = re.search(r"(?:concatenate|cat|vstack)\(\((\w+),(.*)\)", text)
@@ -69,9 +64,8 @@ def averaged_norms(reading: Training) -> Iterator[Match]:
         )
         for c in reading.calls
     )
-    for n in reading.methods("AveragedModel") if norms else ():
-        call = reading.calls[n]
-        if any(reading.calls[m].receiver in call.targets for m in reading.methods("eval")):
+    for call in reading.named("AveragedModel") if norms else ():
+        if any(other.receiver in call.targets for other in reading.named("eval")):
             yield Match(
                 call.span, "statistics of batch norm are not those of the average: update_bn()"
             )
@@ -105,9 +99,8 @@ def padding_averaged(reading: Training) -> Iterator[Match]:
         "mask", "lengths", "lens", "seq_len", "pack_padded", "count", "offsets"
     ):
         return
-    for n in reading.methods("mean"):
-        call = reading.calls[n]
-        axis = call.keywords.get("dim") or (call.args[0] if call.args else None)
+    for call in reading.named("mean"):
+        axis = call.given("dim", 0)
         inner = objects.operand(call)
         if inner is not None and inner.kind == "name":
             found = objects.last_definition(reading, inner.name, call)
@@ -121,7 +114,7 @@ def padding_averaged(reading: Training) -> Iterator[Match]:
 
 def padding_counted(reading: Training) -> Iterator[Match]:
     """Targets are padded with a class, and the loss does not leave it out."""
-    pads = [reading.calls[n] for n in reading.methods("pad_sequence")]
+    pads = reading.named("pad_sequence")
     if len(pads) < 2 or reading.mentions("ignore_index", "mask", "pack_padded", "lengths", "lens"):
         return
     values = [
@@ -129,19 +122,18 @@ def padding_counted(reading: Training) -> Iterator[Match]:
     ]
     if any(v is not None and v.literal == -100 for v in values):
         return
-    for number in reading.methods("CrossEntropyLoss", "cross_entropy"):
-        call = reading.calls[number]
+    for call in reading.named("CrossEntropyLoss", "cross_entropy"):
         if call.name.startswith("torch."):
             yield Match(
                 call.span, "padding of the targets counts as a class: ignore_index is not set"
             )
 
 
-def several_labels(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def several_labels(reading: Training) -> Iterator[Match]:
     """Cross-entropy on labels that are read with a sigmoid."""
     decided = any(
         re.search(r"\.sigmoid\(|sigmoid\(", f"{render(reading, c.left)}{render(reading, c.right)}")
-        for c in reading.script.comparisons if c.operator in (">", ">=")
+        for c in reading.comparisons if c.operator in (">", ">=")
     )  # fmt: skip
     for number, kind in loss_calls(reading):
         call = reading.calls[number]
@@ -165,7 +157,7 @@ def of_epoch(reading: Training) -> Iterator[Match]:
     for number, call in enumerate(reading.calls):
         if call.method != "compute" or not call.loops or not call.receiver or call.args:
             continue
-        found = evaluate.options(reading, Value("name", name=call.receiver), call)
+        found = evaluate.receivers(reading, call)
         made = [_unmoved(reading, reading.calls[v.call]) for v in found if v.kind == "call"]
         if len(made) != 1 or not made[0].name.startswith("torchmetrics.") or made[0].loops:
             continue
@@ -194,33 +186,13 @@ def counted_of_process(reading: Training) -> Iterator[Match]:
             yield Match(span, f"{found[1]} is of all processes, len({found[2]}) of one")
 
 
-def held_out(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    yield from nodes_held_out(reading)
-    yield from encoded_by_target(reading)
-    yield from models_of_folds(reading)
-    yield from prepared_apart(reading)
-
-
-def of_sequences(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    yield from padded_end(reading)
-    yield from padding_averaged(reading)
-    yield from padding_counted(reading)
-
-
-def of_metrics(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    yield from of_epoch(reading)
-    yield from counted_of_process(reading)
-    yield from averaged_norms(reading)
-    yield from whole.of_all_processes(reading)
-
-
 RULES = (
     Rule(
         code="SCR376",
         slug="held-out-in-training",
         title="What is held out is neither in the loss nor in a feature",
         severity="fail",
-        find=held_out,
+        find=each_of(nodes_held_out, encoded_by_target, models_of_folds, prepared_apart),
         why="A result on nodes, rows or folds that trained the model says nothing of new data.",
         fires=(
             "loss(out, data.y) without a mask, beside data.test_mask or a train_mask of the file",
@@ -241,7 +213,7 @@ RULES = (
         slug="padding-of-sequences",
         title="Padding of sequences is neither read nor learned",
         severity="warn",
-        find=of_sequences,
+        find=each_of(padded_end, padding_averaged, padding_counted),
         why="The last place of a short sequence is padding: its state has run over zeros, and a "
         "class for padding is most of the targets.",
         fires=(
@@ -271,7 +243,7 @@ RULES = (
         slug="metric-of-one-epoch",
         title="A metric is of one epoch, and of what it counts",
         severity="fail",
-        find=of_metrics,
+        find=each_of(of_epoch, counted_of_process, averaged_norms, whole.of_all_processes),
         why="torchmetrics goes on counting until reset(); a count that all_reduce summed is of all "
         "processes.",
         fires=(

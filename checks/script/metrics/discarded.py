@@ -9,8 +9,7 @@ from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainers.contradictions import is_of_datasets
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
+from doctor.facts.script import Call
 
 CONTEXTS = {
     "torch.no_grad", "torch.inference_mode", "torch.autocast", "torch.amp.autocast",
@@ -37,13 +36,13 @@ TENSORS = {
 """Batches of other names may be moved in place: those of transformers and PyTorch Geometric are."""
 
 
-def discarded(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number, call in enumerate(reading.calls):
-        if call.statement and (reason := _reason(reading, call, number)):
+def discarded(reading: Training) -> Iterator[Match]:
+    for call in reading.calls:
+        if call.statement and (reason := _reason(reading, call)):
             yield Match(call.span, reason)
 
 
-def _reason(reading: Training, call: Call, number: int) -> str:
+def _reason(reading: Training, call: Call) -> str:
     if call.method == "load_from_checkpoint" and _of_lightning(reading, call):
         return f"{call.name}() returns a new model, and {call.receiver} stays as it is"
     if call.name in CONTEXTS:
@@ -86,7 +85,7 @@ def _of_autograd(reading: Training, call: Call) -> str:
 def _is_batch(reading: Training, call: Call) -> bool:
     """A name that a loop binds, and passes on as a tensor: to the model or a loss."""
     name = call.receiver
-    bound = any(name in reading.script.loops[n].targets for n in call.loops)
+    bound = any(name in reading.loops[n].targets for n in call.loops)
     if not bound or not set(words(name)) & TENSORS:
         return False
     if reading.imports_from("torch_geometric", "dgl"):
@@ -102,7 +101,7 @@ def _is_batch(reading: Training, call: Call) -> bool:
 
 def _is_dataset(reading: Training, call: Call) -> bool:
     """A dataset of Hugging Face, by what made it."""
-    values = evaluate.options(reading, Value("name", name=call.receiver), call)
+    values = evaluate.receivers(reading, call)
     made = bool(values) and all(
         each.call >= 0 and reading.calls[each.call].name.startswith(DATASETS) for each in values
     )

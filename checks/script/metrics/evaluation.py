@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
-from doctor.checks.script.loss.graphs import is_without_graph, under_no_grad
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 MODE_LAYERS = {
     "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "BatchNorm1d", "BatchNorm2d",
@@ -19,17 +17,15 @@ MODE_LAYERS = {
 """Layers that compute something else in evaluation."""
 
 
-def never_evaluates(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def never_evaluates(reading: Training) -> Iterator[Match]:
     yield from trains_under_no_grad(reading)
     if not reading.backwards or reading.trainers or reading.fits:
         return
     if reading.methods("eval", "train_mode", "set_mode") or any(
-        reading.calls[n].args or reading.calls[n].keywords for n in reading.methods("train")
+        other.args or other.keywords for other in reading.named("train")
     ):
         return
-    if not any(
-        reading.calls[n].name.startswith("torch.nn.") for n in reading.methods(*MODE_LAYERS)
-    ):
+    if not any(made.name.startswith("torch.nn.") for made in reading.named(*MODE_LAYERS)):
         return
     for number, call in enumerate(reading.calls):
         if not call.loops or not _is_evaluating(reading, call):
@@ -45,17 +41,16 @@ def trains_under_no_grad(reading: Training) -> Iterator[Match]:
     """train() on what trains, within no_grad, in no function that wants it so."""
     if reading.mentions("update_bn", "mc_dropout", "calibrat", "recalib"):
         return
-    for number in reading.methods("train"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("train")):
         last = [n for n in reading.scope_calls(call.scope) if n > number]
         back = any(reading.calls[n].method == "eval" for n in last[:4])
         if call.args or call.keywords or back or not call.receiver:
             continue
-        if under_no_grad(reading, call.contexts) and (
+        if reading.under_no_grad(call.contexts) and (
             reading.key(call.receiver, call.scope) in reading.trained_names
         ):
             runs = [reading.calls[n] for n in last if reading.calls[n].name == call.receiver]
-            if any(under_no_grad(reading, run.contexts) for run in runs):
+            if any(reading.under_no_grad(run.contexts) for run in runs):
                 yield Match(call.span, f"{call.receiver} is set to training mode, and evaluated")
 
 
@@ -63,7 +58,7 @@ def _is_evaluating(reading: Training, call: Call) -> bool:
     """In no loop that trains, under no_grad or before a loss that nothing propagates."""
     if any(n in reading.backward_numbers for n in reading.by_loop[call.loops[-1]]):
         return False
-    if is_without_graph(reading, call):
+    if reading.is_without_graph(call):
         return True
     return any(
         reading.calls[n].loops == call.loops
@@ -89,16 +84,15 @@ def _has_mode(reading: Training, call: Call, number: int) -> bool:
             for n in reading.methods(*MODE_LAYERS):
                 if reading.function(reading.calls[n].scope).owner == made.name:
                     return True
-        if any(reading.calls[n].method in MODE_LAYERS for v in made.args for n in v.calls):
+        if any(other.method in MODE_LAYERS for v in made.args for other in reading.inside(v)):
             return True
     return False
 
 
-def keeps_graphs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def keeps_graphs(reading: Training) -> Iterator[Match]:
     if reading.mentions("set_grad_enabled"):
         return
-    for number in reading.methods("eval"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("eval")):
         key = reading.key(call.receiver, call.scope)
         if call.args or key not in reading.trained_names or not _scope_is_open(reading, call):
             continue
@@ -113,13 +107,12 @@ def _runs_after(
 ) -> Iterator[tuple[int, Call]]:
     """Calls of the model in loops after eval(), with a graph and without a backward()."""
     reading.step(len(reading.scope_calls(reading.calls[number].scope)))
-    for n in reading.scope_calls(reading.calls[number].scope):
-        run = reading.calls[n]
+    for n, run in reading.numbered(reading.scope_calls(reading.calls[number].scope)):
         if n < number or not run.loops or reading.key(run.name, run.scope) != key:
             continue
         trains = any(b in reading.backward_numbers for b in reading.by_loop[run.loops[0]])
         again = _train_between(reading, number, n, key)
-        if not (trains or again or is_without_graph(reading, run)):
+        if not (trains or again or reading.is_without_graph(run)):
             yield n, run
 
 
@@ -127,8 +120,8 @@ def _scope_is_open(reading: Training, call: Call) -> bool:
     """No caller in this file runs the function under no_grad, and one is there."""
     if not call.scope:
         return True
-    sites = [reading.calls[n] for n in reading.call_sites.get(call.scope, ())]
-    return bool(sites) and not any(is_without_graph(reading, site) for site in sites)
+    sites = reading.callers(call.scope)
+    return bool(sites) and not any(reading.is_without_graph(site) for site in sites)
 
 
 def _train_between(reading: Training, first: int, last: int, key: tuple[object, str]) -> bool:
@@ -142,7 +135,7 @@ def _collected(reading: Training, run: Call, number: int) -> Iterator[str]:
     """Lists and sums outside of the loop that receive the output or its loss."""
     names = set(run.targets)
     one = len(names) == 1
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.scope != run.scope or run.loops[-1] not in each.loops or each.position < number:
             continue
         value = each.value
@@ -151,8 +144,7 @@ def _collected(reading: Training, run: Call, number: int) -> Iterator[str]:
             yield each.target
         elif value.kind == "call" and _is_loss(reading, reading.calls[value.call], names):
             names.add(each.target)
-    for n in reading.methods("append"):
-        call = reading.calls[n]
+    for call in reading.named("append"):
         if call.scope == run.scope and run.loops[-1] in call.loops and len(call.args) == 1:
             value = _reshaped(reading, call.args[0])
             tensors = names if one else names - set(run.targets)
@@ -198,7 +190,7 @@ def _is_loss(reading: Training, call: Call, names: set[str]) -> bool:
     )
 
 
-def context_not_entered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def context_not_entered(reading: Training) -> Iterator[Match]:
     for each in reading.script.contexts:
         value = each.value
         if value.kind == "name" and value.name in (
@@ -207,9 +199,8 @@ def context_not_entered(reading: Training, machine: ScriptMachine) -> Iterator[M
             yield Match(each.span, f"with {value.name}: is not called, and raises")
 
 
-def cache_emptied(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("empty_cache"):
-        call = reading.calls[number]
+def cache_emptied(reading: Training) -> Iterator[Match]:
+    for call in reading.named("empty_cache"):
         if call.name != "torch.cuda.empty_cache" or not call.loops or reading.is_evaluation(call):
             continue
         inner = [

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.lineage import WRAPPERS
 from doctor.checks.script.loop.order import calls_reached
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Trained, Training
-from doctor.facts.script import Loop, Value
+from doctor.facts.script import Loop
 
 FOLDS = {
     "KFold", "StratifiedKFold", "GroupKFold", "RepeatedKFold", "RepeatedStratifiedKFold",
@@ -25,7 +25,7 @@ RESETS = {
 
 def models_of_folds(reading: Training) -> Iterator[Match]:
     """The network of the first fold goes on training in the others."""
-    for number, loop in enumerate(reading.script.loops):
+    for number, loop in enumerate(reading.loops):
         if loop.kind != "for" or not _over_folds(reading, loop):
             continue
         inside = set(calls_reached(reading, reading.by_loop.get(number, [])))
@@ -53,12 +53,9 @@ def _over_folds(reading: Training, loop: Loop) -> bool:
         call = reading.calls[n] if n >= 0 else None
         if call is None or call.method != "split":
             continue
-        made = Value("name", name=call.receiver)
-        if call.receiver_call >= 0:
-            made = Value("call", call=call.receiver_call)
-        for option in evaluate.options(reading, made, call):
-            if option.kind == "call" and reading.calls[option.call].method in FOLDS:
-                return True
+        made = evaluate.options(reading, objects.receiver_of(call), call)
+        if any(each.method in FOLDS for each in reading.calls_of(made)):
+            return True
     return False
 
 
@@ -71,7 +68,7 @@ def _trains(reading: Training, inside: set[int]) -> bool:
 
 def _goes_on(reading: Training, each: Trained, loop: int, inside: set[int]) -> bool:
     """Everything that makes the network stands before the loop, in its function."""
-    scope = reading.script.loops[loop].scope
+    scope = reading.loops[loop].scope
     made = [n for n in each.lineage.calls if _makes(reading, n)]
     made = made or [n for n in each.lineage.calls if each.name in reading.calls[n].targets]
     if not made or any(n in inside for n in each.lineage.calls):

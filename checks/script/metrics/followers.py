@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
-from doctor.checks.script.loss.graphs import under_no_grad
 from doctor.checks.script.metrics.averaged import averages
 from doctor.checks.script.metrics.averaging import (
     MEMBERS,
@@ -18,7 +17,6 @@ from doctor.checks.script.metrics.evaluation import MODE_LAYERS
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call
-from doctor.facts.script_machine import ScriptMachine
 
 FOLLOWS = re.compile(
     r"(^|_|\.)(ema|target|teacher|momentum|key|shadow|old|averaged?|ref|reference|initial|anchor)"
@@ -29,12 +27,12 @@ SAME = {"eval", "train", "to", "cuda", "half", "bfloat16", "requires_grad_", "fl
 CHANGES = {"mul_", "lerp_", "copy_", "add_"}
 
 
-def same_object(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def same_object(reading: Training) -> Iterator[Match]:
     """target = model, and then it is treated as a copy."""
     if reading.mentions("disable_adapter", "set_adapter"):
         return
     yield from _twins(reading)
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         name = _itself(reading, each)
         if not name or each.augmented or not _is_network(reading, each):
             continue
@@ -44,23 +42,27 @@ def same_object(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(each.span, f"{each.target} is {name} itself, not a copy of it")
 
 
+def _loaded(reading: Training, call: Call) -> str:
+    """source of load_state_dict(source.state_dict())."""
+    states = [other for v in call.args[:1] for other in reading.inside(v)]
+    return next((each.receiver for each in states if each.method == "state_dict"), "")
+
+
 def _twins(reading: Training) -> Iterator[Match]:
     """policy = net.to(device) and target = net.to(device): one network, which loads itself."""
-    for n in reading.methods("load_state_dict"):
-        call = reading.calls[n]
-        states = [reading.calls[m] for v in call.args[:1] for m in v.calls]
-        source = next((s.receiver for s in states if s.method == "state_dict"), "")
+    for call in reading.named("load_state_dict"):
+        source = _loaded(reading, call)
         if not source or source == call.receiver or not FOLLOWS.search(call.receiver.casefold()):
             continue
-        followers = reading.assigned.get(reading.key(call.receiver, call.scope), [])
-        sources = reading.assigned.get(reading.key(source, call.scope), [])
+        followers = reading.assigned_to(call.receiver, call.scope)
+        sources = reading.assigned_to(source, call.scope)
         if len(followers) != 1 or len(sources) != 1:
             continue
         one, other = followers[0], sources[0]
         names = [_itself(reading, each) for each in (one, other)]
         together = one.scope == other.scope and names[0] and names[0] == names[1]
         again = any(one.position < a.position <= other.position or other.position < a.position
-                    <= one.position for a in reading.script.assignments
+                    <= one.position for a in reading.assignments
                     if a.target == names[0] and a.scope == one.scope)  # fmt: skip
         if together and not again:
             yield Match(one.span, f"{call.receiver} is {source} itself, not a copy of it")
@@ -79,7 +81,7 @@ def _itself(reading: Training, each: Assignment) -> str:
 
 def _is_network(reading: Training, each: Assignment) -> bool:
     """The value is a module for certain; one name is assigned once."""
-    if len(reading.assigned.get(reading.key(each.target, each.scope), ())) != 1:
+    if len(reading.assigned_to(each.target, each.scope)) != 1:
         return False
     if not FOLLOWS.search(each.target.casefold()):
         return False
@@ -102,27 +104,27 @@ def _is_treated_as_copy(reading: Training, each: Assignment, source: str) -> boo
     if _is_reference(reading, each, source):
         return True
     key = reading.key(each.target, each.scope)
-    for n in reading.methods("load_state_dict"):
-        call = reading.calls[n]
-        inner = [reading.calls[m] for v in call.args[:1] for m in v.calls]
+    for call in reading.named("load_state_dict"):
+        inner = [made for v in call.args[:1] for made in reading.inside(v)]
         if reading.key(call.receiver, call.scope) == key and any(
             i.method == "state_dict" and i.receiver == source for i in inner
         ):
             return True
-    for n in reading.methods("parameters", "state_dict", "named_parameters"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(
+        reading.methods("parameters", "state_dict", "named_parameters")
+    ):
         loops = [
             number
-            for number, loop in enumerate(reading.script.loops)
+            for number, loop in enumerate(reading.loops)
             if loop.iterable is not None and n in loop.iterable.calls
         ]
         frozen = any(
             a.target.endswith(".requires_grad")
             and a.value.literal is False
             and set(loops) & set(a.loops)
-            for a in reading.script.assignments
+            for a in reading.assignments
         )
-        blended = any(set(loops) & set(reading.calls[m].loops) for m in reading.methods(*CHANGES))
+        blended = any(set(loops) & set(other.loops) for other in reading.named(*CHANGES))
         if reading.key(call.receiver, call.scope) == key and (frozen or blended):
             return True
     return False
@@ -138,11 +140,11 @@ def _is_reference(reading: Training, each: Assignment, source: str) -> bool:
         inner = {call.name, *(v.name for v in call.args if v.kind == "name")} if call.loops else ()
         for used in (reading.key(name, call.scope) for name in inner if name):
             if used in runs and call.method not in SAME:
-                runs[used].add(under_no_grad(reading, call.contexts))
+                runs[used].add(reading.under_no_grad(call.contexts))
     return runs[key] == {True} and False in runs[other]
 
 
-def never_follows(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def never_follows(reading: Training) -> Iterator[Match]:
     if not reading.backwards:
         return
     yield from _update_not_called(reading)
@@ -170,36 +172,31 @@ def _update_not_called(reading: Training) -> Iterator[Match]:
 
 def _mentioned(reading: Training) -> Iterator[str]:
     for value, _, _ in reading.expressions:
-        yield from (value.name, *value.names)
+        yield from value.all_names
 
 
 def _blends(reading: Training, scope: int) -> bool:
     """The function loops over the parameters of two networks and changes one of them."""
     loops = {
         n
-        for n, loop in enumerate(reading.script.loops)
+        for n, loop in enumerate(reading.loops)
         if loop.scope == scope
         and loop.iterable is not None
-        and sum(reading.calls[m].method in MEMBERS for m in loop.iterable.calls) >= 2
+        and sum(other.method in MEMBERS for other in reading.inside(loop.iterable)) >= 2
     }
     changed = any(
-        reading.calls[n].method in CHANGES and loops & set(reading.calls[n].loops)
-        for n in reading.scope_calls(scope)
+        call.method in CHANGES and loops & set(call.loops) for call in reading.calls_in(scope)
     )
     return bool(loops) and (
         changed
-        or any(
-            a.target.endswith(".data") and loops & set(a.loops) for a in reading.script.assignments
-        )
+        or any(a.target.endswith(".data") and loops & set(a.loops) for a in reading.assignments)
     )
 
 
 def _target_not_synchronized(reading: Training) -> Iterator[Match]:
     """A target network that is copied once, used in the loop that trains, and never again set."""
-    for n in reading.methods("load_state_dict"):
-        call = reading.calls[n]
-        inner = [reading.calls[m] for v in call.args[:1] for m in v.calls]
-        source = next((i.receiver for i in inner if i.method == "state_dict"), "")
+    for call in reading.named("load_state_dict"):
+        source = _loaded(reading, call)
         if not source or call.loops or "target" not in call.receiver.casefold():
             continue
         key = reading.key(call.receiver, call.scope)
@@ -214,7 +211,7 @@ def _target_not_synchronized(reading: Training) -> Iterator[Match]:
 
 def _never_synchronized(reading: Training) -> Iterator[Match]:
     """A network of this file that gives targets under no_grad, and that nothing ever sets."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         name = each.target
         if each.value.kind != "call" or not re.search(r"(^|_|\.)(target|tgt)(_|$)", name):
             continue
@@ -224,7 +221,7 @@ def _never_synchronized(reading: Training) -> Iterator[Match]:
         if not known or key in reading.trained_names or len(reading.assigned.get(key, ())) > 1:
             continue
         runs = [c for c in reading.calls if c.loops and reading.key(c.name, c.scope) == key]
-        quiet = all(under_no_grad(reading, c.contexts) for c in runs)
+        quiet = all(reading.under_no_grad(c.contexts) for c in runs)
         others = [c for c in reading.calls if c is not made and _touches(reading, c, key)]
         if runs and quiet and not others:
             yield Match(each.span, f"{name} is never set from the network that trains")
@@ -235,10 +232,7 @@ def _touches(reading: Training, call: Call, key: tuple[object, str]) -> bool:
     quiet = {"eval", "train", "to", "cuda", "requires_grad_"}
     if reading.key(call.receiver, call.scope) == key and call.method not in quiet:
         return True
-    return any(
-        v.kind == "name" and reading.key(v.name, call.scope) == key
-        for v in (*call.args, *call.keywords.values())
-    )
+    return any(v.kind == "name" and reading.key(v.name, call.scope) == key for v in call.values)
 
 
 def _buffers_left(reading: Training) -> Iterator[Match]:
@@ -254,7 +248,7 @@ def _buffers_left(reading: Training) -> Iterator[Match]:
             "ema|average|momentum|teacher", f"{function.name} {function.owner}".casefold()
         ):
             continue
-        inside = {reading.calls[n].method for n in reading.scope_calls(number)}
+        inside = {other.method for other in reading.calls_in(number)}
         if "state_dict" in inside or "named_buffers" in inside or not _blends(reading, number):
             continue
         if _copies_module(reading) and _is_evaluated(reading):
@@ -272,9 +266,8 @@ def _copies_module(reading: Training) -> bool:
 
 def _is_evaluated(reading: Training) -> bool:
     """Something that follows is in evaluation mode."""
-    for n in reading.methods("eval"):
-        call = reading.calls[n]
-        inner = reading.calls[call.receiver_call] if call.receiver_call >= 0 else None
+    for call in reading.named("eval"):
+        inner = reading.before(call)
         if FOLLOWS.search(call.receiver.casefold()) or (
             inner is not None and inner.method == "deepcopy"
         ):

@@ -12,11 +12,10 @@ from doctor.checks.script.ranks import ddp_calls, is_accelerator
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
+from doctor.facts.script import Call
 
 
-def not_gathered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def not_gathered(reading: Training) -> Iterator[Match]:
     prepares = [n for n in reading.methods("prepare") if is_accelerator(reading, reading.calls[n])]
     prepared = {t for n in prepares for t in reading.calls[n].targets}
     if prepared:
@@ -39,7 +38,7 @@ def _stops_apart(reading: Training) -> Iterator[Match]:
         return
     for call in reading.calls:
         function = reading.target_function(call) if call.loops and call.targets else None
-        over = {v.name for v in (*call.args, *call.keywords.values())} & shares
+        over = {v.name for v in call.values} & shares
         if function is None or not over or any("rank" in t.text for t in reading.tests(call)):
             continue
         trains = calls_reached(reading, reading.scope_calls(function))
@@ -51,9 +50,9 @@ def _stops_apart(reading: Training) -> Iterator[Match]:
 
 def _decides_to_stop(reading: Training, call: Call) -> bool:
     """The result is compared beside a patience, or given to an object of this file that stops."""
-    tests = [b.test for b in reading.script.branches if b.guard and b.test is not None]
+    tests = [b.test for b in reading.branches if b.guard and b.test is not None]
     tests = [test for test in tests if STOP.search(test.text)]
-    asked = {name for test in tests for name in (test.name, *test.names)}
+    asked = {name for test in tests for name in test.all_names}
     given = set(call.targets)
     for n in reading.by_loop.get(call.loops[-1], ()):
         each = reading.calls[n]
@@ -61,7 +60,7 @@ def _decides_to_stop(reading: Training, call: Call) -> bool:
         told = each.scope == call.scope and not given.isdisjoint(v.name for v in each.args)
         if told and any(owners) and each.receiver in {name.rpartition(".")[0] for name in asked}:
             return True
-    here = [c for c in reading.script.comparisons if c.scope == call.scope]
+    here = [c for c in reading.comparisons if c.scope == call.scope]
     better = any(not given.isdisjoint((c.left.name, c.right.name)) for c in here)
     waits = any(
         STOP.search(f"{c.left.name} {c.right.name}") and asked & {c.left.name, c.right.name} - {""}
@@ -72,11 +71,8 @@ def _decides_to_stop(reading: Training, call: Call) -> bool:
 
 def _own_share(reading: Training, loaders: set[str]) -> Iterator[Match]:
     """A metric, or a count, over the share of one process."""
-    for number in reading.methods("add_batch", "add"):
-        call = reading.calls[number]
-        loaded = evaluate.options_at(
-            reading, Value("name", name=call.receiver), call.scope, number, call.arms
-        )
+    for call in reading.named("add_batch", "add"):
+        loaded = evaluate.receivers(reading, call)
         known = [reading.calls[v.call].name for v in loaded if v.kind == "call"]
         if (
             _over(reading, call.loops) & loaders
@@ -84,7 +80,7 @@ def _own_share(reading: Training, loaders: set[str]) -> Iterator[Match]:
             and all(name in ("evaluate.load", "datasets.load_metric") for name in known)
         ):
             yield Match(call.span, f"{call.receiver} sees the share of one process only")
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         trains = set(each.loops[-1:]) & {
             loop for n in reading.backwards for loop in reading.calls[n].loops[-1:]
         }
@@ -98,8 +94,8 @@ def _own_share(reading: Training, loaders: set[str]) -> Iterator[Match]:
 
 def _over(reading: Training, loops: tuple[int, ...]) -> set[str]:
     """What the innermost loop reads."""
-    iterable = reading.script.loops[loops[-1]].iterable if loops else None
-    return {iterable.name, *iterable.names} if iterable is not None else set()
+    iterable = reading.loops[loops[-1]].iterable if loops else None
+    return set(iterable.all_names) if iterable is not None else set()
 
 
 def _passed(reading: Training, name: str, scope: int) -> set[str]:
@@ -113,8 +109,7 @@ def _passed(reading: Training, name: str, scope: int) -> set[str]:
 def _sampled(reading: Training) -> set[str]:
     """Loaders of a DistributedSampler in a file with DDP."""
     found: set[str] = set()
-    for n in reading.methods("DataLoader") if ddp_calls(reading) else ():
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("DataLoader") if ddp_calls(reading) else ()):
         made = evaluate.options(reading, call.keywords.get("sampler"), call)
         if made and all(
             v.kind == "call" and reading.calls[v.call].method == "DistributedSampler" for v in made
@@ -127,7 +122,7 @@ def _assigned_of(reading: Training, number: int) -> set[str]:
     """The names that callers give to what a function of this file returns."""
     function = reading.calls[number].scope
     returns = reading.function(function).returns if function else ()
-    sites = [reading.calls[n] for n in reading.call_sites.get(function, ())]
+    sites = reading.callers(function)
     if len(returns) != 1:
         return set()
     parts = returns[0].items if returns[0].kind == "list" else returns
@@ -139,15 +134,14 @@ def _kept_repeats(reading: Training, prepared: set[str]) -> Iterator[Match]:
     """gather() keeps the samples that fill the last batch; gather_for_metrics() drops them."""
     if reading.mentions("gather_for_metrics", "remainder", "samples_seen", "even_batches"):
         return
-    for number in reading.methods("gather"):
-        call = reading.calls[number]
-        names = {n.casefold() for v in call.args for n in (v.name, *v.names)}
+    for call in reading.named("gather"):
+        names = {n.casefold() for v in call.args for n in v.all_names}
         outputs = any(word in name for name in names
                       for word in ("pred", "label", "logit", "ref", "target"))  # fmt: skip
         inside = [n for loop in call.loops[-1:] for n in reading.by_loop.get(loop, ())]
         trains = not reading.backward_numbers.isdisjoint(calls_reached(reading, inside))
         cut = any(
-            part.kind == "slice" and any(reading.calls[n].name == "len" for n in part.calls)
+            part.kind == "slice" and any(other.name == "len" for other in reading.inside(part))
             for value, _, scope in reading.expressions
             if scope == call.scope
             for part in flatten([value])
@@ -162,15 +156,14 @@ def _not_synchronized(reading: Training) -> Iterator[Match]:
     """self.log() of a value in validation_step on several devices, without sync_dist."""
     several = any(
         v.literal in SEVERAL
-        for n in reading.methods("Trainer")
-        if reading.calls[n].name.startswith(("lightning.", "pytorch_lightning."))
-        for key, v in reading.calls[n].keywords.items()
+        for other in reading.named("Trainer")
+        if other.name.startswith(("lightning.", "pytorch_lightning."))
+        for key, v in other.keywords.items()
         if v.kind == "literal" and key in ("strategy", "devices")
     )
-    for n in reading.methods("log", "log_dict") if several else ():
-        call = reading.calls[n]
+    for call in reading.named("log", "log_dict") if several else ():
         step = reading.function(call.scope).name in ("validation_step", "test_step")
-        value = call.args[1] if len(call.args) > 1 else call.keywords.get("value")
+        value = call.given("value", 1)
         if not step or call.receiver != "self" or "sync_dist" in call.keywords or value is None:
             continue
         metric = value.name.startswith("self.") or reading.mentions("torchmetrics", "all_gather")

@@ -9,7 +9,6 @@ from doctor.checks.script.lineage import OF_THE_MODEL, WRAPPERS
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 PADS_RIGHT = (
     "gpt2", "distilgpt2", "openai-community/gpt2", "distilbert/distilgpt2", "facebook/opt-",
@@ -18,9 +17,8 @@ PADS_RIGHT = (
 """Models whose tokenizers say no side: the default is right."""
 
 
-def padded_on_the_right(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("generate"):
-        call = reading.calls[number]
+def padded_on_the_right(reading: Training) -> Iterator[Match]:
+    for call in reading.named("generate"):
         if not call.receiver or not is_decoder(reading, call):
             continue
         for value in (*call.args[:1], *call.unpacked, *call.keywords.values()):
@@ -33,15 +31,14 @@ def padded_on_the_right(reading: Training, machine: ScriptMachine) -> Iterator[M
 
 def is_decoder(reading: Training, call: Call) -> bool:
     """Each object that the receiver may be is loaded as a causal model."""
-    options = evaluate.options(reading, Value("name", name=call.receiver), call)
+    options = evaluate.receivers(reading, call)
     names = [name for each in options for name in _sources(reading, each)]
     return bool(names) and all(name.endswith("ForCausalLM.from_pretrained") for name in names)
 
 
 def _sources(reading: Training, value: Value, depth: int = 3) -> list[str]:
     """What loads an object, before get_peft_model(), accelerator.prepare() and the like."""
-    number = value.call if value.kind == "call" else -1
-    made = reading.calls[number] if number >= 0 else None
+    made = reading.call_of(value)
     if made is None or made.method not in WRAPPERS - OF_THE_MODEL or not made.args or not depth:
         return [_source(reading, value)]
     inner = evaluate.options(reading, made.args[0], made)
@@ -50,21 +47,25 @@ def _sources(reading: Training, value: Value, depth: int = 3) -> list[str]:
 
 def _source(reading: Training, value: Value) -> str:
     """What loads an object, before .to(device).eval()."""
-    number = value.call if value.kind == "call" else -1
-    while number >= 0 and reading.calls[number].receiver_call >= 0:
-        number = reading.calls[number].receiver_call
-    return reading.calls[number].name if number >= 0 else ""
+    made = _first_call(reading, value)
+    return made.name if made is not None else ""
+
+
+def _first_call(reading: Training, value: Value) -> Call | None:
+    """The call that a chain of methods starts at."""
+    call = reading.call_of(value)
+    while call is not None and (before := reading.before(call)) is not None:
+        call = before
+    return call
 
 
 def _tokenized(reading: Training, value: Value, call: Call) -> Call | None:
     """The call that made the inputs: tokenizer(texts, ...).to(device)["input_ids"]."""
     value = Value("name", name=value.name.partition(".")[0]) if value.name else value
     for each in evaluate.options(reading, value, call):
-        number = each.call if each.kind == "call" else -1
-        while number >= 0 and reading.calls[number].receiver_call >= 0:
-            number = reading.calls[number].receiver_call
-        if number >= 0 and "padding" in reading.calls[number].keywords:
-            return reading.calls[number]
+        made = _first_call(reading, each)
+        if made is not None and "padding" in made.keywords:
+            return made
     return None
 
 
@@ -87,9 +88,7 @@ def _is_padded_batch(reading: Training, made: Call) -> bool:
 def _pads_right(reading: Training, made: Call) -> bool:
     """The file sets the side to right and never otherwise, or the tokenizer's default is known."""
     sides = [
-        each.value.literal
-        for each in reading.script.assignments
-        if each.target.endswith(".padding_side")
+        each.value.literal for each in reading.assignments if each.target.endswith(".padding_side")
     ]
     loads = [
         reading.calls[each.call]

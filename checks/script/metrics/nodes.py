@@ -48,19 +48,19 @@ def _graph_of(reading: Training, call: Call) -> str:
 
 def _has_masks(reading: Training, scope: int) -> bool:
     """The function has nodes for training, and others."""
-    known = {a.target for a in reading.script.assignments if a.scope == scope}
-    known |= {n for v, _, s in reading.expressions if s == scope for n in (v.name, *v.names)}
+    known = {a.target for a in reading.assignments if a.scope == scope}
+    known |= {n for v, _, s in reading.expressions if s == scope for n in v.all_names}
     return any(map(TRAIN.fullmatch, known)) and any(map(REST.fullmatch, known))
 
 
 def _is_masked(reading: Training, graph: str, call: Call) -> bool:
     """Something in the loop, or behind the loss, reads the mask; or labels are changed."""
-    own = [a for a in reading.script.assignments if a.scope == call.scope]
+    own = [a for a in reading.assignments if a.scope == call.scope]
     near = [render(reading, a.value) for a in own if call.loops[-1] in a.loops]
     near += [render(reading, v) for v, span, scope in reading.expressions
              if scope == call.scope and span.order >= call.span.order]  # fmt: skip
     changed = f"{graph}.y[]" in reading.script.identifiers or any(
-        a.target.startswith(f"{graph}.y") for a in reading.script.assignments
+        a.target.startswith(f"{graph}.y") for a in reading.assignments
     )
     return changed or any(TRAIN.search(text) for text in near)
 
@@ -68,9 +68,9 @@ def _is_masked(reading: Training, graph: str, call: Call) -> bool:
 def nodes_held_out(reading: Training) -> Iterator[Match]:
     """The loss of a graph counts nodes that masks hold out."""
     yield from _mask_not_used(reading)
-    masks = {n for v, _, _ in reading.expressions for n in (v.name, *v.names)
+    masks = {n for v, _, _ in reading.expressions for n in v.all_names
              if n.endswith((".test_mask", ".val_mask"))}  # fmt: skip
-    masks |= {n for c in reading.script.comparisons for n in (c.left.name, c.right.name)
+    masks |= {n for c in reading.comparisons for n in (c.left.name, c.right.name)
               if n.endswith((".test_mask", ".val_mask"))}  # fmt: skip
     if not (masks or _masks_of_name(reading)) or reading.mentions(*OF_TRAINING_NODES):
         return
@@ -84,5 +84,5 @@ def nodes_held_out(reading: Training) -> Iterator[Match]:
 
 def _masks_of_name(reading: Training) -> bool:
     """A benchmark with one graph, whose masks the file reads under a name that it composes."""
-    graphs = [reading.calls[n].name for n in reading.methods(*ONE_GRAPH)]
+    graphs = [call.name for call in reading.named(*ONE_GRAPH)]
     return any(name.startswith(("torch_geometric.", "dgl.")) for name in graphs)

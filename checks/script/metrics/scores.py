@@ -12,7 +12,6 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 ORDERED = {
     "precision_score", "recall_score", "fbeta_score", "roc_auc_score", "average_precision_score",
@@ -22,19 +21,17 @@ ORDERED = {
 INFINITE = ("inf", "Inf", "infty", "maxsize")
 
 
-def score_swapped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def score_swapped(reading: Training) -> Iterator[Match]:
     yield from _decisions(reading)
     yield from of_two_classes(reading)
-    for number in reading.methods("compute", "add_batch"):
-        call = reading.calls[number]
+    for call in reading.named("compute", "add_batch"):
         if {"predictions", "references"} <= call.keywords.keys():
             said = [
                 set(words(_root(reading, call.keywords[k]))) for k in ("predictions", "references")
             ]
             if said[0] & TRUE and said[1] & PREDICTED:
                 yield Match(call.span, "references are passed as predictions, and the other way")
-    for number in reading.methods(*ORDERED, "f1_score"):
-        call = reading.calls[number]
+    for call in reading.named(*ORDERED, "f1_score"):
         weighted = call.keywords.get("average")
         if call.method == "f1_score" and (weighted is None or weighted.literal != "weighted"):
             continue
@@ -46,9 +43,8 @@ def score_swapped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _decisions(reading: Training) -> Iterator[Match]:
     """roc_auc_score(y, p > 0.5): the area under two points."""
-    for number in reading.methods("roc_auc_score", "average_precision_score", "roc_curve"):
-        call = reading.calls[number]
-        given = call.keywords.get("y_score") or (call.args[1] if len(call.args) > 1 else None)
+    for call in reading.named("roc_auc_score", "average_precision_score", "roc_curve"):
+        given = call.given("y_score", 1)
         if not call.name.startswith("sklearn.metrics.") or given is None:
             continue
         if _is_decision(reading, given, call):
@@ -59,8 +55,8 @@ def _is_decision(reading: Training, value: Value, call: Call) -> bool:
     values = evaluate.options(reading, value, call)
     if [(v.kind, v.items) for v in values] == [("list", ())]:
         key = reading.key(value.name, call.scope)
-        values = [c.args[0] for n in reading.methods("append", "extend")
-                  if reading.key((c := reading.calls[n]).receiver, c.scope) == key and c.args
+        values = [c.args[0] for c in reading.named("append", "extend")
+                  if reading.key(c.receiver, c.scope) == key and c.args
                   ]  # fmt: skip
     for each in values:
         while each.kind == "call" and reading.calls[each.call].method in CASTS:
@@ -68,7 +64,7 @@ def _is_decision(reading: Training, value: Value, call: Call) -> bool:
             each = cast.base or Value("call", call=cast.receiver_call)
             if each.kind == "call" and each.call < 0:
                 return False
-        made = reading.calls[each.call] if each.kind == "call" else None
+        made = reading.call_of(each)
         rounds = made is not None and made.method in ("round", "argmax", "rint")
         if not rounds and not (each.kind == "test" and re.search(r"[<>]", each.text)):
             return False
@@ -90,7 +86,7 @@ def _root(reading: Training, value: Value) -> str:
     return value.name
 
 
-def best_never_changes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def best_never_changes(reading: Training) -> Iterator[Match]:
     yield from _not_remembered(reading)
     for each in improvements_compared(reading):
         update, new, sign = each
@@ -110,7 +106,7 @@ def best_never_changes(reading: Training, machine: ScriptMachine) -> Iterator[Ma
 
 def _not_remembered(reading: Training) -> Iterator[Match]:
     """`if new > best: save`, where nothing in a loop sets best."""
-    for each in reading.script.comparisons:
+    for each in reading.comparisons:
         names = [v.name for v in (each.left, each.right)]
         best = [name for name in names if "best" in words(name)]
         if len(best) != 1 or each.operator not in SIGNS or "" in names:
@@ -135,7 +131,7 @@ def _not_remembered(reading: Training) -> Iterator[Match]:
             if (call := reading.calls[n]).scope == each.scope and call.loops
             and any(test.text and best[0] in test.names for test in reading.tests(call))
         ]  # fmt: skip
-        if saves and set(reading.script.loops[saves[0].loops[0]].targets).isdisjoint(names):
+        if saves and set(reading.loops[saves[0].loops[0]].targets).isdisjoint(names):
             yield Match(each.span, f"{best[0]} is compared, and no improvement is kept in it")
 
 
@@ -154,10 +150,10 @@ def improvements(reading: Training) -> list[Assignment]:
 
 def improvements_compared(reading: Training) -> Iterator[tuple[Assignment, str, int]]:
     """best = new under `new > best`: the assignment, what is compared, and 1 for >, -1 for <."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         named = each.value.kind in ("name", "item") and each.value.name and not each.augmented
         for branch, arm in each.arms if named else ():
-            test = reading.script.branches[branch].test
+            test = reading.test_of(branch)
             if arm != 0 or test is None or {each.value.name, each.target} - set(test.names):
                 continue
             if " or " not in test.text or MISSING.search(test.text):
@@ -167,7 +163,7 @@ def improvements_compared(reading: Training) -> Iterator[tuple[Assignment, str, 
 
 def _signs(reading: Training, each: Assignment) -> Iterator[int]:
     """Of the comparisons of both names before the assignment."""
-    for other in reading.script.comparisons:
+    for other in reading.comparisons:
         pair = (other.left.name, other.right.name)
         sign = SIGNS.get(other.operator, 0)
         if other.scope == each.scope and other.span.line <= each.span.line and sign:
@@ -184,7 +180,7 @@ def _starts(reading: Training, update: Assignment) -> list[int | None]:
     found = [each.value for each in reading.assigned.get(key, ()) if each is not update]
     if not found and update.target.endswith("]"):  # an entry of a dictionary
         base, _, entry = update.target.removesuffix("]").partition("[")
-        tables = [each.value for each in reading.assigned.get(reading.key(base, update.scope), ())]
+        tables = [each.value for each in reading.assigned_to(base, update.scope)]
         found = [v for t in tables if (v := evaluate.entry(reading, t, entry)) is not None]
     return [_start(reading, value) for value in found]
 
@@ -197,7 +193,7 @@ def _start(reading: Training, value: Value) -> int | None:
     number = value.literal
     if value.kind == "item" and "best" in value.name:
         return RESTORED
-    if isinstance(number, int | float) and not isinstance(number, bool):
+    if evaluate.is_number(number):
         if 0 < abs(number) < 999:
             return REACHABLE
         return (number > 0) - (number < 0)
@@ -220,9 +216,9 @@ WAITING = {
 }  # fmt: skip
 
 
-def patience_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def patience_kept(reading: Training) -> Iterator[Match]:
     updates = [update for update, _, _ in improvements_compared(reading)]
-    for each in reading.script.assignments if updates else ():
+    for each in reading.assignments if updates else ():
         one = each.value.literal == 1 and each.augmented and each.operator == "Add"
         if not one or not set(words(each.target)) & WAITING:
             continue
@@ -242,7 +238,7 @@ def patience_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         stops = any(
             each.target in (c.left.name, c.right.name) and c.scope == each.scope
             and c.operator in (">", ">=", "==")
-            for c in reading.script.comparisons
+            for c in reading.comparisons
         )  # fmt: skip
         if missed and stops and not again:
             yield Match(

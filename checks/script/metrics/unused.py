@@ -6,43 +6,36 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.loss.graphs import under_no_grad
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
-
-
-def output_unused(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    yield from _never_read(reading)
-    yield from _given_twice(reading)
-    yield from _one_view(reading)
 
 
 def _never_read(reading: Training) -> Iterator[Match]:
     """out = model(x) in a loop that trains, and nothing reads out."""
-    for number in sorted(
-        {
-            n
-            for b in reading.backwards
-            for loop in reading.calls[b].loops[-1:]
-            for n in reading.by_loop[loop]
-        }
+    for number, call in reading.numbered(
+        sorted(
+            {
+                n
+                for b in reading.backwards
+                for loop in reading.calls[b].loops[-1:]
+                for n in reading.by_loop[loop]
+            }
+        )
     ):
-        call = reading.calls[number]
         if len(call.targets) != 1 or not call.args or "." in call.targets[0]:
             continue
         name = call.targets[0]
         key = reading.key(call.name, call.scope)
         if key not in reading.trained_names or name.startswith("_"):
             continue
-        if under_no_grad(reading, call.contexts) or not _is_module(reading, call):
+        if reading.under_no_grad(call.contexts) or not _is_module(reading, call):
             continue
         twin = any(
             reading.calls[n].args
             and reading.calls[n].scope == call.scope
             and n != number
-            and under_no_grad(reading, reading.calls[n].contexts)
+            and reading.under_no_grad(reading.calls[n].contexts)
             for n in reading.by_loop[call.loops[-1]]
         )
         if twin and not _is_read(reading, name, call):
@@ -60,14 +53,12 @@ def _is_module(reading: Training, call: Call) -> bool:
 
 def _is_read(reading: Training, name: str, call: Call) -> bool:
     reading.step(len(reading.expressions))
-    values = [v for v, _, scope in reading.expressions if scope == call.scope]
-    values += [b.test for b in reading.script.branches if b.test is not None]
-    values += [v for c in reading.script.comparisons for v in (c.left, c.right)]
+    values = reading.values_in(call.scope)
+    values += [b.test for b in reading.branches if b.test is not None]
+    values += [v for c in reading.comparisons for v in (c.left, c.right)]
     receivers = any(c.receiver.partition(".")[0] == name for c in reading.calls)
     return receivers or any(
-        name == n.partition(".")[0].partition("[")[0]
-        for part in values
-        for n in (part.name, *part.names)
+        name == n.partition(".")[0].partition("[")[0] for part in values for n in part.all_names
     )
 
 
@@ -79,7 +70,7 @@ def _given_twice(reading: Training) -> Iterator[Match]:
         roots = [_root(reading, value) for value in call.args[:2]]
         if not roots[0] or roots[0] != roots[1]:
             continue
-        targets = reading.script.loops[call.loops[-1]].targets
+        targets = reading.loops[call.loops[-1]].targets
         if roots[0] not in targets or reading.key(call.name, call.scope) not in (
             reading.trained_names
         ):
@@ -116,7 +107,7 @@ def _one_view(reading: Training) -> Iterator[Match]:
                 yield Match(span, f"{names[0]} is both views: a random transform runs once")
 
 
-def returns_nothing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def returns_nothing(reading: Training) -> Iterator[Match]:
     """forward() of a module that computes something and returns nothing."""
     for scope, function in enumerate(reading.script.functions):
         if function.returns or function.name not in ("forward", "configure_optimizers"):
@@ -125,7 +116,7 @@ def returns_nothing(reading: Training, machine: ScriptMachine) -> Iterator[Match
             continue
         if _ends_otherwise(reading, scope):
             continue
-        calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+        calls = reading.calls_in(scope)
         if function.name == "configure_optimizers":
             if any(
                 call.targets and n in reading.optimizers
@@ -134,7 +125,7 @@ def returns_nothing(reading: Training, machine: ScriptMachine) -> Iterator[Match
             ):
                 yield Match(function.span, "configure_optimizers() returns no optimizer")
             continue
-        ends = [a for a in reading.script.assignments if a.scope == scope and "." not in a.target]
+        ends = [a for a in reading.assignments if a.scope == scope and "." not in a.target]
         layers = [c for c in calls if c.name.startswith("self.") and c.targets and c.args]
         last = max((a.position for a in ends), default=-1)
         if (
@@ -149,23 +140,22 @@ def returns_nothing(reading: Training, machine: ScriptMachine) -> Iterator[Match
 
 def _ends_otherwise(reading: Training, scope: int) -> bool:
     """It raises, or leaves its result in an attribute or in what it was given."""
-    calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+    calls = reading.calls_in(scope)
     kept = any(
         a.scope == scope and ("." in a.target or a.target.endswith("]"))
-        for a in reading.script.assignments
+        for a in reading.assignments
     ) or any("." in t or t.endswith("]") for c in calls for t in c.targets)
     if reading.function(scope).name == "configure_optimizers":
         return kept and bool(reading.mentions("automatic_optimization"))
     return kept or any(c.method in ("NotImplementedError", "update", "add_") for c in calls)
 
 
-def flags(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def flags(reading: Training) -> Iterator[Match]:
     """Types of command line arguments."""
     if not reading.imports_from("argparse"):
         return
     switches = []
-    for number in reading.methods("add_argument"):
-        call = reading.calls[number]
+    for call in reading.named("add_argument"):
         kind, default = call.keywords.get("type"), call.keywords.get("default")
         flag = str(call.args[0].literal) if call.args else ""
         name = flag.lstrip("-").replace("-", "_")
@@ -197,7 +187,7 @@ def flags(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _is_rate(reading: Training, name: str) -> bool:
     """args.lr reaches an optimizer as it is."""
-    if any(a.target.endswith(f".{name}") for a in reading.script.assignments):
+    if any(a.target.endswith(f".{name}") for a in reading.assignments):
         return False
     return any(
         value.kind == "name" and value.name.endswith(f".{name}")
@@ -212,7 +202,7 @@ RULES = (
         slug="output-unused",
         title="The outputs that a loss should compare are used",
         severity="warn",
-        find=output_unused,
+        find=each_of(_never_read, _given_twice, _one_view),
         why="An output of the trained model that nothing reads takes no part in the loss: another "
         "name stands in its place, and the loss compares something with itself.",
         fires=(

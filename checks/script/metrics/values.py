@@ -10,7 +10,6 @@ from doctor.checks.script.rendering import lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Value
-from doctor.facts.script_machine import ScriptMachine
 
 VALUES = re.compile(
     r"(?:torch\.max\([\w.]+(?:\([\w.,]*\))?(?:\.data)?,(?:dim=)?-?1\)|[\w.]+(?:\([\w.]*\))?\.max\((?:dim=)?-?1\))(?:\[0\]|\.values)"
@@ -18,7 +17,7 @@ VALUES = re.compile(
 LABELS = TRUE | {"y", "yb", "lbl", "lbls"}
 
 
-def values(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def values(reading: Training) -> Iterator[Match]:
     yield from _largest_output(reading)
     yield from _last_batch(reading)
     yield from _logits(reading)
@@ -26,7 +25,7 @@ def values(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _logits(reading: Training) -> Iterator[Match]:
     """(p.predictions == p.label_ids) in compute_metrics: logits, not classes."""
-    for each in reading.script.comparisons:
+    for each in reading.comparisons:
         if each.operator != "==" or "metric" not in reading.function(each.scope).name:
             continue
         sides = [_predictions(reading, value, each.scope) for value in (each.left, each.right)]
@@ -56,16 +55,13 @@ def _largest_output(reading: Training) -> Iterator[Match]:
         for line in reading.cached(lines)
         if VALUES.fullmatch(line.text)
     }
-    for each in reading.script.comparisons:
+    for each in reading.comparisons:
         if each.operator != "==":
             continue
         for one, other in ((each.left, each.right), (each.right, each.left)):
             text = render(reading, one)
             line = held.get((each.scope, one.name))
-            single = (
-                line is not None
-                and len(reading.assigned.get(reading.key(one.name, each.scope), ())) == 1
-            )
+            single = line is not None and len(reading.assigned_to(one.name, each.scope)) == 1
             named = other.name.rpartition(".")[2]
             if (VALUES.fullmatch(text) or single) and set(words(named)) & LABELS:
                 yield Match(
@@ -80,8 +76,8 @@ def _last_batch(reading: Training) -> Iterator[Match]:
     for line in reading.cached(lines):
         if line.augmented or not line.loops or line.arms or not line.target.isidentifier():
             continue
-        loop = reading.script.loops[line.loops[-1]]
-        source = (loop.iterable.name, *loop.iterable.names) if loop.iterable is not None else ()
+        loop = reading.loops[line.loops[-1]]
+        source = loop.iterable.all_names if loop.iterable is not None else ()
         loaders = [name for name in source if is_loader(name)]
         plain = re.fullmatch(r"[\w.]*(?:loss|acc\w*|correct)\w*(?:\.item\(\))?", line.text)
         if not loaders or plain is None:

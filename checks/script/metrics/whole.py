@@ -13,30 +13,19 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
 
 SCORES = (
-    "f1_score",
-    "accuracy_score",
-    "roc_auc_score",
-    "precision_score",
-    "recall_score",
-    "confusion_matrix",
-    "classification_report",
-    "matthews_corrcoef",
-    "r2_score",
-    "mean_squared_error",
-    "mean_absolute_error",
-    "average_precision_score",
-    "balanced_accuracy_score",
-    "cohen_kappa_score",
-)
+    "f1_score", "accuracy_score", "roc_auc_score", "precision_score", "recall_score",
+    "confusion_matrix", "classification_report", "matthews_corrcoef", "r2_score",
+    "mean_squared_error", "mean_absolute_error", "average_precision_score",
+    "balanced_accuracy_score", "cohen_kappa_score",
+)  # fmt: skip
 
 
 def of_last_batch(reading: Training) -> Iterator[Match]:
     """pred is set in the loop over batches, and scored behind it."""
-    for n in reading.methods(*SCORES):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods(*SCORES)):
         if not call.name.startswith("sklearn.metrics."):
             continue
-        names = [name for v in call.args for name in (v.name, *v.names) if name.isidentifier()]
+        names = [name for v in call.args for name in v.all_names if name.isidentifier()]
         found = [_loop_of(reading, name, call, n) for name in dict.fromkeys(names)]
         loops = {loop for loop in found if loop is not None}
         if len(loops) == 1 and None not in found:
@@ -45,13 +34,13 @@ def of_last_batch(reading: Training) -> Iterator[Match]:
 
 def _loop_of(reading: Training, name: str, call: Call, number: int) -> int | None:
     """The loop over a loader, behind which the call is, that binds the name anew each time."""
-    given = [a for a in reading.script.assignments if a.target == name and a.scope == call.scope]
+    given = [a for a in reading.assignments if a.target == name and a.scope == call.scope]
     before = [a for a in given if a.position <= number]
-    for index, loop in reversed([*enumerate(reading.script.loops)]):
+    for index, loop in reversed([*enumerate(reading.loops)]):
         iterable = loop.iterable
         if loop.scope != call.scope or iterable is None or index in call.loops:
             continue
-        sources = [n for n in (iterable.name, *iterable.names) if n]
+        sources = [n for n in iterable.all_names if n]
         batches = any(is_loader(s) or is_held_out(s) for s in sources)
         inside = reading.by_loop.get(index, [])
         if not batches or not inside or inside[-1] > number:
@@ -67,11 +56,11 @@ def _loop_of(reading: Training, name: str, call: Call, number: int) -> int | Non
 
 def summed(reading: Training) -> Iterator[Match]:
     """Losses with reduction='sum' are added up, and divided by the number of batches."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not each.augmented or each.operator != "Add" or not each.loops:
             continue
-        iterable = reading.script.loops[each.loops[-1]].iterable
-        loaders = [n for n in (iterable.name, *iterable.names) if n] if iterable else []
+        iterable = reading.iterable_of(each)
+        loaders = [n for n in iterable.all_names if n] if iterable else []
         if not _is_sum(reading, each):
             continue
         for loader in loaders:
@@ -86,7 +75,7 @@ def summed(reading: Training) -> Iterator[Match]:
 def _is_sum(reading: Training, each: Assignment) -> bool:
     for n in (each.value.call, *each.value.calls):
         call = reading.calls[n] if n >= 0 else None
-        made = [m for m in objects.callee(reading, call) if m is not None] if call else []
+        made = objects.known_callees(reading, call) if call else []
         for one in ([call] if call is not None else []) + made:
             value = one.keywords.get("reduction")
             if value is not None and value.literal == "sum":
@@ -105,7 +94,7 @@ def of_base_two(reading: Training) -> Iterator[Match]:
         if not found or not named or reading.mentions("log2", "bits", "bpc", "bpb"):
             continue
         own = found["loss"] or found["two"]
-        made = reading.assigned.get(reading.key(own, scope), ())
+        made = reading.assigned_to(own, scope)
         nats = any(
             "cross_entropy" in render(reading, a.value)
             or "criterion" in render(reading, a.value)
@@ -118,10 +107,10 @@ def of_base_two(reading: Training) -> Iterator[Match]:
 
 def rounded(reading: Training) -> Iterator[Match]:
     """torch.round(logits) == y, where the loss is one of logits."""
-    for each in reading.script.comparisons:
+    for each in reading.comparisons:
         sides = (each.left, each.right) if each.operator == "==" else ()
         for side in sides:
-            call = reading.calls[side.call] if side.kind == "call" else None
+            call = reading.call_of(side)
             if call is None or call.method != "round":
                 continue
             source = objects.operand(call)
@@ -138,7 +127,7 @@ def _are_logits(reading: Training, value: Value, call: Call) -> bool:
     kinds = {kind for _, kind in loss_calls(reading)}
     if "bce_logits" not in kinds or kinds & {"mse", "bce"}:
         return False
-    found = outcomes(reading, value, call.scope, reading.numbers[id(call)], call.arms)
+    found = outcomes(reading, value, call.scope, reading.number(call), call.arms)
     return bool(found) and found <= {"logits", "logit"}
 
 
@@ -146,8 +135,7 @@ def of_all_processes(reading: Training) -> Iterator[Match]:
     """The mean of each process is summed over all, and reported as a mean."""
     if reading.mentions("world_size", "reduceop", "get_world_size", "num_processes", "avg"):
         return
-    for n in reading.methods("all_reduce"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("all_reduce")):
         if call.name != "torch.distributed.all_reduce" or len(call.args) != 1 or call.keywords:
             continue
         value = call.args[0]
@@ -162,9 +150,9 @@ def of_all_processes(reading: Training) -> Iterator[Match]:
         ]
         divided = any(re.search(rf"\b{re.escape(value.name)}\b[^,]*/", t) for t in later)
         used = any(
-            value.name in {n for v in c.args for n in (v.name, *v.names)}
-            for m in reading.methods("print", "info", "log", "add_scalar", "write", "update")
-            if (c := reading.calls[m]).scope == call.scope and c.span.order > call.span.order
+            value.name in {n for v in c.args for n in v.all_names}
+            for c in reading.named("print", "info", "log", "add_scalar", "write", "update")
+            if c.scope == call.scope and c.span.order > call.span.order
         )
         if used and not divided:
             yield Match(
@@ -174,14 +162,14 @@ def of_all_processes(reading: Training) -> Iterator[Match]:
 
 def overlapping(reading: Training) -> Iterator[Match]:
     """Subset(train_set, ...) evaluates, and a loader trains on the whole train_set."""
-    loaders = [reading.calls[n] for n in reading.methods("DataLoader")]
+    loaders = reading.named("DataLoader")
     for call in loaders:
-        name = call.targets[0] if len(call.targets) == 1 else ""
-        data = call.args[0] if call.args else call.keywords.get("dataset")
+        name = call.target
+        data = call.given("dataset", 0)
         if data is None or not is_held_out(name) or "test" in words(name):
             continue
         for option in evaluate.options(reading, data, call):
-            part = reading.calls[option.call] if option.kind == "call" else None
+            part = reading.call_of(option)
             if part is None or part.method != "Subset" or not part.args:
                 continue
             whole = part.args[0].name
@@ -195,7 +183,7 @@ def overlapping(reading: Training) -> Iterator[Match]:
                 and (c.args[0].name if c.args else "") == whole
                 and c.scope == part.scope == call.scope
             ]
-            again = len(reading.assigned.get(reading.key(whole, part.scope), ())) > 1
+            again = len(reading.assigned_to(whole, part.scope)) > 1
             if trains and not again and is_training(whole):
                 message = f"{name} reads a part of {whole}, all of which trains the model"
                 yield Match(call.span, message)
@@ -205,14 +193,12 @@ def chosen_by(reading: Training, new: str, each: Assignment) -> bool:
     """new = evaluate(model, test_loader), beside a loader for validation."""
     others = {"val", "valid", "validation", "dev"}
     if not any(
-        others & set(words(t))
-        for n in reading.methods("DataLoader")
-        for t in reading.calls[n].targets
+        others & set(words(t)) for call in reading.named("DataLoader") for t in call.targets
     ):
         return False
     found = [
         a
-        for a in reading.script.assignments
+        for a in reading.assignments
         if a.target == new and a.scope == each.scope and a.position <= each.position
     ]
     for made in found[-1:]:
@@ -243,8 +229,7 @@ def of_two_classes(reading: Training) -> Iterator[Match]:
         if (v := call.keywords.get(key)) is not None
     }
     many = len(counts) == 1 and all(isinstance(n, int) and n > 2 for n in counts)
-    for n in reading.methods(*BINARY) if many else ():
-        call = reading.calls[n]
+    for call in reading.named(*BINARY) if many else ():
         if not call.name.startswith("sklearn.metrics.") or len(call.args) != 2 or call.unpacked:
             continue
         text = expanded(reading, call.args[1], call, 2)

@@ -11,12 +11,11 @@ from doctor.checks.script.model.parameters import LOOKS
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Trained, Training
 from doctor.facts.script import Assignment, Call
-from doctor.facts.script_machine import ScriptMachine
 
 ADAPTS = {"get_peft_model", "add_adapter", "load_adapter", "prepare_model"}
 
 
-def nothing_trains(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def nothing_trains(reading: Training) -> Iterator[Match]:
     """Adapters that are frozen, and quantized weights without adapters."""
     yield from _frozen_with_base(reading)
     if reading.mentions("set_adapter", "unsloth", "fastlanguagemodel") or _switched(reading):
@@ -41,7 +40,7 @@ def nothing_trains(reading: Training, machine: ScriptMachine) -> Iterator[Match]
 
 def _switched(reading: Training) -> bool:
     """The file itself says what requires a gradient; a test of it changes nothing."""
-    assigned = any(each.target.endswith(".requires_grad") for each in reading.script.assignments)
+    assigned = any(each.target.endswith(".requires_grad") for each in reading.assignments)
     return assigned or reading.mentions("requires_grad_", "setattr")
 
 
@@ -59,7 +58,7 @@ def _changes_elsewhere(reading: Training, trained: Trained) -> str:
         known = call.method in LOOKS | WRAPPERS or reading.target_function(call) is not None
         given = any(
             v.kind == "name" and reading.key(v.name, call.scope) in trained.lineage.names
-            for v in (*call.args, *call.keywords.values())
+            for v in call.values
         )
         if given and not known and number != trained.sink:
             return f"{call.name}() may add them"
@@ -81,8 +80,8 @@ def _is_quantized(reading: Training, call: Call) -> bool:
         if key in call.keywords and evaluate.truth(reading, call.keywords[key], call) is True:
             return True
     value = call.keywords.get("quantization_config")
-    found = evaluate.options(reading, value, call) if value is not None else []
-    configs = [reading.calls[each.call] for each in found if each.kind == "call"]
+    found = evaluate.options(reading, value, call)
+    configs = reading.calls_of(found)
     return bool(configs) and len(configs) == len(found) and all(
         config.method == "BitsAndBytesConfig"
         and any(
@@ -100,19 +99,18 @@ HEADS = re.compile(r"""['"](?:classifier|score|head|lm_head|pooler|cls|fc|out_pr
 def _frozen_with_base(reading: Training) -> Iterator[Match]:
     """All parameters of a PEFT model but its head are frozen: the adapters are among them."""
     wraps = set(reading.methods("get_peft_model"))
-    tests = [b.test.text for b in reading.script.branches if b.test is not None]
-    tests += [a.value.text for a in reading.script.assignments if a.value.kind == "test"]
+    tests = [b.test.text for b in reading.branches if b.test is not None]
+    tests += [a.value.text for a in reading.assignments if a.value.kind == "test"]
     if not wraps or any(re.search("lora|adapter|modules_to_save|ia3", t.casefold()) for t in tests):
         return
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         name = _loop_over_parameters(reading, each)
         if not name or not _leaves_out_adapters(reading, each):
             continue
         made = set(lineage_of(reading, name, each.scope, each.position).calls)
         if made & wraps and "merge_and_unload" not in {reading.calls[n].method for n in made}:
             yield Match(each.span, f"the adapters of {name} are frozen with the rest of it")
-    for n in reading.methods("requires_grad_"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("requires_grad_")):
         name = re.sub(r"\.base_model(?:\.model)?$", "", call.receiver)
         if name and call.args and call.args[0].literal is False:
             made = set(lineage_of(reading, name, call.scope, n).calls)
@@ -124,17 +122,17 @@ def _loop_over_parameters(reading: Training, each: Assignment) -> str:
     """The model of `for name, p in model.named_parameters(): p.requires_grad = ...`."""
     if not each.target.endswith(".requires_grad") or not each.loops:
         return ""
-    loop = reading.script.loops[each.loops[-1]]
+    loop = reading.loops[each.loops[-1]]
     if loop.iterable is None or each.target.removesuffix(".requires_grad") not in loop.targets:
         return ""
-    calls = [reading.calls[n] for n in loop.iterable.calls]
+    calls = [call for call in reading.inside(loop.iterable)]
     owners = [c.receiver for c in calls if c.method in PARAMETERS]
     return re.sub(r"\.base_model(?:\.model)?$", "", owners[0]) if len(owners) == 1 else ""
 
 
 def _leaves_out_adapters(reading: Training, each: Assignment) -> bool:
     """What is assigned is False for an adapter, by the test of its name."""
-    inner = [(reading.script.branches[b].test, arm) for b, arm in each.arms]
+    inner = [(reading.test_of(b), arm) for b, arm in each.arms]
     named = [(t, arm) for t, arm in inner if t is not None and " in " in t.text]
     if each.value.kind == "test":
         text = each.value.text
@@ -150,8 +148,7 @@ def _leaves_out_adapters(reading: Training, each: Assignment) -> bool:
 
 def _prepared_late(reading: Training) -> Iterator[Match]:
     """prepare_model_for_kbit_training freezes everything, adapters included."""
-    for number in reading.methods("prepare_model_for_kbit_training"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("prepare_model_for_kbit_training")):
         if not call.args or call.args[0].kind != "name":
             continue
         lineage = lineage_of_value(reading, call.args[0], call.scope, number)

@@ -12,18 +12,16 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainable import PEFT
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
-def tokens_without_resize(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def tokens_without_resize(reading: Training) -> Iterator[Match]:
     if not reading.loads or reading.mentions("resize_token_embeddings", "smart_tokenizer"):
         return
     if reading.mentions("setup_chat_format", "embedding_resize", "resize_embeddings"):
         return
     if not any(_loads_model(reading.calls[n]) for n in reading.loads):
         return
-    for number in reading.methods("add_special_tokens", "add_tokens"):
-        call = reading.calls[number]
+    for call in reading.named("add_special_tokens", "add_tokens"):
         added = _added(reading, call)
         if (
             not added
@@ -72,11 +70,10 @@ def _leaves(value: Value) -> Iterator[Value]:
         yield value
 
 
-def resize_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def resize_after_peft(reading: Training) -> Iterator[Match]:
     if reading.mentions("modules_to_save", "trainable_token_indices"):
         return
-    for number in reading.methods("resize_token_embeddings"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("resize_token_embeddings")):
         if not call.receiver:
             continue
         lineage = lineage_of(reading, call.receiver, call.scope, number)
@@ -92,18 +89,17 @@ def resize_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Mat
                 yield Match(call.span, message)
 
 
-def new_rows_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def new_rows_frozen(reading: Training) -> Iterator[Match]:
     """Tokens that texts use are added, and the adapters leave the embeddings frozen."""
     yield from _head_frozen(reading)
-    adds = [reading.calls[n] for n in reading.methods("add_tokens", "add_special_tokens")]
+    adds = reading.named("add_tokens", "add_special_tokens")
     used = [c for c in adds if c.method == "add_tokens" or any(
         "additional_special_tokens" in v.keys for v in c.args)]  # fmt: skip
     if not used or not reading.methods("resize_token_embeddings"):
         return
     if reading.mentions("embed_tokens", "lm_head", "trainable_token", "get_input_embeddings"):
         return
-    for number in reading.methods("LoraConfig"):
-        call = reading.calls[number]
+    for call in reading.named("LoraConfig"):
         given = {"modules_to_save", "trainable_token_indices"} & call.keywords.keys()
         names = evaluate.options(reading, call.keywords.get("target_modules"), call)
         written = [v.literal for value in names for v in (value, *value.items)]
@@ -117,16 +113,16 @@ def _head_frozen(reading: Training) -> Iterator[Match]:
     """A classifier with new labels; without its task_type LoRA freezes the head."""
     if reading.mentions("requires_grad_", "unsloth", "set_adapter") or any(
         each.target.endswith((".requires_grad", ".task_type", ".modules_to_save"))
-        for each in reading.script.assignments
+        for each in reading.assignments
     ):
         return
-    loads = [reading.calls[n] for n in reading.methods("from_pretrained")]
+    loads = reading.named("from_pretrained")
     heads = [
         c for c in loads if HEADS.search(c.name) and {"num_labels", "id2label"} & c.keywords.keys()
     ]
     if not heads or not reading.methods("get_peft_model"):
         return
-    for call in (reading.calls[n] for n in reading.methods("LoraConfig")):
+    for call in reading.named("LoraConfig"):
         names = evaluate.options(reading, call.keywords.get("target_modules"), call)
         written = [str(v.literal) for value in names for v in (value, *value.items)]
         own = any(word in text for text in written for word in ("score", "classifier", "head"))

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import expanded, render
+from doctor.checks.script.rendering import expanded, render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 QK = re.compile(r"(?:\w*q\w*@\w*k\w*|matmul\(\w*q\w*,\w*k\w*)[\w.]*\.(?:transpose\(-[12],-[12]\)|"
                 r"mT|T\b|transpose\([123],[123]\)|permute\()", re.IGNORECASE)  # fmt: skip
@@ -23,7 +22,7 @@ LAYERS = {
 """Layers of torch.nn that take the time first, and where batch_first stands among the arguments."""
 
 
-def formula(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def formula(reading: Training) -> Iterator[Match]:
     for call in reading.calls:
         if call.method == "softmax":
             yield from _weights(reading, call)
@@ -44,7 +43,7 @@ def _weights(reading: Training, call: Call) -> Iterator[Match]:
     axis = evaluate.argument(reading, call, "dim", 1 if call.name.startswith("torch.") else 0)
     if axis is not None and axis.literal in (0, 1, -2) and ".T" not in found[0]:
         yield Match(call.span, f"attention sums to 1 over axis {axis.literal}, not over the keys")
-    own = [render(reading, v) for v, _, scope in reading.expressions if scope == call.scope]
+    own = texts_in(reading, call.scope)
     if not any(SCALED.search(each) for each in (text, *own)):
         yield Match(call.span, "query times key is not divided by the root of its width", "warn")
 
@@ -105,7 +104,7 @@ def _merged(reading: Training, call: Call) -> Iterator[Match]:
         text = expanded(reading, value, call, 2) if value is not None else ""
     parts = {name for name in re.findall(r"\b[qkv]\w*\b", text)} if JOINS.search(text) else set()
     split = [
-        a for a in reading.script.assignments
+        a for a in reading.assignments
         if a.scope == call.scope and a.target in parts
         and re.search(r"\.(?:view|reshape)\([^()]*,[^()]*,[^()]*,[^()]*\)\.transpose\(1,2\)$",
                       render(reading, a.value))
@@ -117,14 +116,14 @@ def _merged(reading: Training, call: Call) -> Iterator[Match]:
 
 
 def _is_projection(reading: Training, call: Call) -> bool:
-    inner = reading.calls[call.receiver_call] if call.receiver_call >= 0 else None
+    inner = reading.before(call)
     if inner is None and call.receiver:
         values = objects.last_definition(reading, call.receiver, call)
         inner = reading.calls[values[0].call] if values and values[0].call >= 0 else None
         if inner is not None and inner.receiver == call.receiver:
             return False
     if inner is not None and inner.method in ("chunk", "split", "tensor_split"):
-        inner = reading.calls[inner.receiver_call] if inner.receiver_call >= 0 else None
+        inner = reading.before(inner)
     if inner is None:
         return False
     made = objects.callee(reading, inner)
@@ -134,7 +133,7 @@ def _is_projection(reading: Training, call: Call) -> bool:
 def _shape(reading: Training, call: Call) -> list[str]:
     """B, T and C of `B, T, C = x.shape` or of x.size()."""
     spans: dict[Span, list[str]] = {}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         names = each.value.names
         if each.scope == call.scope and any(name.endswith(".shape") for name in names):
             spans.setdefault(each.span, []).append(each.target)
@@ -143,14 +142,13 @@ def _shape(reading: Training, call: Call) -> list[str]:
 
 
 def _unpacked(reading: Training, call: Call) -> list[str]:
-    for n in reading.scope_calls(call.scope):
-        made = reading.calls[n]
+    for made in reading.calls_in(call.scope):
         if made.method == "size" and not made.args and len(made.targets) == 3:
             return list(made.targets)
     return []
 
 
-def time_first(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def time_first(reading: Training) -> Iterator[Match]:
     """x[:, 0] or mean(dim=1) of layers that take the time first."""
     for call in reading.calls:
         made = objects.callee(reading, call) if call.args else []
@@ -169,10 +167,9 @@ def time_first(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def _pooled(reading: Training, call: Call) -> Iterator[Match]:
     """What holds the result of the layers is pooled, or one place of it is taken."""
     scope = reading.scope_calls(call.scope)
-    name, place = call.targets[0], reading.numbers[id(call)]
-    for n in scope:
-        pool = reading.calls[n]
-        axis = pool.keywords.get("dim") or (pool.args[0] if pool.args else None)
+    name, place = call.targets[0], reading.number(call)
+    for n, pool in reading.numbered(scope):
+        axis = pool.given("dim", 0)
         last = axis is not None and axis.literal in (1, -2)
         if n > place and pool.method in ("mean", "max", "sum") and pool.receiver == name and last:
             yield Match(pool.span, f"{call.name} has the time first: axis 1 is the batch")
@@ -199,10 +196,9 @@ def _is_first_place(part: Value, name: str) -> bool:
 
 def _pooled_at_once(reading: Training, call: Call) -> Iterator[Match]:
     """encoder(x).mean(1)."""
-    number = reading.numbers[id(call)]
-    for n in reading.methods("mean", "max", "sum"):
-        pool = reading.calls[n]
-        axis = pool.keywords.get("dim") or (pool.args[0] if pool.args else None)
+    number = reading.number(call)
+    for pool in reading.named("mean", "max", "sum"):
+        axis = pool.given("dim", 0)
         if pool.receiver_call == number and axis is not None and axis.literal in (1, -2):
             yield Match(pool.span, f"{call.name} has the time first: axis 1 is the batch")
 
@@ -211,11 +207,10 @@ def _takes_time_first(reading: Training, made: Call) -> bool:
     if made.name.rpartition(".")[0] != "torch.nn" or made.method not in LAYERS or made.unpacked:
         return False
     if made.method in ("TransformerEncoder", "TransformerDecoder"):
-        value = made.args[0] if made.args else made.keywords.get("encoder_layer")
+        value = made.given("encoder_layer", 0)
         if value is None:
             return False
-        number = reading.numbers[id(made)]
-        inner = list(objects.makers(reading, value, made.scope, number, made.arms))
+        inner = list(objects.makers_at(reading, value, made))
         return bool(inner) and all(m is not None and _takes_time_first(reading, m) for m in inner)
     return "batch_first" not in made.keywords and len(made.args) < LAYERS[made.method]
 
@@ -223,7 +218,7 @@ def _takes_time_first(reading: Training, made: Call) -> bool:
 MASKED = {"mask", "attn_mask", "src_mask", "tgt_mask"}
 
 
-def later_places(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def later_places(reading: Training) -> Iterator[Match]:
     """Boolean masks: torch.nn hides what is True, scaled_dot_product_attention keeps it."""
     for call in reading.calls:
         keeps = call.method == "scaled_dot_product_attention"

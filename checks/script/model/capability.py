@@ -9,31 +9,17 @@ from doctor.checks.script.casts import HALVES, cast_dtype, casts_of, load_dtypes
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Call
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.fixes import makers
 from doctor.script.fixes.makers import Fix
 
 PRECISION_WORDS = ("bf16", "fp16", "float16", "half", "amp", "precision", "dtype", "mixed", "capab")
 NOT_TRAINED = (
-    "ref",
-    "reward",
-    "teacher",
-    "embed",
-    "judge",
-    "draft",
-    "critic_ref",
-    "vae",
-    "text_enc",
-)
+    "ref", "reward", "teacher", "embed", "judge", "draft", "critic_ref", "vae", "text_enc",
+)  # fmt: skip
 TESTS = (
-    "get_device_capability",
-    "is_bf16_supported",
-    "is_bf16_available",
-    "is_bfloat16_supported",
-    "is_torch_bf16_available",
-    "is_torch_bf16_gpu_available",
-    "is_ampere",
-)
+    "get_device_capability", "is_bf16_supported", "is_bf16_available", "is_bfloat16_supported",
+    "is_torch_bf16_available", "is_torch_bf16_gpu_available", "is_ampere",
+)  # fmt: skip
 
 
 def has_capability_test(reading: Training) -> bool:
@@ -57,24 +43,26 @@ def _compares_major(reading: Training) -> bool:
     """The major version of the GPU is compared, not only printed."""
     return any(
         "major" in name
-        for each in reading.script.comparisons
+        for each in reading.comparisons
         for side in (each.left, each.right)
-        for name in (side.name, *side.names)
+        for name in side.all_names
     )
 
 
-def bf16_unchecked(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def bf16_unchecked(reading: Training) -> Iterator[Match]:
     if has_capability_test(reading):
         return
-    below = machine.capability is not None and machine.capability < (8, 0)
-    if machine.capability is not None and not below:
+    below = reading.machine.capability is not None and reading.machine.capability < (8, 0)
+    if reading.machine.capability is not None and not below:
         return
     for call, what in _bf16_literals(reading, by_name=below):
         if reading.is_flagged(call, *PRECISION_WORDS) or reading.is_evaluation(call):
             continue
         message = f"{what} requires a GPU of compute capability 8.0 or later"
-        if below and machine.capability:
-            message += f"; this one is {machine.capability[0]}.{machine.capability[1]}"
+        if below and reading.machine.capability:
+            message += (
+                f"; this one is {reading.machine.capability[0]}.{reading.machine.capability[1]}"
+            )
         yield Match(call.span, message, "fail" if below else "note")
 
 
@@ -94,8 +82,7 @@ def _bf16_literals(reading: Training, by_name: bool) -> Iterator[tuple[Call, str
 
 
 def _bf16_weights(reading: Training, by_name: bool) -> Iterator[tuple[Call, str]]:
-    for number in reading.loads:
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.loads):
         trains = number <= reading.training_ends.get(call.scope, number)
         if trains and load_dtypes(reading, call) == {"bf16"}:
             yield call, "loading in bf16"
@@ -107,17 +94,15 @@ def _bf16_weights(reading: Training, by_name: bool) -> Iterator[tuple[Call, str]
 
 def _named_precisions(reading: Training) -> Iterator[tuple[Call, str]]:
     """mixed_precision="bf16" of accelerate, precision="bf16-mixed" of Lightning."""
-    for number in reading.methods("Accelerator", "Trainer", "Fabric"):
-        call = reading.calls[number]
+    for call in reading.named("Accelerator", "Trainer", "Fabric"):
         for key in ("mixed_precision", "precision"):
             texts = evaluate.literals(reading, evaluate.argument(reading, call, key), call)
             if texts and all(isinstance(text, str) and "bf16" in text for text in texts):
                 yield call, f"{key} bf16"
 
 
-def emulated_check(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("is_bf16_supported"):
-        call = reading.calls[number]
+def emulated_check(reading: Training) -> Iterator[Match]:
+    for number, call in reading.numbered(reading.methods("is_bf16_supported")):
         if not call.name.startswith("torch.cuda"):
             continue
         if call.args or call.keywords or call.statement or reading.is_evaluation(call):
@@ -130,31 +115,27 @@ def emulated_check(reading: Training, machine: ScriptMachine) -> Iterator[Match]
 
 def _only_reported(reading: Training, number: int) -> bool:
     """It is printed or asserted, and decides nothing."""
-    users = [
-        call
-        for call in reading.calls
-        if any(number in v.calls for v in (*call.args, *call.keywords.values()))
-    ]
+    users = [call for call in reading.calls if any(number in v.calls for v in call.values)]
     names = {call.method for call in users}
     return bool(names) and names <= {"print", "info", "debug", "warning", "log", "format", "str"}
 
 
 def _checks_capability(reading: Training, call: Call, number: int) -> bool:
     """The same condition asks for the capability, too."""
-    for branch in reading.script.branches:
+    for branch in reading.branches:
         test = branch.test
         if test is not None and number in test.calls and "capability" in test.text:
             return True
     return any("capability" in test.text for test in reading.tests(call))
 
 
-def loaded_before_branch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def loaded_before_branch(reading: Training) -> Iterator[Match]:
     tests = set(reading.methods("get_device_capability", "is_bf16_supported"))
     if not tests:
         return
     choices = [
         each
-        for each in reading.script.assignments
+        for each in reading.assignments
         if (evaluate.dtype(reading, each.value) in HALVES and _chosen_by(reading, each.arms, tests))
         or (
             each.value.kind == "choice"
@@ -163,8 +144,7 @@ def loaded_before_branch(reading: Training, machine: ScriptMachine) -> Iterator[
         )
     ]
     for trained in reading.trained:
-        for number in trained.lineage.calls:
-            call = reading.calls[number]
+        for number, call in reading.numbered(trained.lineage.calls):
             if number not in reading.loads or not load_dtypes(reading, call) <= HALVES:
                 continue
             later = [c for c in choices if c.scope == call.scope and c.position > number]
@@ -175,11 +155,11 @@ def loaded_before_branch(reading: Training, machine: ScriptMachine) -> Iterator[
 
 def _chosen_by(reading: Training, arms: Arms, tests: set[int]) -> bool:
     for branch, _ in arms:
-        test = reading.script.branches[branch].test
+        test = reading.test_of(branch)
         if test is None:
             continue
         calls = set(test.calls)
-        for name in test.names:
+        for name in test.all_names:
             for each in reading.assigned.get((0, name), ()):
                 calls |= set(each.value.calls)
         if calls & tests:

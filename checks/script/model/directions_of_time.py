@@ -34,15 +34,14 @@ def _last_step(reading: Training, call: Call, names: list[str]) -> Iterator[Matc
     for value, span, scope in reading.expressions:
         if scope != call.scope or span.order <= call.span.order or not names:
             continue
-        if any(_is_last(part, names[0]) for part in flatten([value])):
+        if any(is_last_column(part, names[0]) for part in flatten([value])):
             message = f"the backward direction of {call.name} has read one step at [:, -1]"
             yield Match(span, message, "warn")
             return
 
 
 def _mixed_states(reading: Training, call: Call, states: list[str]) -> Iterator[Match]:
-    for n in reading.methods("view", "reshape"):
-        shaped = reading.calls[n]
+    for shaped in reading.named("view", "reshape"):
         if shaped.scope != call.scope or shaped.receiver not in states or len(shaped.args) != 2:
             continue
         if render(reading, shaped.args[0]) == "-1":
@@ -53,7 +52,7 @@ def _mixed_states(reading: Training, call: Call, states: list[str]) -> Iterator[
 
 
 def _is_bidirectional(reading: Training, call: Call) -> bool:
-    made = [m for m in objects.callee(reading, call) if m is not None]
+    made = objects.known_callees(reading, call)
     return (
         len(made) == 1
         and made[0].name.startswith("torch.nn.")
@@ -67,8 +66,8 @@ def _is_bidirectional(reading: Training, call: Call) -> bool:
 
 def _results(reading: Training, call: Call) -> list[str]:
     """out, h and c of out, (h, c) = self.lstm(x)."""
-    number = reading.numbers[id(call)]
-    made = [a for a in reading.script.assignments if a.scope == call.scope and number in
+    number = reading.number(call)
+    made = [a for a in reading.assignments if a.scope == call.scope and number in
             (a.value.call, *a.value.calls) and a.span.order <= call.span.order]  # fmt: skip
     names = [a.target for a in made]
     if len(names) == 1 and made[0].value.kind == "item":
@@ -86,19 +85,9 @@ def _unnamed(reading: Training, scope: int) -> list[str]:
     ]
 
 
-def _is_last(part: Value, name: str) -> bool:
-    if part.kind != "item" or len(part.items) != 2 or part.items[0].name != name or not name:
-        return False
-    index = part.items[1]
-    if index.kind != "list" or len(index.items) < 2 or index.items[0].kind != "slice":
-        return False
-    return index.items[1].literal == -1 and all(v.literal is None for v in index.items[0].items)
-
-
 def hidden_tokens(reading: Training) -> Iterator[Match]:
     """scaled_dot_product_attention(attn_mask=pad == 0): True takes part there."""
-    for number in reading.methods("scaled_dot_product_attention"):
-        call = reading.calls[number]
+    for call in reading.named("scaled_dot_product_attention"):
         value = call.keywords.get("attn_mask") or (call.args[3] if len(call.args) > 3 else None)
         if value is None:
             continue
@@ -135,3 +124,13 @@ def _passed(reading: Training, value: Value, call: Call) -> str:
         if place < len(given) and given[place].name.rpartition(".")[2] == "attention_mask":
             return "(attention_mask == 0)"
     return ""
+
+
+def is_last_column(part: Value, name: str) -> bool:
+    """name[:, -1] or name[:, -1, :]."""
+    if part.kind != "item" or len(part.items) != 2 or part.items[0].name != name or not name:
+        return False
+    index = part.items[1]
+    if index.kind != "list" or len(index.items) < 2 or index.items[0].kind != "slice":
+        return False
+    return index.items[1].literal == -1 and all(v.literal is None for v in index.items[0].items)

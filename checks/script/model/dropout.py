@@ -8,24 +8,19 @@ from doctor.checks.script import objects
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 DROPOUTS = {
-    "dropout",
-    "dropout1d",
-    "dropout2d",
-    "dropout3d",
-    "alpha_dropout",
-    "feature_alpha_dropout",
-}
+    "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout",
+}  # fmt: skip
 
 
-def functional_dropout(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def functional_dropout(reading: Training) -> Iterator[Match]:
     yield from _attention_dropout(reading)
     yield from _all_dropped(reading)
     yield from _masked_in_evaluation(reading)
-    for number in reading.methods(*DROPOUTS, "Dropout", "Dropout2d", "Dropout()"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(
+        reading.methods(*DROPOUTS, "Dropout", "Dropout2d", "Dropout()")
+    ):
         owner = reading.function(call.scope)
         if owner.owner not in reading.modules or _is_wanted(reading, call):
             continue
@@ -55,7 +50,7 @@ def _masked_in_evaluation(reading: Training) -> Iterator[Match]:
         owner = reading.function(call.scope)
         if owner.name != "forward" or owner.owner not in reading.modules or call.arms:
             continue
-        made = [m for m in objects.callee(reading, call) if m is not None] if call.args else []
+        made = objects.known_callees(reading, call) if call.args else []
         if len(made) == 1 and made[0].method in AUGMENTS and made[0].name.startswith("torch"):
             yield Match(
                 call.span, f"{made[0].method} in forward() changes inputs in evaluation, too"
@@ -76,14 +71,13 @@ def _all_dropped(reading: Training) -> Iterator[Match]:
 
 def _attention_dropout(reading: Training) -> Iterator[Match]:
     """scaled_dot_product_attention(dropout_p=self.dropout) drops in evaluation, too."""
-    for number in reading.methods("scaled_dot_product_attention"):
-        call = reading.calls[number]
+    for call in reading.named("scaled_dot_product_attention"):
         rate = call.keywords.get("dropout_p")
         owner = reading.function(call.scope).owner
         if rate is None or rate.kind != "name" or not rate.name.startswith("self."):
             continue
         if owner in reading.modules and not _is_wanted(reading, call):
-            found = reading.assigned.get(reading.key(rate.name, call.scope), ())
+            found = reading.assigned_to(rate.name, call.scope)
             if found and not any("train" in name for a in found for name in a.value.names):
                 yield Match(call.span, f"dropout_p={rate.name} is on in evaluation, too")
 
@@ -95,7 +89,7 @@ def _runs_in_forward(reading: Training, scope: int, owner: str) -> bool:
 
 def _is_wanted(reading: Training, call: Call) -> bool:
     """Under `if self.training`, with p=0, or in a method that samples on purpose."""
-    rate = call.args[1] if len(call.args) > 1 else call.keywords.get("p")
+    rate = call.given("p", 1)
     zero = rate is not None and rate.kind == "literal" and rate.literal in (0, 0.0)
     name = f"{reading.function(call.scope).owner} {reading.function(call.scope).name}".casefold()
     return (

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script_machine import ScriptMachine
 
 STARTS = ("cuda", "current_device", "set_device", "device_count", "synchronize", "empty_cache")
 
 
-def effects(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def effects(reading: Training) -> Iterator[Match]:
     yield from _workspace(reading)
     yield from _too_late(reading)
     yield from _other_device(reading)
@@ -24,9 +23,8 @@ def _workspace(reading: Training) -> Iterator[Match]:
     named = any(
         "CUBLAS_WORKSPACE_CONFIG" in str(v.literal) or "CUBLAS_WORKSPACE_CONFIG" in v.name
         for v, _, _ in reading.expressions
-    ) or any("CUBLAS_WORKSPACE_CONFIG" in a.target for a in reading.script.assignments)
-    for n in reading.methods("use_deterministic_algorithms"):
-        call = reading.calls[n]
+    ) or any("CUBLAS_WORKSPACE_CONFIG" in a.target for a in reading.assignments)
+    for call in reading.named("use_deterministic_algorithms"):
         on = bool(call.args) and evaluate.truth(reading, call.args[0], call) is True
         gpu = bool(reading.methods("cuda")) or reading.mentions("cuda")
         if on and gpu and not (launched or named or "warn_only" in call.keywords):
@@ -35,7 +33,7 @@ def _workspace(reading: Training) -> Iterator[Match]:
 
 def _too_late(reading: Training) -> Iterator[Match]:
     """os.environ["CUDA_VISIBLE_DEVICES"] after a tensor went to a GPU."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.target != "os.environ[CUDA_VISIBLE_DEVICES]" or each.arms:
             continue
         before = [
@@ -51,8 +49,7 @@ def _too_late(reading: Training) -> Iterator[Match]:
 
 def _other_device(reading: Training) -> Iterator[Match]:
     """torch.autocast("cpu") around what is moved to a GPU."""
-    for n in reading.methods("autocast"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("autocast")):
         value = evaluate.argument(reading, call, "device_type", 0)
         if not call.name.startswith("torch.") or value is None or value.literal != "cpu":
             continue

@@ -11,12 +11,11 @@ from doctor.checks.script.rendering import Line, lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 LAYER = re.compile(r"(?:[\w.]+\()*self\.\w+(?:\[\w+\])?\(")
 
 
-def forwards(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def forwards(reading: Training) -> Iterator[Match]:
     yield from _replaced(reading)
     yield from _single(reading)
     yield from _one_after_linear(reading)
@@ -49,8 +48,8 @@ def _replaced(reading: Training) -> Iterator[Match]:
 def _read_between(reading: Training, scope: int, name: str, one: Line, other: Line) -> bool:
     """Anything between both, or the second line itself, names it."""
     word = re.compile(rf"(?<![\w.]){re.escape(name)}(?!\w)")
-    tests = [b.test.text for b in reading.script.branches if b.test is not None]
-    over = [loop.iterable for loop in reading.script.loops if loop.scope == scope]
+    tests = [b.test.text for b in reading.branches if b.test is not None]
+    over = [loop.iterable for loop in reading.loops if loop.scope == scope]
     texts = [other.text, *tests, *(render(reading, v) for v in over if v is not None)]
     texts += [render(reading, a.value) for a in reading.script.parts if a.scope == scope]
     return any(word.search(text) for text in texts) or name in set(
@@ -70,15 +69,14 @@ def _roots_between(reading: Training, scope: int, one: Line, other: Line) -> Ite
             yield call.receiver.split(".")[0].partition("[")[0]
     for value, span, where in reading.expressions:
         if (where == scope and near(span)) or reading.function(where).parent == scope:
-            yield from (n.split(".")[0].partition("[")[0] for n in (value.name, *value.names))
+            yield from (n.split(".")[0].partition("[")[0] for n in value.all_names)
 
 
 def _single(reading: Training) -> Iterator[Match]:
     """softmax(self.score(x), dim=-1), where score has one output."""
-    for number in reading.methods("softmax"):
-        call = reading.calls[number]
+    for call in reading.named("softmax"):
         value = objects.operand(call) if not call.name.startswith("torch.") else None
-        value = value if value is not None else (call.args[0] if call.args else None)
+        value = value if value is not None else (call.first)
         place = 1 if call.name.startswith("torch.") else 0
         axis = evaluate.argument(reading, call, "dim", place)
         if value is None or axis is None or not _is_minus_one(axis):
@@ -103,7 +101,7 @@ def _outputs(reading: Training, call: Call) -> int:
     for made in objects.callee(reading, call):
         while made is not None and made.name == "torch.nn.Sequential" and made.args:
             last = made.args[-1]
-            made = reading.calls[last.call] if last.kind == "call" else None
+            made = reading.call_of(last)
         linear = made is not None and made.name == "torch.nn.Linear"
         size = evaluate.argument(reading, made, "out_features", 1) if linear and made else None
         sizes.add(size.literal if size is not None and isinstance(size.literal, int) else 0)
@@ -115,7 +113,7 @@ def _modules(reading: Training) -> Iterator[Match]:
     if "Softmax" not in reading.by_method:
         return
     for call in reading.calls:
-        made = [m for m in objects.callee(reading, call) if m is not None] if call.args else []
+        made = objects.known_callees(reading, call) if call.args else []
         if len(made) != 1 or made[0].name != "torch.nn.Softmax":
             continue
         axis = evaluate.argument(reading, made[0], "dim", 0)
@@ -129,9 +127,8 @@ def _modules(reading: Training) -> Iterator[Match]:
 
 def _one_after_linear(reading: Training) -> Iterator[Match]:
     """nn.Sequential(..., nn.Linear(d, 1), nn.Softmax(-1))."""
-    for number in reading.methods("Sequential"):
-        call = reading.calls[number]
-        parts = [reading.calls[v.call] for v in call.args if v.kind == "call"]
+    for call in reading.named("Sequential"):
+        parts = reading.calls_of(call.args)
         if len(parts) != len(call.args):
             continue
         for before, after in itertools.pairwise(parts):

@@ -8,7 +8,6 @@ from doctor.checks.script import objects
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 TYPOS = {
     "require_grad", "requires_grads", "require_grads", "required_grad", "requires_gradient",
@@ -17,8 +16,8 @@ TYPOS = {
 }  # fmt: skip
 
 
-def requires_grad_typo(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for each in reading.script.assignments:
+def requires_grad_typo(reading: Training) -> Iterator[Match]:
+    for each in reading.assignments:
         owner, _, name = each.target.rpartition(".")
         if name not in TYPOS or not owner or owner in ("self", "cls", "args", "config", "opt"):
             continue
@@ -26,8 +25,8 @@ def requires_grad_typo(reading: Training, machine: ScriptMachine) -> Iterator[Ma
             yield Match(each.span, f"{each.target} is no attribute of tensors: nothing is frozen")
 
 
-def requires_grad_on_module(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for each in reading.script.assignments:
+def requires_grad_on_module(reading: Training) -> Iterator[Match]:
+    for each in reading.assignments:
         owner, _, name = each.target.rpartition(".")
         if name != "requires_grad" or not owner or not isinstance(each.value.literal, bool):
             continue

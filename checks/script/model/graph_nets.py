@@ -11,7 +11,6 @@ from doctor.checks.script.rendering import expanded, lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 POOL = re.compile(r"(?:\w+\.)*global_(?:add|mean|max|sum)_pool\((?P<x>[\w.]+),")
 POOLS = ("global_", "scatter", "segment", "readout", "Aggregation", "SumPooling", "AvgPooling",
@@ -19,7 +18,7 @@ POOLS = ("global_", "scatter", "segment", "readout", "Aggregation", "SumPooling"
 LOADERS = ("torch_geometric.loader.DataLoader", "torch_geometric.data.DataLoader")
 
 
-def graphs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def graphs(reading: Training) -> Iterator[Match]:
     if not reading.imports_from("torch_geometric"):
         return
     yield from _layer_behind_pool(reading)
@@ -53,14 +52,13 @@ def _held_out_edges(reading: Training) -> Iterator[Match]:
 def _split_edges(reading: Training) -> set[str]:
     """The edges of which some are for test: of RandomLinkSplit, or by a permutation."""
     found = set()
-    for number in reading.methods("RandomLinkSplit"):
-        split = reading.calls[number]
+    for number, split in reading.numbered(reading.methods("RandomLinkSplit")):
         for call in reading.calls:
             same = call.receiver_call == number or (call.name and call.name in split.targets)
             if same and call.args and call.args[0].kind == "name" and len(call.targets) != 1:
                 data = call.args[0].name
-                again = [a for a in reading.script.assignments if a.target == data
-                         and a.position > reading.numbers[id(call)]]  # fmt: skip
+                again = [a for a in reading.assignments if a.target == data
+                         and a.position > reading.number(call)]  # fmt: skip
                 if not again:
                     found.add(f"{data}.edge_index")
     parts = [
@@ -76,15 +74,11 @@ def _split_edges(reading: Training) -> set[str]:
 
 def _same_negatives(reading: Training) -> Iterator[Match]:
     """negative_sampling() before the loop that trains, once for all epochs."""
-    for number in reading.methods("negative_sampling"):
-        call = reading.calls[number]
+    for call in reading.named("negative_sampling"):
         if call.loops or len(call.targets) != 1 or reading.is_evaluation(call):
             continue
         name = call.targets[0]
-        if (
-            re.search("test|val|eval", name)
-            or len(reading.assigned.get(reading.key(name, call.scope), ())) > 1
-        ):
+        if re.search("test|val|eval", name) or len(reading.assigned_to(name, call.scope)) > 1:
             continue
         for n in reading.backwards:
             loops = reading.calls[n].loops
@@ -127,7 +121,7 @@ def _one_mean(reading: Training) -> Iterator[Match]:
     if not batched or any(word in called for word in POOLS):
         return
     for scope in reading.functions_by_name.get("forward", ()):
-        own = [reading.calls[n] for n in reading.scope_calls(scope)]
+        own = reading.calls_in(scope)
         layers = any(
             "edge_index" in {v.name.rpartition(".")[2] for v in c.args} for c in own
         )  # fmt: skip
@@ -143,20 +137,18 @@ def _one_mean(reading: Training) -> Iterator[Match]:
 
 
 def _size(call: Call) -> object:
-    value = call.keywords.get("batch_size") or (call.args[1] if len(call.args) > 1 else None)
+    value = call.given("batch_size", 1)
     return 1 if value is None else value.literal
 
 
 def _seeds(reading: Training) -> Iterator[Match]:
     """A loss of all nodes of a NeighborLoader's batch, neighbours included."""
-    made = [
-        reading.calls[n] for n in reading.methods("NeighborLoader", "NeighborSampler", "HGTLoader")
-    ]
+    made = reading.named("NeighborLoader", "NeighborSampler", "HGTLoader")
     loops = {
         loop: target
         for call in made
         for loop in reading.loops_of(call)
-        for target in [reading.script.loops[loop].target]
+        for target in [reading.loops[loop].target]
         if target
     }
     for number, _ in loss_calls(reading):
@@ -188,7 +180,7 @@ def _whole(reading: Training, value: Value, call: Call) -> str:
 def _edges_in_rows(reading: Training) -> Iterator[Match]:
     """edge_index=torch.tensor([[0, 1], [1, 2], [2, 0]]): a pair in each row."""
     for value, span in _edge_indices(reading):
-        made = reading.calls[value.call] if value.kind == "call" else None
+        made = reading.call_of(value)
         if made is None or made.name not in ("torch.tensor", "torch.LongTensor") or not made.args:
             continue
         rows = made.args[0].items if made.args[0].kind == "list" else ()

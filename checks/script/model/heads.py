@@ -9,7 +9,6 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call
-from doctor.facts.script_machine import ScriptMachine
 
 HEADS: tuple[tuple[str, str], ...] = (
     (r"resnet|resnext|wide_resnet|regnet|shufflenet|inception|googlenet", "fc"),
@@ -53,10 +52,10 @@ def _networks(reading: Training) -> Iterator[tuple[Call, str]]:
             yield call, call.targets[0]
 
 
-def other_head(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def other_head(reading: Training) -> Iterator[Match]:
     for call, name in _networks(reading):
         right = next((head for kind, head in HEADS if re.match(kind, call.method)), "")
-        for each in reading.script.assignments:
+        for each in reading.assignments:
             base, _, part = each.target.rpartition(".")
             if base != name or reading.key(base, each.scope) != reading.key(name, call.scope):
                 continue
@@ -79,7 +78,7 @@ def _read(reading: Training, target: str) -> bool:
 def _other_width(reading: Training, call: Call, name: str, right: str) -> Iterator[Match]:
     """model.fc = nn.Linear(512, n) of a network whose last layer has 2048 inputs."""
     width = WIDTHS.get(call.method)
-    for each in reading.script.assignments if width else ():
+    for each in reading.assignments if width else ():
         if re.fullmatch(rf"{re.escape(name)}\.{right}(?:\[-?\d\])?", each.target) is None:
             continue
         first = _first_linear(reading, each)
@@ -94,7 +93,7 @@ def _other_width(reading: Training, call: Call, name: str, right: str) -> Iterat
 
 
 def _first_linear(reading: Training, each: Assignment) -> Call | None:
-    made = reading.calls[each.value.call] if each.value.kind == "call" else None
+    made = reading.call_of(each.value)
     if made is not None and made.name == "torch.nn.Sequential" and made.args:
         made = next(
             (
@@ -107,11 +106,11 @@ def _first_linear(reading: Training, each: Assignment) -> Call | None:
     return made if made is not None and made.name == "torch.nn.Linear" else None
 
 
-def frozen_chance(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def frozen_chance(reading: Training) -> Iterator[Match]:
     """weights=None, and the parameters are frozen."""
     for call, name in _networks(reading):
         weights = call.keywords.get("weights")
-        old = call.keywords.get("pretrained") or (call.args[0] if call.args else None)
+        old = call.given("pretrained", 0)
         none = (weights is None or (weights.kind == "literal" and weights.literal is None)) and (
             old is None or old.literal is False
         )
@@ -142,18 +141,16 @@ def frozen_chance(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def _is_frozen(reading: Training, name: str) -> bool:
     """All parameters, or those of a part, get requires_grad = False."""
     own = re.compile(rf"{re.escape(name)}(?:\.(?:features|layer\d|conv1|encoder|backbone))?")
-    for n in reading.methods("requires_grad_"):
-        call = reading.calls[n]
+    for call in reading.named("requires_grad_"):
         if own.fullmatch(call.receiver) and call.args and call.args[0].literal is False:
             return True
     loops = {
         number
-        for number, loop in enumerate(reading.script.loops)
+        for number, loop in enumerate(reading.loops)
         if loop.iterable is not None
         and any(
-            reading.calls[m].method in ("parameters", "named_parameters")
-            and own.fullmatch(reading.calls[m].receiver)
-            for m in loop.iterable.calls
+            other.method in ("parameters", "named_parameters") and own.fullmatch(other.receiver)
+            for other in reading.inside(loop.iterable)
         )
     }
     return any(
@@ -161,7 +158,7 @@ def _is_frozen(reading: Training, name: str) -> bool:
         and each.value.literal is False
         and loops & set(each.loops)
         and not each.arms
-        for each in reading.script.assignments
+        for each in reading.assignments
     )
 
 

@@ -10,7 +10,6 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 ON_CPU = {
     "torch.tensor", "torch.ones", "torch.FloatTensor", "torch.Tensor", "torch.as_tensor",
@@ -21,7 +20,7 @@ ARITHMETIC = {"Add", "Sub", "Mult", "MatMult", "Div"}
 TABLES = (FACTORIES - {"tensor"}) | {"linspace"}
 
 
-def shared_layer(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def shared_layer(reading: Training) -> Iterator[Match]:
     """[layer] * n."""
     if not reading.modules:
         return
@@ -41,33 +40,32 @@ def _has_weights(reading: Training, value: Value) -> bool:
         return False
     call = reading.calls[value.call]
     function = reading.target_function(call)
-    returns = reading.function(function).returns if function is not None else ()
+    returns = reading.returns(function)
     if returns:
         return all(_has_weights(reading, each) for each in returns)
     return objects.is_layer(reading, call)
 
 
-def left_on_cpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def left_on_cpu(reading: Training) -> Iterator[Match]:
     if reading.mentions("set_default_device", "set_default_tensor_type") or not _moves(reading):
         return
     blocks = [context.value for context in reading.script.contexts]
     if any(v.kind == "call" and reading.calls[v.call].name == "torch.device" for v in blocks):
         return
-    for number in reading.methods(*TABLES):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods(*TABLES)):
         function = reading.function(call.scope)
         inside = function.name == "forward" and function.owner in reading.modules
         if inside and _is_new(call) and _is_combined(reading, call, number):
             yield Match(call.span, f"torch.{call.method}() makes a tensor on the CPU")
     yield from _weights_left(reading)
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if _is_table(reading, each):
             yield Match(each.span, f"{each.target} is no buffer: it stays on the CPU")
 
 
 def _moves(reading: Training) -> bool:
     """A model of the file that trains is moved to a GPU."""
-    for call in (reading.calls[n] for n in reading.methods("cuda", "to")):
+    for call in reading.named("cuda", "to"):
         names = [reading.root(call), *call.targets]
         trained = any(reading.key(n, call.scope) in reading.trained_names for n in names if n)
         gpu = any("cuda" in str(v.literal) or "device" in v.name for v in call.args)
@@ -97,7 +95,7 @@ def _is_combined(reading: Training, call: Call, number: int) -> bool:
         return not moved_later(reading, call, name, number)
     here = [reading.calls[n] for n in reading.scope_calls(call.scope) if n > number]
     moved = any(each.method in PLACES and each.receiver == name for each in here)
-    again = len([a for a in reading.assigned.get(reading.key(name, call.scope), ())]) > 1
+    again = len([a for a in reading.assigned_to(name, call.scope)]) > 1
     if moved or again:
         return False
     for each in here:
@@ -105,7 +103,7 @@ def _is_combined(reading: Training, call: Call, number: int) -> bool:
             made is not None and made.method in ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell")
             for made in (objects.callee(reading, each) if each.name.startswith("self.") else ())
         )
-        if recurrent and any(name in (v.name, *v.names) for v in each.args[1:]):
+        if recurrent and any(name in v.all_names for v in each.args[1:]):
             return True
     return False
 
@@ -113,14 +111,13 @@ def _is_combined(reading: Training, call: Call, number: int) -> bool:
 def moved_later(reading: Training, call: Call, name: str, number: int) -> bool:
     """The name is moved, or set again."""
     here = [reading.calls[n] for n in reading.scope_calls(call.scope) if n > number]
-    again = len(reading.assigned.get(reading.key(name, call.scope), ())) > 1
+    again = len(reading.assigned_to(name, call.scope)) > 1
     return again or any(each.method in PLACES and each.receiver == name for each in here)
 
 
 def _is_looked_up(reading: Training, scope: int, number: int, name: str) -> bool:
     """An Embedding of the module gets it as it is."""
-    for n in reading.scope_calls(scope):
-        each = reading.calls[n]
+    for n, each in reading.numbered(reading.scope_calls(scope)):
         if n <= number or not each.name.startswith("self.") or len(each.args) != 1:
             continue
         value = each.args[0]
@@ -133,16 +130,17 @@ def _is_looked_up(reading: Training, scope: int, number: int, name: str) -> bool
 
 def _weights_left(reading: Training) -> Iterator[Match]:
     """The weights of a loss, made on the CPU, and neither they nor the loss are moved."""
-    for number in reading.methods("CrossEntropyLoss", "BCEWithLogitsLoss", "NLLLoss"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(
+        reading.methods("CrossEntropyLoss", "BCEWithLogitsLoss", "NLLLoss")
+    ):
         moved = any(
-            reading.calls[n].receiver_call == number or reading.calls[n].receiver in call.targets
-            for n in reading.methods("to", "cuda")
-        ) or any(set(call.targets) & set(reading.calls[n].targets) for n in reading.methods("to"))
+            other.receiver_call == number or other.receiver in call.targets
+            for other in reading.named("to", "cuda")
+        ) or any(set(call.targets) & set(inner.targets) for inner in reading.named("to"))
         for key in ("weight", "pos_weight"):
             value = call.keywords.get(key)
-            options = evaluate.options(reading, value, call) if value is not None else []
-            made = [reading.calls[v.call] for v in options if v.kind == "call"]
+            options = evaluate.options(reading, value, call)
+            made = reading.calls_of(options)
             plain = (
                 made
                 and len(made) == len(options)
@@ -173,7 +171,7 @@ def _is_placed(reading: Training, target: str) -> bool:
     """Something moves it, or makes it a buffer or a parameter."""
     return any(
         call.method in (*PLACES, "Parameter", "setattr", "expand_as")
-        and target in (call.receiver, *(n for v in call.args for n in (v.name, *v.names)))
+        and target in (call.receiver, *(n for v in call.args for n in v.all_names))
         for call in reading.calls
     )
 

@@ -7,17 +7,16 @@ from collections.abc import Iterator
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 
-def base_not_initialized(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def base_not_initialized(reading: Training) -> Iterator[Match]:
     for number in reading.functions_by_name.get("__init__", ()):
         function = reading.function(number)
         bases = [c.bases for c in reading.script.classes if c.name == function.owner]
         known = ("torch.nn.Module", "LightningModule", "LightningDataModule")
         if not bases or not any(b.endswith(known) for b in bases[0]):
             continue
-        calls = [reading.calls[n] for n in reading.scope_calls(number)]
+        calls = reading.calls_in(number)
         started = [
             n for n in reading.scope_calls(number)
             if reading.calls[n].method == "__init__" or reading.calls[n].name == "super"
@@ -42,9 +41,7 @@ def _is_set(call: Call) -> bool:
 
 
 def _sets_attributes(reading: Training, scope: int) -> bool:
-    return any(
-        a.scope == scope and a.target.startswith("self.") for a in reading.script.assignments
-    )
+    return any(a.scope == scope and a.target.startswith("self.") for a in reading.assignments)
 
 
 RULES = (

@@ -10,7 +10,6 @@ from doctor.checks.script.reading import LEARNED
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 LAYERS = LEARNED - {"Parameter"}
 ELEMENTS = {"parameters", "requires_grad_", "eval", "to", "cuda", "named_parameters"}
@@ -18,8 +17,8 @@ ELEMENTS = {"parameters", "requires_grad_", "eval", "to", "cuda", "named_paramet
 REGISTERS = {"ModuleList", "ModuleDict", "Sequential", "add_module", "register_module"}
 
 
-def plain_list(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for each in reading.script.assignments:
+def plain_list(reading: Training) -> Iterator[Match]:
+    for each in reading.assignments:
         if each.augmented or not _is_own(reading, each):
             continue
         if not _holds_modules(reading, each.value, each) or _is_registered(reading, each.target):
@@ -42,7 +41,7 @@ def _is_own(reading: Training, each: Assignment) -> bool:
 def _holds_modules(reading: Training, value: Value, at: Assignment) -> bool:
     """A list, a dictionary or a comprehension of layers that are made there."""
     if value.kind == "name" and value.name:
-        every = reading.assigned.get(reading.key(value.name, at.scope), ())
+        every = reading.assigned_to(value.name, at.scope)
         found = [each.value for each in every if not each.augmented]
         return bool(found) and all(
             each.kind == "list" and _is_filled(reading, each, value.name, at.scope)
@@ -64,7 +63,7 @@ def _is_filled(reading: Training, value: Value, name: str, scope: int) -> bool:
         call.receiver == name
         and call.scope == scope
         and any(_is_made(reading, v) for v in call.args)
-        for call in (reading.calls[n] for n in reading.methods("append"))
+        for call in (reading.named("append"))
     )
 
 
@@ -82,7 +81,7 @@ def _is_registered(reading: Training, target: str) -> bool:
     """The modules are also given to something that registers them, or to the optimizer."""
     for call in reading.calls:
         values = (*call.args, *call.unpacked, *call.keywords.values())
-        if not any(target in (v.name, *v.names) for v in values):
+        if not any(target in v.all_names for v in values):
             continue
         if call.method in REGISTERS or call.method == "setattr":
             return True
@@ -91,9 +90,9 @@ def _is_registered(reading: Training, target: str) -> bool:
     name = target.removeprefix("self.")
     return bool({"add_module", "register_module", "setattr"} & reading.script.identifiers) or any(
         loop.iterable is not None
-        and any(n.endswith(f".{name}") for n in (loop.iterable.name, *loop.iterable.names))
+        and any(n.endswith(f".{name}") for n in loop.iterable.all_names)
         and _gives_parameters(reading, number)
-        for number, loop in enumerate(reading.script.loops)
+        for number, loop in enumerate(reading.loops)
     )
 
 
@@ -108,16 +107,16 @@ def _is_used(reading: Training, at: Assignment) -> bool:
     """Another method of the class reads it, and no parameters() of it are asked for."""
     key = reading.key(at.target, at.scope)
     used = False
-    for number, loop in enumerate(reading.script.loops):
+    for number, loop in enumerate(reading.loops):
         if loop.iterable is None or loop.scope == at.scope:
             continue
-        names = (loop.iterable.name, *loop.iterable.names)
+        names = loop.iterable.all_names
         if any(n and reading.key(n.partition("[")[0], loop.scope) == key for n in names):
             used = used or not _gives_parameters(reading, number)
     for call in reading.calls:
         if call.scope == at.scope:
             continue
-        names = (call.receiver, call.name, *(n for v in call.args for n in (v.name, *v.names)))
+        names = (call.receiver, call.name, *(n for v in call.args for n in v.all_names))
         used = used or any(
             n and reading.key(n.partition("[")[0].removesuffix("."), call.scope) == key
             for n in names
@@ -129,8 +128,8 @@ FACTORIES = {"randn", "rand", "zeros", "ones", "empty", "full", "tensor", "norma
 MOVES = {"to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "clone", "view"}
 
 
-def not_registered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for each in reading.script.assignments:
+def not_registered(reading: Training) -> Iterator[Match]:
+    for each in reading.assignments:
         if each.value.kind != "call" or not _is_own(reading, each):
             continue
         call = reading.calls[each.value.call]
@@ -180,10 +179,10 @@ def _is_given(reading: Training, target: str) -> bool:
     """Something receives the tensor by name: an optimizer, a Parameter, a list."""
     name = target.removeprefix("self.")
     return any(
-        any(n.endswith(f".{name}") for n in (value.name, *value.names) if n)
+        any(n.endswith(f".{name}") for n in value.all_names if n)
         for call in reading.calls
         if call.method[:1].isupper() or call.method.startswith("register")
-        for value in (*call.args, *call.keywords.values())
+        for value in call.values
     ) or any(
         value.kind == "list" and any(n == target for n in value.names)
         for function in reading.script.functions
@@ -191,9 +190,8 @@ def _is_given(reading: Training, target: str) -> bool:
     )
 
 
-def made_in_forward(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods(*LAYERS):
-        call = reading.calls[number]
+def made_in_forward(reading: Training) -> Iterator[Match]:
+    for number, call in reading.numbered(reading.methods(*LAYERS)):
         function = reading.function(call.scope)
         if function.name != "forward" or function.owner not in reading.modules or call.arms:
             continue

@@ -11,7 +11,6 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 ADDS = {
     "get_peft_model": "adapters are added", "fully_shard": "fully_shard replaces the parameters",
@@ -28,13 +27,12 @@ RESIZED = ADDS["resize_token_embeddings"]
 LEFT_OUT = re.compile("froz|freez|fixed|ignor|skip|untrain|exclud|unused|old|_$|^_")
 
 
-def optimizer_too_early(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def optimizer_too_early(reading: Training) -> Iterator[Match]:
     if not reading.backwards and not reading.trainers:
         return
     yield from _list_left_out(reading)
     yield from _thawed_later(reading)
-    for number in reading.optimizers:
-        made = reading.calls[number]
+    for number, made in reading.numbered(reading.optimizers):
         if len(made.targets) != 1 or _is_renewed(reading, made, number):
             continue
         for owner in dict.fromkeys(parameter_owners(reading, made, number)):
@@ -72,18 +70,17 @@ def _thawed_later(reading: Training) -> Iterator[Match]:
 def _is_filtered(reading: Training, value: Value) -> bool:
     """[p for p in model.parameters() if p.requires_grad], or filter(lambda ...)."""
     inner = reading.calls[value.call].args if value.kind == "call" else ()
-    names = [name for each in (value, *inner) for name in (each.name, *each.names)]
+    names = [name for each in (value, *inner) for name in each.all_names]
     return any(name.endswith(".requires_grad") for name in names)
 
 
 def _thaws(reading: Training) -> Iterator[tuple[int, int, tuple[int, ...], Span]]:
     """Scope, position, loops and place of requires_grad = True and requires_grad_()."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.target.endswith(".requires_grad") and each.value.literal is True:
             yield each.scope, each.position, each.loops, each.span
-    for number in reading.methods("requires_grad_"):
-        call = reading.calls[number]
-        if all(value.literal is True for value in (*call.args, *call.keywords.values())):
+    for number, call in reading.numbered(reading.methods("requires_grad_")):
+        if all(value.literal is True for value in call.values):
             yield call.scope, number, call.loops, call.span
 
 
@@ -98,19 +95,19 @@ def _list_left_out(reading: Training) -> Iterator[Match]:
 
     A list of what is frozen or ignored says so by its name.
     """
-    lists = {each.target: each for each in reading.script.assignments if _sorts(reading, each)}
+    lists = {each.target: each for each in reading.assignments if _sorts(reading, each)}
     if len(lists) < 2 or not reading.optimizers:
         return
     counted = {
         id(value)
-        for n in reading.methods("len", "print", "sum", "info", "format")
-        for value in reading.calls[n].args
+        for call in reading.named("len", "print", "sum", "info", "format")
+        for value in call.args
     }
     used = {
         name
         for value, _, _ in reading.expressions
         if id(value) not in counted
-        for name in (value.name, *value.names)
+        for name in value.all_names
     }
     used |= {each.receiver for each in reading.calls if each.method != "append"}
     for name, each in lists.items():
@@ -128,22 +125,21 @@ def _sorts(reading: Training, each: Assignment) -> bool:
     source = each.value.items[0]
     tested = len(each.value.items) > 2
     named = source.kind == "name" and any(
-        reading.calls[n].method in PARAMETERS
-        for other in reading.assigned.get(reading.key(source.name, each.scope), ())
-        for n in other.value.calls
+        call.method in PARAMETERS
+        for other in reading.assigned_to(source.name, each.scope)
+        for call in reading.inside(other.value)
     )
-    return tested and (named or any(reading.calls[n].method in PARAMETERS for n in source.calls))
+    return tested and (named or any(made.method in PARAMETERS for made in reading.inside(source)))
 
 
 def _collects(reading: Training, each: Assignment) -> bool:
-    for n in reading.methods("append"):
-        call = reading.calls[n]
+    for call in reading.named("append"):
         unnamed = not call.receiver and call.receiver_call < 0
         if call.scope != each.scope or not call.loops:
             continue
         if not unnamed and call.receiver != each.target:
             continue
-        loop = reading.script.loops[call.loops[-1]]
+        loop = reading.loops[call.loops[-1]]
         over = loop.iterable.calls if loop.iterable is not None else ()
         given = {value.name for value in call.args}
         if given & set(loop.targets) and any(reading.calls[m].method in PARAMETERS for m in over):
@@ -183,8 +179,7 @@ def _last_backward(reading: Training, made: Call) -> int | None:
 def _added(reading: Training, owner: str, made: Call, number: int) -> Iterator[tuple[Span, str]]:
     """Calls that give the owner new parameters between the optimizer and its use."""
     key, last = reading.key(owner, made.scope), _last_backward(reading, made)
-    for n in reading.methods(*ADDS):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods(*ADDS)):
         if call.method == "fix" and not call.name.endswith("ModuleValidator.fix"):
             continue
         if n < number or call.scope != made.scope or exclusive(call.arms, made.arms):
@@ -201,7 +196,7 @@ def _bound(reading: Training, owner: str, made: Call, number: int) -> Iterator[t
     key, last = reading.key(owner, made.scope), _last_backward(reading, made)
     if last is None:
         return
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not number + 1 < each.position <= last or each.scope != made.scope or each.augmented:
             continue
         if owner == "self" or set(each.loops) & set(made.loops):
@@ -213,7 +208,7 @@ def _bound(reading: Training, owner: str, made: Call, number: int) -> Iterator[t
 def _is_later(reading: Training, backward: int, made: Call) -> bool:
     """The backward runs after the optimizer is made: here below, or in a function called below."""
     call = reading.calls[backward]
-    number = reading.numbers[id(made)]
+    number = reading.number(made)
     if call.scope == made.scope:
         return backward > number
     return (

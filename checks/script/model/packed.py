@@ -11,14 +11,13 @@ from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 
 RECURRENT = ("LSTM", "GRU", "RNN")
 MOVES = ("permute", "transpose", "swapaxes", "rearrange", "movedim")
 HIDDEN = re.compile(r"h|hn|h_n|ht|h_t|hidden|h_last|last_hidden|hid")
 
 
-def sequences(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def sequences(reading: Training) -> Iterator[Match]:
     for n in reading.methods("pack_padded_sequence"):
         yield from _packed(reading, reading.calls[n])
     yield from _one_direction(reading)
@@ -26,7 +25,7 @@ def sequences(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 
 def _packed(reading: Training, call: Call) -> Iterator[Match]:
-    value = call.keywords.get("lengths") or (call.args[1] if len(call.args) > 1 else None)
+    value = call.given("lengths", 1)
     text = expanded(reading, value, call, 2) if value is not None else ""
     if re.search(r"\.cuda\(\)$|\.to\((?:'cuda[:\d]*'|(?:self\.)?device|x\.device)\)$", text):
         yield Match(
@@ -50,7 +49,7 @@ def _packed(reading: Training, call: Call) -> Iterator[Match]:
     batch = layers and all(
         (v := c.keywords.get("batch_first")) is not None and v.literal is True for c in layers
     )
-    moved = any(reading.calls[n].method in MOVES for n in reading.scope_calls(call.scope))
+    moved = any(other.method in MOVES for other in reading.calls_in(call.scope))
     if first is None and batch and not moved and not call.unpacked:
         message = "the layer has the batch first, and pack_padded_sequence() the time"
         yield Match(call.span, message, "warn")
@@ -58,8 +57,7 @@ def _packed(reading: Training, call: Call) -> Iterator[Match]:
 
 def _one_direction(reading: Training) -> Iterator[Match]:
     """h[-1] of a bidirectional layer."""
-    for n in reading.methods(*RECURRENT):
-        made = reading.calls[n]
+    for made in reading.named(*RECURRENT):
         value = made.keywords.get("bidirectional")
         owner = reading.function(made.scope).owner
         if value is None or value.literal is not True or not made.name.startswith("torch.nn."):

@@ -10,17 +10,16 @@ from doctor.checks.script.rendering import lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 ALL = re.compile(r"(?P<owner>[\w.]+)\.parameters\(\)|list\((?P<list>[\w.]+)\.parameters\(\)\)")
 CHOSEN = re.compile(r"ListComp<(?P<over>[\w.]+)\.named_parameters\(\),(?P<test>.*),p(?:aram)?>")
 EXEMPT = re.compile(r"no_?decay|skip|exclude|without|bias|norm")
 
 
-def grouped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def grouped(reading: Training) -> Iterator[Match]:
     for number in reading.optimizers:
         call = reading.calls[number]
-        value = call.args[0] if call.args else call.keywords.get("params")
+        value = call.given("params", 0)
         groups = _groups(reading, value, call) if value is not None else []
         if len(groups) < 2:
             continue

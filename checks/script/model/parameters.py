@@ -10,22 +10,21 @@ from doctor.checks.script.reading import exclusive, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 LOOKS = {"print", "isinstance", "type", "id", "tee", "str", "callable", "hasattr"}
 
 
-def used_up(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for each in reading.script.assignments:
-        if _is_iterator(reading, each.value, each.target) and each.target.count(".") < 2:
+def used_up(reading: Training) -> Iterator[Match]:
+    for each in reading.assignments:
+        if _is_iterator(reading, each.value) and each.target.count(".") < 2:
             yield from _second_use(reading, each)
     yield from _passed_iterators(reading)
 
 
-def _is_iterator(reading: Training, value: Value, target: str = "") -> bool:
+def _is_iterator(reading: Training, value: Value) -> bool:
     """model.parameters(), filter(...) of them, a generator: what can be read once."""
     if value.kind == "other" and value.name == "GeneratorExp":
-        return any(reading.calls[n].method in PARAMETERS for n in value.calls)
+        return any(other.method in PARAMETERS for other in reading.inside(value))
     if value.kind != "call":
         return False
     call = reading.calls[value.call]
@@ -33,7 +32,7 @@ def _is_iterator(reading: Training, value: Value, target: str = "") -> bool:
         own = reading.functions_by_name.get(call.method)
         return bool(call.receiver) and not call.method.startswith("trainable") and not own
     return call.name in ("filter", "map", "itertools.chain") and any(
-        reading.calls[n].method in PARAMETERS for v in call.args for n in v.calls
+        made.method in PARAMETERS for v in call.args for made in reading.inside(v)
     )
 
 
@@ -42,7 +41,7 @@ def _second_use(reading: Training, each: Assignment) -> Iterator[Match]:
     key = reading.key(each.target, each.scope)
     if len(reading.assigned.get(key, ())) != 1:
         return
-    uses = sorted(_readers(reading, each, key), key=lambda use: reading.numbers[id(use)])
+    uses = sorted(_readers(reading, each, key), key=lambda use: reading.number(use))
     for n, use in enumerate(uses):
         earlier = [other for other in uses[:n] if not exclusive(other.arms, use.arms)]
         repeated = use.scope == each.scope and len(use.loops) > len(each.loops)
@@ -56,17 +55,17 @@ def _readers(reading: Training, each: Assignment, key: tuple[object, str]) -> It
     for number, call in enumerate(reading.calls):
         if number < each.position or call.method in LOOKS or call.receiver == each.target:
             continue
-        values = (*call.args, *call.keywords.values(), *call.unpacked)
+        values = (*call.values, *call.unpacked)
         if any(
             v.kind == "name" and v.name == each.target and reading.key(v.name, call.scope) == key
             for v in values
         ):
             yield call
-    for other in reading.script.assignments:
+    for other in reading.assignments:
         first = other.value.items[0] if other.value.items else other.value
         read = other.value.name in ("ListComp", "DictComp", "SetComp") and first.kind == "name"
         if read and first.name == each.target and other.scope == each.scope and not other.loops:
-            inner = [reading.calls[n] for n in other.value.calls] or [
+            inner = [made for made in reading.inside(other.value)] or [
                 c for c in reading.calls[other.position : other.position + 1]
             ]
             yield from inner[:1]
@@ -91,7 +90,7 @@ def _passed_iterators(reading: Training) -> Iterator[Match]:
 
 
 def _is_plain(reading: Training, loop: int, name: str) -> bool:
-    iterable = reading.script.loops[loop].iterable
+    iterable = reading.loops[loop].iterable
     return iterable is not None and iterable.kind == "name" and iterable.name == name
 
 
@@ -101,15 +100,13 @@ HARMLESS = (
 """Methods of a model, and functions of one, that add nothing that trains."""
 
 
-def all_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def all_frozen(reading: Training) -> Iterator[Match]:
     """Everything of a model is frozen, and nothing after it thaws or replaces a part."""
     yield from _frozen_at_once(reading)
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not each.target.endswith(".requires_grad") or each.value.literal is not False:
             continue
-        loop = reading.script.loops[each.loops[-1]] if each.loops else None
-        iterable = loop.iterable if loop is not None else None
-        call = reading.calls[iterable.call] if iterable and iterable.kind == "call" else None
+        call = reading.call_of(reading.iterable_of(each))
         if call is None or call.method != "parameters" or not call.receiver or each.arms:
             continue
         name = call.receiver
@@ -119,7 +116,7 @@ def all_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             continue
         parts = [
             a.target
-            for a in reading.script.assignments
+            for a in reading.assignments
             if a.target.startswith(f"{name}.") and a.scope == each.scope
             and within(each.arms, a.arms) and a.value.kind == "call"
             and objects.is_layer(reading, reading.calls[a.value.call])
@@ -138,9 +135,10 @@ def _frozen_at_once(reading: Training) -> Iterator[Match]:
         n for n in reading.methods("requires_grad_")
         if not reading.calls[n].args or reading.calls[n].args[0].literal is not False
     ]  # fmt: skip
-    assigned = any(a.target.endswith("requires_grad") for a in reading.script.assignments)
-    for number in reading.methods("requires_grad_") if not thaws and not assigned else ():
-        call = reading.calls[number]
+    assigned = any(a.target.endswith("requires_grad") for a in reading.assignments)
+    for number, call in reading.numbered(
+        reading.methods("requires_grad_") if not thaws and not assigned else ()
+    ):
         held = [
             n for n in reading.optimizers
             if reading.calls[n].scope == call.scope and n > number
@@ -152,7 +150,7 @@ def _frozen_at_once(reading: Training) -> Iterator[Match]:
             and not call.arms
             and not any(
                 a.target.startswith(f"{call.receiver}.") or a.target == call.receiver
-                for a in reading.script.assignments
+                for a in reading.assignments
                 if number < a.position <= held[0]
             )
         ):
@@ -163,8 +161,8 @@ def _frozen_at_once(reading: Training) -> Iterator[Match]:
 def _is_changed(reading: Training, freeze: Assignment, name: str) -> bool:
     """Something thaws a part of the model, or may give it another one after the freeze."""
     thaws = any(
-        not reading.calls[n].args or reading.calls[n].args[0].literal is not False
-        for n in reading.methods("requires_grad_")
+        not other.args or other.args[0].literal is not False
+        for other in reading.named("requires_grad_")
     )
     if thaws or reading.methods("get_peft_model", "add_adapter", "unfreeze"):
         return True
@@ -172,7 +170,7 @@ def _is_changed(reading: Training, freeze: Assignment, name: str) -> bool:
     return any(
         (_is_of(name, a.target) and a.span.order > freeze.span.order)
         or (a.target.endswith(".requires_grad") and a is not freeze)
-        for a in reading.script.assignments
+        for a in reading.assignments
     ) or any(
         objects.is_layer(reading, call) or _may_add(call, name)
         for call in reading.calls[freeze.position : last + 1]
@@ -197,12 +195,12 @@ def _holds_only(reading: Training, made: Call, name: str) -> bool:
     """An optimizer of parameters of the model and of nothing else."""
     value = evaluate.argument(reading, made, "params", 0)
     if value is not None and value.kind == "name":
-        found = reading.assigned.get(reading.key(value.name, made.scope), ())
+        found = reading.assigned_to(value.name, made.scope)
         filled = any(call.receiver == value.name for call in reading.calls)
         value = found[0].value if len(found) == 1 and not filled else None
     if value is None:
         return False
-    calls = [reading.calls[n] for n in value.calls]
+    calls = [other for other in reading.inside(value)]
     owners = {call.receiver for call in calls if call.method in PARAMETERS}
     single = value.kind == "call" and reading.calls[value.call].name in ("filter", "list")
     picked = (single or value.name in ("ListComp", "GeneratorExp")) and len(calls) < 3
@@ -210,25 +208,25 @@ def _holds_only(reading: Training, made: Call, name: str) -> bool:
     return bool(owners) and all(_is_of(name, each) for each in owners | others)
 
 
-def rate_without_effect(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def rate_without_effect(reading: Training) -> Iterator[Match]:
     held = {
         reading.key(name, reading.calls[n].scope)
         for n in reading.optimizers
         for name in reading.calls[n].targets
     }
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         owner, _, last = each.target.rpartition(".")
         if last in ("lr", "learning_rate") and owner and reading.key(owner, each.scope) in held:
             yield Match(each.span, f"{each.target} is read by nothing: the rate is in param_groups")
         for number in each.loops:
-            iterable = reading.script.loops[number].iterable
-            target = reading.script.loops[number].target
+            iterable = reading.loops[number].iterable
+            target = reading.loops[number].target
             if iterable is None or each.target != f"{target}[lr]":
                 continue
-            if any(reading.calls[n].method == "state_dict" for n in iterable.calls):
+            if any(call.method == "state_dict" for call in reading.inside(iterable)):
                 yield Match(each.span, f"{each.target} is set in a copy that state_dict() made")
         for number in each.loops:
-            loop = reading.script.loops[number]
+            loop = reading.loops[number]
             groups = loop.iterable is not None and loop.iterable.name.endswith(".param_groups")
             if groups and each.target in (f"{loop.target}[learning_rate]", f"{loop.target}[LR]"):
                 yield Match(each.span, f"{each.target} is read by nothing: the key is lr")

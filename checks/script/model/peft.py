@@ -11,22 +11,17 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.fixes import makers
 from doctor.script.fixes.makers import Fix
 
 ENABLE = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
 SWITCHES = ("gradient_checkpointing", "activation_checkpointing")
 INPUT_GRADIENTS = (
-    "enable_input_require_grads",
-    "make_inputs_require_grad",
-    "make_inputs_require_grads",
-    "prepare_model_for_gradient_checkpointing",
-    "prepare_model_for_kbit_training",
-    "prepare_model_for_int8_training",
-    "prepare_model_for_training",
+    "enable_input_require_grads", "make_inputs_require_grad", "make_inputs_require_grads",
+    "prepare_model_for_gradient_checkpointing", "prepare_model_for_kbit_training",
+    "prepare_model_for_int8_training", "prepare_model_for_training",
     "prepare_model_for_half_training",
-)
+)  # fmt: skip
 
 
 def _is_peft_model(call: Call) -> bool:
@@ -39,17 +34,16 @@ def gives_input_gradients(reading: Training) -> bool:
     return hooks or bool(reading.methods(*INPUT_GRADIENTS))
 
 
-def checkpointing_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def checkpointing_after_peft(reading: Training) -> Iterator[Match]:
     wraps = [n for n in reading.methods("get_peft_model") if _is_peft_model(reading.calls[n])]
     fast = reading.mentions("fastlanguagemodel", "unsloth", "fastmodel")
     if any(reading.is_trl(reading.calls[n]) for n in reading.trainers):
         return
     if not wraps or fast or gives_input_gradients(reading):
         return
-    severity: Severity = "note" if _is_5(machine.transformers) else "fail"
+    severity: Severity = "note" if _is_5(reading.machine.transformers) else "fail"
     enabled = reading.methods(*ENABLE)
-    for number in enabled:
-        call = reading.calls[number]
+    for number, call in reading.numbered(enabled):
         if _not_reentrant(reading, call) or not call.receiver:
             continue
         if _wrapped_before(reading, number, wraps) and not _enabled_before(
@@ -137,12 +131,11 @@ def _is_5(version: str | None) -> bool:
     return version is not None and version.partition(".")[0] not in ("0", "1", "2", "3", "4")
 
 
-def fresh_adapter(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def fresh_adapter(reading: Training) -> Iterator[Match]:
     wraps = {n for n in reading.methods("get_peft_model") if _is_peft_model(reading.calls[n])}
     if not wraps:
         return
-    for number in reading.methods("from_pretrained"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("from_pretrained")):
         if not call.receiver.rpartition(".")[2].startswith("PeftModel") or not call.args:
             continue
         base = evaluate.argument(reading, call, "model", 0)
@@ -155,12 +148,11 @@ def fresh_adapter(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(call.span, "a saved adapter is loaded onto a model that already has one")
 
 
-def cast_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def cast_after_peft(reading: Training) -> Iterator[Match]:
     wraps = {n for n in reading.methods("get_peft_model") if _is_peft_model(reading.calls[n])}
     if not wraps or reading.has_master_weights:
         return
-    for number in reading.methods("half", "bfloat16", "to"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("half", "bfloat16", "to")):
         dtypes = cast_dtype(reading, call)
         if not call.receiver or not dtypes & {"bf16", "fp16"} or reading.is_evaluation(call):
             continue
@@ -186,17 +178,17 @@ def cast_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Match
 
 def _adapter_casts(reading: Training, wraps: set[int]) -> Iterator[Match]:
     """param.data = param.data.to(bfloat16) for the parameters of a PEFT model."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.value.kind != "call" or not each.target.endswith(".data") or not each.loops:
             continue
         call = reading.calls[each.value.call]
-        iterable = reading.script.loops[each.loops[-1]].iterable
+        iterable = reading.iterable_of(each)
         if not cast_dtype(reading, call) & {"bf16", "fp16"} or iterable is None:
             continue
         owners = [
-            reading.calls[n]
-            for n in iterable.calls
-            if reading.calls[n].method in ("named_parameters", "parameters")
+            other
+            for other in reading.inside(iterable)
+            if other.method in ("named_parameters", "parameters")
         ]
         for owner in owners:
             lineage = lineage_of(reading, owner.receiver, each.scope, each.position - 1)

@@ -9,17 +9,15 @@ from doctor.checks.script.model.capability import NOT_TRAINED, has_capability_te
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 ATTENTION_WORDS = ("flash", "attn", "attention", "fa2", "capab", "ampere")
 
 
-def device_map_auto(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def device_map_auto(reading: Training) -> Iterator[Match]:
     trained = {n for each in reading.trained for n in each.lineage.calls}
     names = {each.name.rpartition(".")[2] for each in reading.trained if each.name}
     ends = reading.training_ends
-    for number in reading.loads:
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.loads):
         texts = evaluate.literals(reading, evaluate.argument(reading, call, "device_map"), call)
         if "auto" not in texts or reading.is_evaluation(call):
             continue
@@ -54,11 +52,11 @@ def _may_train(
     ):
         return False
     if not targets:
-        return call.scope != 0 and _returned_model(reading, call, names)
+        return call.scope != 0 and _returned_model(reading, call)
     return bool(targets & (names or {"model"}))
 
 
-def _returned_model(reading: Training, call: Call, names: set[str]) -> bool:
+def _returned_model(reading: Training, call: Call) -> bool:
     function = reading.function(call.scope).name.casefold()
     return "model" in function and not any(word in function for word in NOT_TRAINED)
 
@@ -80,10 +78,10 @@ def _processes(launcher: dict[str, str]) -> int:
     return 1
 
 
-def flash_attention(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    below = machine.capability is not None and machine.capability < (8, 0)
-    missing = machine.flash_attention is False
-    works = machine.capability is not None and not below and machine.flash_attention
+def flash_attention(reading: Training) -> Iterator[Match]:
+    below = reading.machine.capability is not None and reading.machine.capability < (8, 0)
+    missing = reading.machine.flash_attention is False
+    works = reading.machine.capability is not None and not below and reading.machine.flash_attention
     if works or (has_capability_test(reading) and not (below or missing)):
         return
     severity: Severity = "fail" if below or missing else "note"
@@ -119,7 +117,7 @@ def _flash_defaults(reading: Training) -> Iterator[Span]:
         defaults = (each.default for each in function.parameters if each.default is not None)
         if any(default.literal == "flash_attention_2" for default in defaults):
             yield function.span
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         named = each.target.endswith("attn_implementation") and "." in each.target
         if named and each.value.literal == "flash_attention_2" and not reading.is_flagged(each):
             yield each.span

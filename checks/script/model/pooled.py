@@ -9,7 +9,6 @@ from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 MASKED = re.compile(r"\(?[\w.\[\]()]*\*\(?(?:\w+\.)*\w*mask\w*(?:\.\w+\([\w-]*\)"
                     r"|\[[:,None .]*\])*\)?|"
@@ -18,9 +17,8 @@ MASKED = re.compile(r"\(?[\w.\[\]()]*\*\(?(?:\w+\.)*\w*mask\w*(?:\.\w+\([\w-]*\)
 STATES = re.compile(r".*\.last_hidden_state|.*\.hidden_states\[-1\]")
 
 
-def pooled(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("mean"):
-        call = reading.calls[number]
+def pooled(reading: Training) -> Iterator[Match]:
+    for call in reading.named("mean"):
         value = call.base
         given = list(call.args)
         if call.name.startswith("torch.") and call.args:
@@ -46,9 +44,7 @@ def _gets_mask(reading: Training, call: Call) -> bool:
     """The function passes an attention mask to the network whose states it averages."""
     if reading.function(call.scope).name not in ("forward", "encode", "embed"):
         return False
-    return any(
-        "attention_mask" in reading.calls[n].keywords for n in reading.scope_calls(call.scope)
-    )
+    return any("attention_mask" in other.keywords for other in reading.calls_in(call.scope))
 
 
 RULES = (

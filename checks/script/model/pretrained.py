@@ -10,7 +10,6 @@ from doctor.checks.script.ranks import ddp_calls
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 VOCABULARIES = (
     (
@@ -42,9 +41,9 @@ def _vocabulary(reading: Training, call: Call) -> str:
     return ""
 
 
-def other_tokenizer(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def other_tokenizer(reading: Training) -> Iterator[Match]:
     """One tokenizer and one model are loaded, and their vocabularies differ."""
-    loads = [reading.calls[n] for n in reading.methods("from_pretrained")]
+    loads = reading.named("from_pretrained")
     tokenizers = [c for c in loads if "Tokenizer" in c.name and c.name.startswith("transformers.")]
     models = [
         c
@@ -62,7 +61,7 @@ def other_tokenizer(reading: Training, machine: ScriptMachine) -> Iterator[Match
         )
 
 
-def prefix_of_wrapper(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def prefix_of_wrapper(reading: Training) -> Iterator[Match]:
     """Keys that begin with module. or model., and a load that expects none."""
     if reading.mentions("consume_prefix") or any(map(_cuts_prefix, reading.calls)):
         return
@@ -81,16 +80,14 @@ def _cuts_prefix(call: Call) -> bool:
 
 def _of_annotated(reading: Training) -> Iterator[Match]:
     """def save(path, model: DDP) writes model.state_dict() under a key that a plain model reads."""
-    for n in reading.methods("state_dict"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("state_dict")):
         kinds = [p.annotation for p in reading.function(call.scope).parameters
                  if p.name == call.receiver]  # fmt: skip
         if not kinds or not re.search(r"\bDDP\b|DataParallel", kinds[0]):
             continue
         keys = {key for _, key in _written(reading, n) if key}
-        for m in reading.methods("load_state_dict"):
-            load = reading.calls[m]
-            made = [c for v in evaluate.options(reading, Value("name", name=load.receiver), load)
+        for load in reading.named("load_state_dict"):
+            made = [c for v in evaluate.receivers(reading, load)
                     for c in [v.call] if v.kind == "call"]  # fmt: skip
             plain = made and not any(c in _wraps(reading) for c in made)
             if plain and any(key in keys for _, key in _read(reading, load)):
@@ -109,8 +106,7 @@ def _of_ddp(reading: Training) -> Iterator[Match]:
         for call in (reading.calls[n],)
         for path, key in _written(reading, n)
     ]  # fmt: skip
-    for n in reading.methods("load_state_dict") if saved else ():
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("load_state_dict") if saved else ()):
         if not call.receiver or _is_wrapped(reading, n) is not False:
             continue
         for path, key in _read(reading, call):
@@ -131,7 +127,7 @@ def _wraps(reading: Training) -> list[int]:
 
 
 def _is_compiled(reading: Training, call: Call) -> bool:
-    found = evaluate.options(reading, Value("name", name=call.receiver), call)
+    found = evaluate.receivers(reading, call)
     return any(v.kind == "call" and reading.calls[v.call].method == "compile" for v in found)
 
 
@@ -174,8 +170,7 @@ Place = tuple[Value, Call]
 
 def _written(reading: Training, number: int) -> Iterator[tuple[Place, str]]:
     """Paths that torch.save writes a state to, with its key in the dictionary that is written."""
-    for n in reading.methods("save"):
-        call = reading.calls[n]
+    for call in reading.named("save"):
         for value in evaluate.options(reading, call.args[0], call) if len(call.args) > 1 else ():
             place = (call.args[1], call)
             if value.kind == "dict":
@@ -192,7 +187,7 @@ def _read(reading: Training, call: Call) -> Iterator[tuple[Place, str]]:
         if value.kind == "item" and len(value.items) == 2:
             key, value = str(value.items[1].literal), value.items[0]
         for made in evaluate.options(reading, value, call):
-            load = reading.calls[made.call] if made.kind == "call" else None
+            load = reading.call_of(made)
             if load is not None and load.name == "torch.load" and load.args:
                 yield (load.args[0], load), key
 
@@ -208,7 +203,7 @@ def _paths(reading: Training, value: Value, call: Call) -> list[Value]:
     """What a path may be; path.with_suffix(".tmp") and path + ".tmp" are written in its place."""
     found = []
     for each in evaluate.options(reading, value, call):
-        made = reading.calls[each.call] if each.kind == "call" else None
+        made = reading.call_of(each)
         if made is not None and made.method in ("with_suffix", "with_name", "str", "fspath"):
             name = made.receiver or next((v.name for v in made.args), "")
             found += evaluate.options(reading, Value("name", name=name), made) if name else [each]
@@ -225,8 +220,7 @@ def _of_lightning(reading: Training) -> Iterator[Match]:
         for c in reading.script.classes
         if any(b.endswith("LightningModule") for b in c.bases)
     }
-    for n in reading.methods("load_state_dict") if modules else ():
-        call = reading.calls[n]
+    for call in reading.named("load_state_dict") if modules else ():
         texts = [call.args[0].name] if call.args else []
         texts += (
             [v.name for v in evaluate.options(reading, call.args[0], call)] if call.args else []
@@ -236,7 +230,7 @@ def _of_lightning(reading: Training) -> Iterator[Match]:
             continue
         if strict is None or strict.literal is not False:
             continue
-        made = objects.makers(reading, Value("name", name=call.receiver), call.scope, n, call.arms)
+        made = objects.makers_at(reading, Value("name", name=call.receiver), call)
         if all(m is not None and m.method[:1].isupper() and m.name not in modules for m in made):
             yield Match(
                 call.span,

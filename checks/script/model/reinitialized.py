@@ -9,17 +9,15 @@ from doctor.checks.script import objects
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 INIT = re.compile(
     r"(?:^|_)(?:init\w*|reset\w*|weights?_init\w*|xavier|kaiming)|init$", re.IGNORECASE
 )
 
 
-def reinitialized(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def reinitialized(reading: Training) -> Iterator[Match]:
     """model = resnet18(weights=...); model.apply(init_weights)."""
-    for number in reading.methods("apply"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("apply")):
         if not call.receiver or len(call.args) != 1 or call.args[0].kind != "name" or call.arms:
             continue
         if not INIT.search(call.args[0].name.rpartition(".")[2]) or not _draws(reading, call):
@@ -35,16 +33,15 @@ def _draws(reading: Training, call: Call) -> bool:
     if not found:
         return True
     return any(
-        reading.calls[n].name.startswith("torch.nn.init.") or reading.calls[n].method in
+        other.name.startswith("torch.nn.init.") or other.method in
         ("normal_", "xavier_uniform_", "kaiming_normal_", "reset_parameters", "uniform_")
         for scope in found
-        for n in reading.scope_calls(scope)
+        for other in reading.calls_in(scope)
     )  # fmt: skip
 
 
 def _loaded_before(reading: Training, call: Call, number: int) -> str:
-    for n in reading.methods("load_state_dict"):
-        each = reading.calls[n]
+    for n, each in reading.numbered(reading.methods("load_state_dict")):
         same = each.receiver == call.receiver and each.scope == call.scope
         if same and n < number and not each.arms:
             again = [m for m in reading.methods("load_state_dict") if m > number]

@@ -8,29 +8,22 @@ from collections.abc import Iterator
 from doctor.checks.script import objects
 from doctor.checks.script.kinds.clashes import clashes
 from doctor.checks.script.loss.losses import loss_calls
-from doctor.checks.script.model.directions_of_time import both_directions, hidden_tokens
+from doctor.checks.script.model.directions_of_time import (
+    both_directions,
+    hidden_tokens,
+    is_last_column,
+)
 from doctor.checks.script.outcomes import VIEWS, outcomes
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 RECURRENT = {"LSTM", "GRU", "RNN"}
 PADDING_MASKS = {
-    "src_key_padding_mask",
-    "tgt_key_padding_mask",
-    "memory_key_padding_mask",
-    "key_padding_mask",
-}
-
-
-def sees_target(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    yield from _same_slice(reading)
-    yield from _whole_target(reading)
-    yield from _without_mask(reading)
-    yield from _masked_late(reading)
+    "src_key_padding_mask", "tgt_key_padding_mask", "memory_key_padding_mask", "key_padding_mask",
+}  # fmt: skip
 
 
 def _same_slice(reading: Training) -> Iterator[Match]:
@@ -42,8 +35,7 @@ def _same_slice(reading: Training) -> Iterator[Match]:
         target = _base(reading, loss.args[1], loss)
         if target is None or not _is_shifted(target):
             continue
-        for n in reading.by_loop[loss.loops[-1]]:
-            call = reading.calls[n]
+        for n, call in reading.numbered(reading.by_loop[loss.loops[-1]]):
             trained = reading.key(call.name, call.scope) in reading.trained_names
             if (
                 n < number
@@ -71,12 +63,11 @@ def _whole_target(reading: Training) -> Iterator[Match]:
             r"(\w+)\.(?:reshape|view|flatten|contiguous\(\)\.view)\((?:-1)?\)",
             render(reading, loss.args[1]),
         )
-        for n in reading.by_loop[loss.loops[-1]] if found else ():
-            call = reading.calls[n]
+        for n, call in reading.numbered(reading.by_loop[loss.loops[-1]] if found else ()):
             key = reading.key(call.name, call.scope)
             passed = [v.name for v in call.args[1:] if v.kind == "name"]
             if n < number and key in reading.trained_names and found and found[1] in passed:
-                sets = reading.assigned.get(reading.key(found[1], call.scope), ())
+                sets = reading.assigned_to(found[1], call.scope)
                 if not any("[" in render(reading, a.value) for a in sets):
                     yield Match(loss.span, f"the decoder reads {found[1]}, which it is to predict")
 
@@ -88,15 +79,10 @@ def _base(reading: Training, value: Value, call: Call, depth: int = 4) -> Value 
     if value.kind == "name" and depth:
         values = objects.last_definition(reading, value.name, call)
         return _base(reading, values[0], call, depth - 1) if len(values) == 1 else None
-    made = reading.calls[value.call] if value.kind == "call" else None
+    made = reading.call_of(value)
     if made is None or made.method not in VIEWS or not depth:
         return None
-    if made.base is not None:
-        return _base(reading, made.base, made, depth - 1)
-    inner = Value("name", name=made.receiver)
-    if made.receiver_call >= 0:
-        inner = Value("call", call=made.receiver_call)
-    return _base(reading, inner, made, depth - 1)
+    return _base(reading, objects.receiver_of(made), made, depth - 1)
 
 
 def _is_shifted(value: Value) -> bool:
@@ -123,8 +109,7 @@ def _without_mask(reading: Training) -> Iterator[Match]:
         )
         owner = reading.function(call.scope).owner
         embeds = any(
-            reading.function(reading.calls[n].scope).owner == owner
-            for n in reading.methods("Embedding")
+            reading.function(other.scope).owner == owner for other in reading.named("Embedding")
         )
         if plain and embeds and owner in reading.modules and reading.mentions("cross", "nll"):
             yield Match(
@@ -134,8 +119,7 @@ def _without_mask(reading: Training) -> Iterator[Match]:
 
 def _masked_late(reading: Training) -> Iterator[Match]:
     """masked_fill(mask, -inf) of what a softmax returned."""
-    for number in reading.methods("masked_fill", "masked_fill_"):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods("masked_fill", "masked_fill_")):
         if len(call.args) != 2 or not call.receiver:
             continue
         if not _is_infinite(reading, call.args[1]):
@@ -152,12 +136,12 @@ def _is_infinite(reading: Training, value: Value) -> bool:
     return any(_is_infinite(reading, item) or item.name.endswith("inf") for item in value.items)
 
 
-def mask_inverted(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def mask_inverted(reading: Training) -> Iterator[Match]:
     yield from hidden_tokens(reading)
     yield from reading.cached(clashes).get("SCR315", ())
 
 
-def last_of_batch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def last_of_batch(reading: Training) -> Iterator[Match]:
     """out[:, -1] of a recurrent layer without batch_first: the last sample, at every step."""
     yield from both_directions(reading)
     for call in reading.calls:
@@ -175,31 +159,21 @@ def last_of_batch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         )
         if not plain or not call.targets:
             continue
-        again = [a for a in reading.assigned.get(reading.key(call.targets[0], call.scope), ())]
+        again = [a for a in reading.assigned_to(call.targets[0], call.scope)]
         if len(again) > 1 or _moves_batch(reading, call):
             continue
         for value, span, scope in reading.expressions:
             for part in flatten([value]) if scope == call.scope else ():
-                if _is_last_column(part, call.targets[0]):
+                if is_last_column(part, call.targets[0]):
                     yield Match(span, f"{call.name} has the time first: [:, -1] is the last sample")
                     break
 
 
 def _moves_batch(reading: Training, call: Call) -> bool:
     return any(
-        reading.calls[n].method in ("permute", "transpose", "swapaxes")
-        for n in reading.scope_calls(call.scope)
+        other.method in ("permute", "transpose", "swapaxes")
+        for other in reading.calls_in(call.scope)
     )
-
-
-def _is_last_column(part: Value, name: str) -> bool:
-    """name[:, -1] or name[:, -1, :]."""
-    if part.kind != "item" or len(part.items) != 2 or part.items[0].name != name:
-        return False
-    index = part.items[1]
-    if index.kind != "list" or len(index.items) < 2 or index.items[0].kind != "slice":
-        return False
-    return index.items[1].literal == -1 and all(v.literal is None for v in index.items[0].items)
 
 
 RULES = (
@@ -208,7 +182,7 @@ RULES = (
         slug="decoder-sees-target",
         title="A decoder does not see what it is to predict",
         severity="warn",
-        find=sees_target,
+        find=each_of(_same_slice, _whole_target, _without_mask, _masked_late),
         why="The loss falls to almost 0 by copying, and generation gives nonsense: there the next "
         "token is not at hand.",
         fires=(

@@ -11,7 +11,6 @@ from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.trainable import trained_whole
 from doctor.checks.script.training import Trained, Training
 from doctor.facts.script import Assignment, Call
-from doctor.facts.script_machine import ScriptMachine
 
 LAYERS = {
     f"torch.nn.{name}"
@@ -19,12 +18,11 @@ LAYERS = {
 }
 
 
-def low_precision_cast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def low_precision_cast(reading: Training) -> Iterator[Match]:
     if reading.has_master_weights:
         return
     for trained in trained_whole(reading):
-        for number in casts_of(reading, trained):
-            call = reading.calls[number]
+        for number, call in reading.numbered(casts_of(reading, trained)):
             if reading.is_evaluation(call) or not before_training(reading, number, trained):
                 continue
             dtypes = cast_dtype(reading, call)
@@ -50,7 +48,7 @@ def _default_dtype(reading: Training) -> Iterator[Match]:
     if len(calls) != 1 or not reading.optimizers:
         return
     call = reading.calls[calls[0]]
-    value = call.args[0] if call.args else None
+    value = call.first
     dtypes = evaluate.dtypes(reading, value, call) if value is not None else set()
     makes = any(n > calls[0] for each in trained_whole(reading) for n in each.lineage.calls)
     if dtypes and dtypes <= HALVES and makes and not call.arms and not call.scope:
@@ -61,8 +59,7 @@ def _default_dtype(reading: Training) -> Iterator[Match]:
 def _part_casts(reading: Training) -> Iterator[Match]:
     """Layers that a module of this file makes and casts: self.embed.to(torch.bfloat16)."""
     modules = modules_of(reading)
-    for number in reading.methods(*CASTS):
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.methods(*CASTS)):
         if reading.function(call.scope).owner not in modules or reading.is_named_evaluation(call):
             continue
         dtypes = cast_dtype(reading, call)
@@ -84,9 +81,9 @@ def _casts_layer(reading: Training, call: Call) -> bool:
         return False
     names = [call.receiver]
     for loop in call.loops:
-        if reading.script.loops[loop].target == call.receiver:
-            iterable = reading.script.loops[loop].iterable
-            names += [reading.calls[n].receiver for n in iterable.calls] if iterable else []
+        if reading.loops[loop].target == call.receiver:
+            iterable = reading.loops[loop].iterable
+            names += [other.receiver for other in reading.inside(iterable)] if iterable else []
     return any(_is_layer(reading, name, call.scope) for name in names)
 
 
@@ -97,7 +94,7 @@ def _is_layer(reading: Training, name: str, scope: int) -> bool:
         return False
     return any(
         each.value.kind == "call" and reading.calls[each.value.call].name in LAYERS
-        for each in reading.assigned.get(reading.key(".".join(parts[:2]), scope), ())
+        for each in reading.assigned_to(".".join(parts[:2]), scope)
     )
 
 
@@ -121,13 +118,13 @@ def cast_back(reading: Training, lineage: Lineage, number: int) -> bool:
 
 def _parameters_in_fp32(reading: Training, lineage: Lineage) -> Iterator[Assignment]:
     """param.data = param.data.float() for the parameters of the object."""
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if not each.target.endswith(".data") or each.value.kind != "call" or not each.loops:
             continue
-        iterable = reading.script.loops[each.loops[-1]].iterable
+        iterable = reading.iterable_of(each)
         if iterable is None or "fp32" not in cast_dtype(reading, reading.calls[each.value.call]):
             continue
-        owners = [reading.calls[n] for n in iterable.calls]
+        owners = [call for call in reading.inside(iterable)]
         if any(
             "parameters" in owner.method
             and reading.key(owner.receiver, owner.scope) in lineage.names

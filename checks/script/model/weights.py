@@ -12,19 +12,17 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainable import has_adapters, is_frozen, is_peft, trained_whole
 from doctor.checks.script.training import Trained, Training
 from doctor.facts.script import Call
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.fixes import makers
 from doctor.script.fixes.makers import Fix
 
 
-def half_weights(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def half_weights(reading: Training) -> Iterator[Match]:
     if reading.has_master_weights:
         return
     fp16, _ = reading.setting("fp16")
     scaler = bool(amp.scaled_backwards(reading)) or fp16 is True
     for trained in trained_whole(reading):
-        for number in loads_of(reading, trained):
-            call = reading.calls[number]
+        for number, call in reading.numbered(loads_of(reading, trained)):
             dtypes = load_dtypes(reading, call)
             if not dtypes & HALVES or cast_back(reading, trained.lineage, number):
                 continue
@@ -53,7 +51,7 @@ def _undecided(reading: Training, trained: Trained, dtypes: set[str]) -> str:
     return ""
 
 
-def bf16_with_scaler(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def bf16_with_scaler(reading: Training) -> Iterator[Match]:
     fp16, _ = reading.setting("fp16")
     scaled = any(
         amp.is_off(reading, scaler, reading.calls[n].scope) is not True
@@ -88,8 +86,8 @@ def _bf16_sources(reading: Training, trained: Trained) -> Iterator[tuple[int, se
             yield number, cast_dtype(reading, reading.calls[number])
 
 
-def checkpoint_dtype(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    version = machine.transformers or pinned(reading, "transformers")
+def checkpoint_dtype(reading: Training) -> Iterator[Match]:
+    version = reading.machine.transformers or pinned(reading, "transformers")
     if version is None or release(version) < (5,):
         return
     if reading.has_master_weights:
@@ -102,7 +100,7 @@ def checkpoint_dtype(reading: Training, machine: ScriptMachine) -> Iterator[Matc
             if not _is_transformers(call) or reading.on_object(trained.lineage, "float"):
                 continue
             message = f"transformers {version} loads these weights in the checkpoint's dtype"
-            own = reading.script.kind == "notebook" and machine.transformers is None
+            own = reading.script.kind == "notebook" and reading.machine.transformers is None
             reason = "which one it is in is not known here" if own else ""
             yield Match(call.span, message, undecided=reason)
 
@@ -111,7 +109,7 @@ def _is_transformers(call: Call) -> bool:
     return call.name.startswith("transformers.")
 
 
-def both_precisions(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def both_precisions(reading: Training) -> Iterator[Match]:
     for number in reading.arguments:
         call = reading.calls[number]
         values = [evaluate.argument(reading, call, key) for key in ("fp16", "bf16")]

@@ -11,27 +11,24 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 ONLY_WEIGHTS = (2, 6)
 """The release of torch since which torch.load reads tensors and plain values by default."""
 LORA = re.compile(r"['\"]\.?lora_?(?:[AB]|down|up)?\.?['\"]\s+in\s+\w+")
 
 
-def contents(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def contents(reading: Training) -> Iterator[Match]:
     yield from _without_modules(reading)
-    if machine.torch is None or installed.release(machine.torch) >= ONLY_WEIGHTS:
-        yield from _refused(reading, "warn" if machine.torch is None else "fail")
+    if reading.machine.torch is None or installed.release(reading.machine.torch) >= ONLY_WEIGHTS:
+        yield from _refused(reading, "warn" if reading.machine.torch is None else "fail")
 
 
 def _without_modules(reading: Training) -> Iterator[Match]:
     """The keys with lora_ alone, beside modules_to_save that train whole."""
     whole = [
         option
-        for n in reading.methods("LoraConfig")
-        for option in evaluate.options(
-            reading, reading.calls[n].keywords.get("modules_to_save"), reading.calls[n]
-        )
+        for call in reading.named("LoraConfig")
+        for option in evaluate.options(reading, call.keywords.get("modules_to_save"), call)
     ]
     if not whole or not all(each.kind == "list" and each.items for each in whole):
         return
@@ -39,7 +36,7 @@ def _without_modules(reading: Training) -> Iterator[Match]:
     for value, span, _ in reading.expressions:
         if value.kind != "other" or value.name != "DictComp" or not value.calls:
             continue
-        states = any(reading.calls[n].method == "state_dict" for n in value.calls)
+        states = any(other.method == "state_dict" for other in reading.inside(value))
         tests = [part.text for part in flatten([value]) if part.kind == "test"]
         if states and len(tests) == 1 and LORA.fullmatch(tests[0]):
             message = f"the keys leave out modules_to_save, which trained: {min(names)}"
@@ -51,14 +48,12 @@ def _refused(reading: Training, severity: Severity) -> Iterator[Match]:
     if reading.mentions("safe_globals") or installed.limited(reading, "torch", ONLY_WEIGHTS):
         return
     held: dict[tuple[object, str], str] = {}
-    for n in reading.methods("save"):
-        call = reading.calls[n]
+    for call in reading.named("save"):
         path = evaluate.argument(reading, call, "f", 1)
         what = _foreign(reading, call) if call.name == "torch.save" and path is not None else ""
         if what:
             held |= dict.fromkeys(_paths(reading, path, call), what)
-    for n in reading.methods("load") if held else ():
-        call = reading.calls[n]
+    for call in reading.named("load") if held else ():
         path = evaluate.argument(reading, call, "f", 0)
         plain = not {"weights_only", "pickle_module"} & call.keywords.keys() and not call.unpacked
         if call.name != "torch.load" or path is None or not plain:
@@ -83,7 +78,7 @@ def _foreign(reading: Training, call: Call) -> str:
     for saved in evaluate.options(reading, call.args[0], call) if call.args else ():
         for value in saved.items if saved.kind == "dict" else ():
             for option in evaluate.options(reading, value, call):
-                made = reading.calls[option.call] if option.kind == "call" else None
+                made = reading.call_of(option)
                 what = _kind(reading, made) if made is not None else ""
                 if what:
                     return what
@@ -96,7 +91,7 @@ def _kind(reading: Training, made: Call) -> str:
         return "a Namespace"
     if made.name in ("pathlib.Path", "argparse.Namespace"):
         return f"a {made.method}"
-    typed = [reading.calls[n].keywords.get("type") for n in reading.methods("add_argument")]
+    typed = [call.keywords.get("type") for call in reading.named("add_argument")]
     if made.name == "vars" and any(t is not None and t.name == "pathlib.Path" for t in typed):
         return "a Path of the arguments"
     own = [c.name for c in reading.script.classes if not c.bases and c.name == made.name]

@@ -12,10 +12,9 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.saving.resuming import calls_within, loaded_names, saved_dictionaries
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
-def not_restored(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def not_restored(reading: Training) -> Iterator[Match]:
     """What is saved beside the model and the epoch, and a resume does not read."""
     if not reading.trains:
         return
@@ -23,7 +22,7 @@ def not_restored(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     handed = any(
         v.kind == "name" and v.name in names and c.name != "print"
         for c in reading.calls
-        for v in (*c.args, *c.keywords.values())
+        for v in c.values
     ) or any(v.name in names for f in reading.script.functions for v in f.returns)
     if not names or handed:
         return
@@ -35,7 +34,7 @@ def not_restored(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if not starts:
             continue
         for key, value in zip(saved.keys, saved.items, strict=True):
-            call = reading.calls[value.call] if value.kind == "call" else None
+            call = reading.call_of(value)
             state = call is not None and call.method == "state_dict"
             best = "best" in key.casefold() and value.kind == "name"
             if (state or best) and key not in read:
@@ -54,7 +53,7 @@ def _best_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]:
         return
     for each in improvements(reading):
         reading.step(len(reading.calls))
-        found = reading.assigned.get(reading.key(each.target, each.scope), ())
+        found = reading.assigned_to(each.target, each.scope)
         fixed = [a for a in found if not a.loops and a is not each]
         if "best" in each.target.casefold() and fixed and all(
             a.value.kind in ("literal", "call", "other") and not a.value.names for a in fixed
@@ -86,8 +85,7 @@ def _state_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]
             if reading.key((each := reading.calls[n]).receiver, each.scope) in keys
         ]
         saved = any(
-            last == reading.calls[n].receiver.rpartition(".")[2]
-            for n in reading.methods("state_dict")
+            last == other.receiver.rpartition(".")[2] for other in reading.named("state_dict")
         )
         advanced = any(each.args or not set(each.loops) <= _trains(reading) for each in steps)
         if steps and not saved and not advanced:
@@ -100,7 +98,7 @@ def _by_functions(reading: Training) -> Iterator[tuple[int, str]]:
     for number, call in enumerate(reading.calls):
         if len(call.targets) == 1 and reading.target_function(call) is not None:
             made = evaluate.options_at(reading, Value("call", call=number), call.scope, number, ())
-            calls = [reading.calls[each.call] for each in made if each.kind == "call"]
+            calls = reading.calls_of(made)
             if len(calls) == len(made) > 0 and all(
                 is_scheduler_call(each) and "Plateau" not in each.name for each in calls
             ):
@@ -111,12 +109,12 @@ def _saved_by_container(reading: Training) -> set[tuple[object, str]]:
     """Names in dictionaries, lists and arguments, where state_dict() is called on what these hold:
     part.state_dict() of a loop, a comprehension or a parameter, getattr(self, name).state_dict().
     """
-    calls = [reading.calls[n] for n in reading.methods("state_dict")]
+    calls = reading.named("state_dict")
     if all(reading.assigned.get(reading.key(each.receiver, each.scope)) for each in calls):
         return set()
     held = [(item, scope) for value, _, scope in reading.expressions
             if value.kind in ("list", "dict") for item in value.items]  # fmt: skip
-    held += [(v, c.scope) for c in reading.calls for v in (*c.args, *c.keywords.values())
+    held += [(v, c.scope) for c in reading.calls for v in c.values
              if reading.target_function(c) is not None or c.method[:1].isupper()]  # fmt: skip
     return {reading.key(value.name, scope) for value, scope in held if value.kind == "name"}
 
@@ -126,7 +124,7 @@ def _trains(reading: Training) -> set[int]:
     found = {loop for n in reading.backwards for loop in reading.calls[n].loops}
     return found | {
         number
-        for number in range(len(reading.script.loops))
+        for number in range(len(reading.loops))
         if any(n in reading.backward_numbers for n in calls_within(reading, number))
         or any("train" in reading.calls[n].method for n in reading.by_loop.get(number, ()))
     }
@@ -151,20 +149,20 @@ def _unused(reading: Training, names: set[str]) -> Iterator[Match]:
     """start = checkpoint["epoch"] + 1, which nothing reads."""
     if not reading.backwards:
         return
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         loaded = any(n.partition("[")[0] in names and "epoch" in n for n in
-                     (each.value.name, *each.value.names))  # fmt: skip
+                     each.value.all_names)  # fmt: skip
         if not loaded or "epoch" not in each.target or "[" in each.target or each.augmented:
             continue
         reading.step(len(reading.expressions))
         last = each.target.rpartition(".")[2]
-        reads = {n for v, _, _ in reading.expressions for n in (v.name, *v.names)}
-        reads |= {n for loop in reading.script.loops if loop.iterable is not None
+        reads = {n for v, _, _ in reading.expressions for n in v.all_names}
+        reads |= {n for loop in reading.loops if loop.iterable is not None
                   for n in loop.iterable.names}  # fmt: skip
-        reads |= {n for c in reading.script.comparisons for v in (c.left, c.right)
-                  for n in (v.name, *v.names)}  # fmt: skip
+        reads |= {n for c in reading.comparisons for v in (c.left, c.right)
+                  for n in v.all_names}  # fmt: skip
         used = any(name.rpartition(".")[2] == last for name in reads)
-        if not used and any("epoch" in name for loop in reading.script.loops
+        if not used and any("epoch" in name for loop in reading.loops
                             for name in loop.targets):  # fmt: skip
             yield Match(each.span, f"{each.target} is restored, and no loop starts at it")
 
@@ -172,12 +170,12 @@ def _unused(reading: Training, names: set[str]) -> Iterator[Match]:
 def _epochs(reading: Training, key: str) -> Iterator[Assignment]:
     """Assignments of checkpoint[key], also of checkpoint[key] + 1."""
     names = {f"{name}[{key}]" for name, _ in loaded_names(reading)}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         known = "epoch" in each.target.casefold() or any(
             loop.iterable is not None and each.target in loop.iterable.names
-            for loop in reading.script.loops
+            for loop in reading.loops
         )
-        if known and names & {each.value.name, *each.value.names}:
+        if known and names.intersection(each.value.all_names):
             yield each
 
 

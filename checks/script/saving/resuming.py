@@ -8,12 +8,10 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
-def result_of_load(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("load_state_dict"):
-        call = reading.calls[number]
+def result_of_load(reading: Training) -> Iterator[Match]:
+    for call in reading.named("load_state_dict"):
         root = reading.root(call)
         if call.targets == (root,) and root and not call.name.startswith("torch.distributed."):
             yield Match(call.span, f"load_state_dict() returns the keys, and {root} becomes that")
@@ -22,8 +20,7 @@ def result_of_load(reading: Training, machine: ScriptMachine) -> Iterator[Match]
 def saved_dictionaries(reading: Training) -> list[tuple[Call, Value]]:
     """Calls of torch.save with a dictionary that is written out."""
     found = []
-    for number in reading.methods("save"):
-        call = reading.calls[number]
+    for call in reading.named("save"):
         if call.name != "torch.save" or len(call.args) < 2:
             continue
         for option in evaluate.options(reading, call.args[0], call):
@@ -34,13 +31,12 @@ def saved_dictionaries(reading: Training) -> list[tuple[Call, Value]]:
 
 def loaded_names(reading: Training) -> Iterator[tuple[str, Call]]:
     """Names that hold what torch.load returned."""
-    for number in reading.methods("load"):
-        call = reading.calls[number]
+    for call in reading.named("load"):
         if call.name == "torch.load" and len(call.targets) == 1:
             yield call.targets[0], call
 
 
-def epoch_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def epoch_repeated(reading: Training) -> Iterator[Match]:
     """start = checkpoint["epoch"], where the epoch that was trained is saved under it."""
     for call, saved in saved_dictionaries(reading):
         if not any(n in reading.backward_numbers for loop in call.loops[:1]
@@ -49,9 +45,9 @@ def epoch_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match]
         for key, value in zip(saved.keys, saved.items, strict=True):
             if value.kind != "name" or not call.loops:
                 continue
-            loops = [n for n in call.loops if reading.script.loops[n].target == value.name]
+            loops = [n for n in call.loops if reading.loops[n].target == value.name]
             for each in _starts(reading, key) if loops else ():
-                iterable = reading.script.loops[loops[0]].iterable
+                iterable = reading.loops[loops[0]].iterable
                 if iterable is not None and each.target in iterable.names:
                     message = f"{each.target} is the epoch that was saved after it was trained"
                     yield Match(each.span, message)
@@ -68,22 +64,16 @@ def calls_within(reading: Training, loop: int) -> list[int]:
 
 def _starts(reading: Training, key: str) -> Iterator[Assignment]:
     names = {name for name, _ in loaded_names(reading)}
-    for each in reading.script.assignments:
+    for each in reading.assignments:
         if each.value.kind == "item" and each.value.name in {f"{name}[{key}]" for name in names}:
-            again = [
-                a
-                for a in reading.assigned.get(reading.key(each.target, each.scope), ())
-                if a.augmented
-            ]
+            again = [a for a in reading.assigned_to(each.target, each.scope) if a.augmented]
             if not again and "epoch" in each.target.casefold():
                 yield each
 
 
-def key_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def key_missing(reading: Training) -> Iterator[Match]:
     """A key is read of a file that this script writes without it."""
-    saves = [
-        reading.calls[n] for n in reading.methods("save") if reading.calls[n].name == "torch.save"
-    ]
+    saves = [other for other in reading.named("save") if other.name == "torch.save"]
     written = saved_dictionaries(reading)
     if not written or {id(call) for call in saves} != {id(call) for call, _ in written}:
         return
@@ -91,7 +81,7 @@ def key_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     paths = [call.args[1] for call, _ in written]
     if reading.mentions("update", "setdefault") and any(
         a.target.endswith("]") and a.target.partition("[")[0] in ("state", "checkpoint", "ckpt")
-        for a in reading.script.assignments
+        for a in reading.assignments
     ):
         return
     for name, load in loaded_names(reading):
@@ -113,7 +103,7 @@ def _wanted(call: Call, name: str) -> Iterator[str]:
 
 def _asked(reading: Training, call: Call, key: str) -> bool:
     """`if "scheduler" in checkpoint`, or a try statement around it."""
-    tried = any(reading.script.branches[branch].kind == "try" for branch, _ in call.arms)
+    tried = any(reading.branches[branch].kind == "try" for branch, _ in call.arms)
     return tried or any(key in test.text for test in reading.tests(call))
 
 

@@ -12,12 +12,10 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 
-def accumulates(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods("Accelerator"):
-        made = reading.calls[number]
+def accumulates(reading: Training) -> Iterator[Match]:
+    for made in reading.named("Accelerator"):
         value = made.keywords.get("gradient_accumulation_steps")
         if value is None or (value.kind == "literal" and value.literal == 1):
             continue
@@ -28,8 +26,8 @@ def accumulates(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         own = reading.mentions("no_sync", "_do_sync") or any(
             value.kind == "name" and value.name in test.names
             for n in backwards
-            for each in reading.scope_calls(reading.calls[n].scope)
-            for test in reading.tests(reading.calls[each])
+            for other in reading.calls_in(reading.calls[n].scope)
+            for test in reading.tests(other)
         )
         if backwards and not inside and not own and "plugin" not in str(value.name):
             yield Match(
@@ -37,7 +35,7 @@ def accumulates(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             )
         for n in backwards if inside else ():
             call = reading.calls[n]
-            if any(_divides(reading, part, value) for part in _loss(reading, call)):
+            if any(_divides(part, value) for part in _loss(reading, call)):
                 yield Match(call.span, "the loss is divided twice: accelerator.backward() does it")
     yield from _schedule(reading)
 
@@ -45,16 +43,11 @@ def accumulates(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def _loss(reading: Training, call: Call) -> list[Value]:
     values = list(call.args[:1])
     if values and values[0].kind == "name":
-        values += [
-            each.value
-            for each in evaluate.definitions(
-                reading, values[0].name, call.scope, reading.numbers[id(call)], call.arms
-            )
-        ]
+        values += [each.value for each in evaluate.definitions_at(reading, values[0].name, call)]
     return values
 
 
-def _divides(reading: Training, value: Value, steps: Value) -> bool:
+def _divides(value: Value, steps: Value) -> bool:
     """loss / accumulation."""
     if value.kind != "other" or value.name != "Div" or len(value.items) != 2:
         return False
@@ -77,8 +70,7 @@ def _schedule(reading: Training) -> Iterator[Match]:
         if found := _of_updates(reading, made, name, value.name):
             yield found
             return
-        for n in sorted(_calls_within(reading, value, made, 5)):
-            call = reading.calls[n]
+        for n, call in reading.numbered(sorted(_calls_within(reading, value, made, 5))):
             source = call.args[0].name if call.name == "len" and call.args else ""
             at = prepared.get(reading.key(source, call.scope), n)
             if source and at < n and call.scope == made.scope:
@@ -125,13 +117,13 @@ def _ends(reading: Training, made: Call) -> set[str]:
     """Names of numbers of updates after which the loop ends: while done < STEPS, range(STEPS)."""
     tested = {
         side.name
-        for each in reading.script.comparisons
+        for each in reading.comparisons
         for side in (each.left, each.right)
         if each.scope == made.scope
     }
     counted = {
         v.name
-        for loop in reading.script.loops
+        for loop in reading.loops
         if loop.iterable is not None and loop.scope == made.scope
         for n in (loop.iterable.call, *loop.iterable.calls)
         if n >= 0 and reading.calls[n].name == "range"
@@ -149,17 +141,17 @@ def _by_processes(reading: Training) -> bool:
         for part in flatten([value])
     ) or any(
         name.endswith(("num_processes", "world_size"))
-        for each in reading.script.assignments
-        for name in (each.value.name, *each.value.names)
+        for each in reading.assignments
+        for name in each.value.all_names
     )
 
 
 def _calls_within(reading: Training, value: Value, made: Call, depth: int) -> set[int]:
     """Calls that a number is computed of, through names."""
     found = set(value.calls)
-    number = reading.numbers[id(made)]
-    for name in {value.name, *value.names} - {""} if depth else ():
-        for each in evaluate.definitions(reading, name, made.scope, number, made.arms):
+    number = reading.number(made)
+    for name in set(value.all_names) - {""} if depth else ():
+        for each in evaluate.definitions_at(reading, name, made):
             if each.scope == made.scope and each.position <= number:
                 found |= _calls_within(reading, each.value, made, depth - 1)
     return found

@@ -15,16 +15,16 @@ from doctor.checks.script.trainers.steps_and_inputs import (
     endless,
     inputs_removed,
     reference_trains,
+    removes_columns,
     steps_agree,
 )
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 STRATEGIES = ("eval_strategy", "evaluation_strategy")
 
 
-def settings_contradict(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def settings_contradict(reading: Training) -> Iterator[Match]:
     yield from reference_trains(reading)
     yield from of_trainers(reading)
     for call in reading.cached(_settings):
@@ -45,11 +45,10 @@ def settings_contradict(reading: Training, machine: ScriptMachine) -> Iterator[M
 def _settings(reading: Training) -> list[Call]:
     """The calls that make arguments, with what a dictionary gives and what is assigned later."""
     found, later = [], defaultdict(list)
-    for each in reading.script.assignments if reading.arguments else ():
+    for each in reading.assignments if reading.arguments else ():
         if "." in each.target:
             later[each.scope, each.target.rpartition(".")[0]].append(each)
-    for number in reading.arguments:
-        call = reading.calls[number]
+    for number, call in reading.numbered(reading.arguments):
         given: dict[str, Value] = {}
         for value in call.unpacked:
             for option in evaluate.options(reading, value, call):
@@ -121,11 +120,11 @@ def _resumed(reading: Training, call: Call) -> Iterator[Match]:
     value = call.keywords.get("resume_from_checkpoint")
     if value is None or (value.kind == "literal" and not value.literal):
         return
-    trains = [reading.calls[n] for n in reading.methods("train") if reading.calls[n].receiver]
+    trains = [other for other in reading.named("train") if other.receiver]
     named = any(
         name.endswith(".resume_from_checkpoint")
         for each, _, _ in reading.expressions
-        for name in (each.name, *each.names)
+        for name in each.all_names
     )
     plain = [each for each in trains if "trainer" in each.receiver.casefold()]
     if plain and not named and not any(e.args or e.keywords or e.unpacked for e in plain):
@@ -134,7 +133,7 @@ def _resumed(reading: Training, call: Call) -> Iterator[Match]:
 
 def _columns(reading: Training, call: Call) -> Iterator[Match]:
     """The Trainer removes columns that only a transform of its dataset reads."""
-    if "remove_unused_columns" in call.keywords or not call.name.startswith("transformers."):
+    if not removes_columns(call):
         return
     if not reading.imports_from("datasets"):
         return
@@ -143,11 +142,10 @@ def _columns(reading: Training, call: Call) -> Iterator[Match]:
         for n in reading.trainers
         for key in ("train_dataset", "eval_dataset")
         if (data := reading.calls[n].keywords.get(key)) is not None
-        for name in (data.name, *data.names)
+        for name in data.all_names
         if reading.calls[n].scope == call.scope
     }
-    for number in reading.methods("set_transform", "with_transform"):
-        each = reading.calls[number]
+    for each in reading.named("set_transform", "with_transform"):
         names = {name.partition("[")[0] for name in (each.receiver, *each.targets)}
         known = is_of_datasets(reading, each)
         if known and each.args and names & given - {""} and each.scope == call.scope:
@@ -182,12 +180,11 @@ def _metric_missing(reading: Training, call: Call) -> Iterator[Match]:
             "sklearn.metrics.") and reading.calls[v.call].method.endswith("_score")]  # fmt: skip
         names = {v.name for v in function.returns if v.kind == "name"}
         if any(
-            reading.calls[n].method in ("update", "setdefault")
-            and reading.calls[n].receiver in names
-            for n in reading.scope_calls(scope)
+            other.method in ("update", "setdefault") and other.receiver in names
+            for other in reading.calls_in(scope)
         ) or any(
             a.scope == scope and a.target.partition("[")[0] in names and "[" in a.target
-            for a in reading.script.assignments
+            for a in reading.assignments
         ):  # more keys are entered later
             continue
         if found and len(scored) == len(found):
@@ -217,11 +214,7 @@ def _loaded_metric(reading: Training, found: list[Value]) -> str:
     call = reading.calls[found[0].call]
     if call.method != "compute" or not call.receiver:
         return ""
-    made = [
-        reading.calls[v.call]
-        for v in evaluate.options(reading, Value("name", name=call.receiver), call)
-        if v.kind == "call"
-    ]
+    made = reading.calls_of(evaluate.receivers(reading, call))
     names = {str(m.args[0].literal) for m in made if m.name == "evaluate.load" and m.args}
     return names.pop() if len(names) == 1 and names <= KNOWN else ""
 
@@ -234,7 +227,7 @@ RAW = ("_path", "_file", "_text", "_name", "_url")
 
 def _collated(reading: Training, call: Call) -> Iterator[Match]:
     """The collator of this file reads a column that no forward() takes."""
-    if "remove_unused_columns" in call.keywords or not call.name.startswith("transformers."):
+    if not removes_columns(call):
         return
     for number in reading.trainers:
         made = reading.calls[number]
@@ -273,8 +266,8 @@ def is_of_datasets(reading: Training, call: Call, depth: int = 6) -> bool:
         inner = [reading.calls[call.receiver_call]]
     else:
         root = call.receiver.partition("[")[0]
-        results = reading.assigned.get(reading.key(root, call.scope), ())
-        inner = [reading.calls[n] for each in results for n in each.value.calls]
+        results = reading.assigned_to(root, call.scope)
+        inner = [other for each in results for other in reading.inside(each.value)]
         inner += [reading.calls[a.value.call] for a in results if a.value.kind == "call"]
     return any(
         each.name.startswith("datasets.")
@@ -288,7 +281,7 @@ def _generated(reading: Training, call: Call) -> Iterator[Match]:
     if not call.method.startswith("Seq2Seq") or "predict_with_generate" in call.keywords:
         return
     for scope in metric_functions(reading):
-        calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+        calls = reading.calls_in(scope)
         decodes = any(c.method in ("batch_decode", "decode") for c in calls)
         if decodes and not any(c.method == "argmax" for c in calls):
             yield Match(call.span, "compute_metrics decodes logits: predict_with_generate is off")
@@ -297,11 +290,10 @@ def _generated(reading: Training, call: Call) -> Iterator[Match]:
 def metric_functions(reading: Training) -> list[int]:
     """Functions of the file that Trainers get as compute_metrics, also of objects and closures."""
     found: list[int] = []
-    for n in reading.trainers:
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.trainers):
         value = call.keywords.get("compute_metrics")
         for each in evaluate.options(reading, value, call) or ([value] if value else []):
-            made = reading.calls[each.call].name if each.kind == "call" else ""
+            made = reading.called(each)
             own = objects.method_of(reading, made, "__call__") if made else None
             found += objects.functions_of(reading, each, call) if own is None else [own]
             owner, _, method = each.name.rpartition(".")

@@ -11,15 +11,13 @@ from doctor.checks.script.rendering import expanded
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Launch, Value
-from doctor.facts.script_machine import ScriptMachine
 from doctor.script.engine_files import engine_file
 
 ACCUMULATION = ".json:gradient_accumulation_steps"
 
 
-def engines(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for n in reading.methods("initialize"):
-        made = reading.calls[n]
+def engines(reading: Training) -> Iterator[Match]:
+    for made in reading.named("initialize"):
         if made.name != "deepspeed.initialize" or not made.targets:
             continue
         settings = _settings(reading, made)
@@ -28,12 +26,10 @@ def engines(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield from _halves(reading, made, settings)
         engine = made.targets[0]
         accumulates = _accumulates(reading, made, settings)
-        for index in reading.methods("backward"):
-            call = reading.calls[index]
+        for call in reading.named("backward"):
             if call.receiver == engine and call.args and accumulates:
                 yield from _divided(reading, call)
-        for index in reading.methods("step"):
-            call = reading.calls[index]
+        for call in reading.named("step"):
             tested = [
                 t.text
                 for t in reading.tests(call)
@@ -82,7 +78,7 @@ def _processes(launch: Launch) -> int | None:
 
 def _settings(reading: Training, made: Call) -> Value | None:
     value = made.keywords.get("config") or made.keywords.get("config_params")
-    found = evaluate.options(reading, value, made) if value is not None else []
+    found = evaluate.options(reading, value, made)
     return found[0] if len(found) == 1 and found[0].kind == "dict" else None
 
 

@@ -12,28 +12,13 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Value
 
 CALLABLES = (
-    "compute_metrics",
-    "data_collator",
-    "preprocess_logits_for_metrics",
-    "model_init",
-    "compute_loss_func",
-    "formatting_func",
-    "collate_fn",
-    "worker_init_fn",
-    "reward_funcs",
-)
+    "compute_metrics", "data_collator", "preprocess_logits_for_metrics", "model_init",
+    "compute_loss_func", "formatting_func", "collate_fn", "worker_init_fn", "reward_funcs",
+)  # fmt: skip
 KEEPS = (
-    "map",
-    "filter",
-    "shuffle",
-    "select",
-    "rename_column",
-    "remove_columns",
-    "with_format",
-    "cast_column",
-    "rename_columns",
-    "cast",
-)
+    "map", "filter", "shuffle", "select", "rename_column", "remove_columns", "with_format",
+    "cast_column", "rename_columns", "cast",
+)  # fmt: skip
 
 
 def of_lightning(reading: Training) -> Iterator[Match]:
@@ -65,11 +50,10 @@ def _unsaved(reading: Training, modules: set[str]) -> Iterator[Match]:
     if saved or any(not b.endswith(".LightningModule") and b != "LightningModule" for b in bases):
         return
     given = any(
-        a.target == "self.hparams" or a.target.endswith(".hparams")
-        for a in reading.script.assignments
+        a.target == "self.hparams" or a.target.endswith(".hparams") for a in reading.assignments
     ) or any(c.receiver == "self.hparams" for c in reading.calls)
     for value, span, scope in reading.expressions if not given else ():
-        names = [n for n in (value.name, *value.names) if n.startswith("self.hparams.")]
+        names = [n for n in value.all_names if n.startswith("self.hparams.")]
         if names and reading.function(scope).owner in modules:
             yield Match(
                 span, f"{names[0]} is read, and save_hyperparameters() is never called", "fail"
@@ -80,7 +64,7 @@ def _unsaved(reading: Training, modules: set[str]) -> Iterator[Match]:
 def _is_scheduler(reading: Training, value: Value, scope: int) -> bool:
     found = [value]
     if value.kind == "name":
-        held = reading.assigned.get(reading.key(value.name, scope), ())
+        held = reading.assigned_to(value.name, scope)
         found = [a.value for a in held]
     return bool(found) and all(
         v.kind == "call"
@@ -100,7 +84,7 @@ def of_trainers(reading: Training) -> Iterator[Match]:
                 yield from _called(reading, value, key)
     for n in reading.arguments:
         ratio = reading.calls[n].keywords.get("warmup_ratio")
-        found = evaluate.literals(reading, ratio, reading.calls[n]) if ratio is not None else set()
+        found = evaluate.literals(reading, ratio, reading.calls[n])
         if found and all(isinstance(v, int | float) and v > 1 for v in found):
             yield Match(reading.calls[n].span, "warmup_ratio is a share of the run, at most 1")
     yield from _split_twice(reading)
@@ -131,7 +115,7 @@ def _split_twice(reading: Training) -> Iterator[Match]:
         found = re.fullmatch(r"(\w+)\[(train|test|validation)\]", value.name)
         if value.kind != "item" or not found:
             continue
-        held = reading.assigned.get(reading.key(found[1], scope), ())
+        held = reading.assigned_to(found[1], scope)
         if held and all(_is_one_split(reading, a.value, found[1], 6) for a in held):
             message = f"{found[1]} is one split already: it has no {found[2]!r}"
             yield Match(span, message)
@@ -139,7 +123,7 @@ def _split_twice(reading: Training) -> Iterator[Match]:
 
 
 def _is_one_split(reading: Training, value: Value, name: str, depth: int) -> bool:
-    call = reading.calls[value.call] if value.kind == "call" else None
+    call = reading.call_of(value)
     if call is None or not depth:
         return False
     if call.method == "load_dataset":
@@ -154,13 +138,13 @@ def _is_one_split(reading: Training, value: Value, name: str, depth: int) -> boo
 
 def _unpadded(reading: Training) -> Iterator[Match]:
     """DataCollatorWithPadding pads no labels: rows of a causal model differ in length."""
-    loads = [reading.calls[n].name for n in reading.methods("from_pretrained")]
+    loads = [call.name for call in reading.named("from_pretrained")]
     causal = [n for n in loads if "CausalLM" in n or "Seq2SeqLM" in n]
     if not causal or reading.mentions("max_length_padding", "group_texts", "pack"):
         return
     keys = " ".join(
         render(reading, v) for v, _, _ in reading.expressions if v.kind in ("dict", "item")
-    ) + " ".join(a.target for a in reading.script.assignments)
+    ) + " ".join(a.target for a in reading.assignments)
     full = any(
         (v := c.keywords.get("padding")) is not None and v.literal == "max_length"
         for c in reading.calls

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.installed import limited
 from doctor.checks.script.loop.lightning_schedules import lightning_modules
 from doctor.checks.script.naming import direction
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Function, Span, Value
-from doctor.facts.script_machine import ScriptMachine
 
 HOOKS = {
     "training_epoch_end": "on_train_epoch_end", "validation_epoch_end": "on_validation_epoch_end",
@@ -41,7 +40,7 @@ def _severity(reading: Training) -> Severity | None:
     return "fail" if reading.imports_from("lightning") else "warn"
 
 
-def gone_in_2(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def gone_in_2(reading: Training) -> Iterator[Match]:
     severity = _severity(reading)
     if severity is not None:
         for span, message in (*_gone_hooks(reading), *_gone_arguments(reading)):
@@ -61,8 +60,7 @@ def _gone_hooks(reading: Training) -> Iterator[tuple[Span, str]]:
 
 
 def _gone_arguments(reading: Training) -> Iterator[tuple[Span, str]]:
-    for number in reading.methods("Trainer"):
-        call = reading.calls[number]
+    for call in reading.named("Trainer"):
         if call.name.startswith(PACKAGES):
             for name in sorted(ARGUMENTS.keys() & call.keywords.keys()):
                 yield (
@@ -71,7 +69,7 @@ def _gone_arguments(reading: Training) -> Iterator[tuple[Span, str]]:
                 )
 
 
-def wrong_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def wrong_step(reading: Training) -> Iterator[Match]:
     modules = lightning_modules(reading)
     yield from _wrong_mode(reading)
     yield from _options_of_automatic(reading, modules)
@@ -91,8 +89,7 @@ def _steps_by_hand(reading: Training, function: Function, number: int) -> list[M
     """Several optimizers, or self.optimizers() in training_step, and nothing says that steps are
     made by hand."""
     missing = "self.automatic_optimization = False is missing in __init__"
-    for n in reading.scope_calls(number):
-        call = reading.calls[n]
+    for call in reading.calls_in(number):
         if call.name in ("self.optimizers", "self.manual_backward"):
             return [Match(call.span, f"{call.name}() makes steps by hand: {missing}")]
     for n in reading.functions_by_name.get("configure_optimizers", ()):
@@ -114,7 +111,7 @@ def _optimizers(reading: Training, value: Value, scope: int) -> int:
 
 
 def _wrong_results(reading: Training, function: Function, number: int) -> Iterator[Match]:
-    calls = [reading.calls[n] for n in reading.scope_calls(number)]
+    calls = reading.calls_in(number)
     left = any(c.name.startswith(("super", "NotImplementedError")) for c in calls)
     left = left or any(each.name.endswith("abstractmethod") for each in function.decorators)
     if calls and not function.returns and not left:
@@ -123,14 +120,13 @@ def _wrong_results(reading: Training, function: Function, number: int) -> Iterat
         complete = value.kind == "dict" and len(value.items) == len(value.keys) > 0
         if complete and "loss" not in value.keys:
             yield Match(span, "training_step returns a dictionary without the key loss")
-        call = reading.calls[value.call] if value.kind == "call" else None
+        call = reading.call_of(value)
         if call is not None and call.method in ("item", "detach", "tolist"):
             yield Match(span, f"training_step returns .{call.method}(): no gradient is left")
 
 
 def _own_backward(reading: Training, number: int) -> Iterator[Match]:
-    for n in reading.scope_calls(number):
-        call = reading.calls[n]
+    for call in reading.calls_in(number):
         if call.method in ("backward", "manual_backward") and not call.name.startswith("super"):
             message = "Lightning propagates the returned loss by itself"
             yield Match(call.span, f"{call.name}() in training_step: {message}")
@@ -162,17 +158,15 @@ def _never_logged(reading: Training) -> Iterator[Match]:
     """monitor="val_loss" while self.log() has other names."""
     logged: set[object] = set()
     elsewhere: set[object] = set()
-    for number in reading.methods("log", "log_dict"):
-        call = reading.calls[number]
-        name = call.args[0] if call.args else call.keywords.get("name")
+    for call in reading.named("log", "log_dict"):
+        name = call.given("name", 0)
         if call.receiver != "self":  # a callback has the module under another name
             elsewhere.add(name.literal if name is not None else None)
             continue
         if call.method == "log_dict" or name is None or name.kind != "literal":
             return
         logged.add(name.literal)
-    for number in reading.methods("ModelCheckpoint", "EarlyStopping"):
-        call = reading.calls[number]
+    for call in reading.named("ModelCheckpoint", "EarlyStopping"):
         value = call.keywords.get("monitor")
         known = value is not None and isinstance(value.literal, str) and bool(logged)
         if known and value is not None and value.literal not in logged:
@@ -189,8 +183,7 @@ def _wrong_mode(reading: Training) -> Iterator[Match]:
     """monitor="val_acc" with the default mode, which is min."""
     if limited(reading, "pytorch-lightning", (1, 3)):  # before, the name decided
         return
-    for number in reading.methods(*MONITORS):
-        call = reading.calls[number]
+    for call in reading.named(*MONITORS):
         kept = call.keywords.get("save_top_k")
         all_kept = kept is not None and kept.literal in (0, -1)
         if not call.name.startswith(PACKAGES) or call.unpacked or all_kept:
@@ -217,22 +210,18 @@ def _options_of_automatic(reading: Training, modules: set[str]) -> Iterator[Matc
     """Trainer(gradient_clip_val=1.0) fits a module with automatic_optimization = False."""
     manual = modules & {
         reading.function(each.scope).owner
-        for each in reading.script.assignments
+        for each in reading.assignments
         if each.target == "self.automatic_optimization"
         and each.value.literal is False
         and not each.arms
     }
-    for number in reading.methods("fit") if manual else ():
-        fit = reading.calls[number]
+    for fit in reading.named("fit") if manual else ():
         models = evaluate.options(reading, evaluate.argument(reading, fit, "model", 0), fit)
         if not models or any(
             each.kind != "call" or reading.calls[each.call].name not in manual for each in models
         ):
             continue
-        trainer = Value("name", name=fit.receiver)
-        if fit.receiver_call >= 0:
-            trainer = Value("call", call=fit.receiver_call)
-        for made in evaluate.options(reading, trainer, fit):
+        for made in evaluate.options(reading, objects.receiver_of(fit), fit):
             call = reading.calls[made.call]
             if made.kind == "call" and call.name.startswith(PACKAGES):
                 for name, least in (("gradient_clip_val", 0), ("accumulate_grad_batches", 1)):

@@ -10,14 +10,13 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainers.hooks import of_lightning
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-from doctor.facts.script_machine import ScriptMachine
 
 PACKAGES = ("lightning.", "pytorch_lightning.")
 KEEPS = ("save_checkpoint", "test", "predict", "save", "ModelCheckpoint")
 """What shows that the run is for its result."""
 
 
-def wrong_runs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def wrong_runs(reading: Training) -> Iterator[Match]:
     modules = lightning_modules(reading)
     yield from _left_on(reading)
     yield from _other_model(reading, modules)
@@ -29,8 +28,7 @@ def wrong_runs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def _tested_on_training(reading: Training) -> Iterator[Match]:
     """trainer.fit(model, train_loader), and trainer.test(model, train_loader)."""
     fitted = {v.name for m in reading.fits for v in reading.calls[m].args[1:2]}
-    for n in reading.methods("test", "validate"):
-        call = reading.calls[n]
+    for call in reading.named("test", "validate"):
         value = evaluate.argument(reading, call, "dataloaders", 1)
         trains = value is not None and value.kind == "name" and value.name in fitted
         if trains and value is not None and "trainer" in call.receiver.casefold():
@@ -39,8 +37,7 @@ def _tested_on_training(reading: Training) -> Iterator[Match]:
 
 def _left_on(reading: Training) -> Iterator[Match]:
     """fast_dev_run=True, overfit_batches=10 beside a result that is kept."""
-    for n in reading.methods("Trainer") if reading.methods(*KEEPS) else ():
-        call = reading.calls[n]
+    for call in reading.named("Trainer") if reading.methods(*KEEPS) else ():
         tested = "test" in f"{reading.script.path} {reading.function(call.scope).name}".casefold()
         if not call.name.startswith(PACKAGES) or tested:
             continue
@@ -54,10 +51,9 @@ def _left_on(reading: Training) -> Iterator[Match]:
 
 def _other_model(reading: Training, modules: set[str]) -> Iterator[Match]:
     """trainer.fit(model), and trainer.test(Model()) of weights that nothing trained."""
-    for n in reading.methods("test", "validate", "predict"):
-        call = reading.calls[n]
+    for n, call in reading.numbered(reading.methods("test", "validate", "predict")):
         value = evaluate.argument(reading, call, "model", 0)
-        made = reading.calls[value.call] if value is not None and value.kind == "call" else None
+        made = reading.call_of(value)
         fitted = any(
             reading.calls[m].receiver == call.receiver and m < n
             and reading.calls[m].scope == call.scope
@@ -79,7 +75,7 @@ def _plateau(reading: Training, modules: set[str]) -> Iterator[Match]:
         ]  # fmt: skip
         named = reading.mentions("automatic_optimization", "lr_scheduler_step") or any(
             each.scope == scope and each.target.endswith("[monitor]")
-            for each in reading.script.assignments
+            for each in reading.assignments
         )
         if function.owner not in modules or len(made) != 1 or named:
             continue

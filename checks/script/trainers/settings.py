@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script_machine import ScriptMachine
 
 
-def outputs_not_returned(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def outputs_not_returned(reading: Training) -> Iterator[Match]:
     evaluates = reading.methods("evaluate", "predict") or any(
         "eval_dataset" in reading.calls[n].keywords for n in reading.trainers
     )
@@ -22,12 +21,12 @@ def outputs_not_returned(reading: Training, machine: ScriptMachine) -> Iterator[
         if "return_outputs" not in names or not any(b.startswith("transformers.") for b in bases):
             continue
         read = any(
-            "return_outputs" in (v.text, v.name, *v.names) or "return_outputs" in v.text
+            "return_outputs" in (v.text, *v.all_names) or "return_outputs" in v.text
             for v, _, scope in reading.expressions
             if scope == number
         ) or any(
             branch.test is not None and "return_outputs" in branch.test.text
-            for branch in reading.script.branches
+            for branch in reading.branches
         )
         if not read and function.returns:
             yield Match(function.span, "evaluation asks compute_loss for (loss, outputs)")

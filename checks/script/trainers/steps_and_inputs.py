@@ -21,26 +21,27 @@ INPUTS = {
 
 def steps_agree(reading: Training, call: Call) -> Iterator[Match]:
     """A warm-up, or the wait for an evaluation, that is longer than the run."""
-    most = _number(reading, call, "max_steps")
+    most = evaluate.number(reading, call.keywords.get("max_steps"), call)
     if not most or most < 2:
         return
-    warm, evaluated = _number(reading, call, "warmup_steps"), _number(reading, call, "eval_steps")
+    warm, evaluated = (
+        evaluate.number(reading, call.keywords.get(name), call)
+        for name in ("warmup_steps", "eval_steps")
+    )
     if warm and warm >= most:
         yield Match(call.span, f"the warm-up of {warm:g} steps is as long as the run of {most:g}")
     if evaluated and evaluated > most:
         yield Match(call.span, f"evaluated every {evaluated:g} steps of {most:g}: never", "warn")
 
 
-def _number(reading: Training, call: Call, name: str) -> float | None:
-    value = call.keywords.get(name)
-    found = evaluate.literals(reading, value, call) if value is not None else set()
-    number = found.pop() if len(found) == 1 else None
-    return number if isinstance(number, int | float) and not isinstance(number, bool) else None
+def removes_columns(call: Call) -> bool:
+    """These arguments of transformers leave remove_unused_columns as it is, on."""
+    return call.name.startswith("transformers.") and "remove_unused_columns" not in call.keywords
 
 
 def inputs_removed(reading: Training, call: Call) -> Iterator[Match]:
     """compute_loss reads a column that no model of transformers takes."""
-    if "remove_unused_columns" in call.keywords or not call.name.startswith("transformers."):
+    if not removes_columns(call):
         return
     made = [reading.calls[n] for n in reading.trainers]
     if not reading.loads or any("data_collator" in c.keywords for c in made) or reading.mentions(
@@ -93,7 +94,7 @@ def endless(reading: Training, call: Call) -> Iterator[Match]:
         for option in evaluate.options(reading, data, reading.calls[number]) if data else ():
             while option.kind == "call" and reading.calls[option.call].receiver_call >= 0:
                 option = Value("call", call=reading.calls[option.call].receiver_call)
-            made = reading.calls[option.call] if option.kind == "call" else None
+            made = reading.call_of(option)
             stream = made.keywords.get("streaming") if made is not None else None
             if stream is not None and stream.literal is True:
                 yield Match(call.span, "a streamed dataset has no length: max_steps is missing")
@@ -103,6 +104,6 @@ def endless(reading: Training, call: Call) -> Iterator[Match]:
 def _takes(reading: Training, trainer: Call, call: Call) -> bool:
     """These are the trainer's settings, or which it has is unknown."""
     given = trainer.keywords.get("args")
-    options = evaluate.options(reading, given, trainer) if given is not None else []
-    made = [reading.calls[o.call] for o in options if o.kind == "call"]
+    options = evaluate.options(reading, given, trainer)
+    made = reading.calls_of(options)
     return not made or len(made) < len(options) or call in made
