@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import replace
+from collections.abc import Collection
 
 from doctor.checks.log.classes import CONDITIONS
 from doctor.errors.cause import Cause
 from doctor.errors.fitted import fitted
 from doctor.facts.log import Log, LogEvent
-from doctor.judge.check import Status, Verdict
 from doctor.judge.place import Place
 
 MOST = 3
 """Reasons that a finding names."""
 ABOUT = "about"
 """Group of a condition that names what the failure names: it counts wherever it stands."""
-FROM_THE_LOWEST = ("loss-divergence",)
-"""Checks whose place is before what went wrong."""
+SETTINGS = ("warm-up-missing", "gradients-unclipped", "half-precision-chosen")
+"""Conditions that the table of differential rows decides, by what the log states."""
 Reason = tuple[Cause, LogEvent]
 
 
@@ -28,6 +26,7 @@ def reasons_of(log: Log, ids: Collection[str], path: str, line: int) -> list[Rea
         event.name: event
         for event in reversed((*log.events, *log.harmless))
         if event.name in CONDITIONS
+        and event.name not in SETTINGS
         and (event.path != path or event.line <= line or not line or ABOUT in event.groups)
         and not (CONDITIONS[event.name].passing and event.recovered)
     }
@@ -54,27 +53,3 @@ def places_of(reasons: list[Reason]) -> tuple[Place, ...]:
         Place(path=event.path, line=event.line, rank=event.rank, text=event.text, message=row.id)
         for row, event in reasons
     )
-
-
-def explained(slug: str, judge: Callable[[Log], Verdict]) -> Callable[[Log], Verdict]:
-    """The judge of a curve, with the reason that lines of the log give for what it finds."""
-
-    def judged(log: Log) -> Verdict:
-        verdict = judge(log)
-        if verdict.status not in (Status.FAIL, Status.WARN):
-            return verdict
-        place = next(iter(verdict.places), None) if slug not in FROM_THE_LOWEST else None
-        reasons = reasons_of(
-            log, (slug,), place.path if place else "", place.line or 0 if place else 0
-        )
-        if not reasons:
-            return verdict
-        return replace(
-            verdict,
-            summary=f"{named(reasons)}{verdict.summary}",
-            fix=fix_of(reasons),
-            places=(*verdict.places, *places_of(reasons)),
-            causes=tuple(row.id for row, _ in reasons),
-        )
-
-    return judged

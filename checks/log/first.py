@@ -9,6 +9,7 @@ from doctor._util.units import counted
 from doctor.checks.log import conditions, restarts
 from doctor.checks.log.culprit import TIMEOUT, waited_for
 from doctor.checks.log.curves import resources
+from doctor.checks.log.differential.decide import decided
 from doctor.checks.log.event_texts import (
     also_of,
     causes_of,
@@ -75,6 +76,11 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         fix = joined(conditions.fix_of(reasons), culprit.fix if culprit else "")
     else:
         fix = fix_of(row, event, log, torch)
+    decision = None if hung or lost else decided(log, {row.id, named.id}, event.path)
+    if decision:
+        message = f"{message}; {decision.evidence.sentence} ({decision.row.id})"
+        fix = joined(decision.fix, fix)
+        places += decision.places
     if row.id in OF_HOST_MEMORY:
         fix = joined(resources.grown(log, "host_memory"), fix)
     return fail(
@@ -85,6 +91,7 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         retry="fix" if lost else restarts.outlook(named, event, log),
         places=places[: MOST_PLACES + 1],
         causes=tuple(each.id for each in causes if each.messages),
+        sources=decision.row.sources if decision else (),
         also=also_of(fitted(each, text_of(event)) for each in causes[1:]),
     )
 

@@ -11,6 +11,7 @@ from doctor.checks.log import curves
 from doctor.checks.log import flight_recorder as flight_checks
 from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, CLASSES
 from doctor.checks.log.curves import nonfinite, resources
+from doctor.checks.log.differential.decide import decided
 from doctor.checks.log.event_texts import (
     commands_of,
     detail_of,
@@ -183,9 +184,11 @@ def _judge_memory(
     event = first if first is not None and first.name == MEMORY else events[0]
     needs = plan(job, target, chosen, job_gpus, checkpoint, host, shape, own)
     fits = what_fits(event.text, job, needs)
+    decision = decided(log, (MEMORY,), event.path) if verdict.status is Status.FAIL else None
     if (stage := stage_of_event(event)) is not None:
         summary, fits = f"{verdict.summary}; {stage.summary}", fits if needs is not None else ""
-        return replace(verdict, summary=summary, fix=joined(stage.fix, fits), also=())
+        fix = joined(decision.fix if decision else "", stage.fix, fits)
+        return replace(verdict, summary=summary, fix=fix, also=())
     if shared := ranks_on_one_gpu(log, event):
         return replace(verdict, fix=shared)
     grew = resources.grown(log, "device_memory")

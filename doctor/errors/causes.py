@@ -9,8 +9,8 @@ from importlib import import_module
 from doctor.errors.cause import Cause
 
 ORDER = """
-    kernel_modules refused_settings machine_log host_log host_tools gpu_readings started installed
-    fabric clocks accelerators container_gpus moved_names pictures endings launching loading
+    kernel_modules machine_log host_log host_tools gpu_readings started installed
+    fabric clocks accelerators moved_names pictures endings launching loading
     deepspeed quantized trainer_options hub contents versions building attention platforms
     containers ray_jobs simulators arguments batches gradients optimizers sizes transforms driver
     serving limits memory rocm cuda gpu kernels links communication processes sharding shapes layers

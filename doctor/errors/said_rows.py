@@ -13,7 +13,7 @@ SAID: tuple[Said, ...] = (
         "python -m pip install {package}, and restart.",
     ),
     (
-        "import-failed package-version-refused quantizer-absent",
+        "import-failed package-version-refused quantized-training",
         r"\brequires.{0,120}?[`'\"]pip install (?P<wanted>[^`\n]{1,60}?)[`\"\n]",
         "python -m pip install {wanted}, and restart.",
     ),
@@ -102,13 +102,13 @@ SAID: tuple[Said, ...] = (
         "caches, TMPDIR) to {other} ({free} free), delete old checkpoints and the truncated one.",
     ),
     (
-        "model-type-unknown architecture-unknown missing-key",
+        "architecture-unknown missing-key",
         r"model type `(?P<name>[\w.-]+)`|KeyError: '(?P<type>(?:(?:qwen|llama|gemma|phi|glm)\d|"
         r"mistral|mixtral|deepseek_v\d|minicpm|internvl)\w*)'",
         "The type is newer than the installed transformers: python -m pip install -U transformers.",
     ),
     (
-        "trainer-argument-renamed api-changed call-arguments",
+        "argument-of-another-release api-changed call-arguments",
         r"(?P<callee>\w+)(?:\.\w+)?\(\) got an unexpected keyword argument '(?P<argument>\w+)'",
         "Instead of {argument}: {renamed}.",
     ),
@@ -166,7 +166,7 @@ SAID: tuple[Said, ...] = (
         "The prompt alone has {length} tokens of the {limit}.",
     ),
     (
-        "kernel-needs-more-shared-memory",
+        "kernel-older-than-gpu",
         r"Required: (?P<need>\d+), Hardware limit: (?P<limit>\d+)",
         "A block asks for {need} bytes of a multiprocessor's {limit}: head dimension, block sizes "
         "and num_stages multiply into it.",
@@ -217,7 +217,7 @@ SAID: tuple[Said, ...] = (
         "instead, after its cache was emptied.",
     ),
     (
-        "deepspeed-batch-arithmetic",
+        "deepspeed-configuration",
         r"(?P<total>\d+) != (?P<micro>\d+) \* (?P<steps>\d+) \* (?P<ranks>\d+)",
         "{total} is not micro-batch {micro} x accumulation {steps} x ranks {ranks}: leave "
         'train_batch_size out or set it to "auto".',
@@ -295,9 +295,16 @@ SAID: tuple[Said, ...] = (
         "No argument --{name} was added to the parser, or it has another dest.",
     ),
     (
-        "sequence-beyond-positions sequence-too-long",
+        "sequence-beyond-positions factory-gives-no-training",
         r"\((?P<length>\d+) > (?P<limit>\d+)\)",
         "{length} tokens are given, {limit} fit: truncation=True, max_length={limit}.",
+    ),
+    (
+        "name-undefined",
+        r"name '(?P<name>[A-Z]\w{3,60})' is not defined",
+        "If no file of yours has {name}, a library takes it from another one that is missing or "
+        "older: upgrade that library and what it builds on (accelerate for ParallelismConfig, "
+        "torch for DTensor).",
     ),
     (
         "name-not-in-package",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from doctor._util.records import Number, Section
 from doctor._util.text_fields import Product
+from doctor.facts.stated import Setting
 
 
 class LogFile(Section, frozen=True):
@@ -112,6 +113,8 @@ class Log(Section, frozen=True):
     root_causes: tuple[RootCause, ...] = ()
     ranks: tuple[RankSeen, ...] = ()
     """Ranks that lines name, or the names of files."""
+    stated: tuple[Setting, ...] = ()
+    """What the logs state about their run, in the order of the files and of their lines."""
 
     @property
     def lines(self) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from doctor._util.errors import reason_of
 from doctor.facts.log import Curve, Log, LogEvent, LogFile, RankSeen, RootCause
+from doctor.facts.stated import Setting
 from doctor.log.blocks import blocks
 from doctor.log.collector import Collector
 from doctor.log.kinds import Kinds
@@ -27,6 +28,7 @@ from doctor.log.opening import HEAD, READ_ERRORS, is_binary, opened
 from doctor.log.patterns import Gate, LinePattern
 from doctor.log.ranks import ranks_of
 from doctor.log.scan import Scanner
+from doctor.log.stated.read import stated_in
 from doctor.log.text import TextReader
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ MOST_BYTES = 1 << 40
 RATIO = 200
 """A compressed file is not read on beyond this ratio and 1 GiB; logs reach about 50."""
 FREE = 1 << 30
+FEW_FILES = 16
+"""Logs each of which keeps what it states: more are the ranks of one run. Our own number."""
 SHORT = 1 << 15
 """Bytes of a text that is looked at again: what people paste."""
 
@@ -56,6 +60,7 @@ class FileResult:
     omitted: int = 0
     root_causes: tuple[RootCause, ...] = ()
     ranks: tuple[RankSeen, ...] = ()
+    stated: tuple[Setting, ...] = ()
     text: bytes = b""
     """The whole of a short text, for a second look."""
 
@@ -123,7 +128,19 @@ def join(results: Sequence[FileResult]) -> Log:
         omitted=sum(result.omitted for result in results),
         root_causes=tuple(each for result in results for each in result.root_causes),
         ranks=tuple(each for result in results for each in result.ranks),
+        stated=tuple(_stated(results)),
     )
+
+
+def _stated(results: Sequence[FileResult]) -> Iterator[Setting]:
+    """What the files state; of the many files of one run each value once."""
+    known: set[tuple[str, str]] = set()
+    for result in results:
+        for each in result.stated:
+            value = (each.name, each.text)
+            if len(results) <= FEW_FILES or value not in known:
+                known.add(value)
+                yield each
 
 
 def read_stream(name: str, source: BinaryIO, gate: Gate) -> Log:
@@ -219,6 +236,7 @@ class FileReader:
             omitted=self.collector.omitted,
             root_causes=tuple(self.collector.launcher.causes),
             ranks=tuple(self._ranks()),
+            stated=stated_in(self.rows.opening() or rows, self.path),
             text=self.short if self.bytes <= SHORT else b"",
         )
 

@@ -91,7 +91,7 @@ def _gaudi(lines: Sequence[str]) -> Iterator[Reported]:
     torch = next((match[1] or match[2] for match in found), None)
     if driver and torch and driver != torch and any(map(GAUDI_FAILS.search, lines)):
         text = f"Gaudi's driver is of release {driver}, its torch of {torch}"
-        yield Reported(cause="gaudi-driver-differs", line=text)
+        yield Reported(cause="accelerator-not-set-up", line=text)
 
 
 def _intel(lines: Sequence[str]) -> Iterator[Reported]:
@@ -102,14 +102,14 @@ def _intel(lines: Sequence[str]) -> Iterator[Reported]:
     groups = next((value.split() for line, value in pairwise(lines) if GROUPS.match(line)), None)
     if group and group != "root" and groups and group not in groups:
         text = f"torch finds no Intel GPU, and this user is not in the group {group}"
-        yield Reported(cause="intel-gpu-denied", line=text)
+        yield Reported(cause="accelerator-not-set-up", line=text)
     elif (
         any(map(SYCL_CPU.search, lines))
         and not any(map(SYCL_GPU.search, lines))
         and not any(SMALL_WINDOW in line for line in lines)
     ):
         text = "sycl-ls lists no GPU beside the processor, and torch finds no Intel GPU"
-        yield Reported(cause="intel-gpu-without-runtime", line=text)
+        yield Reported(cause="accelerator-not-set-up", line=text)
 
 
 def _answered(lines: Sequence[str], asked: re.Pattern[str], answer: re.Pattern[str]) -> bool:

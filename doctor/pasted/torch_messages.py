@@ -58,7 +58,6 @@ OF_MACHINE = (
     "kernel_modules",
     "machine_log",
     "host_log",
-    "container_gpus",
     "containers",
     "host_tools",
     "gpu_readings",

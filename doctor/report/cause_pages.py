@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from doctor._util.owner import OWNERS
 from doctor.errors.cause import BY_WORDING, Cause
+from doctor.errors.retired import RETIRED
 from doctor.judge.sources import SOURCES
 from doctor.report.pages import cited, plain
 
@@ -16,7 +17,7 @@ def page(title: str, causes: Iterable[Cause]) -> str:
 
 
 def sections(causes: Iterable[Cause]) -> str:
-    """A section for each cause; those that are a check refer to its page."""
+    """A section for each cause, with anchors of its older ids; a check refers to its page."""
     return "\n".join("\n".join(_section(cause)) + "\n" for cause in causes)
 
 
@@ -32,6 +33,8 @@ def index(tables: Iterable[tuple[str, str]]) -> str:
 
 def _section(cause: Cause) -> Iterator[str]:
     yield f"## {cause.id}\n"
+    if older := [id for id, row in RETIRED.items() if row == cause.id]:
+        yield "".join(f'<a id="{id}"></a>' for id in older) + "\n"
     if cause.code:
         yield f"A check reports it in logs: [{cause.code}](../checks/{cause.code}.md).\n"
     yield plain(cause.why)

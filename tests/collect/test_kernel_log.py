@@ -90,7 +90,7 @@ def test_lines_of_the_driver_that_name_a_known_fault_are_kept() -> None:
     text = "4,1,2,-;NVRM: BAR1 is 0M @ 0x0 (PCI:0000:0a:00.0)\n"
     text += "4,1,2,-;x\n4,1,2,-;pcieport 0000:00:01.0: AER: Corrected error received\n"
     kept = [each.cause for each in known_faults(text.splitlines())]
-    assert kept == ["gpu-without-memory-window", "pcie-link-errors"]
+    assert kept == ["driver-module-fails", "pcie-link-errors"]
     assert not [line for line in text.splitlines()[1:] if NVIDIAS.search(line)]
 
 

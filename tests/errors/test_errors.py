@@ -59,9 +59,10 @@ def test_a_row_is_complete(cause: Cause) -> None:
 def test_a_wording_has_its_own_reason_and_fix(cause: Cause, wording: Wording) -> None:
     assert re.search(wording.message, wording.example, re.IGNORECASE | re.MULTILINE)
     given = fitted(cause, wording.example)
-    others = [each for each in cause.wordings if holds(each.message, wording.example)]
-    assert given.why == others[0].why
-    assert others[0].fix in given.fix
+    first = next(each for each in cause.wordings if holds(each.message, wording.example))
+    assert first is wording, "an earlier wording hides this one"
+    assert given.why == wording.why
+    assert wording.fix in given.fix
 
 
 def test_names_are_unique_and_a_retired_one_names_its_successor() -> None:

@@ -96,13 +96,13 @@ def test_warnings_about_workers_alone_are_nothing() -> None:
         (
             "AssertionError: tensor_model_parallel_size value from checkpoint (4) is not equal to "
             "the input argument value (8).",
-            "checkpoint-arguments-differ",
+            "checkpoint-of-other-keys",
             "--use-checkpoint-args",
         ),
         (
             "ValueError: Expected y_min for bbox (0.1, -1e-09, 0.2, 0.3, 1) to be in the range "
             "[0.0, 1.0], got -1e-09.",
-            "box-without-area",
+            "labels-exceed-classes",
             "Clip",
         ),
         (

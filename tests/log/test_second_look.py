@@ -103,11 +103,11 @@ def test_the_last_try_and_its_exception_are_the_failure(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "row"),
     [
-        (IOMMU, "iommu-not-passed-through"),
+        (IOMMU, "iommu-blocks-gpu"),
         (
             'File "deepspeed/runtime/zero/stage3.py", line 525, in defragment\n'
             "    assert len(set(t.dtype for t in tensors)) == 1",
-            "shards-of-several-dtypes",
+            "wrapper-refuses-model",
         ),
     ],
 )
@@ -149,7 +149,7 @@ def test_an_exception_of_no_known_cause_is_told_by_another_line(tmp_path: Path) 
     told = "MIOpen Error: sqlite_db.cpp:227: Internal error while accessing SQLite database: disk"
     finding, _ = judged(tmp_path, f"{told}\n\nRuntimeError: miopenStatusInternalError")
     assert finding.status is Status.FAIL
-    assert finding.verdict.causes == ("miopen-database-not-writable",)
+    assert finding.verdict.causes == ("file-locks-missing",)
     assert finding.places[0].line == 1
 
 
@@ -176,14 +176,14 @@ def test_dynamo_that_refuses_code_asks_for_no_compiler(tmp_path: Path) -> None:
         (
             "size mismatch for embed.weight: copying a param with shape torch.Size([0]) from "
             "checkpoint, the shape in current model is torch.Size([32002, 4096]).",
-            "checkpoint-saved-ungathered",
+            "parameters-are-partitioned",
         ),
         (
             "CheckpointError: torch.utils.checkpoint: Recomputed values for the following tensors "
             "have different metadata than during the forward pass.\n"
             "saved metadata: {'shape': torch.Size([2048])}\n"
             "recomputed metadata: {'shape': torch.Size([0])}",
-            "recomputed-under-zero-3",
+            "parameters-are-partitioned",
         ),
         (
             "ibvwrap.cc:278 NCCL WARN Call to ibv_create_cq failed with error Cannot allocate "

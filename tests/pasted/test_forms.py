@@ -666,5 +666,5 @@ def test_links_prompts_and_lines_of_the_kernel_are_judged(text: str, codes: set[
 def test_the_line_that_says_most_decides() -> None:
     text = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.\nNo devices found. Waiting "
     named = findings(text + "indefinitely.\n")["DRV003"].verdict
-    assert named.causes == ("device-plugin-without-driver",)
+    assert named.causes == ("container-without-gpu-runtime",)
     assert "further lines: pod-not-scheduled" in named.summary

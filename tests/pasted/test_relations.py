@@ -140,7 +140,7 @@ NAMED = [
     (LISTED + '            "NanoCpus": 1000000000,\n', "few-cores", "1 usable"),
     (LISTED + "1073741824 bytes (1.1 GB, 1.0 GiB) copied, 58.2 s, 18.4 MB/s\n", "storage-slow",
      "18.4 MB/s"),
-    (LISTED + "md0 : active raid5\n  1125 blocks super 1.2 level 5 [4/3] [UU_U]\n", "disk-failing",
+    (LISTED + "md0 : active raid5\n  1125 blocks super 1.2 level 5 [4/3] [UU_U]\n", "host-part-failing",
      "UU_U"),
     (OOM.format("0.40") + GPUSTAT + HEAD, "gpu-held-by-others", "of petra"),
     (QUOTED.format("46.9") + PS + HEAD, "gpu-held-by-others", "of dana"),

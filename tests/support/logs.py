@@ -31,6 +31,7 @@ def read(**files: str) -> Log:
         versions={name: version for log in logs for name, version in log.versions.items()},
         root_causes=tuple(each for log in logs for each in log.root_causes),
         ranks=tuple(each for log in logs for each in log.ranks),
+        stated=tuple(each for log in logs for each in log.stated),
     )
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from doctor.checks.log.conditions import explained
 from doctor.checks.log.curves import adversaries, learning, nonfinite, pace, rewards, shape
 from doctor.checks.log.curves.beside import checks_beside
+from doctor.checks.log.curves.explained import explained
 from doctor.judge.check import Check, Owner
 
 NUMERICS = (
-    "Train in bf16 with fp32 weights, clip the gradient norm, lower the learning rate or lengthen "
-    "the warm-up, and go back to a checkpoint before the step that is named."
+    "Look in this order: (1) at the learning rate and its warm-up, against what is usual for this "
+    "way of training; (2) at the precision: bf16 with fp32 weights in place of fp16; (3) at the "
+    "gradient norm just before, and clip it at 1.0; (4) at the batch of that step. Go back to a "
+    "checkpoint before the step that is named."
 )
 
 
@@ -139,8 +141,9 @@ def _checks() -> Iterator[Check]:
         ),
         warns=("the rise is short and at the end",),
         fails=("the loss stays high for five values or doubles, and does not come back",),
-        fix="Go back to a checkpoint about 100 steps before and skip 200 to 500 batches, or lower "
-        "the learning rate; clip the gradient norm.",
+        fix="Go back to a checkpoint about 100 steps before it, and look in this order: (1) at the "
+        "gradient norm before the spike: clip it at 1.0; (2) at the batches there: skip 200 to "
+        "500; (3) at the learning rate: lower it, with a longer warm-up.",
         sources=("zclip", "spam"),
         limits="that there was none between the logged steps.",
     )
@@ -157,6 +160,10 @@ def _checks() -> Iterator[Check]:
         passes=(
             "the last tenth is at most 1.5 times the lowest level, or within the noise",
             "it is higher, in fewer than 100 values: a note",
+        ),
+        warns=(
+            "the last third is 1.25 times the lowest tenth or higher, and the log states a setting "
+            "that is far from what is usual (learning rate, alpha of an adapter, batch)",
         ),
         fails=("it is higher",),
         fix=NUMERICS,
@@ -181,10 +188,13 @@ def _checks() -> Iterator[Check]:
             "the gradient norm is 0 at every step and the loss does not fall",
             "it stays at the level of guessing among ten classes or more",
             "all values repeat in their order, three times or more",
+            "it falls by less than 2.5 %, and the log states a setting with which nothing is "
+            "learned (learning rate, warm-up, weight decay, dropout)",
         ),
         fails=("all logged values are equal and above 0, and the gradient norm is 0",),
-        fix="Check that parameters require gradients and change (SMK007, CKP007), that labels are "
-        "not all -100, and that the learning rate is high enough.",
+        fix="Look in this order: (1) whether parameters require gradients and change (SMK007, "
+        "CKP007); (2) whether labels are left, not all -100; (3) whether the learning rate is what "
+        "is usual for this way of training, and reaches it.",
         commands=("doctor run --only SMK007",),
         sources=("fnr-diagnosis",),
         limits="that it generalizes.",
@@ -266,14 +276,14 @@ def _checks() -> Iterator[Check]:
             "guessing, while the loss of the training fell to less than half",
         ),
         fix="Take the checkpoint of the best evaluation (load_best_model_at_end, or early "
-        "stopping); "
-        "train fewer epochs, on more or more varied data, or with regularization.",
+        "stopping). For the next run: (1) fewer epochs; (2) more or more varied data; (3) "
+        "regularization: augmentation, weight decay, dropout.",
         sources=("transformers-22934",),
         limits="that the evaluation's data are of the kind that the model will meet.",
     )
 
 
 CHECKS = tuple(
-    replace(check, judge=explained(check.slug, check.judge))
+    replace(check, judge=explained(check.slug, check.judge, check.fix))
     for check in sorted((*_checks(), *checks_beside()), key=lambda check: check.code)
 )

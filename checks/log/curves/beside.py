@@ -152,6 +152,7 @@ def checks_beside() -> Iterator[Check]:
             "it falls at once from half of its highest value or more, and rises again over steps "
             "that go on",
             "it returns to its highest value where a line says that the run was resumed",
+            "it rises by half there, and the log states another number of epochs or steps",
         ),
         fix=resumed.AGAIN,
         sources=("torch-lr-scheduler",),

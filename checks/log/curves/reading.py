@@ -36,7 +36,7 @@ def step_at(curve: Curve, at: int) -> str:
 def each_curve(log: Log, name: str, judge: Callable[[Curve], Verdict]) -> Verdict:
     """The worst verdict over the curves of a metric, with the places of all."""
     curves = [curve for curve in log.curves if curve.name == name and curve.values]
-    verdicts = [judge(part) for curve in curves for part in _runs_of(log, curve)]
+    verdicts = [judge(part) for curve in curves for part in runs_of(log, curve)]
     if not verdicts:
         return skip(f"the log has no {name.replace('_', ' ')}")
     if len(verdicts) == 1:
@@ -78,7 +78,7 @@ def _starts(log: Log, path: str) -> tuple[int, ...]:
     return next((file.starts for file in log.files if file.path == path), ())
 
 
-def _runs_of(log: Log, curve: Curve) -> list[Curve]:
+def runs_of(log: Log, curve: Curve) -> list[Curve]:
     """The curve of each training, where one log has several that began with new weights."""
     starts = _starts(log, curve.path)
     if not starts or len(curve.lines) != len(curve.values):

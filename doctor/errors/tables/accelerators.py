@@ -7,7 +7,7 @@ and CUDA in WSL.
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -27,38 +27,97 @@ ROWS = (
         commands=("amd-smi static --partition", "rocm-smi --showcomputepartition"),
         sources=("amdsmi-partitions",),
     ),
-    Cause(
-        id="gaudi-driver-differs",
-        messages=(r"Gaudi's driver is of release [\d.]{3,9}, its torch of",),
-        examples=("Gaudi's driver is of release 1.17, its torch of 1.21",),
-        why="The kernel's driver of Gaudi and the software of a container are made for each "
-        "other, release by release.",
-        fix="Take the container of the driver's release (vault.habana.ai/gaudi-docker/RELEASE), "
-        "or upgrade habanalabs driver and firmware on the host to that of the container, and "
-        "reboot. hl-smi prints the driver's.",
-        owner=Owner.ENVIRONMENT,
-        commands=("hl-smi | head -5", "python -m pip list | grep -i habana"),
-        sources=("gaudi-support-matrix",),
-    ),
-    Cause(
-        id="gaudi-not-acquired",
-        messages=(
-            r"synStatus=\d{1,3} .{0,60}Device acquire failed",
-            r"synDeviceAcquire.{0,40}fail",
-        ),
-        examples=(
-            "RuntimeError: synStatus=26 [Generic failure] Device acquire failed.",
-            "synDeviceAcquireByDeviceType failed",
-        ),
-        why="Another process holds the Gaudi card, the container was started without it, or its "
-        "driver is of another release than the container.",
-        fix="Look at hl-smi in this container: without cards start it with --runtime=habana -e "
-        "HABANA_VISIBLE_DEVICES=all; with a process beside a card end it, one process uses one "
-        "card; else compare its driver version with pip list | grep habana.",
-        owner=Owner.ENVIRONMENT,
-        commands=("hl-smi", "python -m pip list | grep -i habana"),
-        sources=("gaudi-support-matrix",),
-    ),
+    Cause(id="accelerator-not-set-up",
+        refines=("library-does-not-fit",),
+        wordings=(
+            Wording(r"Gaudi's driver is of release [\d.]{3,9}, its torch of",
+                "Gaudi's driver is of release 1.17, its torch of 1.21",
+                "The kernel's driver of Gaudi and the software of a container are made for each "
+                "other, release by release.",
+                "Take the container of the driver's release "
+                "(vault.habana.ai/gaudi-docker/RELEASE), or upgrade habanalabs driver and "
+                "firmware on the host to that of the container, and reboot. hl-smi prints the "
+                "driver's.",
+                ("hl-smi | head -5",
+                    "python -m pip list | grep -i habana")),
+            Wording(r"synStatus=\d{1,3} .{0,60}Device acquire failed|synDeviceAcquire.{0,40}fail",
+                "RuntimeError: synStatus=26 [Generic failure] Device acquire failed.",
+                "Another process holds the Gaudi card, the container was started without it, or "
+                "its driver is of another release than the container.",
+                "Look at hl-smi in this container: without cards start it with --runtime=habana "
+                "-e HABANA_VISIBLE_DEVICES=all; with a process beside a card end it, one "
+                "process uses one card; else compare its driver version with pip list | grep "
+                "habana.",
+                ("hl-smi",
+                    "python -m pip list | grep -i habana"),
+                more=("synDeviceAcquireByDeviceType failed",)),
+            Wording(r"no neuron device found|Could not open the nd\d|Failed to open Neuron "
+                r"device",
+                "neuron-ls: error: Failed to open Neuron device: no neuron device found",
+                "The kernel module of AWS Neuron is not loaded, was not built for this kernel, "
+                "or the container has no /dev/neuron*.",
+                "Build and load it for the running kernel (linux-headers-$(uname -r), reinstall "
+                "aws-neuronx-dkms, sudo modprobe neuron); neuron-ls must list the devices. In a "
+                "container: --device=/dev/neuron0 for each, in Kubernetes aws.amazon.com/neuron.",
+                ("ls /dev/neuron*",
+                    "dkms status; lsmod | grep neuron",
+                    "neuron-ls"),
+                more=("ERROR   TDRV:tdrv_init_mla_phase1  Could not open the nd0",
+                    "Failed to open Neuron device")),
+            Wording(r"TPU is already in use by|open\(/dev/(?:accel|vfio/)\d.{0,10}\): Device or "
+                r"resource busy",
+                "The TPU is already in use by process with pid 4211. Not attempting to load "
+                "libtpu.so in this process.",
+                "One process uses a TPU at a time, and another one has it.",
+                "End that process, a notebook's kernel or a run that is left over (sudo lsof -w "
+                "/dev/accel* /dev/vfio/*); delete /tmp/libtpu_lockfile only if none runs.",
+                ("sudo lsof -w /dev/accel* /dev/vfio/*",),
+                more=("TPU initialization failed: open(/dev/vfio/0): Device or resource busy",)),
+            Wording(r"open\(/dev/(?:accel|vfio/)\d.{0,10}\): Operation not permitted|Couldn't "
+                r"open (?:device|iommu group): /dev/(?:accel|vfio)",
+                "TPU initialization failed: open(/dev/accel0): Operation not permitted",
+                "The process may not open the TPU: a container without privileges or device, a "
+                "user without rights, or another process that has it.",
+                "Run as a user that may open /dev/accel* or /dev/vfio/*; in a container docker "
+                "run --privileged --net=host; and end other processes that use the TPU.",
+                ("ls -l /dev/accel* /dev/vfio",
+                    "sudo lsof -w /dev/accel* /dev/vfio/*"),
+                more=("Couldn't open device: /dev/accel0",)),
+            Wording(r"lib(?:hccl|ascendcl|ascend_hal|ge_runner|msprofiler|runtime)\.so\S{0,8}: "
+                r"cannot open|dcmi mod\w{2,4} initialize failed",
+                "ImportError: libhccl.so: cannot open shared object file: No such file or "
+                "directory",
+                "This shell or container does not have Ascend's driver and CANN: their "
+                "libraries are found through variables, and the container needs the card's "
+                "devices and the driver's directory.",
+                "In the shell of the job: source /usr/local/Ascend/ascend-toolkit/set_env.sh, "
+                "and LD_LIBRARY_PATH with /usr/local/Ascend/driver/lib64. As a user of the "
+                "group HwHiAiUser. In a container: --device=/dev/davinci0 (each), "
+                "/dev/davinci_manager, /dev/devmm_svm and /dev/hisi_hdc, and -v "
+                "/usr/local/Ascend/driver and /usr/local/dcmi.",
+                ("npu-smi info",
+                    "ls -l /dev/davinci*; id"),
+                more=("dcmi module initialize failed. ret is -8005",)),
+            Wording("torch finds no Intel GPU, and this user is not in the group",
+                "torch finds no Intel GPU, and this user is not in the group render",
+                "The device nodes of the GPU in /dev/dri may be opened by that group alone.",
+                "sudo gpasswd -a USER render, then log in again. In a container: --device "
+                "/dev/dri and --group-add with the number of that group.",
+                ("ls -l /dev/dri",
+                    "id -nG")),
+            Wording("sycl-ls lists no GPU beside the processor",
+                "sycl-ls lists no GPU beside the processor, and torch finds no Intel GPU",
+                "torch for Intel GPUs needs Intel's compute runtime (Level Zero) on the system; "
+                "the wheels bring SYCL alone.",
+                "Install the GPU runtime of Intel's repository: libze-intel-gpu1 (older: "
+                "intel-level-zero-gpu), libze1 and intel-opencl-icd, in a release that knows "
+                "this GPU; the kernel's module i915 or xe must have started it. sycl-ls must "
+                "list level_zero:gpu.",
+                ("sycl-ls",
+                    "sudo dmesg | grep -iE 'i915|xe '"))),
+        why="An accelerator that is no GPU of NVIDIA or AMD is not usable: its driver or "
+            "runtime is missing, it is denied, or another process has it.",
+        sources=("gaudi-support-matrix",), owner=Owner.ENVIRONMENT),
     Cause(
         id="intel-gpu-small-window",
         messages=(
@@ -76,102 +135,6 @@ ROWS = (
         owner=Owner.MACHINE,
         role="warning",
         commands=("sudo lspci -vv | grep -A12 -E 'VGA|Display' | grep -E 'Region|BAR'", "sycl-ls"),
-    ),
-    Cause(
-        id="intel-gpu-denied",
-        messages=(r"torch finds no Intel GPU, and this user is not in the group",),
-        examples=("torch finds no Intel GPU, and this user is not in the group render",),
-        why="The device nodes of the GPU in /dev/dri may be opened by that group alone.",
-        fix="sudo gpasswd -a USER render, then log in again. In a container: --device /dev/dri "
-        "and --group-add with the number of that group.",
-        owner=Owner.ENVIRONMENT,
-        commands=("ls -l /dev/dri", "id -nG"),
-    ),
-    Cause(
-        id="intel-gpu-without-runtime",
-        messages=(r"sycl-ls lists no GPU beside the processor",),
-        examples=("sycl-ls lists no GPU beside the processor, and torch finds no Intel GPU",),
-        why="torch for Intel GPUs needs Intel's compute runtime (Level Zero) on the system; the "
-        "wheels bring SYCL alone.",
-        fix="Install the GPU runtime of Intel's repository: libze-intel-gpu1 (older: "
-        "intel-level-zero-gpu), libze1 and intel-opencl-icd, in a release that knows this GPU; "
-        "the kernel's module i915 or xe must have started it. sycl-ls must list level_zero:gpu.",
-        owner=Owner.ENVIRONMENT,
-        commands=("sycl-ls", "sudo dmesg | grep -iE 'i915|xe '"),
-    ),
-    Cause(
-        id="neuron-driver-missing",
-        messages=(
-            r"no neuron device found",
-            r"Could not open the nd\d",
-            r"Failed to open Neuron device",
-        ),
-        examples=(
-            "neuron-ls: error: Failed to open Neuron device: no neuron device found",
-            "ERROR   TDRV:tdrv_init_mla_phase1  Could not open the nd0",
-            "Failed to open Neuron device",
-        ),
-        why="The kernel module of AWS Neuron is not loaded, was not built for this kernel, or the "
-        "container has no /dev/neuron*.",
-        fix="Build and load it for the running kernel (linux-headers-$(uname -r), reinstall "
-        "aws-neuronx-dkms, sudo modprobe neuron); neuron-ls must list the devices. In a container: "
-        "--device=/dev/neuron0 for each, in Kubernetes aws.amazon.com/neuron.",
-        owner=Owner.ENVIRONMENT,
-        commands=("ls /dev/neuron*", "dkms status; lsmod | grep neuron", "neuron-ls"),
-    ),
-    Cause(
-        id="tpu-in-use",
-        messages=(
-            r"TPU is already in use by",
-            r"open\(/dev/(?:accel|vfio/)\d.{0,10}\): Device or resource busy",
-        ),
-        examples=("The TPU is already in use by process with pid 4211. Not attempting to load "
-            "libtpu.so in this process.",
-            "TPU initialization failed: open(/dev/vfio/0): Device or resource busy",
-        ),
-        why="One process uses a TPU at a time, and another one has it.",
-        fix="End that process, a notebook's kernel or a run that is left over (sudo lsof -w "
-        "/dev/accel* /dev/vfio/*); delete /tmp/libtpu_lockfile only if none runs.",
-        owner=Owner.ENVIRONMENT,
-        commands=("sudo lsof -w /dev/accel* /dev/vfio/*",),
-    ),
-    Cause(
-        id="tpu-denied",
-        messages=(
-            r"open\(/dev/(?:accel|vfio/)\d.{0,10}\): Operation not permitted",
-            r"Couldn't open (?:device|iommu group): /dev/(?:accel|vfio)",
-        ),
-        examples=(
-            "TPU initialization failed: open(/dev/accel0): Operation not permitted",
-            "Couldn't open device: /dev/accel0",
-        ),
-        why="The process may not open the TPU: a container without privileges or device, a user "
-        "without rights, or another process that has it.",
-        fix="Run as a user that may open /dev/accel* or /dev/vfio/*; in a container docker run "
-        "--privileged --net=host; and end other processes that use the TPU.",
-        owner=Owner.ENVIRONMENT,
-        commands=("ls -l /dev/accel* /dev/vfio", "sudo lsof -w /dev/accel* /dev/vfio/*"),
-    ),
-    Cause(
-        id="ascend-not-set-up",
-        messages=(
-            r"lib(?:hccl|ascendcl|ascend_hal|ge_runner|msprofiler|runtime)\.so\S{0,8}: cannot open",
-            r"dcmi mod\w{2,4} initialize failed",
-        ),
-        examples=(
-            "ImportError: libhccl.so: cannot open shared object file: No such file or directory",
-            "dcmi module initialize failed. ret is -8005",
-        ),
-        why="This shell or container does not have Ascend's driver and CANN: their libraries are "
-        "found through variables, and the container needs the card's devices and the driver's "
-        "directory.",
-        fix="In the shell of the job: source /usr/local/Ascend/ascend-toolkit/set_env.sh, and "
-        "LD_LIBRARY_PATH with /usr/local/Ascend/driver/lib64. As a user of the group HwHiAiUser. "
-        "In a container: --device=/dev/davinci0 (each), /dev/davinci_manager, /dev/devmm_svm and "
-        "/dev/hisi_hdc, and -v /usr/local/Ascend/driver and /usr/local/dcmi.",
-        owner=Owner.ENVIRONMENT,
-        commands=("npu-smi info", "ls -l /dev/davinci*; id"),
-        refines=("library-does-not-fit",),
     ),
     Cause(
         id="intel-gpu-lost",

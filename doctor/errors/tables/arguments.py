@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 NONE = (
     r"'NoneType' object (?:has no attribute|is not (?:callable|iterable|subscriptable))",
@@ -125,20 +125,6 @@ ROWS = (
         sources=("python-exceptions",),
     ),
     Cause(
-        id="module-without-forward",
-        errors=("NotImplementedError",),
-        messages=(r"is missing the required \"forward\" function",),
-        examples=(
-            'NotImplementedError: Module [ModuleList] is missing the required "forward" function',
-        ),
-        why="The module has no forward: its name is misspelt, its indentation wrong, or the "
-        "module only holds others.",
-        fix="Define forward in the module, at the indentation of its __init__. Call the layers of "
-        "an nn.ModuleList one by one (for layer in self.layers: x = layer(x)), or hold them in "
-        "nn.Sequential; leave out super().forward().",
-        sources=("torch-module",),
-    ),
-    Cause(
         id="division-by-zero",
         errors=("ZeroDivisionError", "RuntimeError"),
         messages=(r"ZeroDivisionError(?!\()", r"(?:division|modulo) by zero"),
@@ -150,23 +136,20 @@ ROWS = (
         sources=("python-exceptions",),
     ),
     Cause(
-        id="labels-of-int32",
-        refines=("exchanged-arguments",),
-        errors=("NotImplementedError", "RuntimeError"),
-        messages=(r"nll_loss\w{0,60}\"? not implemented for '(?:Int|Short|Char|Byte)'",),
-        examples=(
-            'RuntimeError: "nll_loss_forward_reduce_cuda_kernel_2d_index" not implemented for '
-            "'Int'",
-        ),
-        why="Class labels of cross_entropy and nll_loss are int64.",
-        fix="Convert the labels: labels.long(), or dtype=torch.long where they are made.",
-    ),
-    Cause(
         id="exchanged-arguments",
         errors=("NotImplementedError", "RuntimeError"),
-        messages=(r"not implemented for '(?:Long|Int)'",),
+        messages=("not implemented for '(?:Long|Int)'",),
         examples=(
             "NotImplementedError: \"log_softmax_lastdim_kernel_impl\" not implemented for 'Long'",
+        ),
+        wordings=(
+            Wording(
+                r"nll_loss\w{0,60}\"? not implemented for '(?:Int|Short|Char|Byte)'",
+                'RuntimeError: "nll_loss_forward_reduce_cuda_kernel_2d_index" not implemented '
+                "for 'Int'",
+                "Class labels of cross_entropy and nll_loss are int64.",
+                "Convert the labels: labels.long(), or dtype=torch.long where they are made.",
+            ),
         ),
         why="The operation is for floats: a loss got the labels first, or a layer integers or "
         "booleans.",

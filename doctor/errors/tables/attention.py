@@ -40,34 +40,46 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
     ),
     Cause(id="kernel-older-than-gpu",
-        errors=("RuntimeError",),
+        refines=("compile-failed",),
         wordings=(
             Wording(r"Expected is_sm(?:80|8x|90)\b.{0,60}to be true",
                 "RuntimeError: Expected is_sm80 || is_sm90 to be true, but got false.",
                 "The backward pass of this FlashAttention for head dimensions above 64 needs an "
-                    "A100 or H100: consumer GPUs (sm_86, sm_89) have too little shared memory for "
-                    "it.",
-                "Upgrade torch (2.1 or newer has kernels for up to 256) or flash-attn, switch that "
-                    "kernel off, torch.backends.cuda.enable_flash_sdp(False), or use "
-                    'attn_implementation="eager".',
-                ("nvidia-smi --query-gpu=name,compute_cap --format=csv",), owner=Owner.JOB),
-            Wording(r"nvrtc: error: invalid value for --gpu-architecture",
+                "A100 or H100: consumer GPUs (sm_86, sm_89) have too little shared memory for "
+                "it.",
+                "Upgrade torch (2.1 or newer has kernels for up to 256) or flash-attn, switch "
+                "that kernel off, torch.backends.cuda.enable_flash_sdp(False), or use "
+                'attn_implementation="eager".',
+                ("nvidia-smi --query-gpu=name,compute_cap --format=csv",),
+                owner=Owner.JOB),
+            Wording("nvrtc: error: invalid value for --gpu-architecture",
                 "RuntimeError: nvrtc: error: invalid value for --gpu-architecture (-arch)",
                 "torch's compiler for fused kernels (TorchScript) is older than this GPU.",
-                "Install a torch that has code for the GPU (TOR003; CUDA 12.8 or newer for compute "
-                    "capability 10 and 12), or switch TorchScript's fuser off: PYTORCH_JIT=0.",
-                ('python -c "import torch; print(torch.__version__, '
-                      'torch.cuda.get_arch_list())"',)),
-            Wording(r"Attempting to use hipBLASLt on an? unsupported architecture",
+                "Install a torch that has code for the GPU (TOR003; CUDA 12.8 or newer for "
+                "compute capability 10 and 12), or switch TorchScript's fuser off: "
+                "PYTORCH_JIT=0.",
+                ('python -c "import torch; '
+                    'print(torch.__version__, torch.cuda.get_arch_list())"',),
+                owner=Owner.ENVIRONMENT),
+            Wording("Attempting to use hipBLASLt on an? unsupported architecture",
                 "RuntimeError: Attempting to use hipBLASLt on a unsupported architecture!",
-                "This build of torch takes hipBLASLt for products of matrices, and hipBLASLt has "
-                    "no kernels for this GPU.",
-                "Set TORCH_BLAS_PREFER_HIPBLASLT=0, with which torch takes hipBLAS, or install a "
-                    "newer torch for ROCm, which asks the GPU first.",
-                ("export TORCH_BLAS_PREFER_HIPBLASLT=0",))),
-        why="A kernel or library of this torch has no code for this GPU, or not for this size.",
-        owner=Owner.ENVIRONMENT,
-    ),
+                "This build of torch takes hipBLASLt for products of matrices, and hipBLASLt "
+                "has no kernels for this GPU.",
+                "Set TORCH_BLAS_PREFER_HIPBLASLT=0, with which torch takes hipBLAS, or install "
+                "a newer torch for ROCm, which asks the GPU first.",
+                ("export TORCH_BLAS_PREFER_HIPBLASLT=0",),
+                owner=Owner.ENVIRONMENT),
+            Wording("out of resource: (?:shared memory|triton_)|No valid triton configs",
+                "triton.runtime.errors.OutOfResources: out of resource: shared memory, "
+                "Required: 663808, Hardware limit: 101376. Reducing block sizes or `num_stages` "
+                "may help.",
+                "The Triton kernel was compiled; its blocks need more shared memory than a "
+                "multiprocessor of this GPU has. Consumer GPUs have 99 KiB, A100 163 and H100 "
+                "227.",
+                "Use smaller blocks or num_stages=1 for this GPU, or another kernel: "
+                'attn_implementation="sdpa", another attention backend, a smaller head '
+                'dimension. For torch.compile leave out mode="max-autotune".')),
+        why="A kernel or library of this torch has no code for this GPU, or not for this size."),
     Cause(id="out-of-memory-in-disguise",
         refines=("cudnn-error",),
         errors=("RuntimeError", "LinAlgError"),
@@ -113,88 +125,125 @@ ROWS = (
     Cause(id="compiled-model-refused",
         errors=("UserError", "GuardOnDataDependentSymNode", "RuntimeError", "LoweringException",
             "InductorError", "NoValidChoicesError", "Unsupported"),
+        refines=("compile-failed", "missing-key", "hook-on-a-replaced-layer", "absent-in-samples"),
         wordings=(
-            Wording(r"does not know how to trace the builtin `?_?bitsandbytes|"
-                r"(?:Unsupported|graph break)[\s\S]{0,300}bitsandbytes",
+            Wording(r"does not know how to trace the builtin `?_?bitsandbytes|(?:Unsupported|"
+                r"graph break)[\s\S]{0,300}bitsandbytes",
                 "torch._dynamo.exc.Unsupported: Dynamo does not know how to trace the builtin "
-                    "`_bitsandbytes.lib.cdequantize_blockwise_bf16_nf4`",
-                "The kernels of bitsandbytes (4-bit and 8-bit layers) are called through ctypes, "
-                    "which torch.compile cannot put into a graph, and fullgraph=True allows no "
-                    "break.",
-                "Compile without fullgraph=True, so that the graph breaks at these layers, or do "
-                    "not compile a model with quantized layers; newer releases of bitsandbytes "
-                    "(0.46) register their kernels as operators.",
-                ("TORCH_LOGS=graph_breaks python train.py",)),
-            Wording(r"(?:Could not (?:guard on|extract specialized integer from)|guard on) "
-                r"data-dependent",
-                "torch._dynamo.exc.UserError: Could not guard on data-dependent expression u0 > 0 "
-                    "(unhinted: u0 > 0)",
+                "`_bitsandbytes.lib.cdequantize_blockwise_bf16_nf4`",
+                "The kernels of bitsandbytes (4-bit and 8-bit layers) are called through "
+                "ctypes, which torch.compile cannot put into a graph, and fullgraph=True allows "
+                "no break.",
+                "Compile without fullgraph=True, so that the graph breaks at these layers, or "
+                "do not compile a model with quantized layers; newer releases of bitsandbytes "
+                "(0.46) register their kernels as operators.",
+                ("TORCH_LOGS=graph_breaks python train.py",),
+                owner=Owner.JOB),
+            Wording("(?:Could not (?:guard on|extract specialized integer from)|guard on) "
+                "data-dependent",
+                "torch._dynamo.exc.UserError: Could not guard on data-dependent expression u0 > "
+                "0 (unhinted: u0 > 0)",
                 "A size or a branch in the compiled code depends on the values of a tensor "
-                    "(.item(), nonzero, boolean masks).",
+                "(.item(), nonzero, boolean masks).",
                 "Leave that function out with @torch.compiler.disable, compile without "
-                    "fullgraph=True, replace x[mask] by torch.where, or state what is known with "
-                    "torch._check(n >= 0).",
-                ("TORCH_LOGS=graph_breaks,dynamic python train.py",)),
-            Wording(r"accessing tensor output of CUDAGraphs that has been overwritten",
+                "fullgraph=True, replace x[mask] by torch.where, or state what is known with "
+                "torch._check(n >= 0).",
+                ("TORCH_LOGS=graph_breaks,dynamic python train.py",),
+                owner=Owner.JOB),
+            Wording("accessing tensor output of CUDAGraphs that has been overwritten",
                 "RuntimeError: Error: accessing tensor output of CUDAGraphs that has been "
-                    "overwritten by a subsequent run.",
+                "overwritten by a subsequent run.",
                 'torch.compile with mode="reduce-overhead" or "max-autotune" reuses its '
-                    "outputs' memory at the next call, and an output of the last call is still "
-                    "needed: accumulation, a cached state, two calls in one step.",
+                "outputs' memory at the next call, and an output of the last call is still "
+                "needed: accumulation, a cached state, two calls in one step.",
                 "Call torch.compiler.cudagraph_mark_step_begin() before each step, clone what "
-                    'is kept (out.clone()), or compile with mode="max-autotune-no-cudagraphs" or '
-                    "the default mode."),
-            Wording(r"NoValidChoicesError",
-                "torch._inductor.exc.LoweringException: NoValidChoicesError: No choices to select, "
-                    "please consider adding ATEN into max_autotune_gemm_backends config",
-                "max-autotune tried its kernels for an operation, and none fits this GPU or these "
-                    "sizes: often flex_attention with little shared memory, or only Triton as a "
-                    "backend.",
+                'is kept (out.clone()), or compile with mode="max-autotune-no-cudagraphs" or '
+                "the default mode.",
+                owner=Owner.JOB),
+            Wording("NoValidChoicesError",
+                "torch._inductor.exc.LoweringException: NoValidChoicesError: No choices to "
+                "select, please consider adding ATEN into max_autotune_gemm_backends config",
+                "max-autotune tried its kernels for an operation, and none fits this GPU or "
+                "these sizes: often flex_attention with little shared memory, or only Triton as "
+                "a backend.",
                 "Let it fall back: TORCHINDUCTOR_MAX_AUTOTUNE_GEMM_BACKENDS=ATEN,TRITON, or "
-                    "compile without max-autotune. flex_attention: compile it with dynamic=False, "
-                    'mode="max-autotune-no-cudagraphs", or pass smaller blocks in '
-                    'kernel_options={"BLOCK_M": 32, "BLOCK_N": 32}.',
-                ("TORCHINDUCTOR_MAX_AUTOTUNE_GEMM_BACKENDS=ATEN,TRITON python train.py",)),
-            Wording(r"recompile_limit|FailOnRecompileLimitHit|cache_size_limit",
+                "compile without max-autotune. flex_attention: compile it with dynamic=False, "
+                'mode="max-autotune-no-cudagraphs", or pass smaller blocks in '
+                'kernel_options={"BLOCK_M": 32, "BLOCK_N": 32}.',
+                ("TORCHINDUCTOR_MAX_AUTOTUNE_GEMM_BACKENDS=ATEN,TRITON python train.py",),
+                owner=Owner.JOB),
+            Wording("recompile_limit|FailOnRecompileLimitHit|cache_size_limit",
                 "torch._dynamo.exc.FailOnRecompileLimitHit: recompile_limit reached with "
-                    "fullgraph=True.",
-                "Shapes or objects change from call to call, so that torch.compile compiles again "
-                    "and again; with fullgraph=True its limit is an error.",
+                "fullgraph=True.",
+                "Shapes or objects change from call to call, so that torch.compile compiles "
+                "again and again; with fullgraph=True its limit is an error.",
                 "TORCH_LOGS=recompiles names what changes. Pad to fixed shapes, or compile with "
-                    "dynamic=True; raise torch._dynamo.config.recompile_limit where the variants "
-                    "are few.",
-                commands=("TORCH_LOGS=recompiles python train.py",)),
+                "dynamic=True; raise torch._dynamo.config.recompile_limit where the variants "
+                "are few.",
+                ("TORCH_LOGS=recompiles python train.py",),
+                owner=Owner.JOB),
             Wording(r"InductorError: (?:AssertionError|LoweringException|KeyError|IndexError)|"
-                r"LoweringException|InternalTorchDynamoError|PassManager::run failed|expected size "
-                r"\d{1,12}==\d{1,12}, stride \d{1,12}==\d{1,12} at dim",
+                r"LoweringException|InternalTorchDynamoError|PassManager::run failed|expected "
+                r"size \d{1,12}==\d{1,12}, stride \d{1,12}==\d{1,12} at dim",
                 "torch._inductor.exc.InductorError: AssertionError: ",
-                "The compiler met a state that it does not expect: a defect of this torch version "
-                    "for this model, or a GPU that the kernel does not support (bf16 below compute "
-                    "capability 8.0), not a missing tool.",
+                "The compiler met a state that it does not expect: a defect of this torch "
+                "version for this model, or a GPU that the kernel does not support (bf16 below "
+                "compute capability 8.0), not a missing tool.",
                 "Run once without torch.compile (TORCH_COMPILE_DISABLE=1) to see that the model "
-                    "works. Then upgrade torch, or leave the function that the traceback names out "
-                    "with torch.compiler.disable.",
-                commands=("TORCH_COMPILE_DISABLE=1 python train.py",),
+                "works. Then upgrade torch, or leave the function that the traceback names out "
+                "with torch.compiler.disable.",
+                ("TORCH_COMPILE_DISABLE=1 python train.py",),
+                owner=Owner.JOB,
                 more=("torch._dynamo.exc.InternalTorchDynamoError: KeyError: 'x'",
                     "torch._inductor.exc.LoweringException: AssertionError: conv",
                     "RuntimeError: PassManager::run failed",
                     "AssertionError: expected size 768==768, stride 1==393216 at dim=1")),
             Wording(r"torch\._dynamo\.exc\.(?:Unsupported|UserError)",
                 "torch._dynamo.exc.Unsupported: Unsupported method call",
-                "torch.compile met Python code that it cannot put into a graph, often of a wrapper "
-                    "or library (DDP, a logger) around the model, where no break of the graph is "
-                    "allowed.",
+                "torch.compile met Python code that it cannot put into a graph, often of a "
+                "wrapper or library (DDP, a logger) around the model, where no break of the "
+                "graph is allowed.",
                 "Compile the module before it is wrapped: DDP(torch.compile(model)), or a newer "
-                    "accelerate, which does so. Code of your own: take it out of the compiled part "
-                    "(torch.compiler.disable), or leave fullgraph=True out, so that the graph may "
-                    "break there. torch._dynamo.config.suppress_errors = True runs such parts "
-                    "uncompiled.",
-                commands=("TORCH_LOGS=graph_breaks python train.py",))),
-        why="torch.compile cannot keep this part of the model in a graph, or found no kernel for "
-            "it.",
-        refines=("compile-failed", "missing-key", "hook-on-a-replaced-layer", "absent-in-samples"),
-        sources=("torch-symbolic-shapes", "torch-dynamo-errors"),
-    ),
+                "accelerate, which does so. Code of your own: take it out of the compiled part "
+                "(torch.compiler.disable), or leave fullgraph=True out, so that the graph may "
+                "break there. torch._dynamo.config.suppress_errors = True runs such parts "
+                "uncompiled.",
+                ("TORCH_LOGS=graph_breaks python train.py",),
+                owner=Owner.JOB),
+            Wording(r"0 active drivers \(\[\]\)",
+                "RuntimeError: 0 active drivers ([]). There should only be one.",
+                "Triton found no GPU that it can drive: a machine without GPU, a container "
+                "without libcuda.so.1, or a kernel that is imported before CUDA is visible.",
+                "Check the driver (nvidia-smi) and torch.cuda.is_available() in this process; "
+                "start the container with --gpus all. On a machine without GPU leave out "
+                "packages that need Triton (flash-linear-attention, liger, xformers).",
+                ("nvidia-smi",
+                    "ldconfig -p | grep libcuda")),
+            Wording(r"Windows not yet supported for torch\.compile|(?:Dynamo|torch\.compile) is "
+                r"not supported on Python",
+                "RuntimeError: Windows not yet supported for torch.compile",
+                "This torch cannot compile on this system or Python: Python 3.12 needs torch "
+                "2.4, 3.13 torch 2.6, 3.14 torch 2.10; Windows has no Triton of its own.",
+                "Train without it (TORCH_COMPILE_DISABLE=1, torch_compile=False), upgrade "
+                "torch, use an older Python, or WSL2.",
+                ("python --version",
+                    "python -m pip show torch"),
+                more=("RuntimeError: Dynamo is not supported on Python 3.13+",)),
+            Wording(r"Failed to create dynamic compiled|[Cc]ompiled cache[^\n]{0,60}(?:stale|"
+                r"corrupt)",
+                "RuntimeError: Unsloth: Failed to create dynamic compiled modules!",
+                "Unsloth writes patched modules into a directory at its start; several "
+                "processes wrote there at once, it may not be written, or its files are of "
+                "another release.",
+                "Delete unsloth_compiled_cache, let one process start first or give each run a "
+                "directory of its own (UNSLOTH_COMPILE_LOCATION) that can be written, and bring "
+                "unsloth, unsloth_zoo, trl and transformers to releases of one time.",
+                ("rm -r unsloth_compiled_cache",
+                    "python -m pip install -U unsloth unsloth_zoo"))),
+        why="torch.compile cannot keep this part of the model in a graph, or found no kernel "
+            "for it.",
+        sources=("torch-symbolic-shapes", "torch-dynamo-errors", "torch-dynamo"),
+        owner=Owner.ENVIRONMENT),
     Cause(id="kernel-takes-another-dtype",
         refines=("attention-unsupported",),
         errors=("RuntimeError", "ValueError"),
@@ -224,15 +273,34 @@ ROWS = (
             "cu_seqlens: .to(torch.int32). Norms on the CPU: keep their parameters in float32 "
             "(autocast does), or cast the input to the dtype of the weight.",
     ),
-    Cause(id="mask-of-another-length",
-        errors=("ValueError", "RuntimeError"),
-        messages=(r"[Aa]ttention mask should be of size \(",),
-        examples=("ValueError: Attention mask should be of size (1, 1, 512, 512), but is (1, 1, "
-              "512, 9)",),
-        why="The mask counts other positions than the layer has: a cache of past keys, padding "
-            "that was cut, or transformers of another release than the model's own code.",
-        fix="In training pass use_cache=False, and build the mask from the padded batch (the "
-            "tokenizer's attention_mask). For a model with code of its own install the "
-            "transformers in its config.json.",
-    ),
+    Cause(id="mask-refused",
+        errors=("ValueError", "RuntimeError", "KeyError"), refines=("missing-key",),
+        wordings=(
+            Wording(r"[Aa]ttention mask should be of size \(",
+                "ValueError: Attention mask should be of size (1, 1, 512, 512), but is (1, 1, "
+                "512, 9)",
+                "The mask counts other positions than the layer has: a cache of past keys, "
+                "padding that was cut, or transformers of another release than the model's own "
+                "code.",
+                "In training pass use_cache=False, and build the mask from the padded batch "
+                "(the tokenizer's attention_mask). For a model with code of its own install the "
+                "transformers in its config.json."),
+            Wording("attn_bias_ptr is not correctly aligned|attn_bias is not correctly aligned",
+                "RuntimeError: p.attn_bias_ptr is not correctly aligned",
+                "The memory-efficient attention reads the mask in blocks: its last dimension, "
+                "or the place where a slice of it begins, is no multiple of 8 elements.",
+                "Pad the length of the keys to a multiple of 8 (pad_to_multiple_of=8) and pass "
+                "mask.contiguous() in place of an expanded or sliced one; or use a causal or no "
+                "mask (is_causal=True), or SDPA's math or cuDNN kernel for this call."),
+            Wording(r"Cache only has \d{1,4} layers, attempted to access layer",
+                "KeyError: 'Cache only has 0 layers, attempted to access layer with index 0'",
+                "A layer reads the cache of keys and values, and it is empty: gradient "
+                "checkpointing runs the layer again without it, or an older model file or "
+                "adapter (prefix tuning) meets a newer transformers.",
+                "Train without the cache: model.config.use_cache = False. For a model file of "
+                "its own (trust_remote_code) or a PEFT method that passes past_key_values "
+                "install the transformers that it was written for, or upgrade peft.",
+                ("python -m pip show transformers peft",))),
+        why="Attention gets a mask, or a cache of keys and values, that does not fit the "
+            "positions of this step."),
 )  # fmt: skip

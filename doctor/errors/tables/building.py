@@ -7,81 +7,100 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(id="compiler-not-usable",
-        errors=("OSError", "RuntimeError", "FileNotFoundError"),
+        refines=("compile-failed",),
         wordings=(
-            Wording(r"Unknown CUDA arch|nvcc fatal {1,4}: {1,4}Unsupported gpu architecture",
+            Wording("Unknown CUDA arch|nvcc fatal {1,4}: {1,4}Unsupported gpu architecture",
                 "ValueError: Unknown CUDA arch (8.9) or GPU not supported",
                 "The CUDA toolkit that compiles is older than the GPU (compute_86 needs 11.1, "
-                    "compute_89 and 90 11.8, compute_100 and 120 12.8), or newer than an old "
-                    "architecture in the list (compute_70 ended with 13.0).",
-                "Put a newer toolkit of torch's major CUDA version first in PATH and CUDA_HOME, or "
-                    "compile for an architecture that it knows and this GPU runs: "
-                    'TORCH_CUDA_ARCH_LIST="8.0+PTX" for a compute_86 GPU. Leave old ones out of '
-                    'the ' "list.",
-                ("nvcc --version", "nvidia-smi --query-gpu=name,compute_cap --format=csv")),
-            Wording(r"unsupported (?:GNU|clang|Microsoft Visual Studio) version|[Uu]nsupported "
-                r"NVHPC compiler",
-                "#error -- unsupported GNU version! gcc versions later than 12 are not supported!",
+                "compute_89 and 90 11.8, compute_100 and 120 12.8), or newer than an old "
+                "architecture in the list (compute_70 ended with 13.0).",
+                "Put a newer toolkit of torch's major CUDA version first in PATH and CUDA_HOME, "
+                "or compile for an architecture that it knows and this GPU runs: "
+                'TORCH_CUDA_ARCH_LIST="8.0+PTX" for a compute_86 GPU. Leave old ones out of the '
+                "list.",
+                ("nvcc --version",
+                    "nvidia-smi --query-gpu=name,compute_cap --format=csv")),
+            Wording("unsupported (?:GNU|clang|Microsoft Visual Studio) version|[Uu]nsupported "
+                "NVHPC compiler",
+                "#error -- unsupported GNU version! gcc versions later than 12 are not "
+                "supported!",
                 "nvcc refuses a C++ compiler that is newer than the toolkit knows.",
                 "Install the version that the message names and give it to the build: CC=gcc-12 "
-                    "CXX=g++-12 NVCC_PREPEND_FLAGS='-ccbin g++-12'; or take a newer CUDA toolkit "
-                    "of the same major version.",
+                "CXX=g++-12 NVCC_PREPEND_FLAGS='-ccbin g++-12'; or take a newer CUDA toolkit of "
+                "the same major version.",
                 ("sudo apt install g++-12",
                     "export CC=gcc-12 CXX=g++-12 NVCC_PREPEND_FLAGS='-ccbin g++-12'")),
             Wording(r"is less than the minimum required version by CUDA|You need C\+\+17 to "
                 r"compile PyTorch|requires? GCC (?:9|1\d)|unrecognized command line option "
                 r".{0,4}-std=c\+\+1[47]",
                 "RuntimeError: The current installed version of g++ (4.8.5) is less than the "
-                    "minimum required version by CUDA 11.3 (5.0.0).",
-                "The C++ compiler is too old for torch's headers (torch 2.1 and newer need C++17: "
-                    "g++ 9), or the extension asks for an older standard.",
+                "minimum required version by CUDA 11.3 (5.0.0).",
+                "The C++ compiler is too old for torch's headers (torch 2.1 and newer need "
+                "C++17: g++ 9), or the extension asks for an older standard.",
                 "Load or install a newer compiler (module load gcc/11, conda install -c "
-                    "conda-forge gxx=11) and set CC and CXX; replace -std=c++14 by -std=c++17 in "
-                    "the extension's setup.py.",
-                ("g++ --version", "export CC=gcc-11 CXX=g++-11")),
+                "conda-forge gxx=11) and set CC and CXX; replace -std=c++14 by -std=c++17 in "
+                "the extension's setup.py.",
+                ("g++ --version",
+                    "export CC=gcc-11 CXX=g++-11")),
             Wording(r"CUDA_HOME (?:environment variable is not set|does not exist)|"
                 r"MissingCUDAException|nvcc was not found\.|(?:[Ff]ailed to|[Cc]ould not|"
                 r"[Cc]annot) find nvcc|nvcc: command not|No such file or directory: "
                 r"'\S{0,200}/bin/nvcc'",
                 "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA "
-                    "install root.",
-                "A CUDA extension is compiled, and there is no compiler for CUDA (nvcc): torch's "
-                    "wheel brings libraries only.",
-                "Prefer a prebuilt wheel of the package for this torch, CUDA and Python. To build, "
-                    "install the CUDA toolkit of torch.version.cuda (or a -devel image; conda "
-                    "install -c nvidia cuda-toolkit) and set CUDA_HOME to it. DeepSpeed only "
-                    "checks for it: DS_SKIP_CUDA_CHECK=1 if no operator is built.",
-                commands=('python -c "import torch; print(torch.__version__, torch.version.cuda)"',
+                "install root.",
+                "A CUDA extension is compiled, and there is no compiler for CUDA (nvcc): "
+                "torch's wheel brings libraries only.",
+                "Prefer a prebuilt wheel of the package for this torch, CUDA and Python. To "
+                "build, install the CUDA toolkit of torch.version.cuda (or a -devel image; "
+                "conda install -c nvidia cuda-toolkit) and set CUDA_HOME to it. DeepSpeed only "
+                "checks for it: DS_SKIP_CUDA_CHECK=1 if no operator is built.",
+                ('python -c "import torch; print(torch.__version__, torch.version.cuda)"',
                     "export CUDA_HOME=/usr/local/cuda"),
                 more=("UserWarning: flash_attn was requested, but nvcc was not found.  Are you "
-                      "sure your environment has nvcc available?",
+                    "sure your environment has nvcc available?",
                     "FileNotFoundError: [Errno 2] No such file or directory: "
-                      "'/usr/local/cuda/bin/nvcc'")),
-            Wording(r"internal compiler error: Killed|Killed signal terminated program|died due to "
-                r"signal 9|nvcc error {1,4}: '\w{1,20}' died",
+                    "'/usr/local/cuda/bin/nvcc'")),
+            Wording(r"internal compiler error: Killed|Killed signal terminated program|died due "
+                r"to signal 9|nvcc error {1,4}: '\w{1,20}' died",
                 "c++: internal compiler error: Killed (program cc1plus)",
-                "The machine ran out of memory: each compiler of a CUDA extension needs some GB, "
-                    "and ninja starts one per core.",
+                "The machine ran out of memory: each compiler of a CUDA extension needs some "
+                "GB, and ninja starts one per core.",
                 "Build with few at once: MAX_JOBS=2 pip install --no-build-isolation PACKAGE "
-                    "(NVCC_THREADS=1), on a machine with more memory, or take a prebuilt wheel.",
-                commands=("MAX_JOBS=2 pip install --no-build-isolation PACKAGE", "free -g")),
+                "(NVCC_THREADS=1), on a machine with more memory, or take a prebuilt wheel.",
+                ("MAX_JOBS=2 pip install --no-build-isolation PACKAGE",
+                    "free -g")),
             Wording(r"cannot find -l(?:cuda|cudart|curand|cublas|cudnn|nvrtc|c10|torch|aio)|"
                 r"libcuda\.so cannot found",
                 "/usr/bin/ld: cannot find -lcuda: No such file or directory",
                 "The linker does not find a library: libcuda.so belongs to the driver (only "
-                    "libcuda.so.1 may exist, or a container started without the GPU), the others "
-                    "to the CUDA toolkit.",
+                "libcuda.so.1 may exist, or a container started without the GPU), the others to "
+                "the CUDA toolkit.",
                 "Start the container with its GPUs; add the directory with the library: export "
-                    "LIBRARY_PATH=/usr/local/cuda/lib64/stubs:/usr/local/cuda/lib64:$LIBRARY_PATH, "
-                    "or for Triton TRITON_LIBCUDA_PATH=DIRECTORY of libcuda.so.1; run sudo "
-                    "ldconfig after installing.",
-                commands=("ldconfig -p | grep -E 'libcuda|libcudart|libcurand'",),
-                more=("AssertionError: libcuda.so cannot found!",))),
-        why="A CUDA extension is compiled, and the compiler, the host's compiler or a library is "
-            "missing, of another time, or out of memory.",
-        owner=Owner.ENVIRONMENT,
-        refines=("compile-failed",), sources=("torch-cpp-extension",),
-    ),
+                "LIBRARY_PATH=/usr/local/cuda/lib64/stubs:/usr/local/cuda/lib64:$LIBRARY_PATH, "
+                "or for Triton TRITON_LIBCUDA_PATH=DIRECTORY of libcuda.so.1; run sudo ldconfig "
+                "after installing.",
+                ("ldconfig -p | grep -E 'libcuda|libcudart|libcurand'",),
+                more=("AssertionError: libcuda.so cannot found!",)),
+            Wording(r"THC/THC\w{0,20}\.(?:h|cuh).{0,4}: No such file",
+                "fatal error: THC/THC.h: No such file or directory",
+                "The extension's source is from before torch 1.11, which removed the THC "
+                "headers.",
+                "Use a newer version or fork of the extension, or install torch 1.10 or older; "
+                "by hand: remove the include, THCState and THCudaCheck, and use "
+                "ATen/cuda/CUDAContext.h and AT_CUDA_CHECK.",
+                ("python -m pip show torch",)),
+            Wording(r"fatal error: (?!Python)\S{1,200}\.(?:h|hpp|cuh): No such file",
+                "csrc/a.cpp:1:10: fatal error: cusparse.h: No such file or directory",
+                "An extension is compiled, and a header is not installed: of the CUDA toolkit "
+                "(cuda_runtime.h, cusparse.h), of torch (another python), or of a library.",
+                "Install the package that has the header: the whole CUDA toolkit of torch's "
+                "version for cu*.h, libaio-dev for libaio.h, or build in the environment of the "
+                "training (--no-build-isolation) for torch/extension.h.",
+                ('echo "$CUDA_HOME"',
+                    "nvcc --version"))),
+        why="A CUDA extension is compiled, and the compiler, the host's compiler or a library "
+            "is missing, of another time, or out of memory.",
+        sources=("torch-cpp-extension",), owner=Owner.ENVIRONMENT),
     Cause(id="triton-helper-not-built",
         refines=("compile-failed",),
         messages=(r"CalledProcessError: Command '?\[?'?\S{0,200}(?:gcc|clang|"
@@ -171,19 +190,5 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
         commands=('python -c "import PACKAGE; print(PACKAGE.__file__)"',
             "pip install --no-build-isolation -v ."),
-    ),
-    Cause(id="torch-missing-for-build",
-        refines=("import-failed",),
-        errors=("ModuleNotFoundError",),
-        messages=(r"No module named 'torch'(?!\.)",),
-        examples=("ModuleNotFoundError: No module named 'torch'",),
-        why="This Python has no torch. While pip or uv builds a package (flash-attn, apex, "
-            "deepspeed) it is the separate environment of the build that has none.",
-        fix="In a build: install torch first, then pip install --no-build-isolation PACKAGE (uv: "
-            "no-build-isolation-package). Otherwise start the interpreter of the environment that "
-            "has it: compare python -m pip show torch with the python that starts the training, "
-            "also under sudo, srun and in a notebook's kernel.",
-        owner=Owner.ENVIRONMENT,
-        commands=("python -m pip show torch", "which python torchrun"),
     ),
 )  # fmt: skip

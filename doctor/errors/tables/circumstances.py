@@ -83,10 +83,12 @@ ROWS = (
         "SHARDED_STATE_DICT for FSDP (accelerate merge-weights, merge_fsdp_weights), torch's "
         "distributed checkpoint, zero_to_fp32.py for ZeRO-3 "
         "(stage3_gather_16bit_weights_on_model_save: false). If one file must be written, let rank "
-        "0 alone offload it (rank0_only) and give its node the memory for all weights.",
+        "0 alone offload it (rank0_only) and give its node the memory for all weights; where the "
+        "others wait for it longer than their limit, raise that (ddp_timeout, timeout= of "
+        "init_process_group).",
         role="condition",
         passing=True,
-        explains=("killed-sigkill", "host-out-of-memory"),
+        explains=("killed-sigkill", "host-out-of-memory", "nccl-timeout"),
     ),
     Cause(
         id="parameters-gathered-on-demand",

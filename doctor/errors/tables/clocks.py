@@ -9,80 +9,46 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause
 
 ROWS = (
-    Cause(
-        id="clock-source-slow",
+    Cause(id="clock-source-slow",
         messages=(r"the kernel reads the time from (?:hpet|acpi_pm|jiffies|pit)\b",),
         examples=("the kernel reads the time from hpet, not from the processor (tsc)",),
-        why="The kernel found the processor's time stamp counter unreliable and uses a slow chip: "
-        "each reading of the time is a system call of microseconds, and torch, CUDA and Python "
-        "read it with every launch.",
+        why="The kernel found the processor's time stamp counter unreliable and uses a slow "
+            "chip: each reading of the time is a system call of microseconds, and torch, CUDA "
+            "and Python read it with every launch.",
         fix="Upgrade the firmware and the kernel and reboot: the kernel then tries tsc again. "
-        "Where the counters are known to be in step, boot with tsc=reliable (a wrong one lets the "
-        "clock drift). Rented: ask for another machine.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=(
-            "cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
-            "sudo dmesg | grep -iE 'tsc|clocksource'",
-        ),
-        sources=("redhat-timestamping",),
-    ),
-    Cause(
-        id="processor-too-hot",
-        messages=(r"cpu clock (?:is )?throttled \(total events = \d{4,12}",),
-        examples=(
-            "mce: CPU44: Package temperature is above threshold, cpu clock is throttled "
-            "(total events = 120933)",
-        ),
-        why="The processor is too hot and lowers its clock: loading of data and launching of "
-        "kernels take longer, and the GPUs wait.",
-        fix="Clean and check its cooler, the fans and the airflow (the GPUs' heat may pass over "
-        "it), and the thermal paste. Rented: ask for another machine.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("sensors", "sudo dmesg | grep -c 'clock is throttled'"),
-    ),
-    Cause(
-        id="numa-balancing-on",
-        messages=(r"NUMA auto balancing enabled",),
-        examples=(
-            "NCCL WARN NUMA auto balancing enabled which can lead to variability in the RCCL "
-            'performance! Disable by "sudo sysctl kernel.numa_balancing=0"',
-        ),
-        why="The kernel moves pages between the sockets while the GPUs copy from them: bandwidth "
-        "of collectives falls and varies.",
+            "Where the counters are known to be in step, boot with tsc=reliable (a wrong one "
+            "lets the clock drift). Rented: ask for another machine.",
+        commands=("cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
+            "sudo dmesg | grep -iE 'tsc|clocksource'"),
+        sources=("redhat-timestamping",), owner=Owner.MACHINE, role="warning"),
+    Cause(id="numa-balancing-on",
+        messages=("NUMA auto balancing enabled",),
+        examples=("NCCL WARN NUMA auto balancing enabled which can lead to variability in the "
+            'RCCL performance! Disable by "sudo sysctl kernel.numa_balancing=0"',),
+        why="The kernel moves pages between the sockets while the GPUs copy from them: "
+            "bandwidth of collectives falls and varies.",
         fix="Switch it off on all nodes: sudo sysctl kernel.numa_balancing=0, and for good in "
-        "/etc/sysctl.d.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("sudo sysctl kernel.numa_balancing=0",),
-    ),
-    Cause(
-        id="power-limit-low",
+            "/etc/sysctl.d.",
+        commands=("sudo sysctl kernel.numa_balancing=0",), owner=Owner.MACHINE, role="warning"),
+    Cause(id="power-limit-low",
         messages=(r"power limit \d{1,4} W of \d{1,4} W by default holds the clock",),
-        examples=(
-            "GPU 0: power limit 200 W of 350 W by default holds the clock at 1005 of 1980 MHz",
-        ),
+        examples=("GPU 0: power limit 200 W of 350 W by default holds the clock at 1005 of 1980 "
+            "MHz",),
         why="Somebody lowered the limit of the GPU's power so far that it runs at a fraction of "
-        "its clock. Cooling and program are not the reason.",
+            "its clock. Cooling and program are not the reason.",
         fix="Restore the default as root, nvidia-smi -i N -pl WATTS, on every GPU, and look for "
-        "the service or script that sets it at the start. Rented: ask the provider.",
-        owner=Owner.MACHINE,
-        role="warning",
+            "the service or script that sets it at the start. Rented: ask the provider.",
         commands=("nvidia-smi -q -d POWER,CLOCK,PERFORMANCE",),
-        next_check="GPU009",
-    ),
-    Cause(
-        id="jetson-power-mode",
+        owner=Owner.MACHINE, role="warning", next_check="GPU009"),
+    Cause(id="jetson-power-mode",
         messages=(r"the Jetson's power mode is \S{1,30}, not MAXN",),
         examples=("the Jetson's power mode is 15W, not MAXN",),
-        why="A power mode of a Jetson limits the clocks of GPU and memory and switches cores off: "
-        "published figures are of MAXN.",
+        why="A power mode of a Jetson limits the clocks of GPU and memory and switches cores "
+            "off: published figures are of MAXN.",
         fix="Choose the largest mode, sudo nvpmodel -m 0 (its number stands in "
-        "/etc/nvpmodel.conf), reboot if it asks, then sudo jetson_clocks. It needs the power "
-        "supply and cooling of that mode.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("sudo nvpmodel -q", "sudo jetson_clocks --show"),
-    ),
-)
+            "/etc/nvpmodel.conf), reboot if it asks, then sudo jetson_clocks. It needs the "
+            "power supply and cooling of that mode.",
+        commands=("sudo nvpmodel -q",
+            "sudo jetson_clocks --show"),
+        owner=Owner.MACHINE, role="warning"),
+)  # fmt: skip

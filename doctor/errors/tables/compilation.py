@@ -3,94 +3,30 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause, Wording
+from doctor.errors.cause import Cause
 
 ROWS = (
-    Cause(
-        id="compiled-code-stale",
-        errors=("RuntimeError",),
-        messages=(
-            r"Failed to create dynamic compiled|[Cc]ompiled cache[^\n]{0,60}(?:stale|corrupt)",
-        ),
-        examples=("RuntimeError: Unsloth: Failed to create dynamic compiled modules!",),
-        why="Unsloth writes patched modules into a directory at its start; several processes wrote "
-        "there at once, it may not be written, or its files are of another release.",
-        fix="Delete unsloth_compiled_cache, let one process start first or give each run a "
-        "directory of its own (UNSLOTH_COMPILE_LOCATION) that can be written, and bring unsloth, "
-        "unsloth_zoo, trl and transformers to releases of one time.",
-        commands=("rm -r unsloth_compiled_cache", "python -m pip install -U unsloth unsloth_zoo"),
-        owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
-        id="kernel-needs-more-shared-memory",
-        refines=("compile-failed",),
-        messages=(r"out of resource: (?:shared memory|triton_)|No valid triton configs",),
-        examples=(
-            "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: "
-            "663808, Hardware limit: 101376. Reducing block sizes or `num_stages` may help.",
-        ),
-        why="The Triton kernel was compiled; its blocks need more shared memory than a "
-        "multiprocessor of this GPU has. Consumer GPUs have 99 KiB, A100 163 and H100 227.",
-        fix="Use smaller blocks or num_stages=1 for this GPU, or another kernel: "
-        'attn_implementation="sdpa", another attention backend, a smaller head dimension. For '
-        'torch.compile leave out mode="max-autotune".',
-    ),
-    Cause(
-        id="compiler-misses-a-header",
-        refines=("compile-failed",),
-        messages=(r"fatal error: (?!Python)\S{1,200}\.(?:h|hpp|cuh): No such file",),
-        examples=("csrc/a.cpp:1:10: fatal error: cusparse.h: No such file or directory",),
-        wordings=(
-            Wording(
-                r"THC/THC\w{0,20}\.(?:h|cuh).{0,4}: No such file",
-                "fatal error: THC/THC.h: No such file or directory",
-                "The extension's source is from before torch 1.11, which removed the THC headers.",
-                "Use a newer version or fork of the extension, or install torch 1.10 or older; "
-                "by hand: remove the include, THCState and THCudaCheck, and use "
-                "ATen/cuda/CUDAContext.h and AT_CUDA_CHECK.",
-                ("python -m pip show torch",),
-            ),
-        ),
-        why="An extension is compiled, and a header is not installed: of the CUDA toolkit "
-        "(cuda_runtime.h, cusparse.h), of torch (another python), or of a library.",
-        fix="Install the package that has the header: the whole CUDA toolkit of torch's version "
-        "for cu*.h, libaio-dev for libaio.h, or build in the environment of the training "
-        "(--no-build-isolation) for torch/extension.h.",
-        owner=Owner.ENVIRONMENT,
-        commands=('echo "$CUDA_HOME"', "nvcc --version"),
-    ),
-    Cause(
-        id="compile-backend-raised",
-        refines=("compile-failed",),
-        errors=("BackendCompilerFailed",),
-        messages=(
-            r"_dynamo\.exc\.BackendCompilerFailed: backend='\w{1,40}' "
-            r"raised:(?![\s\S]{1,300}(?:gcc|g\+\+|nvcc|CUDA_HOME|[Cc]ompiler))",
-        ),
+    Cause(id="compile-backend-raised",
+        errors=("BackendCompilerFailed",), refines=("compile-failed",),
+        messages=(r"_dynamo\.exc\.BackendCompilerFailed: backend='\w{1,40}' "
+            r"raised:(?![\s\S]{1,300}(?:gcc|g\+\+|nvcc|CUDA_HOME|[Cc]ompiler))",),
         examples=("torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",),
         why="The backend of torch.compile raised an exception; this line only passes it on, and "
-        "the exception below it is the cause.",
+            "the exception below it is the cause.",
         fix="Read and fix the exception below this line. TORCH_COMPILE_DISABLE=1 shows whether "
-        "the model runs without torch.compile.",
-        commands=("TORCH_COMPILE_DISABLE=1 python train.py",),
-        sources=("torch-dynamo-errors",),
-    ),
-    Cause(
-        id="compile-failed",
-        yields_to=("toolkit-of-other-cuda",),
-        code="LOG067",
-        title="torch.compile and just-in-time builds succeed",
-        messages=(
-            r"Unknown CUDA arch",
-            r"torch\._dynamo\.exc\.(?:BackendCompilerFailed|InternalTorchDynamoError|Unsupported|"
-            r"FailOnRecompileLimitHit)|triton\.compiler\.errors\.\w{1,40}",
+            "the model runs without torch.compile.",
+        commands=("TORCH_COMPILE_DISABLE=1 python train.py",), sources=("torch-dynamo-errors",)),
+    Cause(id="compile-failed",
+        messages=("Unknown CUDA arch",
+            r"torch\._dynamo\.exc\.(?:BackendCompilerFailed|InternalTorchDynamoError|"
+            r"Unsupported|FailOnRecompileLimitHit)|triton\.compiler\.errors\.\w{1,40}",
             r"torch\._inductor\.exc\.\w{1,60}",
             r"Error building extension '\w{1,100}'|Ninja is required to load C\+\+ extensions",
-            r"OutOfResources: out of resource: shared memory|PassManager::run failed",
-            r"CUDA_HOME (?:environment variable is not set|does not exist)|MissingCUDAException",
+            "OutOfResources: out of resource: shared memory|PassManager::run failed",
+            "CUDA_HOME (?:environment variable is not set|does not exist)|MissingCUDAException",
             r"fatal error: \S{1,200}\.(?:h|hpp|cuh): No such file",
             r"nvcc fatal {1,4}: \w|unsupported (?:GNU|clang|Microsoft Visual Studio) version",
-            r"internal compiler error: |Killed signal terminated program|died due to signal 9",
+            "internal compiler error: |Killed signal terminated program|died due to signal 9",
             r"is less than the minimum required version by CUDA|You need C\+\+17 to compile "
             r"PyTorch",
             r"cannot find -l(?:cuda|cudart|curand|cublas|cudnn|nvrtc|c10|torch|aio)|libcuda\.so "
@@ -98,12 +34,10 @@ ROWS = (
             r"Error compiling objects for extension|ninja: build stopped|nvcc was not found\.",
             r"Failed building wheel for|command '\S{0,200}(?:nvcc(?:\.exe)?|gcc|g\+\+|cl\.exe)' "
             r"failed with",
-            r"CalledProcessError: Command "
-            r"'?\[?'?\S{0,200}\b(?:gcc|g\+\+|clang|cc|ninja|nvcc|cmake)\b",
-            r"NoValidChoicesError|torch\._dynamo\.exc\.UserError|LoweringException|Inductor IR\]",
-        ),
-        examples=(
-            "ValueError: Unknown CUDA arch (8.9) or GPU not supported",
+            r"CalledProcessError: Command '?\[?'?\S{0,200}\b(?:gcc|g\+\+|clang|cc|ninja|nvcc|"
+            r"cmake)\b",
+            r"NoValidChoicesError|torch\._dynamo\.exc\.UserError|LoweringException|Inductor IR\]"),
+        examples=("ValueError: Unknown CUDA arch (8.9) or GPU not supported",
             "nvcc fatal   : Unsupported gpu architecture 'compute_86'",
             "c++: internal compiler error: Killed (program cc1plus)",
             "#error You need C++17 to compile PyTorch",
@@ -122,39 +56,31 @@ ROWS = (
             "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 1",
             "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA "
             "install root.",
-            "csrc/fused_adam.cpp:1:10: fatal error: torch/extension.h: No such file or directory",
-        ),
-        why="A kernel could not be built on this machine: no compiler, no CUDA toolkit that fits "
-        "torch, or code that the compiler does not support.",
-        fix="Install a C++ compiler and, for CUDA extensions, the toolkit of torch's CUDA version "
-        "(CUDA_HOME); or train without torch.compile and fused kernels.",
-        owner=Owner.ENVIRONMENT,
+            "csrc/fused_adam.cpp:1:10: fatal error: torch/extension.h: No such file or directory"),
+        why="A kernel could not be built on this machine: no compiler, no CUDA toolkit that "
+            "fits torch, or code that the compiler does not support.",
+        fix="Install a C++ compiler and, for CUDA extensions, the toolkit of torch's CUDA "
+            "version (CUDA_HOME); or train without torch.compile and fused kernels.",
         commands=("gcc --version; nvcc --version",),
-        sources=("infinity-31", "torch-compile-ablation"),
-        next_check="SMK005",
-    ),
-    Cause(
-        id="cuda-toolkit-mismatch",
-        yields_to=("toolkit-of-other-cuda",),
-        code="LOG068",
-        title="Extensions are built with torch's CUDA version",
-        messages=(
-            r"(?:Exception|Error): .{0,60}Installed CUDA version [\d.]{1,10} does not match",
-            r"The detected CUDA version \([\d.]{1,10}\) mismatches the version",
-        ),
-        examples=(
-            "Exception: >- DeepSpeed Op Builder: Installed CUDA version 12.0 does not match the "
-            "version torch was compiled with 11.7, unable to compile cuda/cpp extensions.",
-            "RuntimeError: The detected CUDA version (12.1) mismatches the version that was used "
-            "to compile PyTorch (11.8).",
-        ),
+        title="torch.compile and just-in-time builds succeed",
+        yields_to=("toolkit-of-other-cuda",), sources=("infinity-31", "torch-compile-ablation"),
+        owner=Owner.ENVIRONMENT, next_check="SMK005", code="LOG067"),
+    Cause(id="cuda-toolkit-mismatch",
+        messages=(r"(?:Exception|Error): .{0,60}Installed CUDA version [\d.]{1,10} does not "
+            r"match",
+            r"The detected CUDA version \([\d.]{1,10}\) mismatches the version"),
+        examples=("Exception: >- DeepSpeed Op Builder: Installed CUDA version 12.0 does not "
+            "match the version torch was compiled with 11.7, unable to compile cuda/cpp "
+            "extensions.",
+            "RuntimeError: The detected CUDA version (12.1) mismatches the version that was "
+            "used to compile PyTorch (11.8)."),
         why="The CUDA toolkit on this machine has another major version than torch was built "
-        "with, so that its extensions cannot be compiled.",
-        fix="Install the toolkit of torch's CUDA version and set CUDA_HOME to it, a torch for the "
-        "toolkit, or use the extension's prebuilt wheel.",
-        owner=Owner.ENVIRONMENT,
-        commands=("nvcc --version", 'python -c "import torch; print(torch.version.cuda)"'),
-        sources=("vllm-1453", "lightseq-526"),
-        next_check="TOR004",
-    ),
-)
+            "with, so that its extensions cannot be compiled.",
+        fix="Install the toolkit of torch's CUDA version and set CUDA_HOME to it, a torch for "
+            "the toolkit, or use the extension's prebuilt wheel.",
+        commands=("nvcc --version",
+            'python -c "import torch; print(torch.version.cuda)"'),
+        title="Extensions are built with torch's CUDA version",
+        yields_to=("toolkit-of-other-cuda",), sources=("vllm-1453", "lightseq-526"),
+        owner=Owner.ENVIRONMENT, next_check="TOR004", code="LOG068"),
+)  # fmt: skip

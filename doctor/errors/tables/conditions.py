@@ -191,7 +191,7 @@ ROWS = (
         "after the change.",
         role="condition",
         passing=True,
-        explains=("division-by-zero", "dataset-empty", "data-ends", "index-of-list"),
+        explains=("division-by-zero", "dataset-empty", "weights-file-not-whole", "index-of-list"),
     ),
     Cause(
         id="optimizer-begins-anew",

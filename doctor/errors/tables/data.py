@@ -2,178 +2,122 @@
 
 from __future__ import annotations
 
-from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(
-        id="dataset-empty",
+    Cause(id="dataset-empty",
         errors=("ValueError", "FileNotFoundError"),
-        messages=(
-            r"num_samples should be a positive integer value, but got num_samples=0",
-            r"Found no valid file for the classes",
+        messages=(r"num_samples should be a positive integer value, but got num_samples=0|"
+            r"__len__\(\) should return >= 0|Found array with 0 (?:sample|feature)",
+            "Found no valid file for the classes",
             r"No samples found in dataset|[Cc]annot find valid samples|[Nn]o valid (?:training "
             r")?(?:samples|examples)\b",
             r"stopped: No training batches|Total length of `?\w{4,20}`? across ranks is zero|No "
-            r"labels found in \S{1,300}\.cache",
-        ),
-        examples=(
-            "FileNotFoundError: Found no valid file for the classes cats. Supported extensions "
-            "are: .jpg",
+            r"labels found in \S{1,300}\.cache"),
+        examples=("FileNotFoundError: Found no valid file for the classes cats. Supported "
+            "extensions are: .jpg",
             "ValueError: num_samples should be a positive integer value, but got num_samples=0",
-            "RuntimeError: Cannot find valid samples, check `data/README.md` for the data format.",
-            "`Trainer.fit` stopped: No training batches.",
-        ),
+            "RuntimeError: Cannot find valid samples, check `data/README.md` for the data "
+            "format.",
+            "`Trainer.fit` stopped: No training batches."),
         why="The dataset has no samples, or none that the program can use.",
         fix="Check the path and the filter of the dataset: it has no samples. If it has: its "
-        "columns are not those of the declared format (messages, instruction and output, prompt "
-        "and chosen), or every sample exceeds the length limit. WebDataset: there are fewer shards "
-        "than workers x ranks (num_workers below the shards of a rank, or resampled=True).",
-        sources=("torch-sampler",),
-    ),
-    Cause(
-        id="batch-of-objects",
+            "columns are not those of the declared format (messages, instruction and output, "
+            "prompt and chosen), or every sample exceeds the length limit. WebDataset: there "
+            "are fewer shards than workers x ranks (num_workers below the shards of a rank, or "
+            "resampled=True).",
+        sources=("torch-sampler",)),
+    Cause(id="batch-of-objects",
         errors=("TypeError",),
-        messages=(r"default_collate: batch must contain",),
-        examples=(
-            "TypeError: default_collate: batch must contain tensors, numpy arrays, numbers, dicts "
-            "or lists; found <class",
-        ),
+        messages=("default_collate: batch must contain",),
+        examples=("TypeError: default_collate: batch must contain tensors, numpy arrays, "
+            "numbers, dicts or lists; found <class",),
         why="default_collate joins tensors, arrays, numbers, texts, dicts and lists; a sample "
-        "holds something else.",
-        fix="Return tensors, numpy arrays or numbers from __getitem__, or pass a collate_fn that "
-        "converts the samples: images need a transform such as ToTensor, and None must be left "
-        "out.",
-        sources=("torch-collate",),
-    ),
-    Cause(
-        id="worker-raised",
-        errors=("RuntimeError",),
-        messages=(r"Caught \w{1,60} in (?:DataLoader worker process|pin memory thread)",),
-        examples=("RuntimeError: Caught RuntimeError in DataLoader worker process 0.",),
-        why="An error in a worker process of the DataLoader; the lines before it are the worker's "
-        "own traceback.",
-        fix="Try num_workers=0 to see the real error.",
-        role="summary",
-        sources=("torch-worker",),
-    ),
-    Cause(
-        id="loader-options",
-        errors=("ValueError", "AssertionError", "TypeError"),
-        messages=(
-            r"mutually exclusive with shuffle",
-            r"batch_sampler option is mutually exclusive",
-            r"prefetch_factor option could only be specified",
-            r"expected unspecified (?:shuffle|sampler|batch_sampler) option",
-        ),
-        examples=(
-            "ValueError: batch_sampler option is mutually exclusive with batch_size, shuffle, "
-            "sampler, and drop_last",
+            "holds something else.",
+        fix="Return tensors, numpy arrays or numbers from __getitem__, or pass a collate_fn "
+            "that converts the samples: images need a transform such as ToTensor, and None must "
+            "be left out.",
+        sources=("torch-collate",)),
+    Cause(id="loader-options",
+        errors=("ValueError", "AssertionError", "TypeError", "StopIteration"),
+        messages=("mutually exclusive with shuffle",
+            "batch_sampler option is mutually exclusive",
+            "prefetch_factor option could only be specified",
+            "expected unspecified (?:shuffle|sampler|batch_sampler) option"),
+        examples=("ValueError: batch_sampler option is mutually exclusive with batch_size, "
+            "shuffle, sampler, and drop_last",
             "ValueError: sampler option is mutually exclusive with shuffle",
             "ValueError: prefetch_factor option could only be specified in multiprocessing.let "
             "num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to",
             "ValueError: DataLoader with IterableDataset: expected unspecified shuffle option, "
-            "but got shuffle=True",
-        ),
+            "but got shuffle=True"),
         wordings=(
-            Wording(
-                r"Size mismatch between tensors",
+            Wording("Size mismatch between tensors",
                 "AssertionError: Size mismatch between tensors",
                 "The tensors of a TensorDataset have different first sizes.",
                 "Give all tensors of the TensorDataset the same first size, one entry for each "
-                "sample.",
-            ),
-            Wording(
-                r"Sum of input lengths does not equal",
-                "ValueError: Sum of input lengths does not equal the length of the input dataset!",
+                "sample."),
+            Wording("Sum of input lengths does not equal",
+                "ValueError: Sum of input lengths does not equal the length of the input "
+                "dataset!",
                 "The lengths of random_split do not add up.",
                 "Let the lengths add up to len(dataset), [n, len(dataset) - n], or pass "
-                "fractions, [0.8, 0.2].",
-            ),
-            Wording(
-                r"object of type '\w{1,60}' has no len\(\)",
+                "fractions, [0.8, 0.2]."),
+            Wording(r"object of type '(?!int'|float'|bool')\w{1,60}' has no len\(\)",
                 "TypeError: object of type 'Words' has no len()",
                 "A DataLoader needs the number of samples to shuffle them or to cut them into "
                 "batches.",
                 "Define __len__ in the dataset, the number of samples; a stream without a "
-                "length is an IterableDataset.",
-            ),
-        ),
-        why="Options of a DataLoader exclude each other: a sampler or an IterableDataset chooses "
-        "the order itself, and only workers prefetch.",
-        fix="Omit shuffle=True beside a sampler or an IterableDataset, which shuffles its samples "
-        "itself; batch_sampler takes the place of batch_size, shuffle, sampler and drop_last. "
-        "Omit prefetch_factor, or set num_workers to 1 or more.",
-        sources=("torch-dataloader",),
-    ),
-    Cause(
-        id="index-of-list",
+                "length is an IterableDataset."),
+            Wording(r"StopIteration\b(?!Error)",
+                "StopIteration",
+                "next() was called on a loader or a file that had no more batches, or an "
+                "iterator was made of an empty one.",
+                "Make a new iterator at the end of an epoch (for batch in loader, or "
+                "itertools.cycle without caching), give both loaders the same number of "
+                "batches, and check that the set is not smaller than a batch (drop_last).")),
+        why="Options of a DataLoader exclude each other: a sampler or an IterableDataset "
+            "chooses the order itself, and only workers prefetch.",
+        fix="Omit shuffle=True beside a sampler or an IterableDataset, which shuffles its "
+            "samples itself; batch_sampler takes the place of batch_size, shuffle, sampler and "
+            "drop_last. Omit prefetch_factor, or set num_workers to 1 or more.",
+        sources=("torch-dataloader", "python-exceptions")),
+    Cause(id="index-of-list",
         errors=("IndexError",),
-        messages=(r"(?:list|tuple|string|pop) index out of range", r"pop from empty list"),
-        examples=("IndexError: pop from empty list", "IndexError: list index out of range"),
+        messages=("(?:list|tuple|string|pop|assignment) index out of range",
+            "pop from empty list"),
+        examples=("IndexError: pop from empty list",
+            "IndexError: list index out of range"),
         why="A list, tuple or text has fewer entries than the index says; in a dataset, __len__ "
-        "counts more samples than there are.",
+            "counts more samples than there are.",
         fix="Print the length of that list before the line: it is shorter than the code expects.",
-        sources=("python-exceptions",),
-    ),
-    Cause(
-        id="name-not-registered",
-        refines=("missing-key", "hook-on-a-replaced-layer", "absent-in-samples"),
+        sources=("python-exceptions",)),
+    Cause(id="name-not-registered",
         errors=("KeyError", "ValueError"),
-        messages=(
-            r"is not in the [^\n]{0,60}registry|No object named .{1,120} found in .{1,60}registry|"
-            r"(?:is|was) not registered (?:in|with|as)|[Uu]nregistered (?:model|dataset|class)",
-            r"KeyError: '(?:rope_type|rope_theta|head_dim|num_experts_per_tok)'",
-        ),
-        examples=(
-            "KeyError: 'SwinV2 is not in the mmdet::model registry. Please check whether the value "
-            "is correct or it was registered as expected.'",
-            "KeyError: 'rope_type'",
-        ),
-        why="A configuration names a class or a field that this program or this release does not "
-        "know: its module was not imported, is of another library (mmpretrain in mmdet), or the "
-        "configuration is newer.",
+        refines=("missing-key", "hook-on-a-replaced-layer", "absent-in-samples"),
+        messages=(r"is not in the [^\n]{0,60}registry|No object named .{1,120} found in "
+            r".{1,60}registry|(?:is|was) not registered (?:in|with|as)|[Uu]nregistered (?:model|"
+            r"dataset|class)",
+            "KeyError: '(?:rope_type|rope_theta|head_dim|num_experts_per_tok)'"),
+        examples=("KeyError: 'SwinV2 is not in the mmdet::model registry. Please check whether "
+            "the value is correct or it was registered as expected.'",
+            "KeyError: 'rope_type'"),
+        why="A configuration names a class or a field that this program or this release does "
+            "not know: its module was not imported, is of another library (mmpretrain in "
+            "mmdet), or the configuration is newer.",
         fix="Import the module that registers it (custom_imports=dict(imports=[...]), the "
-        "project's "
-        "own package on PYTHONPATH), install the library of its scope, correct the name, or "
-        "upgrade the library to the release that the configuration was written with "
-        "(python -m pip install -U transformers for fields of config.json).",
-        sources=("python-exceptions",),
-    ),
-    Cause(
-        id="iterator-exhausted",
-        errors=("StopIteration",),
-        messages=(r"StopIteration\b(?!Error)",),
-        examples=("StopIteration",),
-        why="next() was called on a loader or a file that had no more batches, or an iterator was "
-        "made of an empty one.",
-        fix="Make a new iterator at the end of an epoch (for batch in loader, or itertools.cycle "
-        "without caching), give both loaders the same number of batches, and check that the set "
-        "is not smaller than a batch (drop_last).",
-        sources=("python-exceptions",),
-    ),
-    Cause(
-        id="missing-key",
+            "project's own package on PYTHONPATH), install the library of its scope, correct "
+            "the name, or upgrade the library to the release that the configuration was written "
+            "with (python -m pip install -U transformers for fields of config.json).",
+        sources=("python-exceptions",)),
+    Cause(id="missing-key",
         errors=("KeyError",),
-        messages=(r"KeyError: (?!.?param 'initial_lr')",),
+        messages=("KeyError: (?!.?param 'initial_lr')",),
         examples=("KeyError: 'labels'",),
         why="The dict has no such key: a field that some samples lack, a name in another form "
-        "(label, labels), or a module of another name.",
-        fix="Print the keys before that line, list(batch): field names come from the dataset and "
-        "its collate_fn. Give every sample the same keys; batch.get(key) is None where it is "
-        "absent.",
-        sources=("python-exceptions",),
-    ),
-    Cause(
-        id="decompressor-missing",
-        errors=("ValueError", "ImportError"),
-        messages=(
-            r"Compression type \w{1,12} not supported|[Nn]o module named '?_?(?:zstandard|lzma)",
-        ),
-        examples=("ValueError: Compression type zstd not supported",),
-        why="fsspec reads a compressed file only with the package for its compression.",
-        fix="python -m pip install zstandard (zstd) or lz4, python-snappy for the others, and "
-        "start again.",
-        owner=Owner.ENVIRONMENT,
-    ),
-)
+            "(label, labels), or a module of another name.",
+        fix="Print the keys before that line, list(batch): field names come from the dataset "
+            "and its collate_fn. Give every sample the same keys; batch.get(key) is None where "
+            "it is absent.",
+        sources=("python-exceptions",)),
+)  # fmt: skip

@@ -6,65 +6,9 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(
-        id="checkpoint-saved-ungathered",
-        refines=("shape-mismatch", "checkpoint-of-other-sizes"),
-        errors=("RuntimeError", "ValueError"),
-        messages=(r"with shape torch\.Size\(\[0\]\) from (?:the )?checkpoint",),
-        examples=(
-            "size mismatch for model.embed_tokens.weight: copying a param with shape "
-            "torch.Size([0]) from checkpoint, the shape in current model is torch.Size([32002, "
-            "4096]).",
-        ),
-        why="The file holds empty tensors: it was saved under ZeRO-3 without gathering the "
-        "parameters, so each rank wrote the empty rest that it held.",
-        fix="Write the weights anew from the complete checkpoint: python zero_to_fp32.py "
-        "CHECKPOINT_DIRECTORY OUTPUT. For the next training set "
-        "stage3_gather_16bit_weights_on_model_save to true (zero3_save_16bit_model of "
-        "accelerate), or use ZeRO-2. ignore_mismatched_sizes=True would start these layers from "
-        "random numbers.",
-        commands=("doctor scan CHECKPOINT",),
-        sources=("torch-load-module",),
-    ),
-    Cause(
-        id="recomputed-under-zero-3",
-        refines=("autograd-misuse", "checkpointed-function"),
-        errors=("CheckpointError",),
-        messages=(r"recomputed metadata: \{.shape.: torch\.Size\(\[0\]\)",),
-        examples=(
-            "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: Recomputed values "
-            "for the following tensors have different metadata than during the forward pass.\n"
-            "saved metadata: {'shape': torch.Size([2048])}\n"
-            "recomputed metadata: {'shape': torch.Size([0])}",
-        ),
-        why="A parameter was whole in the forward pass and empty when non-reentrant checkpointing "
-        "ran it again: ZeRO-3 had partitioned it in between.",
-        fix='Use reentrant checkpointing: gradient_checkpointing_kwargs={"use_reentrant": True}; '
-        "or a newer DeepSpeed, or ZeRO-2.",
-        told_by="DeepSpeed ZeRO-3 is on",
-        commands=("python -m pip show deepspeed",),
-        sources=("torch-recompute",),
-    ),
-    Cause(
-        id="deepspeed-batch-arithmetic",
-        errors=("AssertionError",),
-        messages=(r"Check batch related parameters\. train_batch_size is not equal",),
-        examples=(
-            "AssertionError: Check batch related parameters. train_batch_size is not equal to "
-            "micro_batch_per_gpu * gradient_acc_step * world_size 256 != 4 * 8 * 1",
-        ),
-        why="train_batch_size must be micro batch per GPU x accumulation steps x number of ranks; "
-        "the last factor is the number of processes that really started.",
-        fix='Give two of the three and leave the third out, or set all to "auto" with the Trainer '
-        "and accelerate. If the last number is not your number of GPUs, start with deepspeed, "
-        "torchrun or accelerate launch.",
-        sources=("deepspeed-batch",),
-    ),
-    Cause(
-        id="deepspeed-configuration",
+    Cause(id="deepspeed-configuration",
         wordings=(
-            Wording(
-                r"validation errors? for DeepSpeed\w{0,40}Config|DeepSpeedConfigError",
+            Wording(r"validation errors? for DeepSpeed\w{0,40}Config|DeepSpeedConfigError",
                 "pydantic_core._pydantic_core.ValidationError: 1 validation error for "
                 "DeepSpeedZeroConfig",
                 "DeepSpeed refuses a field of its configuration: the lines after this one name "
@@ -73,31 +17,25 @@ ROWS = (
                 "(stage3_prefetch_bucket_size: 0.9 * hidden_size ** 2 has a fraction; newer "
                 'transformers round it, deepspeed 0.14 accepted it), "auto" is only understood '
                 "by the Trainer and accelerate, and one of fp16 and bf16 is on.",
-                ("python -m pip show deepspeed transformers",),
-            ),
-            Wording(
-                r"correct the following DeepSpeed config values that mismatch",
+                ("python -m pip show deepspeed transformers",)),
+            Wording("correct the following DeepSpeed config values that mismatch",
                 "ValueError: Please correct the following DeepSpeed config values that mismatch "
                 "TrainingArguments values:",
                 "The DeepSpeed file and the TrainingArguments name different values for the "
                 "same thing.",
                 'Set these fields of the DeepSpeed file to "auto" (batch sizes, accumulation, '
                 "lr, weight_decay, warmup, fp16, bf16, gradient_clipping), so that they come "
-                "from the arguments.",
-            ),
-            Wording(
-                r"requires you to pass at least one of training or evaluation dataloaders",
+                "from the arguments."),
+            Wording("requires you to pass at least one of training or evaluation dataloaders",
                 "ValueError: When using DeepSpeed, `accelerate.prepare()` requires you to pass "
                 "at least one of training or evaluation dataloaders with `batch_size` attribute",
                 "accelerate takes the micro-batch of DeepSpeed from a loader, and none was "
                 "given to prepare or it has a batch_sampler of its own.",
                 "Pass the loader to accelerator.prepare together with the model, or set "
                 "train_micro_batch_size_per_gpu in "
-                "AcceleratorState().deepspeed_plugin.deepspeed_config first.",
-            ),
-            Wording(
-                r"ZeRO(?:-3)? inference (?:only )?makes sense (?:only )?with ZeRO|zero stage \d "
-                r"requires an optimizer",
+                "AcceleratorState().deepspeed_plugin.deepspeed_config first."),
+            Wording(r"ZeRO(?:-3)? inference (?:only )?makes sense (?:only )?with ZeRO|zero "
+                r"stage \d requires an optimizer",
                 "ValueError: ZeRO inference makes sense only with ZeRO Stage 3 - please adjust "
                 "your config",
                 "Evaluation or prediction starts without a training step, and DeepSpeed shards "
@@ -105,10 +43,8 @@ ROWS = (
                 "Evaluate without the DeepSpeed configuration, or use stage 3 for it. With "
                 "eval_on_start or evaluate() before train(), leave that first evaluation out. A "
                 "training needs an optimizer for deepspeed.initialize, a frozen reference model "
-                "a configuration of its own.",
-            ),
-            Wording(
-                r"None of the param groups are marked as MoE",
+                "a configuration of its own."),
+            Wording("None of the param groups are marked as MoE",
                 "AssertionError: The model has moe layers, but None of the param groups are "
                 "marked as MoE. Create a param group with 'moe' key set to True before creating "
                 "optimizer",
@@ -116,29 +52,23 @@ ROWS = (
                 "was made with plain ones.",
                 "Make the groups with "
                 "deepspeed.moe.utils.split_params_into_different_moe_groups_for_optimizer and "
-                "give them to the optimizer. In a Trainer: override create_optimizer.",
-            ),
-            Wording(
-                r"fp16 is enabled but the following parameters have dtype that is not fp16",
+                "give them to the optimizer. In a Trainer: override create_optimizer."),
+            Wording("fp16 is enabled but the following parameters have dtype that is not fp16",
                 "ValueError: fp16 is enabled but the following parameters have dtype that is "
                 "not fp16: classifier.weight",
                 "DeepSpeed expects the whole model in the dtype of its configuration.",
                 'Set bf16 in the DeepSpeed configuration for a bf16 checkpoint ("bf16": '
                 '{"enabled": "auto"}, "fp16": {"enabled": "auto"}), or load with '
-                "dtype=torch.float16; cast new heads and adapters to the same dtype.",
-            ),
-            Wording(
-                r"DeepSpeed Zero-?3 is not compatible with|assert len\(set\(t\.device for t in "
-                r"tensors\)\) == 1|ZeRO-3 is incompatible with",
+                "dtype=torch.float16; cast new heads and adapters to the same dtype."),
+            Wording(r"DeepSpeed Zero-?3 is not compatible with|assert len\(set\(t\.device for t "
+                r"in tensors\)\) == 1|ZeRO-3 is incompatible with",
                 "assert len(set(t.device for t in tensors)) == 1",
                 "Under ZeRO-3 DeepSpeed itself places the weights while they are loaded.",
                 "Remove device_map and low_cpu_mem_usage from from_pretrained, and make the "
                 "TrainingArguments before the model, so that it is loaded in shards. Parts that "
                 "are already on different devices: bring the model to one device first "
-                "(model.cpu()).",
-            ),
-            Wording(
-                r"no[_ ]sync context manager is incompatible with gradient ?partitioning",
+                "(model.cpu())."),
+            Wording("no[_ ]sync context manager is incompatible with gradient ?partitioning",
                 "AssertionError: no_sync context manager is incompatible with gradient "
                 "partitioning logic of ZeRO stage 2",
                 "ZeRO-2 and 3 reduce gradients at every backward, and since 0.16 DeepSpeed "
@@ -149,93 +79,51 @@ ROWS = (
                 "accelerator.accumulate() and no_sync(), and let gradient_accumulation_steps of "
                 "DeepSpeed count; with ZeRO-1 no_sync is allowed.",
                 ("python -m pip show deepspeed accelerate transformers",),
-                owner=Owner.ENVIRONMENT,
-            ),
-            Wording(
-                r"checkpoint being loaded used a DP world size of \d{1,6}",
+                owner=Owner.ENVIRONMENT),
+            Wording(r"checkpoint being loaded used a DP world size of \d{1,6}",
                 "deepspeed.runtime.zero.utils.ZeRORuntimeException: The checkpoint being loaded "
                 "used a DP world size of 8 but the current world size is 4.",
                 "The optimizer's state was saved in as many shards as there were ranks.",
                 "Resume on the same number of GPUs, convert it with ds_to_universal.py and load "
                 "with load_universal, or take the weights only: zero_to_fp32.py in the "
                 "checkpoint's directory.",
-                ("python zero_to_fp32.py . pytorch_model.bin",),
-            ),
-        ),
+                ("python zero_to_fp32.py . pytorch_model.bin",)),
+            Wording(r"Check batch related parameters\. train_batch_size is not equal",
+                "AssertionError: Check batch related parameters. train_batch_size is not equal "
+                "to micro_batch_per_gpu * gradient_acc_step * world_size 256 != 4 * 8 * 1",
+                "train_batch_size must be micro batch per GPU x accumulation steps x number of "
+                "ranks; the last factor is the number of processes that really started.",
+                'Give two of the three and leave the third out, or set all to "auto" with the '
+                "Trainer and accelerate. If the last number is not your number of GPUs, start "
+                "with deepspeed, torchrun or accelerate launch.")),
         why="DeepSpeed's configuration contradicts the Trainer's, the model, the number of "
-        "ranks, or what its ZeRO stage allows.",
-        sources=("deepspeed-3810", "deepspeed-2921"),
-    ),
-    Cause(
-        id="deepspeed-launch",
-        refines=("import-failed", "attribute-missing", "property-raised"),
-        errors=("ModuleNotFoundError", "ImportError", "RuntimeError", "AttributeError"),
-        wordings=(
-            Wording(
-                r"No module named 'mpi4py'",
-                "ModuleNotFoundError: No module named 'mpi4py'",
-                "DeepSpeed looks for MPI because no launcher has set RANK, WORLD_SIZE and "
-                "MASTER_ADDR.",
-                "Start with deepspeed train.py, torchrun --nproc_per_node=1 train.py or "
-                "accelerate launch; or leave the DeepSpeed configuration out on one GPU. In a "
-                "notebook set RANK=0, LOCAL_RANK=0, WORLD_SIZE=1, MASTER_ADDR=localhost and "
-                "MASTER_PORT first. mpi4py is needed for mpirun only.",
-                ("torchrun --standalone --nproc_per_node=1 train.py",),
-            ),
-            Wording(
-                r"launcher 'pdsh' not installed|pdsh: command not found",
-                "RuntimeError: launcher 'pdsh' not installed.",
-                "The deepspeed command starts other nodes by pdsh and ssh, as the hostfile says.",
-                "Install pdsh on the first node (apt install pdsh) with ssh keys to all nodes; "
-                "or start torchrun or deepspeed --no_ssh --node_rank=N on each node by itself.",
-                ("sudo apt install pdsh",),
-                owner=Owner.ENVIRONMENT,
-            ),
-            Wording(
-                r"'Dummy(?:Optim|Scheduler)' object has no attribute",
-                "AttributeError: 'DummyOptim' object has no attribute 'step'",
-                "accelerate made a stand-in for the optimizer that DeepSpeed should build, and "
-                "DeepSpeed is not active: the configuration names it, but the processes were "
-                "not launched with it.",
-                "Launch with the DeepSpeed configuration (accelerate launch --config_file, "
-                "deepspeed, torchrun) and without other accelerate settings in the environment; "
-                "or leave deepspeed= out on one GPU and use a real optimizer.",
-            ),
-        ),
-        why="A DeepSpeed configuration is used by a process that no launcher of DeepSpeed started.",
-    ),
-    Cause(
-        id="cpu-optimizer-not-built",
-        yields_to=("toolkit-of-other-cuda",),
-        refines=("attribute-missing", "property-raised"),
-        errors=("AttributeError",),
+            "ranks, or what its ZeRO stage allows.",
+        sources=("deepspeed-3810", "deepspeed-2921", "deepspeed-batch")),
+    Cause(id="cpu-optimizer-not-built",
+        errors=("AttributeError",), refines=("attribute-missing", "property-raised"),
         messages=(r"'DeepSpeedCPU\w{3,8}' object has no attribute 'ds_opt",),
         examples=("AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'",),
-        why="DeepSpeed's optimizer for the CPU could not be compiled; this line only follows when "
-        "the object ends.",
+        why="DeepSpeed's optimizer for the CPU could not be compiled; this line only follows "
+            "when the object ends.",
         fix="Read the compiler's first error above. It needs g++, ninja and a CUDA toolkit of "
-        "torch's version (CUDA_HOME); or build it at installation with DS_BUILD_CPU_ADAM=1, or "
-        'keep torch\'s AdamW: "zero_force_ds_cpu_optimizer": false.',
-        owner=Owner.ENVIRONMENT,
-        commands=("ds_report", "rm -rf ~/.cache/torch_extensions"),
-    ),
-    Cause(
-        id="ranks-disagree",
+            "torch's version (CUDA_HOME); or build it at installation with DS_BUILD_CPU_ADAM=1, "
+            "or keep torch's AdamW: \"zero_force_ds_cpu_optimizer\": false.",
+        commands=("ds_report",
+            "rm -rf ~/.cache/torch_extensions"),
+        yields_to=("toolkit-of-other-cuda",), owner=Owner.ENVIRONMENT),
+    Cause(id="ranks-disagree",
         errors=("RuntimeError", "AssertionError", "DistributedOperationException", "ValueError"),
         wordings=(
-            Wording(
-                r"disagreement between rank ?\d|tracing error at step \d|expected the next "
+            Wording(r"disagreement between rank ?\d|tracing error at step \d|expected the next "
                 r"\d{1,6} parameters in the parameter fetch queue",
                 "RuntimeError: disagreement between rank0 and rank1: rank0: [1, 2] rank1: [3]",
                 "Under ZeRO-3 every rank must run the same modules in the same order: experts, "
                 "branches or modalities that depend on the batch differ between ranks or steps.",
                 "Run every module on every rank (a dummy input multiplied by 0 for a branch "
                 "without data); for mixtures of experts call "
-                "deepspeed.utils.set_z3_leaf_modules(model, [MoEBlock]); or use ZeRO-2.",
-            ),
-            Wording(
-                r"Cannot apply desired operation due to shape mismatches|output tensor size must "
-                r"be equal to world_size times input tensor size",
+                "deepspeed.utils.set_z3_leaf_modules(model, [MoEBlock]); or use ZeRO-2."),
+            Wording("Cannot apply desired operation due to shape mismatches|output tensor size "
+                "must be equal to world_size times input tensor size",
                 "Cannot apply desired operation due to shape mismatches. All shapes across "
                 "devices must be valid.",
                 "The ranks give a collective (gather, all_gather, broadcast) tensors of "
@@ -243,11 +131,8 @@ ROWS = (
                 "that have another size on some rank.",
                 "Pad to one size before gathering: accelerator.pad_across_processes(tensor, "
                 "dim=1), then accelerator.gather_for_metrics; or drop_last=True and padding to "
-                "a fixed length.",
-            ),
-        ),
+                "a fixed length.")),
         why="The ranks ran other modules, or brought tensors of other shapes, to the same "
-        "exchange.",
-        sources=("accelerate-operations",),
-    ),
-)
+            "exchange.",
+        sources=("accelerate-operations",)),
+)  # fmt: skip

@@ -4,213 +4,153 @@ from __future__ import annotations
 
 from doctor._util.owner import Owner
 from doctor.errors.cause import Cause
+from doctor.errors.tables.commands import KERNEL_LOG
 
 ROWS = (
-    Cause(
-        id="gpu-not-started",
-        yields_to=("kernel-module-kind", "gpu-without-memory-window", "gsp-firmware-missing"),
+    Cause(id="gpu-not-started",
         errors=("RuntimeError",),
-        messages=(
-            r"RmInitAdapter failed",
-            r"rm_init_adapter failed",
-            r"NVIDIA probe routine failed for \d+ device",
-        ),
-        examples=(
-            "NVRM: GPU 0000:98:00.0: RmInitAdapter failed! (0x62:0x65:1792)",
+        messages=("RmInitAdapter failed",
+            "rm_init_adapter failed",
+            r"NVIDIA probe routine failed for \d+ device"),
+        examples=("NVRM: GPU 0000:98:00.0: RmInitAdapter failed! (0x62:0x65:1792)",
             "NVRM: GPU 0000:98:00.0: rm_init_adapter failed, device minor number 0",
-            "NVRM: The NVIDIA probe routine failed for 1 device(s).",
-        ),
+            "NVRM: The NVIDIA probe routine failed for 1 device(s)."),
         why="The kernel module is loaded and could not start a GPU.",
         fix="The kernel module is loaded but could not start this GPU; the kernel log says why. "
-        "RTX 50 and other Blackwell GPUs require the open kernel module, GPUs before Turing the "
-        "proprietary one, and large GPUs Above 4G Decoding in the BIOS. If a reinstalled driver "
-        "does not help, the GPU, its power or its slot is at fault.",
-        owner=Owner.ENVIRONMENT,
-        commands=("sudo dmesg | grep -iE 'xid|nvrm'", "modinfo -F license nvidia"),
+            "RTX 50 and other Blackwell GPUs require the open kernel module, GPUs before Turing "
+            "the proprietary one, and large GPUs Above 4G Decoding in the BIOS. If a "
+            "reinstalled driver does not help, the GPU, its power or its slot is at fault.",
+        commands=(*KERNEL_LOG,
+            "modinfo -F license nvidia"),
+        yields_to=("driver-module-fails",),
         sources=("open-gpu-kernel-modules-246", "open-gpu-kernel-modules-862"),
-        next_check="GPU001",
-    ),
-    Cause(
-        id="driver-library-mismatch",
-        refines=("cuda-unavailable", "container-without-gpu-runtime"),
-        errors=("RuntimeError",),
-        messages=(r"Driver/library version mismatch", r"NVML/RM version mismatch"),
-        examples=(
-            "Failed to initialize NVML: Driver/library version mismatch",
+        owner=Owner.ENVIRONMENT, next_check="GPU001"),
+    Cause(id="driver-library-mismatch",
+        errors=("RuntimeError",), refines=("cuda-unavailable", "container-without-gpu-runtime"),
+        messages=("Driver/library version mismatch",
+            "NVML/RM version mismatch"),
+        examples=("Failed to initialize NVML: Driver/library version mismatch",
             "nvidia-container-cli: initialization error: nvml error: driver/library version "
             "mismatch: unknown",
-            "nvmlInit: RM has detected an NVML/RM version mismatch.",
-        ),
+            "nvmlInit: RM has detected an NVML/RM version mismatch."),
         why="A library of the driver has another version than the kernel module.",
-        fix="On the host the driver was upgraded under the running kernel module: reboot it once "
-        "running jobs have ended (or unload and load the nvidia modules while nothing uses them), "
-        "and hold the driver's packages out of automatic upgrades; return a rented machine. If "
-        "nvidia-smi works on the host and fails in a container, the image brings its own "
-        "libnvidia-ml.so.1 or libcuda.so.1: remove them there.",
-        owner=Owner.ENVIRONMENT,
-        commands=(
-            "cat /proc/driver/nvidia/version",
-            "ldconfig -p | grep -E 'libcuda|libnvidia-ml'",
-        ),
+        fix="On the host the driver was upgraded under the running kernel module: reboot it "
+            "once running jobs have ended (or unload and load the nvidia modules while nothing "
+            "uses them), and hold the driver's packages out of automatic upgrades; return a "
+            "rented machine. If nvidia-smi works on the host and fails in a container, the "
+            "image brings its own libnvidia-ml.so.1 or libcuda.so.1: remove them there.",
+        commands=("cat /proc/driver/nvidia/version",
+            "ldconfig -p | grep -E 'libcuda|libnvidia-ml'"),
         sources=("driver-mismatch", "localcolabfold-127"),
-        next_check="DRV001",
-    ),
-    Cause(
-        id="fabric-not-ready",
-        errors=("RuntimeError",),
-        refines=("cuda-unavailable", "nccl-error"),
-        retry="node",
-        messages=(r"system not yet initialized", r"CUDA_ERROR_SYSTEM_NOT_READY"),
-        examples=(
-            "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet "
-            "initialized",
+        owner=Owner.ENVIRONMENT, next_check="DRV001"),
+    Cause(id="fabric-not-ready",
+        errors=("RuntimeError",), refines=("cuda-unavailable", "nccl-error"),
+        messages=("system not yet initialized",
+            "CUDA_ERROR_SYSTEM_NOT_READY"),
+        examples=("RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system "
+            "not yet initialized",
             "cuInit: CUDA_ERROR_SYSTEM_NOT_READY (802), system not yet initialized",
-            "NCCL WARN Cuda failure 802 'system not yet initialized'",
-        ),
+            "NCCL WARN Cuda failure 802 'system not yet initialized'"),
         why="GPUs on NVSwitches need the host's fabric manager.",
-        fix="The NVSwitch fabric is not ready: the host's fabric manager does not run, or not in "
-        "the driver's version. Rented: return the machine. Your own: start it and read its log. "
-        "A GPU in confidential-computing mode waits for nvidia-smi conf-compute -srs 1 instead.",
-        owner=Owner.MACHINE,
-        commands=(
-            "sudo systemctl restart nvidia-fabricmanager",
-            "systemctl status nvidia-fabricmanager",
-        ),
-        sources=("pytorch-35710",),
-        next_check="DRV001",
-    ),
-    Cause(
-        id="libcuda-compat",
-        code="LOG076",
-        title="The libcuda that is loaded is the driver's own",
+        fix="The NVSwitch fabric is not ready: the host's fabric manager does not run, or not "
+            "in the driver's version. Rented: return the machine. Your own: start it and read "
+            "its log. A GPU in confidential-computing mode waits for nvidia-smi conf-compute "
+            "-srs 1 instead.",
+        commands=("sudo systemctl restart nvidia-fabricmanager",
+            "systemctl status nvidia-fabricmanager"),
+        sources=("pytorch-35710",), owner=Owner.MACHINE, retry="node", next_check="DRV001"),
+    Cause(id="libcuda-compat",
         errors=("RuntimeError",),
-        messages=(
-            r"forward compatibility was attempted",
-            r"COMPAT_NOT_SUPPORTED_ON_DEVICE",
-            r"unsupported display driver / cuda driver combination",
-            r"SYSTEM_DRIVER_MISMATCH",
-        ),
-        examples=(
-            "Error 804: forward compatibility was attempted on non supported HW",
+        messages=("forward compatibility was attempted",
+            "COMPAT_NOT_SUPPORTED_ON_DEVICE",
+            "unsupported display driver / cuda driver combination",
+            "SYSTEM_DRIVER_MISMATCH"),
+        examples=("Error 804: forward compatibility was attempted on non supported HW",
             "cuInit: CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE (804)",
             "Error 803: system has unsupported display driver / cuda driver combination",
-            "cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)",
-        ),
-        why="A libcuda.so.1 was loaded that does not match this driver or GPU: images bring one of "
-        "a cuda-compat package, which is for drivers that are older than it. With a newer driver "
-        "on the host it fails (803); on GPUs that are not for data centers it always does (804).",
+            "cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)"),
+        why="A libcuda.so.1 was loaded that does not match this driver or GPU: images bring one "
+            "of a cuda-compat package, which is for drivers that are older than it. With a "
+            "newer driver on the host it fails (803); on GPUs that are not for data centers it "
+            "always does (804).",
         fix="Make the driver's own libcuda.so.1 the first one. In a container: set "
-        "LD_LIBRARY_PATH to the directory in which the host's driver is mounted, or remove the "
-        "image's /etc/ld.so.conf.d/*compat*.conf and run ldconfig. Remove cuda-compat directories "
-        "from LD_LIBRARY_PATH. Without a container, after an upgrade of the driver: reboot.",
-        owner=Owner.ENVIRONMENT,
-        commands=(
-            "ldconfig -p | grep libcuda.so.1",
+            "LD_LIBRARY_PATH to the directory in which the host's driver is mounted, or remove "
+            "the image's /etc/ld.so.conf.d/*compat*.conf and run ldconfig. Remove cuda-compat "
+            "directories from LD_LIBRARY_PATH. Without a container, after an upgrade of the "
+            "driver: reboot.",
+        commands=("ldconfig -p | grep libcuda.so.1",
             "export LD_LIBRARY_PATH=/usr/local/nvidia/lib64:/usr/lib/x86_64-linux-gnu",
-            "grep -rs compat /etc/ld.so.conf.d",
-        ),
+            "grep -rs compat /etc/ld.so.conf.d"),
+        title="The libcuda that is loaded is the driver's own",
         sources=("cuda-forward-compatibility", "gpustack-4678", "llm-d-706"),
-        next_check="DRV001",
-    ),
-    Cause(
-        id="libcuda-stub",
+        owner=Owner.ENVIRONMENT, next_check="DRV001", code="LOG076"),
+    Cause(id="libcuda-stub",
         errors=("RuntimeError",),
-        messages=(r"stub library", r"CUDA_ERROR_STUB_LIBRARY"),
-        examples=(
-            "RuntimeError: CUDA driver is a stub library",
-            "cuInit: CUDA_ERROR_STUB_LIBRARY (34)",
-        ),
+        messages=("stub library",
+            "CUDA_ERROR_STUB_LIBRARY"),
+        examples=("RuntimeError: CUDA driver is a stub library",
+            "cuInit: CUDA_ERROR_STUB_LIBRARY (34)"),
         why="The stub of the CUDA toolkit, which is for linking only, was loaded.",
         fix="The stub libcuda.so.1 of the CUDA toolkit was loaded: remove its stubs directory "
-        "from LD_LIBRARY_PATH.",
-        owner=Owner.ENVIRONMENT,
-        commands=("echo $LD_LIBRARY_PATH",),
-        sources=("cuda-errors",),
-        next_check="DRV001",
-    ),
-    Cause(
-        id="driver-library-missing",
+            "from LD_LIBRARY_PATH.",
+        commands=("echo $LD_LIBRARY_PATH",), sources=("cuda-errors",),
+        owner=Owner.ENVIRONMENT, next_check="DRV001"),
+    Cause(id="driver-library-missing",
         errors=("RuntimeError",),
-        messages=(
-            r"NVML Shared Library Not Found",
+        messages=("NVML Shared Library Not Found",
             r"libcuda\.so\.1: cannot open",
             r"libnvidia-ml\.so\.1: cannot open",
-            r"CUDA Version: ERR!",
-        ),
-        examples=(
-            "nvmlInit: NVML Shared Library Not Found",
+            "CUDA Version: ERR!"),
+        examples=("nvmlInit: NVML Shared Library Not Found",
             "dlopen: libcuda.so.1: cannot open shared object file: No such file or directory",
             "NVML: libnvidia-ml.so.1: cannot open shared object file: No such file or directory",
-            "| NVIDIA-SMI 545.23.06   Driver Version: 545.23.06   CUDA Version: ERR!  |",
-        ),
+            "| NVIDIA-SMI 545.23.06   Driver Version: 545.23.06   CUDA Version: ERR!  |"),
         why="A library of the driver is not in the image, or no driver is installed.",
         fix="In a container: start it with --gpus all and "
-        "NVIDIA_DRIVER_CAPABILITIES=compute,utility, which adds libcuda.so.1 and "
-        "libnvidia-ml.so.1. On the host: install the NVIDIA driver. In WSL: upgrade the driver of "
-        "Windows, and remove any NVIDIA driver installed inside WSL.",
-        owner=Owner.ENVIRONMENT,
-        commands=("ldconfig -p | grep -E 'libcuda|libnvidia-ml'",),
-        sources=("nvml-errors",),
-        next_check="DRV001",
-    ),
-    Cause(
-        id="kernel-module-not-loaded",
-        yields_to=(
-            "kernel-module-unsigned",
-            "kernel-module-of-other-kernel",
-            "nouveau-holds-gpu",
-            "kernel-module-kind",
-        ),
+            "NVIDIA_DRIVER_CAPABILITIES=compute,utility, which adds libcuda.so.1 and "
+            "libnvidia-ml.so.1. On the host: install the NVIDIA driver. In WSL: upgrade the "
+            "driver of Windows, and remove any NVIDIA driver installed inside WSL.",
+        commands=("ldconfig -p | grep -E 'libcuda|libnvidia-ml'",), sources=("nvml-errors",),
+        owner=Owner.ENVIRONMENT, next_check="DRV001"),
+    Cause(id="kernel-module-not-loaded",
         errors=("RuntimeError",),
-        messages=(r"Driver Not Loaded", r"communicate with the NVIDIA driver"),
-        examples=(
-            "nvmlInit: Driver Not Loaded",
-            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
-        ),
+        messages=("Driver Not Loaded",
+            "communicate with the NVIDIA driver"),
+        examples=("nvmlInit: Driver Not Loaded",
+            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."),
         why="The driver's kernel module is not loaded, or the container has no GPUs.",
         fix="In a container: start it with the GPUs (docker run --gpus all). On the host: load "
-        "the kernel module. If that fails, the kernel log says why: nouveau holds the GPU "
-        "(blacklist it), Secure Boot refuses an unsigned module, or it was built for another "
-        "kernel (reinstall the driver). In WSL: upgrade the driver of Windows and WSL itself.",
-        owner=Owner.ENVIRONMENT,
-        commands=(
-            "sudo modprobe nvidia",
+            "the kernel module. If that fails, the kernel log says why: nouveau holds the GPU "
+            "(blacklist it), Secure Boot refuses an unsigned module, or it was built for "
+            "another kernel (reinstall the driver). In WSL: upgrade the driver of Windows and "
+            "WSL itself.",
+        commands=("sudo modprobe nvidia",
             "lsmod | grep nouveau",
-            "sudo dmesg | grep -iE 'xid|nvrm'",
-        ),
-        sources=("nvml-errors",),
-        next_check="DRV001",
-    ),
-    Cause(
-        id="container-lost-gpus",
-        yields_to=("container-started-without-gpus",),
-        refines=("cuda-unavailable",),
-        errors=("RuntimeError",),
-        messages=(r"NVML: Unknown Error", r"nvmlInit: Unknown Error"),
-        examples=("Failed to initialize NVML: Unknown Error", "nvmlInit: Unknown Error (999)"),
+            *KERNEL_LOG),
+        yields_to=("driver-module-fails",),
+        sources=("nvml-errors",), owner=Owner.ENVIRONMENT, next_check="DRV001"),
+    Cause(id="container-lost-gpus",
+        errors=("RuntimeError",), refines=("cuda-unavailable",),
+        messages=("NVML: Unknown Error",
+            "nvmlInit: Unknown Error"),
+        examples=("Failed to initialize NVML: Unknown Error",
+            "nvmlInit: Unknown Error (999)"),
         why="The container lost access to the GPUs while it ran.",
         fix="Restart the container: `systemctl daemon-reload` on the host removes the GPUs from "
-        "running containers. To prevent it, use the cgroupfs driver, or create the /dev/char "
-        "links:\nnvidia-ctk system create-dev-char-symlinks",
-        owner=Owner.ENVIRONMENT,
+            "running containers. To prevent it, use the cgroupfs driver, or create the "
+            "/dev/char links:\nnvidia-ctk system create-dev-char-symlinks",
         commands=("ls -l /dev/nvidia* /dev/char | head -40",),
-        sources=("toolkit-48",),
-        next_check="DRV001",
-    ),
-    Cause(
-        id="gpu-no-permission",
+        yields_to=("container-started-without-gpus",), sources=("toolkit-48",),
+        owner=Owner.ENVIRONMENT, next_check="DRV001"),
+    Cause(id="gpu-no-permission",
         errors=("RuntimeError",),
-        messages=(r"Insufficient Permissions", r"operating system has blocked the request"),
-        examples=(
-            "nvmlInit: Insufficient Permissions",
-            "The operating system has blocked the request.",
-        ),
+        messages=("Insufficient Permissions",
+            "operating system has blocked the request"),
+        examples=("nvmlInit: Insufficient Permissions",
+            "The operating system has blocked the request."),
         why="The user or the container may not open the GPUs' device nodes.",
-        fix="This user or container may not open the GPUs' device nodes: start the container with "
-        "the GPUs, or grant access to /dev/nvidia*.",
-        owner=Owner.ENVIRONMENT,
-        commands=("ls -l /dev/nvidia*",),
-        sources=("nvml-errors",),
-        next_check="DRV001",
-    ),
-)
+        fix="This user or container may not open the GPUs' device nodes: start the container "
+            "with the GPUs, or grant access to /dev/nvidia*.",
+        commands=("ls -l /dev/nvidia*",), sources=("nvml-errors",),
+        owner=Owner.ENVIRONMENT, next_check="DRV001"),
+)  # fmt: skip

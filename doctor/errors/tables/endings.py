@@ -8,18 +8,45 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(id="kernel-launch-refused",
         errors=("RuntimeError", "AcceleratorError"),
-        messages=(r"too many resources requested for launch|CUDA error: invalid configuration "
-              r"argument",),
-        examples=("RuntimeError: CUDA error: too many resources requested for launch",
-            "RuntimeError: CUDA error: invalid configuration argument"),
-        why="A kernel was started with more threads, registers or blocks than this GPU allows, or "
-            "with none: a custom kernel for other GPUs, a batch with no element, or a dimension "
-            "above 65,535.",
-        fix="CUDA_LAUNCH_BLOCKING=1 shows the call. Skip empty inputs, split very large ones "
-            "(attention over more than 65,535 rows), rebuild custom kernels with fewer threads per "
-            "block, or upgrade torch.",
-        commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",), sources=("cuda-errors",),
-    ),
+        wordings=(
+            Wording("too many resources requested for launch|CUDA error: invalid configuration "
+                "argument",
+                "RuntimeError: CUDA error: too many resources requested for launch",
+                "A kernel was started with more threads, registers or blocks than this GPU "
+                "allows, or with none: a custom kernel for other GPUs, a batch with no element, "
+                "or a dimension above 65,535.",
+                "CUDA_LAUNCH_BLOCKING=1 shows the call. Skip empty inputs, split very large "
+                "ones (attention over more than 65,535 rows), rebuild custom kernels with fewer "
+                "threads per block, or upgrade torch.",
+                ("CUDA_LAUNCH_BLOCKING=1 python train.py",),
+                more=("RuntimeError: CUDA error: invalid configuration argument",)),
+            Wording(r"(?:CUDA|HIP) error: invalid (?:argument|value|resource handle|device "
+                r"context)|hipErrorInvalidValue",
+                "RuntimeError: HIP error: invalid argument",
+                "The driver refuses an argument of a call. Calls run later than they are made, so "
+                "that the line of the traceback need not be the one.",
+                "Run with CUDA_LAUNCH_BLOCKING=1 (AMD: AMD_SERIALIZE_KERNEL=3) to see the call. "
+                "Start again in a new process: a context that another library destroyed or a "
+                "second training in one process leaves such calls. If a plain example fails, too, "
+                "driver and CUDA or ROCm of torch do not fit: upgrade the driver.",
+                ("CUDA_LAUNCH_BLOCKING=1 python train.py",)),
+            Wording(r"less than INT_MAX|canUse32BitIndexMath|(?:integer out of range|too many "
+                r"elements) for (?:32|int)|must be less than 2\*\*31|exceeds (?:the )?(?:int32|"
+                r"INT_MAX|32-bit)|Triton Error \[CUDA\]: invalid argument",
+                "RuntimeError: Expected canUse32BitIndexMath(input) && "
+                "canUse32BitIndexMath(output) to be true, but got false.",
+                "A tensor has more elements than a kernel counts with 32 bits (2,147,483,647), "
+                "or a kernel is started with more blocks than a grid holds.",
+                "Make the tensor of that step smaller: a smaller micro-batch, fewer frames or "
+                "pixels, logits in chunks (a fused linear cross-entropy), tiled decoding of a "
+                "VAE. A newer torch or triton counts with 64 bits in many kernels. For a Triton "
+                "kernel also check that all its tensors are on the current GPU "
+                "(torch.cuda.set_device) and that the batch is not empty.",
+                more=("RuntimeError: upsample_nearest_nhwc only supports output tensors with "
+                    "less than INT_MAX elements",
+                    "RuntimeError: Triton Error [CUDA]: invalid argument"))),
+        why="A kernel is started with more elements, threads or blocks than it counts.",
+        sources=("cuda-errors",)),
     Cause(id="peer-access-missing",
         refines=("nccl-error",),
         errors=("RuntimeError", "AcceleratorError"),
@@ -56,18 +83,6 @@ ROWS = (
         commands=("sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm",
             'python -c "import torch; print(torch.ones(1).cuda())"'),
         next_check="DRV001", sources=("cuda-errors",),
-    ),
-    Cause(id="iommu-not-passed-through",
-        messages=(r"Missing .{0,2}iommu=pt.{0,2} from kernel command line",),
-        examples=('NCCL WARN Missing "iommu=pt" from kernel command line which can lead to system '
-              "instablity or hang!",),
-        why="RCCL reports that the IOMMU translates the GPUs' addresses, with which AMD GPUs may "
-            "hang when they talk to each other.",
-        fix="On bare metal add iommu=pt to the kernel's command line (GRUB_CMDLINE_LINUX, "
-            "update-grub) and restart; until then NCCL_P2P_DISABLE=1. In a virtual machine ask its "
-            "provider.",
-        owner=Owner.MACHINE,
-        commands=("cat /proc/cmdline",),
     ),
     Cause(id="worker-ended-early",
         refines=("peer-lost",),
@@ -111,27 +126,64 @@ ROWS = (
         sources=("datasets-workers",),
     ),
     Cause(id="failure-stands-above",
-        messages=(r"returned non-zero exit status|(?:training|process|job|command|subprocess|run|"
-              r"task) (?:has )?failed with (?:exit )?(?:code|status)|Failed to (?:train|"
-              r"fine-?tune)",
-            r"(?:[Ss]ee|[Cc]heck|[Ll]ook at|[Rr]ead) (?:the )?(?:above|previous|(?:print "
-              r"statements|logs?|traceback|errors?|messages?|output) above)",
-            r"Invocation of \w{3,40} method failed|Error executing job with overrides|process "
-              r"(?:has )?(?:exited|finished) with (?:exit )?code [1-9]",
-            r"[Bb]ack-?off restarting failed container|CrashLoopBackOff"),
-        examples=("subprocess.CalledProcessError: Command '['python', 'a.py']' returned non-zero "
-              "exit status 1.",
-            "RuntimeError: the job failed. Please check the logs above",
-            "ERROR [core.py:1094] Invocation of collective_rpc method failed",
-            "Back-off restarting failed container trainer in pod train-0"),
+        wordings=(
+            Wording(r"returned non-zero exit status|(?:training|process|job|command|subprocess|"
+                r"run|task) (?:has )?failed with (?:exit )?(?:code|status)|Failed to (?:train|"
+                r"fine-?tune)|(?:[Ss]ee|[Cc]heck|[Ll]ook at|[Rr]ead) (?:the )?(?:above|previous|"
+                r"(?:print statements|logs?|traceback|errors?|messages?|output) above)|"
+                r"Invocation of \w{3,40} method failed|Error executing job with overrides|"
+                r"process (?:has )?(?:exited|finished) with (?:exit )?code [1-9]|[Bb]ack-?off "
+                r"restarting failed container|CrashLoopBackOff",
+                "subprocess.CalledProcessError: Command '['python', 'a.py']' returned non-zero "
+                "exit status 1.",
+                "This line only says that another process, or an earlier step, failed.",
+                "Search the output for the first Error, Killed or Traceback, above this line or "
+                "in the log of the process that it names (Kubernetes: kubectl logs --previous "
+                "POD), and explain that one: doctor triage FILE does. Status 137 or -9 with "
+                "nothing before it: killed, mostly for RAM; 139 or -11: a crash in native code. "
+                "A program of one release calling a server of another also fails so: upgrade "
+                "both.",
+                ("doctor triage train.log",),
+                more=("RuntimeError: the job failed. Please check the logs above",
+                    "ERROR [core.py:1094] Invocation of collective_rpc method failed",
+                    "Back-off restarting failed container trainer in pod train-0")),
+            Wording(r"Caught \w{1,60} in replica \d{1,4} on device \d{1,4}",
+                "RuntimeError: Caught RuntimeError in replica 0 on device 0.",
+                "DataParallel repeats an error of one replica; the error itself stands after "
+                '"Original Traceback".',
+                "Read the last line of the original traceback. Try on one GPU "
+                "(CUDA_VISIBLE_DEVICES=0); with several use DistributedDataParallel by torchrun "
+                "in place of DataParallel, which copies the model at every step and loses "
+                "attributes that are no parameters or buffers.",
+                ("CUDA_VISIBLE_DEVICES=0 python train.py",)),
+            Wording("An error occurred while generating the dataset",
+                "datasets.exceptions.DatasetGenerationError: An error occurred while generating "
+                "the dataset",
+                "Reading the files into the cache failed; this is only the last exception of "
+                "the chain.",
+                "Read the first exception of the chain above it (a cast, a JSON error, a full "
+                "disk) and explain that one. After correcting the file delete what was half "
+                'written: load_dataset(..., download_mode="force_redownload"), and check df -h '
+                "of HF_DATASETS_CACHE.",
+                ("df -h ~/.cache/huggingface",)),
+            Wording(r"Failed to import \w{1,40}[\w.]{0,160} because of the following error",
+                "RuntimeError: Failed to import transformers.models.llama.modeling_llama "
+                "because of the following error (look up to see its traceback):",
+                "The library's import failed at another package; the line after this one and "
+                "the traceback above name it.",
+                "Fix that package: reinstall or upgrade it, or uninstall it if nothing needs it "
+                "(flash-attn, torchvision, deepspeed, bitsandbytes, xformers are the usual "
+                "ones).",
+                owner=Owner.ENVIRONMENT),
+            Wording(r"Caught \w{1,60} in (?:DataLoader worker process|pin memory thread)",
+                "RuntimeError: Caught RuntimeError in DataLoader worker process 0.",
+                "An error in a worker process of the DataLoader; the lines before it are the "
+                "worker's own traceback.",
+                "Read the original traceback below this line: it is the error. num_workers=0 shows "
+                "it without the worker; in a pin memory thread look for an error of CUDA or of "
+                "memory first, and try pin_memory=False.")),
         why="This line only says that another process, or an earlier step, failed.",
-        fix="Search the output for the first Error, Killed or Traceback, above this line or in the "
-            "log of the process that it names (Kubernetes: kubectl logs --previous POD), and "
-            "explain that one: doctor triage FILE does. Status 137 or -9 with nothing before it: "
-            "killed, mostly for RAM; 139 or -11: a crash in native code. A program of one release "
-            "calling a server of another also fails so: upgrade both.",
-        commands=("doctor triage train.log",), role="summary",
-    ),
+        sources=("torch-utils", "datasets-builder", "torch-worker"), role="summary"),
     Cause(id="raised-inside-a-library",
         refines=("list-indexed-by-name", "call-arguments", "attribute-missing", "name-undefined",
             "factory-with-parameters", "property-raised"),

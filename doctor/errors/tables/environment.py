@@ -6,137 +6,106 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(
-        id="compiler-missing",
-        refines=("file-missing",),
-        errors=("RuntimeError", "InductorError"),
-        messages=(
-            r"No working C\+\+ compiler",
-            r"Failed to find a? ?C compiler",
-            r"CppCompileError",
-            r"InvalidCxxCompiler",
+    Cause(id="compiler-missing",
+        errors=("RuntimeError", "InductorError"), refines=("file-missing",),
+        messages=(r"No working C\+\+ compiler",
+            "Failed to find a? ?C compiler",
+            "CppCompileError",
+            "InvalidCxxCompiler",
             r"(?:gcc|g\+\+): not found",
             r"No such file or directory: '(?:\S{0,60}/)?(?:gcc|g\+\+|cc|c\+\+|clang|nvcc|ninja)'",
             r"command '\S{0,60}(?:gcc|g\+\+|cc)' failed: No such file|unable to execute "
             r"'?\S{0,40}g(?:cc|\+\+)",
             r"Microsoft Visual C\+\+ 14\.\d or gr|Compiler: cl is not found|Error checking "
-            r"compiler version for cl",
-        ),
-        examples=(
-            "RuntimeError: Failed to find C compiler. Please specify via CC environment variable.",
+            r"compiler version for cl"),
+        examples=("RuntimeError: Failed to find C compiler. Please specify via CC environment "
+            "variable.",
             "torch._inductor.exc.CppCompileError: C++ compile error",
             "/bin/sh: 1: g++: not found",
             "FileNotFoundError: [Errno 2] No such file or directory: 'ninja'",
             "InductorError: InvalidCxxCompiler: No working C++ compiler found",
             "error: command 'gcc' failed: No such file or directory",
-            'error: Microsoft Visual C++ 14.0 or greater is required. Get it with "Microsoft C++ '
-            'Build Tools"',
-        ),
+            'error: Microsoft Visual C++ 14.0 or greater is required. Get it with "Microsoft '
+            'C++ Build Tools"'),
         why="torch.compile and extensions compile code, and there is no C++ compiler.",
         fix="Install a C++ compiler (apt install g++ or build-essential) and the headers of "
-        "Python (python3-dev); on Windows Microsoft's C++ build tools with \"Desktop development "
-        'with C++", then a new "x64 Native Tools" prompt. Or take a prebuilt wheel of the '
-        "package, and train without torch.compile.",
-        owner=Owner.ENVIRONMENT,
-        sources=("torch-inductor-errors",),
-    ),
-    Cause(
-        id="triton-missing",
-        refines=("compile-failed",),
-        errors=("RuntimeError",),
-        messages=(r"TritonMissing", r"working triton installation", r"No module named 'triton'"),
-        examples=(
-            "torch._inductor.exc.TritonMissing: Cannot find a working triton installation.",
-            "ModuleNotFoundError: No module named 'triton'",
-        ),
+            "Python (python3-dev); on Windows Microsoft's C++ build tools with \"Desktop "
+            'development with C++", then a new "x64 Native Tools" prompt. Or take a prebuilt '
+            "wheel of the package, and train without torch.compile.",
+        sources=("torch-inductor-errors",), owner=Owner.ENVIRONMENT),
+    Cause(id="triton-missing",
+        errors=("RuntimeError",), refines=("compile-failed",),
+        messages=("TritonMissing",
+            "working triton installation",
+            "No module named 'triton'"),
+        examples=("torch._inductor.exc.TritonMissing: Cannot find a working triton installation.",
+            "ModuleNotFoundError: No module named 'triton'"),
         why="torch.compile needs Triton on a GPU.",
         fix="Install the torch wheel of PyTorch's own index: it includes triton, which "
-        "torch.compile needs on a GPU.",
-        owner=Owner.ENVIRONMENT,
-        sources=("torch-inductor-errors",),
-    ),
-    Cause(
-        id="python-headers-missing",
-        refines=("compiler-misses-a-header", "compile-failed", "triton-helper-not-built"),
+            "torch.compile needs on a GPU.",
+        sources=("torch-inductor-errors",), owner=Owner.ENVIRONMENT),
+    Cause(id="python-headers-missing",
         errors=("RuntimeError",),
+        refines=("compiler-not-usable", "compile-failed", "triton-helper-not-built"),
         messages=(r"(?:Python|pyconfig)\.h: No such file|error: Python\.h",),
-        examples=(
-            "fatal error: Python.h: No such file or directory",
+        examples=("fatal error: Python.h: No such file or directory",
             "CalledProcessError: Command '['/bin/gcc', '/tmp/cuda_utils.c', '-lcuda']' returned "
             "non-zero exit status 1.\n/tmp/cuda_utils.c:6: fatal error: Python.h: No such file",
             "pyconfig.h:3:12: fatal error: x86_64-linux-gnu/python3.10/pyconfig.h: No such file "
-            "or directory",
-        ),
+            "or directory"),
         why="Compiled code needs the headers of Python.",
         fix="Install Python's headers in the image: apt-get install python3-dev (python3.12-dev "
-        "for a Python of that version); conda's and uv's own interpreters bring them.",
+            "for a Python of that version); conda's and uv's own interpreters bring them.",
         commands=("python -c 'import sysconfig; print(sysconfig.get_path(\"include\"))'",),
-        owner=Owner.ENVIRONMENT,
-        sources=("sglang-18644",),
-    ),
-    Cause(
-        id="tf32-two-apis",
+        sources=("sglang-18644",), owner=Owner.ENVIRONMENT),
+    Cause(id="tf32-two-apis",
         errors=("RuntimeError",),
-        messages=(r"mix of the legacy and new APIs",),
-        examples=(
-            "RuntimeError: PyTorch is checking whether allow_tf32 is enabled for cuBlas matmul, "
-            "but found mix of the legacy and new APIs to set the TF32 status.",
-        ),
+        messages=("mix of the legacy and new APIs",),
+        examples=("RuntimeError: PyTorch is checking whether allow_tf32 is enabled for cuBlas "
+            "matmul, but found mix of the legacy and new APIs to set the TF32 status.",),
         why="Before torch 2.15 the compiler reads the old setting of TF32 and fails if the code "
-        "uses the new one.",
+            "uses the new one.",
         fix="Set TF32 through one API only.",
-        sources=("pytorch-166387",),
-    ),
-    Cause(
-        id="certificate-not-trusted",
-        refines=("hf-offline", "network-missing"),
+        sources=("pytorch-166387",)),
+    Cause(id="certificate-not-trusted",
         errors=("SSLError", "SSLCertVerificationError", "OSError"),
-        messages=(
-            r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|check_hostname requires "
-            r"server_hostname",
-        ),
-        examples=(
-            "requests.exceptions.SSLError: HTTPSConnectionPool(host='huggingface.co', port=443): "
-            "Max retries exceeded (Caused by SSLError(SSLCertVerificationError(1, '[SSL: "
-            "CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate in "
-            "certificate chain')))",
+        refines=("hf-offline", "network-missing"),
+        messages=("CERTIFICATE_VERIFY_FAILED|certificate verify failed|check_hostname requires "
+            "server_hostname",),
+        examples=("requests.exceptions.SSLError: HTTPSConnectionPool(host='huggingface.co', "
+            "port=443): Max retries exceeded (Caused by SSLError(SSLCertVerificationError(1, "
+            "'[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed "
+            "certificate in certificate chain')))",
             "OSError: We couldn't connect to 'https://huggingface.co' to load this file: "
-            "certificate verify failed",
-        ),
-        why="A proxy of the network presents a certificate of its own, or the proxy's address has "
-        "the wrong form.",
-        fix="Point to the network's certificates: REQUESTS_CA_BUNDLE=FILE and SSL_CERT_FILE=FILE; "
-        "give proxies as http://host:port, also in HTTPS_PROXY; check the machine's clock. Or "
-        "download elsewhere and set HF_HUB_OFFLINE=1.",
-        owner=Owner.ENVIRONMENT,
-        commands=("env | grep -i proxy", "date"),
-    ),
-    Cause(
-        id="network-missing",
+            "certificate verify failed"),
+        why="A proxy of the network presents a certificate of its own, or the proxy's address "
+            "has the wrong form.",
+        fix="Point to the network's certificates: REQUESTS_CA_BUNDLE=FILE and "
+            "SSL_CERT_FILE=FILE; give proxies as http://host:port, also in HTTPS_PROXY; check "
+            "the machine's clock. Or download elsewhere and set HF_HUB_OFFLINE=1.",
+        commands=("env | grep -i proxy",
+            "date"),
+        owner=Owner.ENVIRONMENT),
+    Cause(id="network-missing",
         errors=("OSError", "ConnectionError", "SSLError", "ConnectionRefusedError"),
-        messages=(
-            r"couldn't connect to",
-            r"offline mode is enabled",
-            r"urlopen error",
-            r"Max retries exceeded(?!.{0,900}thrown while requesting)",
+        messages=("couldn't connect to",
+            "offline mode is enabled",
+            "urlopen error",
+            "Max retries exceeded(?!.{0,900}thrown while requesting)",
             r"Name or service not known|Temporary failure in name resolution|\[Errno 11[03]\] "
             r"(?:Connection timed out|No route to host)",
-            r"is not the path to a directory",
-        ),
-        examples=(
-            "ConnectionError: Offline mode is enabled.",
+            "is not the path to a directory"),
+        examples=("ConnectionError: Offline mode is enabled.",
             "urllib.error.URLError: <urlopen error [Errno -2] Name or service not known>",
             "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='example.com', "
             "port=443): Max retries exceeded with url: /data.zip",
             "OSError: absent-model is not the path to a directory containing a file named "
             "config.json",
             "OSError: We couldn't connect to 'https://huggingface.co' to load the files, and "
-            "couldn't find them in the cached files. Check your internet connection or see",
-        ),
+            "couldn't find them in the cached files. Check your internet connection or see"),
         wordings=(
-            Wording(
-                r"ConnectionRefusedError|\[Errno 111\] Connection refused|\[Errno 113\] No route "
-                r"to host",
+            Wording(r"ConnectionRefusedError|\[Errno 111\] Connection refused|\[Errno 113\] No "
+                r"route to host",
                 "ConnectionRefusedError: [Errno 111] Connection refused",
                 "Nothing listens at that address and port: rank 0 has not started or has died, "
                 "a server (vLLM, Ray, wandb, tensorboard, a proxy) is down, or a firewall is "
@@ -144,101 +113,61 @@ ROWS = (
                 "Find the address in the lines above. MASTER_ADDR:MASTER_PORT: start rank 0 "
                 "first and open the port between the nodes. A server: look at its own log. A "
                 "proxy: check HTTP_PROXY and HTTPS_PROXY.",
-                ('nc -vz "$MASTER_ADDR" "$MASTER_PORT"', "env | grep -i proxy"),
-            ),
-        ),
+                ('nc -vz "$MASTER_ADDR" "$MASTER_PORT"',
+                    "env | grep -i proxy")),),
         why="A download failed: no network, a proxy, or a name that is not resolved.",
         fix="Download the model or the data beforehand and load it from a local path "
-        "(local_files_only=True), or check network, proxy and token.",
-        owner=Owner.ENVIRONMENT,
-        sources=("transformers-hub",),
-    ),
-    Cause(
-        id="data-ends",
-        errors=("EOFError", "RuntimeError", "UnpicklingError"),
-        messages=(
-            r"EOFError|Ran out of input",
-            r"unexpected (?:end of (?:file|data)|EOF)",
-            r"invalid load key",
-        ),
-        examples=(
-            "EOFError: Ran out of input",
-            "EOFError: Compressed file ended before the end-of-stream marker: unexpected end of "
-            "file",
-            "_pickle.UnpicklingError: invalid load key, '<'.",
-            "tarfile.ReadError: unexpected end of data",
-        ),
-        why="A file is empty, cut off or another kind of file, or the process at the other end of "
-        "a pipe has ended.",
-        fix="Check the file that is read there: it is empty or cut off (compare its size, "
-        "download it again; `doctor scan FILE` reads checkpoints). If it reads from another "
-        "process, that process has ended.",
-        sources=("python-exceptions",),
-    ),
-    Cause(
-        id="shell-cannot-run-it",
+            "(local_files_only=True), or check network, proxy and token.",
+        sources=("transformers-hub",), owner=Owner.ENVIRONMENT),
+    Cause(id="shell-cannot-run-it",
         wordings=(
-            Wording(
-                r"(?:torchrun|accelerate|deepspeed|python3?|nvcc|ninja|llamafactory-cli|axolotl|"
-                r"swift|tune|huggingface-cli|hf|wandb|ray|srun|mpirun|git|conda|module|source|uv|"
-                r"pip3?|cmake)['\x22]?: (?:command )?not found|execve\(\): .{1,200}: No such "
-                r"file|is "
-                r"not recognized as (?:the name of a cmdlet|an internal or external command)",
+            Wording(r"(?:torchrun|accelerate|deepspeed|python3?|nvcc|ninja|llamafactory-cli|"
+                r"axolotl|swift|tune|huggingface-cli|hf|wandb|ray|srun|mpirun|git|conda|module|"
+                r"source|uv|pip3?|cmake)['\x22]?: (?:command )?not found|execve\(\): .{1,200}: "
+                r"No such file|is not recognized as (?:the name of a cmdlet|an internal or "
+                r"external command)",
                 "bash: accelerate: command not found",
                 "The program is not installed in the environment of this shell or of this node, "
-                "or its directory is not on PATH: the shell of a batch job reads no login files, "
-                "which define conda and module.",
+                "or its directory is not on PATH: the shell of a batch job reads no login "
+                "files, which define conda and module.",
                 "Activate the environment inside the job script (source .venv/bin/activate, "
                 "conda activate after source ~/miniconda3/etc/profile.d/conda.sh, module load; "
                 "#!/bin/bash -l for both), or name the interpreter: python -m "
                 "torch.distributed.run for torchrun, python -m accelerate.commands.launch for "
                 "accelerate.",
-                ('echo "$PATH"; which -a python torchrun',),
-            ),
-            Wording(
-                r"(?:bash|\bsh|srun|execve\(\)): [^\n:]{1,200}: Permission denied",
+                ('echo "$PATH"; which -a python torchrun',)),
+            Wording(r"(?:bash|\bsh|srun|execve\(\)): [^\n:]{1,200}: Permission denied",
                 "/bin/bash: ./train.sh: Permission denied",
                 "The file is not executable, or is on a file system that is mounted noexec.",
                 "chmod +x FILE, or run it by its interpreter: bash FILE, python FILE.",
                 ("ls -l FILE",),
-                Owner.JOB,
-            ),
-            Wording(
-                r"Unable to locate a modulefile|Lmod has detected the following error",
+                owner=Owner.JOB),
+            Wording("Unable to locate a modulefile|Lmod has detected the following error",
                 "Lmod has detected the following error: The following module(s) are unknown: "
                 '"cuda/12.9"',
                 "The cluster has no module of that name on this kind of node.",
                 "module avail cuda on the same partition names those that exist. torch's wheels "
                 "bring CUDA of their own: a training needs a module only to compile extensions.",
                 ("module avail cuda",),
-                Owner.JOB,
-            ),
-            Wording(
-                r"attempted relative import",
+                owner=Owner.JOB),
+            Wording("attempted relative import",
                 "ImportError: attempted relative import with no known parent package",
                 "A file of a package was imported on its own.",
                 "Give the package an __init__.py and import the file as package.module: python "
                 "-m package.module runs it.",
-                owner=Owner.JOB,
-            ),
-            Wording(
-                r"EOF when reading a line",
+                owner=Owner.JOB),
+            Wording("EOF when reading a line",
                 "EOFError: EOF when reading a line",
                 "input() waits for a person, and nobody is there.",
                 "Do not read from the terminal in a job: pass values as arguments or in a file.",
-                owner=Owner.JOB,
-            ),
-            Wording(
-                r"contains DOS line breaks|bash\^M: bad interpreter|\\r': command not found",
+                owner=Owner.JOB),
+            Wording(r"contains DOS line breaks|bash\^M: bad interpreter|\\r': command not found",
                 "/bin/bash^M: bad interpreter: No such file or directory",
                 "The script was saved with the line ends of Windows.",
                 r"dos2unix run.sh, or sed -i 's/\r$//' run.sh; git config core.autocrlf input "
                 r"for the next one.",
-                owner=Owner.JOB,
-            ),
-        ),
+                owner=Owner.JOB)),
         why="The job's shell or interpreter cannot run the command as it was written for a "
-        "terminal.",
-        owner=Owner.ENVIRONMENT,
-    ),
-)
+            "terminal.",
+        owner=Owner.ENVIRONMENT),
+)  # fmt: skip

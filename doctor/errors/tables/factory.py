@@ -6,83 +6,79 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(id="package-not-in-interpreter",
-        errors=("ImportError",),
-        messages=(r"is not installed in this interpreter",),
-        examples=("transformers is not installed in this interpreter",),
-        why="The interpreter that was examined lacks a package that the code imports.",
-        fix="Install it into the training environment, or select another one with --python.",
-        owner=Owner.ENVIRONMENT, sources=("python-exceptions",),
-    ),
-    Cause(id="factory-needs-arguments",
-        errors=("RuntimeError",),
-        messages=(r"hydra\.main", r"argparse did not accept"),
-        examples=("the factory is decorated with hydra.main",
-            "argparse did not accept the arguments []"),
-        why="The factory reads the command line.",
-        fix="Name a function that needs no command line, or pass the arguments after --.\ndoctor "
-            "explain model",
-    ),
-    Cause(id="trains-while-imported",
-        errors=("RuntimeError",),
-        messages=(r"trains while it is imported",),
-        examples=("train.py trains while it is imported: line 40, `loss.backward()`; it was not "
-              "imported",),
-        why="The statements of the training stand outside of any function, so that naming one of "
-            "the file would run the whole training, with its downloads, trackers and saves.",
-        fix="Write the factory into a file of its own; this reads the script and runs "
-            "nothing:\ndoctor init --factory-for FILE.py\nOr put the training under if __name__ == "
-            "'__main__', and name a function that returns model and batch.",
-    ),
     Cause(id="factory-gives-no-training",
-        errors=("RuntimeError",),
+        errors=("RuntimeError", "ImportError"), refines=("interrupted",),
         wordings=(
             Wording(r"; return \(module, batch\)|the factory returned|the factory's batch is",
                 "the factory returned str; return (module, batch), where module(**batch) or "
-                    "module(*batch) gives the loss",
+                "module(*batch) gives the loss",
                 "The factory returned something else than a module with a batch.",
-                "Return the module with a batch of tensors (torch.from_numpy of an array), or with "
-                    "a batch and a loss.\nreturn model, batch, lambda model, batch: "
-                    "criterion(model(batch['x']), batch['y'])\ndoctor explain model",
+                "Return the module with a batch of tensors (torch.from_numpy of an array), or "
+                "with a batch and a loss.\nreturn model, batch, lambda model, batch: "
+                "criterion(model(batch['x']), batch['y'])\ndoctor explain model",
                 more=("the factory's batch is a Dataset; return a DataLoader of it, or "
-                      "next(iter(loader))",)),
+                    "next(iter(loader))",)),
             Wording(r"the factory's \w+ has no batch",
                 "the factory's DataLoader has no batch",
-                "The loader gives no batch: it has no data, or fewer samples than batch_size with "
-                    "drop_last=True.",
+                "The loader gives no batch: it has no data, or fewer samples than batch_size "
+                "with drop_last=True.",
                 "Check the path and the filter of the data, and whether the iterator was used "
-                    "before. Choose a batch_size of at most the number of samples, or omit "
-                    "drop_last=True, which leaves out a batch that is not full."),
-            Wording(r"its collate_fn returned nothing",
+                "before. Choose a batch_size of at most the number of samples, or omit "
+                "drop_last=True, which leaves out a batch that is not full."),
+            Wording("its collate_fn returned nothing",
                 "the first batch of the DataLoader is None; its collate_fn returned nothing",
                 "The collate function has no return.",
                 "Return the batch at the end of the loader's collate_fn: without a return it is "
-                    "None."),
-            Wording(r"the LightningModule gives no batch",
-                "the LightningModule gives no batch (train_dataloader: MisconfigurationException)",
+                "None."),
+            Wording("the LightningModule gives no batch",
+                "the LightningModule gives no batch (train_dataloader: "
+                "MisconfigurationException)",
                 "The LightningModule has no loader of its own.",
                 "Return the module with a loader: its own after module.setup('fit'), or that of "
-                    "its data module.\ndata.setup('fit')\nreturn module, data.train_dataloader()"),
-            Wording(r"the factory's optimizer is",
+                "its data module.\ndata.setup('fit')\nreturn module, data.train_dataloader()"),
+            Wording("the factory's optimizer is",
                 "the factory's optimizer is a StepLR",
                 "What the factory returned as its optimizer is none.",
                 "Give a schedule under its own key, {'model': ..., 'optimizer': optimizer, "
-                    "'scheduler': schedule}. Return an instance: "
-                    "torch.optim.AdamW(model.parameters(), lr=1e-3), with parentheses."),
+                "'scheduler': schedule}. Return an instance: "
+                "torch.optim.AdamW(model.parameters(), lr=1e-3), with parentheses."),
             Wording(r"called sys\.exit\(",
                 "the factory called sys.exit(2)",
                 "The file runs and ends while it is imported.",
-                "Put what runs the training under if __name__ == '__main__', so that the file can "
-                    "be imported; the lines that it printed are below."),
+                "Put what runs the training under if __name__ == '__main__', so that the file "
+                "can be imported; the lines that it printed are below."),
             Wording(r"exit status \d+ and no message|the factory raised KeyboardInterrupt",
                 "exit status 3 and no message inside call the factory",
                 "The code or a library called os._exit(), or closed files that it did not open.",
                 "Let the factory return instead of ending the process: it, or a library, called "
-                    "os._exit(), or closed all file descriptors (os.closerange), the doctor's too.",
-                more=("the factory raised KeyboardInterrupt",))),
+                "os._exit(), or closed all file descriptors (os.closerange), the doctor's too.",
+                more=("the factory raised KeyboardInterrupt",)),
+            Wording(r"hydra\.main|argparse did not accept",
+                "the factory is decorated with hydra.main",
+                "The factory reads the command line.",
+                "Name a function that needs no command line, or pass the arguments after --.\n"
+                "doctor explain model",
+                more=("argparse did not accept the arguments []",)),
+            Wording("trains while it is imported",
+                "train.py trains while it is imported: line 40, `loss.backward()`; it was not "
+                "imported",
+                "The statements of the training stand outside of any function, so that naming "
+                "one of the file would run the whole training, with its downloads, trackers and "
+                "saves.",
+                "Write the factory into a file of its own; this reads the script and runs "
+                "nothing:\ndoctor init --factory-for FILE.py\nOr put the training under if "
+                "__name__ == '__main__', and name a function that returns model and batch."),
+            Wording("--seq-len",
+                "positions beyond the model's length: --seq-len 4096",
+                "--seq-len is more than the model takes.",
+                "Pass a smaller --seq-len."),
+            Wording("is not installed in this interpreter",
+                "transformers is not installed in this interpreter",
+                "The interpreter that was examined lacks a package that the code imports.",
+                "Install it into the training environment, or select another one with --python.",
+                owner=Owner.ENVIRONMENT)),
         why="The factory ended, or returned something else than a model with a batch.",
-        refines=("interrupted",),
-    ),
+        sources=("python-exceptions",)),
     Cause(id="parameters-are-frozen",
         errors=("RuntimeError",),
         wordings=(
@@ -118,13 +114,6 @@ ROWS = (
                 "Train before the adapter is merged, or add a new one to the merged model: "
                     "get_peft_model(model, LoraConfig(...)).")),
         why="No parameter of the model requires a gradient.",
-    ),
-    Cause(id="sequence-too-long",
-        errors=("RuntimeError",),
-        messages=(r"--seq-len",),
-        examples=("positions beyond the model's length: --seq-len 4096",),
-        why="--seq-len is more than the model takes.",
-        fix="Pass a smaller --seq-len.",
     ),
     Cause(id="precision-not-in-torch",
         errors=("RuntimeError",),

@@ -6,269 +6,204 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(
-        id="weights-only-load",
-        code="LOG057",
-        title="torch.load accepts the checkpoint",
+    Cause(id="weights-only-load",
         errors=("UnpicklingError",),
-        messages=(
-            r"Weights only load failed",
-            r"WeightsUnpickler error: Unsupported (?:global: GLOBAL (?P<global>[\w.]{1,200})|\w+)",
-        ),
-        examples=(
-            "_pickle.UnpicklingError: Weights only load failed. This file can still be loaded, to "
-            "do so you have two options",
+        messages=("Weights only load failed",
+            r"WeightsUnpickler error: Unsupported (?:global: GLOBAL (?P<global>[\w.]{1,200})|"
+            r"\w+)"),
+        examples=("_pickle.UnpicklingError: Weights only load failed. This file can still be "
+            "loaded, to do so you have two options",
             "\tWeightsUnpickler error: Unsupported global: GLOBAL "
-            "numpy.core.multiarray._reconstruct was not an allowed global by default.",
-        ),
-        why="Since torch 2.6 torch.load refuses pickles that name other classes than tensors and "
-        "plain containers: often the random state or the optimizer of an older checkpoint.",
+            "numpy.core.multiarray._reconstruct was not an allowed global by default."),
+        why="Since torch 2.6 torch.load refuses pickles that name other classes than tensors "
+            "and plain containers: often the random state or the optimizer of an older "
+            "checkpoint.",
         fix="Examine the file with `doctor scan FILE`. If it is your own, allow the class that "
-        "the message names with torch.serialization.add_safe_globals([...]), save the state_dict "
-        "instead of the model, or upgrade the framework that loads it.",
+            "the message names with torch.serialization.add_safe_globals([...]), save the "
+            "state_dict instead of the model, or upgrade the framework that loads it.",
         commands=("doctor scan FILE",),
+        title="torch.load accepts the checkpoint",
         sources=("transformers-34631", "transformers-40500", "ms-swift-5808"),
-        next_check="CKP001",
-    ),
-    Cause(
-        id="disk-full",
-        code="LOG058",
-        title="The disks have room",
-        messages=(
-            r"No space left on device(?!\W{1,4}/dev/shm)",
+        next_check="CKP001", code="LOG057"),
+    Cause(id="disk-full",
+        messages=(r"No space left on device(?!\W{1,4}/dev/shm)",
             r"\[Errno 28\](?![^\n]{0,60}/dev/shm)",
             r"Disk quota exceeded|\[Errno 122\] \w{4}",
-            r"PytorchStreamWriter failed writing file",
+            "PytorchStreamWriter failed writing file",
             r"unexpected pos \d+ vs \d+",
             r"inline_container\.cc:\d+\] \. (?:unexpected pos|PytorchStreamWriter)",
-            r"basic_ios::clear: iostream error|StorageFull",
-        ),
-        examples=(
-            "OSError: [Errno 28] No space left on device",
+            "basic_ios::clear: iostream error|StorageFull"),
+        examples=("OSError: [Errno 28] No space left on device",
             "RuntimeError: [Errno 28] writing the file",
             "OSError: [Errno 122] Disk quota exceeded: '/home/a/x'",
             "RuntimeError: [enforce fail at inline_container.cc:603] . unexpected pos 64 vs 0",
             "RuntimeError: PytorchStreamWriter failed writing file data/3: file write failed",
-            "RuntimeError: basic_ios::clear: iostream error",
-        ),
+            "RuntimeError: basic_ios::clear: iostream error"),
         wordings=(
-            Wording(
-                r"no free inodes|low on resource: inodes",
+            Wording("no free inodes|low on resource: inodes",
                 "/dev/md0 on /data has no free inodes",
-                "The file system has free space and no free inodes: each file needs one, however "
-                "small it is.",
-                "Delete small files that nothing needs, or pack them (tar shards, parquet, lmdb), "
-                "or use another file system: XFS makes inodes as it needs them, ext4 has the "
-                "number that mkfs.ext4 -N set.",
-                ("df -i .", "sudo du --inodes -xd 2 / 2>/dev/null | sort -n | tail"),
-            ),
-        ),
+                "The file system has free space and no free inodes: each file needs one, "
+                "however small it is.",
+                "Delete small files that nothing needs, or pack them (tar shards, parquet, "
+                "lmdb), or use another file system: XFS makes inodes as it needs them, ext4 has "
+                "the number that mkfs.ext4 -N set.",
+                ("df -i .",
+                    "sudo du --inodes -xd 2 / 2>/dev/null | sort -n | tail")),),
         why="A file system is full, out of inodes, or over the user's quota: the output "
-        "directory, /tmp, the Hugging Face cache, or /dev/shm.",
+            "directory, /tmp, the Hugging Face cache, or /dev/shm.",
         fix="Free space or name another directory; keep fewer checkpoints (save_total_limit). "
-        "Check df -h and df -i for the path in the message.",
-        owner=Owner.ENVIRONMENT,
-        commands=("df -h . /tmp /dev/shm", "df -i ."),
-        sources=("dolly-139", "mmdetection-12069"),
-        next_check="DSK001",
-    ),
-    Cause(
-        id="checkpoint-damaged",
-        code="LOG059",
-        title="The checkpoint is complete",
-        messages=(
-            r"PytorchStreamReader failed",
-            r"Error while deserializing header|HeaderTooLarge|MetadataIncompleteBuffer|"
-            r"InvalidHeaderDeserialization",
-            r"UnpicklingError: invalid load key|EOFError: Ran out of input",
+            "Check df -h and df -i for the path in the message.",
+        commands=("df -h . /tmp /dev/shm",
+            "df -i ."),
+        title="The disks have room", sources=("dolly-139", "mmdetection-12069"),
+        owner=Owner.ENVIRONMENT, next_check="DSK001", code="LOG058"),
+    Cause(id="checkpoint-damaged",
+        messages=("PytorchStreamReader failed",
+            "Error while deserializing header|HeaderTooLarge|MetadataIncompleteBuffer|"
+            "InvalidHeaderDeserialization",
+            "UnpicklingError: invalid load key|EOFError: Ran out of input",
             r"unexpected EOF, expected \d+ more bytes|Unable to load weights from pytorch "
-            r"checkpoint|pickle data was truncated",
-        ),
-        examples=(
-            "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central "
-            "directory",
+            r"checkpoint|pickle data was truncated"),
+        examples=("RuntimeError: PytorchStreamReader failed reading zip archive: failed finding "
+            "central directory",
             "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
             "_pickle.UnpicklingError: invalid load key, 'v'.",
-            "RuntimeError: unexpected EOF, expected 4096 more bytes. The file might be corrupted.",
-        ),
+            "RuntimeError: unexpected EOF, expected 4096 more bytes. The file might be "
+            "corrupted."),
         why="The file is cut off, is a Git LFS pointer or an error page instead of the weights, "
-        "or was written while the disk was full.",
+            "or was written while the disk was full.",
         fix="Examine it with `doctor scan`, download it again (git lfs pull), or resume from an "
-        "earlier checkpoint.",
+            "earlier checkpoint.",
         commands=("doctor scan FILE",),
-        sources=("stable-diffusion-93",),
-        next_check="CKP001",
-    ),
-    Cause(
-        id="file-missing",
-        code="LOG061",
-        title="Files that the training reads exist",
+        title="The checkpoint is complete", sources=("stable-diffusion-93",),
+        next_check="CKP001", code="LOG059"),
+    Cause(id="file-missing",
         errors=("OSError",),
-        messages=(
-            r"FileNotFoundError: (?:\[Errno 2\] )?(?P<what>.{0,300})",
+        messages=(r"(?:FileNotFound|IsADirectory|NotADirectory)Error: (?:\[Errno \d\d?\] )?"
+              r"(?P<what>.{0,300})",
             r"does not appear to have a file named (?P<file>\S{1,200})",
             r"Error no file named \S{1,200}",
             r"PermissionError: \[Errno 13\]",
             r"(?:Error|Exception): (?:[^\n:]{0,60} )?(?:[Dd]irectory|[Ff]ile|[Pp]ath|[Ff]older|"
-            r"[Cc]heckpoint|[Mm]anifest)\b[^\n]{0,300}?(?:does not exist|doesn't exist|not found|"
-            r"is missing|could not be found|cannot be found)",
-        ),
-        examples=(
-            "FileNotFoundError: [Errno 2] No such file or directory: 'data/train.json'",
+            r"[Cc]heckpoint|[Mm]anifest)\b[^\n]{0,300}?(?:does not exist|doesn't exist|not "
+            r"found|is missing|could not be found|cannot be found)"),
+        examples=("FileNotFoundError: [Errno 2] No such file or directory: 'data/train.json'",
             "OSError: /models/a does not appear to have a file named config.json.",
-            "OSError: Error no file named pytorch_model.bin, model.safetensors found in directory "
-            "a.",
+            "OSError: Error no file named pytorch_model.bin, model.safetensors found in "
+            "directory a.",
             "PermissionError: [Errno 13] Permission denied: '/data/out'",
-            "CheckpointingException: Checkpoint directory /ckpt/iter_10 does not exist",
-        ),
-        why="A path does not exist on this node or may not be read. The line does not say whether "
-        "the configuration is wrong or the storage is not mounted.",
-        fix="Check the path as the training's user on the node that reports it: ls -ld PATH; use "
-        "absolute paths in batch jobs and mounts that every node has.",
-        role="exception",
-        sources=("python-exceptions",),
-    ),
-    Cause(
-        id="too-many-open-files",
-        code="LOG062",
-        title="The limit of open files is not reached",
-        messages=(r"Too many open files|\[Errno 24\] \w{3} many", r"received 0 items of ancdata"),
-        examples=(
-            "OSError: [Errno 24] Too many open files",
-            "RuntimeError: received 0 items of ancdata",
-        ),
+            "CheckpointingException: Checkpoint directory /ckpt/iter_10 does not exist"),
+        why="A path does not exist on this node or may not be read. The line does not say "
+            "whether the configuration is wrong or the storage is not mounted.",
+        fix="Check the path as the training's user on the node that reports it: ls -ld PATH; "
+            "use absolute paths in batch jobs and mounts that every node has.",
+        title="Files that the training reads exist", sources=("python-exceptions",),
+        role="exception", code="LOG061"),
+    Cause(id="too-many-open-files",
+        messages=(r"Too many open files|\[Errno 24\] \w{3} many",
+            "received 0 items of ancdata"),
+        examples=("OSError: [Errno 24] Too many open files",
+            "RuntimeError: received 0 items of ancdata"),
         why="DataLoader workers pass each tensor as an open file, and the soft limit is often "
-        "1024.",
+            "1024.",
         fix="Raise the limit (ulimit -n 65536), or call "
-        "torch.multiprocessing.set_sharing_strategy('file_system').",
-        owner=Owner.ENVIRONMENT,
+            "torch.multiprocessing.set_sharing_strategy('file_system').",
         commands=("ulimit -n",),
-        sources=("pytorch-973", "torch-multiprocessing"),
-    ),
-    Cause(
-        id="hub-may-not-write",
+        title="The limit of open files is not reached",
+        sources=("pytorch-973", "torch-multiprocessing"), owner=Owner.ENVIRONMENT, code="LOG062"),
+    Cause(id="hub-may-not-write",
         refines=("hf-auth",),
-        messages=(
-            r"40[13] Client Error: \w{4,20} for url: "
+        messages=(r"40[13] Client Error: \w{4,20} for url: "
             r"https?://huggingface\.co/api/\S{0,60}(?:create|commit|preupload)",
-            r"don't have the rights to create a|Cannot create repo",
-        ),
-        examples=(
-            "403 Client Error: Forbidden for url: https://huggingface.co/api/repos/create",
-            "403 Forbidden: You don't have the rights to create a model under the namespace a.",
-        ),
-        why="The token may read and not write, or the name before the slash is of another account "
-        "or organization.",
+            "don't have the rights to create a|Cannot create repo"),
+        examples=("403 Client Error: Forbidden for url: https://huggingface.co/api/repos/create",
+            "403 Forbidden: You don't have the rights to create a model under the namespace a."),
+        why="The token may read and not write, or the name before the slash is of another "
+            "account or organization.",
         fix="Use a token with write permission for that namespace (`hf auth whoami` names the "
-        "account), set hub_model_id to a name of your own, or push_to_hub=False.",
-        commands=("hf auth whoami",),
-        retry="fix",
-    ),
-    Cause(
-        id="hf-auth",
-        code="LOG063",
-        title="The Hugging Face account may read the model",
-        messages=(
-            r"GatedRepoError|Cannot access gated repo|trying to access a gated repo",
-            r"Make sure to have access to it at https?://huggingface",
+            "account), set hub_model_id to a name of your own, or push_to_hub=False.",
+        commands=("hf auth whoami",)),
+    Cause(id="hf-auth",
+        messages=("GatedRepoError|Cannot access gated repo|trying to access a gated repo",
+            "Make sure to have access to it at https?://huggingface",
             r"RepositoryNotFoundError: 40[14]|40[13] Client Error\. \(Request ID: \w{4}",
             r"40[13] Client Error: \w{4,20} for url: https?://(?:[\w-]{1,40}\.)?huggingface",
-            r"Invalid user token|You must have access to it and be authenticated",
-            r"Token is required .{0,60}but no token found",
-        ),
-        examples=(
-            "huggingface_hub.errors.GatedRepoError: 401 Client Error. Cannot access gated repo",
+            "Invalid user token|You must have access to it and be authenticated",
+            "Token is required .{0,60}but no token found"),
+        examples=("huggingface_hub.errors.GatedRepoError: 401 Client Error. Cannot access gated "
+            "repo",
             "OSError: You are trying to access a gated repo.",
             "Make sure to have access to it at https://huggingface.co/meta-llama/Llama-2-7b",
             "huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error. (Request ID: a)",
-            "401 Client Error: Unauthorized for url: https://huggingface.co/a/resolve/main/b.json",
+            "401 Client Error: Unauthorized for url: "
+            "https://huggingface.co/a/resolve/main/b.json",
             "Access to model a is restricted. You must have access to it and be authenticated",
             "huggingface_hub.errors.LocalTokenNotFoundError: Token is required (`token=True`), "
-            "but no token found.",
-        ),
+            "but no token found."),
         why="The repository is gated or private, the licence was not accepted, or the token is "
-        "missing in the job's environment.",
+            "missing in the job's environment.",
         fix="Accept the licence on the model's page, and log in where the job runs: `hf auth "
-        "login`, or HF_TOKEN in its environment.",
+            "login`, or HF_TOKEN in its environment.",
         commands=("hf auth whoami",),
-        sources=("hf-gated",),
-    ),
-    Cause(
-        id="hf-offline",
-        code="LOG064",
-        title="The model hub is reachable or not needed",
-        messages=(
-            r"we cannot find the requested files in the cached path|couldn\'t find it in the "
-            r"cached files",
-            r"outgoing traffic has been disabled|OfflineModeIsEnabled",
-            r"We couldn't connect to 'https?://huggingface",
-            r"(?:Max retries exceeded with url|NameResolutionError)"
-            r"(?:(?!thrown while requesting).){0,400}huggingface"
-            r"(?!.{0,700}thrown while requesting)|huggingface.{0,400}(?:Max retries exceeded|"
-            r"NameResolutionError|Read timed out)(?!.{0,700}thrown while requesting)",
+        title="The Hugging Face account may read the model", sources=("hf-gated",),
+        code="LOG063"),
+    Cause(id="hf-offline",
+        messages=(r"we cannot find the requested files in the cached path|couldn\'t find it in "
+            r"the cached files",
+            "outgoing traffic has been disabled|OfflineModeIsEnabled",
+            "We couldn't connect to 'https?://huggingface",
+            "(?:Max retries exceeded with url|NameResolutionError)(?:(?!thrown while "
+            "requesting).){0,400}huggingface(?!.{0,700}thrown while requesting)|"
+            "huggingface.{0,400}(?:Max retries exceeded|NameResolutionError|Read timed "
+            "out)(?!.{0,700}thrown while requesting)",
             r"\[Retry (?P<tries>\d{1,3})/(?P=tries)\]",
-            r"LocalEntryNotFoundError",
-        ),
-        examples=(
-            "ValueError: Connection error, and we cannot find the requested files in the cached "
-            "path.",
-            "huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach https://huggingface.co/a: "
-            "offline mode is enabled.",
+            "LocalEntryNotFoundError"),
+        examples=("ValueError: Connection error, and we cannot find the requested files in the "
+            "cached path.",
+            "huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach "
+            "https://huggingface.co/a: offline mode is enabled.",
             "OSError: We couldn't connect to 'https://huggingface.co' to load the files",
-            "HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url: "
-            "/a",
+            "HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with "
+            "url: /a",
             "WARNING:huggingface_hub.utils._http:Retrying in 8s [Retry 5/5].",
             "huggingface_hub.errors.LocalEntryNotFoundError: An error happened while trying to "
-            "locate the files on the Hub",
-        ),
+            "locate the files on the Hub"),
         why="A file is not in the cache, and the node has no network or HF_HUB_OFFLINE is set.",
         fix="Download it before on a node with a network (hf download REPOSITORY), into the "
-        "HF_HOME that the job uses, and set HF_HUB_OFFLINE=1 there.",
-        owner=Owner.ENVIRONMENT,
+            "HF_HOME that the job uses, and set HF_HUB_OFFLINE=1 there.",
         commands=("hf cache scan",),
-        sources=("hf-offline",),
-    ),
-    Cause(
-        id="wandb-auth",
-        code="LOG065",
-        title="The experiment tracker accepts the login",
-        messages=(
-            r"wandb.{0,300}(?:api_key not configured|UsageError)",
-            r"wandb: ERROR .{0,200}(?:API key|api_key|authenticat)",
+        title="The model hub is reachable or not needed", sources=("hf-offline",),
+        owner=Owner.ENVIRONMENT, code="LOG064"),
+    Cause(id="wandb-auth",
+        messages=("wandb.{0,300}(?:api_key not configured|UsageError)",
+            "wandb: ERROR .{0,200}(?:API key|api_key|authenticat)",
             r"wandb\.errors\.(?:errors\.)?(?:CommError|AuthenticationError|UsageError)",
-            r"Error while calling W&B API|[Tt]imed out waiting for wandb service",
-        ),
-        examples=(
-            "wandb.errors.UsageError: api_key not configured (no-tty). call wandb.login(key=[k])",
+            "Error while calling W&B API|[Tt]imed out waiting for wandb service"),
+        examples=("wandb.errors.UsageError: api_key not configured (no-tty). call "
+            "wandb.login(key=[k])",
             "wandb: ERROR Unable to verify login in offline mode. API key must be 40 characters "
             "long",
             "wandb.errors.CommError: Error communicating with wandb backend",
             "wandb: ERROR Error while calling W&B API: permission denied (<Response [403]>)",
             "wandb.sdk.lib.service_connection.ServiceStartTimeoutError: Timed out waiting for "
-            "wandb service to start",
-        ),
-        why="Weights & Biases is not logged in on this node, or it cannot be reached; the Trainer "
-        "reports to it by default when it is installed.",
+            "wandb service to start"),
+        why="Weights & Biases is not logged in on this node, or it cannot be reached; the "
+            "Trainer reports to it by default when it is installed.",
         fix="Set WANDB_API_KEY in the job's environment, WANDB_MODE=offline on nodes without a "
-        "network, or report_to=[] (WANDB_DISABLED=true). No permission (403): entity and "
-        "project must be those of the account that the key belongs to.",
-        owner=Owner.ENVIRONMENT,
+            "network, or report_to=[] (WANDB_DISABLED=true). No permission (403): entity and "
+            "project must be those of the account that the key belongs to.",
         commands=("export WANDB_MODE=offline",),
-        sources=("wandb-variables",),
-    ),
-    Cause(
-        id="path-not-permitted",
-        refines=("file-missing",),
-        yields_to=("file-system-failed",),
-        errors=("PermissionError", "OSError"),
-        messages=(r"PermissionError: \[Errno 13\]", r"\[WinError 5\] Access is denied"),
-        examples=(
-            "PermissionError: [Errno 13] Permission denied: '/root/.cache/huggingface'",
-            r"PermissionError: [WinError 5] Access is denied: 'C:\\Users\\a\\.cache'",
-        ),
+        title="The experiment tracker accepts the login", sources=("wandb-variables",),
+        owner=Owner.ENVIRONMENT, code="LOG065"),
+    Cause(id="path-not-permitted",
+        errors=("PermissionError", "OSError", "ImportError", "InductorError"),
+        refines=("file-missing", "address-space-limit", "compile-failed"),
+        messages=(r"PermissionError: \[Errno 13\]",
+            r"\[WinError 5\] Access is denied"),
+        examples=("PermissionError: [Errno 13] Permission denied: '/root/.cache/huggingface'",
+            r"PermissionError: [WinError 5] Access is denied: 'C:\\Users\\a\\.cache'"),
         wordings=(
-            Wording(
-                r"\[Errno 30\] Read-only file system",
+            Wording(r"\[Errno 30\] Read-only file system",
                 "OSError: [Errno 30] Read-only file system: '/root/.cache'",
                 "The program writes where this container or node mounts read-only: the home "
                 "directory, the image (Apptainer, a read-only root), a data volume, or a file "
@@ -276,20 +211,26 @@ ROWS = (
                 "Point what is written to a writable directory: output_dir, HF_HOME, TMPDIR, "
                 "TRITON_CACHE_DIR, TORCHINDUCTOR_CACHE_DIR, MPLCONFIGDIR, WANDB_DIR. If the "
                 "file system was writable before, read dmesg: it may have failed.",
-                (
-                    "mount | grep ' ro[,)]'",
-                    "export HF_HOME=/scratch/hf TMPDIR=/scratch/tmp",
-                ),
-            ),
-        ),
+                ("mount | grep ' ro[,)]'",
+                    "export HF_HOME=/scratch/hf TMPDIR=/scratch/tmp")),
+            Wording(r"(?:torchinductor|triton|torch_extensions|/tmp/)[^\n]{0,200}\.so: failed "
+                r"to map segment",
+                "torch._inductor.exc.InductorError: ImportError: "
+                "/tmp/torchinductor_me/triton/0/A/cuda_utils.so: failed to map segment from "
+                "shared object",
+                "A library that was built at run time lies on a file system that is mounted "
+                "noexec.",
+                "Put the caches on a file system without noexec: TMPDIR, "
+                "TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR and TORCH_EXTENSIONS_DIR. If it has "
+                "no noexec, the limit of address space (ulimit -v) is too low.",
+                ("findmnt --target DIR",
+                    "ulimit -v"))),
         why="The user of the process may not read or write this path: a file of root (from a "
-        "container or sudo), a home that a container or Slurm replaced, or a cache that another "
-        "user made.",
-        fix="ls -ld PATH and id show both. A cache: point it to a directory of your own (HF_HOME, "
-        "TRITON_CACHE_DIR, TORCH_HOME, TMPDIR). Outputs: another output_dir, or sudo chown -R "
-        "$USER PATH. Docker: --user $(id -u):$(id -g).",
-        owner=Owner.ENVIRONMENT,
-        commands=("id; ls -ld PATH",),
-        sources=("python-exceptions",),
-    ),
-)
+            "container or sudo), a home that a container or Slurm replaced, or a cache that "
+            "another user made.",
+        fix="ls -ld PATH and id show both. A cache: point it to a directory of your own "
+            "(HF_HOME, TRITON_CACHE_DIR, TORCH_HOME, TMPDIR). Outputs: another output_dir, or "
+            "sudo chown -R $USER PATH. Docker: --user $(id -u):$(id -g).",
+        commands=("id; ls -ld PATH",), yields_to=("file-system-failed",),
+        sources=("python-exceptions",), owner=Owner.ENVIRONMENT),
+)  # fmt: skip

@@ -273,7 +273,8 @@ ROWS = (
     Cause(id="cuda-illegal-access", code="LOG016",
         title="No CUDA kernel accessed invalid memory",
         messages=(r"an illegal memory access was encountered",
-            r"CUDA error: (?:unspecified launch failure|misaligned address|an illegal instruction)",
+            r"(?:CUDA|HIP) error: (?:unspecified launch failure|misaligned address|an "
+              r"illegal instruction)",
             r"CUDA_ERROR_(?:ILLEGAL_ADDRESS|LAUNCH_FAILED)|cudaErrorIllegalAddress",
             r"CUDA error: (?:invalid program counter|hardware stack error|Invalid access of peer "
               r"GPU memory)",

@@ -5,89 +5,86 @@ from __future__ import annotations
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(id="view-of-several",
-        errors=("RuntimeError",),
-        messages=(r"is a view and is being modified inplace",
-            r"is the output of a function that returns multiple views"),
-        examples=("RuntimeError: Output 0 of SplitBackward0 is a view and is being modified "
-              "inplace. This view is the output of a function that returns multiple views.",),
-        wordings=(
-            Wording(r"refers to a single memory location",
-                "RuntimeError: unsupported operation: more than one element of the written-to "
-                    "tensor refers to a single memory location. Please clone() the tensor before "
-                    "performing the operation.",
-                "expand and broadcast_to make views in which many elements share one place in "
-                    "memory; writing to them is ambiguous.",
-                "Call clone() on the tensor before it is written to: expand and broadcast_to make "
-                    "views in which many elements share one place in memory."),),
-        why="Results of chunk, split, unbind and of iterating over a tensor share memory and "
-            "cannot be changed in place.",
-        fix="Write that line with a new tensor, x = x * y for x *= y: results of chunk, split, "
-            "unbind and of iterating over a tensor cannot be changed in place.",
-    ),
     Cause(id="refused-by-autograd",
         errors=("RuntimeError", "NotImplementedError"),
         wordings=(
-            Wording(r"Inference tensors cannot be|Inplace update to inference tensor",
+            Wording("Inference tensors cannot be|Inplace update to inference tensor",
                 "RuntimeError: Inplace update to inference tensor outside InferenceMode is not "
-                    "allowed.",
-                "Values of inference mode cannot be used in a computation that is differentiated.",
-                "Use torch.no_grad() instead of torch.inference_mode() around what is not trained: "
-                    "values of inference mode cannot be used in a computation that is "
-                    "differentiated."),
-            Wording(r"has changed the size of value",
+                "allowed.",
+                "Values of inference mode cannot be used in a computation that is "
+                "differentiated.",
+                "Use torch.no_grad() instead of torch.inference_mode() around what is not "
+                "trained: values of inference mode cannot be used in a computation that is "
+                "differentiated."),
+            Wording("has changed the size of value",
                 "RuntimeError: hook '<lambda>' has changed the size of value",
                 "A hook returned a gradient of another shape.",
-                "Return a gradient of the same shape from the hook, or None to leave it as it is."),
-            Wording(r"support the deepcopy protocol",
-                "RuntimeError: Only Tensors created explicitly by the user (graph leaves) support "
-                    "the deepcopy protocol at the moment. If you were attempting to deepcopy a",
+                "Return a gradient of the same shape from the hook, or None to leave it as it "
+                "is."),
+            Wording("support the deepcopy protocol",
+                "RuntimeError: Only Tensors created explicitly by the user (graph leaves) "
+                "support the deepcopy protocol at the moment. If you were attempting to "
+                "deepcopy a",
                 "copy.deepcopy got a tensor that was computed: the model keeps a result of a "
-                    "forward pass.",
+                "forward pass.",
                 "Detach what the model keeps of a forward pass, or copy it before its first "
-                    "forward pass."),
-            Wording(r"Legacy autograd function with non-static forward method",
+                "forward pass."),
+            Wording("Legacy autograd function with non-static forward method",
                 "RuntimeError: Legacy autograd function with non-static forward method is "
-                    "deprecated.",
+                "deprecated.",
                 "The autograd function has the form of old releases.",
-                "Make forward and backward static methods (@staticmethod) with ctx as their first "
-                    "argument, and call Function.apply."),
-            Wording(r"Only Tensors of floating point (?:and complex )?dtype can require gradients",
+                "Make forward and backward static methods (@staticmethod) with ctx as their "
+                "first argument, and call Function.apply."),
+            Wording("Only Tensors of floating point (?:and complex )?dtype can require gradients",
                 "RuntimeError: Only Tensors of floating point and complex dtype can require "
-                    "gradients",
+                "gradients",
                 "Gradients exist for floats only.",
                 "Make parameters from floats: torch.tensor([1.0, 2.0]), or .float()."),
-            Wording(r"RNN backward can only be called in training mode",
+            Wording("RNN backward can only be called in training mode",
                 "RuntimeError: cudnn RNN backward can only be called in training mode",
                 "cuDNN keeps no state for the backward pass in eval mode.",
-                "Call model.train() before the forward pass: cuDNN keeps no state for the backward "
-                    "pass in eval mode."),
-            Wording(r"of the differentiated Tensors does not require grad",
+                "Call model.train() before the forward pass: cuDNN keeps no state for the "
+                "backward pass in eval mode."),
+            Wording("of the differentiated Tensors does not require grad",
                 "RuntimeError: One of the differentiated Tensors does not require grad",
                 "torch.autograd.grad differentiates with respect to a tensor that records no "
-                    "gradient.",
+                "gradient.",
                 "Call requires_grad_() on the tensor that torch.autograd.grad or "
-                    "backward(inputs=...) differentiates with respect to, before it is used: a "
-                    "batch does not require a gradient by itself."),
-            Wording(r"appears to not have been used in the graph",
-                "RuntimeError: One of the differentiated Tensors appears to not have been used in "
-                    "the graph. Set allow_unused=True if this is the desired behavior.",
+                "backward(inputs=...) differentiates with respect to, before it is used: a "
+                "batch does not require a gradient by itself."),
+            Wording("appears to not have been used in the graph",
+                "RuntimeError: One of the differentiated Tensors appears to not have been used "
+                "in the graph. Set allow_unused=True if this is the desired behavior.",
                 "torch.autograd.grad got an input that the output does not depend on.",
                 "Pass allow_unused=True to torch.autograd.grad, or take the gradient of inputs "
-                    "that the output depends on."),
-            Wording(r"derivative for \S{1,60} is not implemented|trying to differentiate twice a "
-                r"function that was marked with @once_differentiable",
+                "that the output depends on."),
+            Wording(r"derivative for \S{1,60} is not implemented|trying to differentiate twice "
+                r"a function that was marked with @once_differentiable",
                 "RuntimeError: trying to differentiate twice a function that was marked with "
-                    "@once_differentiable",
-                "torch has no derivative of this operation: floor division, rounding of indices, "
-                    "comparisons and some kernels.",
+                "@once_differentiable",
+                "torch has no derivative of this operation: floor division, rounding of "
+                "indices, comparisons and some kernels.",
                 "Use an operation with a derivative in the path to the loss (x / y for x // y, "
-                    "softmax for argmax), or detach() its input where no gradient is meant to "
-                    "flow.")),
+                "softmax for argmax), or detach() its input where no gradient is meant to flow."),
+            Wording("refers to a single memory location",
+                "RuntimeError: unsupported operation: more than one element of the written-to "
+                "tensor refers to a single memory location. Please clone() the tensor before "
+                "performing the operation.",
+                "expand and broadcast_to make views in which many elements share one place in "
+                "memory; writing to them is ambiguous.",
+                "Call clone() on the tensor before it is written to: expand and broadcast_to "
+                "make views in which many elements share one place in memory."),
+            Wording("is a view and is being modified inplace|is the output of a function that "
+                "returns multiple views",
+                "RuntimeError: Output 0 of SplitBackward0 is a view and is being modified "
+                "inplace. This view is the output of a function that returns multiple views.",
+                "Results of chunk, split, unbind and of iterating over a tensor share memory "
+                "and cannot be changed in place.",
+                "Write that line with a new tensor, x = x * y for x *= y: results of chunk, "
+                "split, unbind and of iterating over a tensor cannot be changed in place.")),
         why="autograd differentiates floats through recorded operations, in training mode, with "
             "gradients in the shape of what they belong to.",
-        sources=("torch-saved-variable",),
-    ),
+        sources=("torch-saved-variable",)),
     Cause(id="checkpointed-function",
         errors=("CheckpointError", "RuntimeError"),
         messages=(r"Recomputed values for the following tensors",

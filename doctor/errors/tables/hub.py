@@ -9,142 +9,157 @@ ROWS = (
     Cause(id="model-not-loaded",
         errors=("OSError", "EnvironmentError", "HFValidationError", "EntryNotFoundError",
             "RevisionNotFoundError", "HfHubHTTPError", "RepositoryNotFoundError", "ValueError",
-            "TypeError", "Exception", "ImportError"),
+            "TypeError", "Exception", "ImportError", "AttributeError"),
+        refines=("file-missing", "value-is-none", "module-without-return"),
         wordings=(
-            Wording(r"Can't load (?:the )?(?:tokenizer|feature extractor|image processor|processor|"
-                r"configuration|model) (?:for|of) '",
+            Wording("Can't load (?:the )?(?:tokenizer|feature extractor|image processor|"
+                "processor|configuration|model) (?:for|of) '",
                 "OSError: Can't load tokenizer for 'gpt2'. If you were trying to load it from "
-                    "'https://huggingface.co/models', make sure you don't have a local directory "
-                    "with the same name.",
+                "'https://huggingface.co/models', make sure you don't have a local directory "
+                "with the same name.",
                 "Neither the directory nor the hub has these files: a checkpoint without a "
-                    "tokenizer, a local directory with the name of the model, a wrong name, or no "
-                    "network.",
+                "tokenizer, a local directory with the name of the model, a wrong name, or no "
+                "network.",
                 "Check the name and the directory (ls NAME): rename a local directory that is "
-                    "called like the model, save the tokenizer beside the checkpoint, or take it "
-                    "from the base model. Without a network set HF_HUB_OFFLINE=1 and load from a "
-                    "downloaded copy.",
+                "called like the model, save the tokenizer beside the checkpoint, or take it "
+                "from the base model. Without a network set HF_HUB_OFFLINE=1 and load from a "
+                "downloaded copy.",
                 ("ls -l NAME",)),
-            Wording(r"is not a local folder and is not a valid model identifier",
+            Wording("is not a local folder and is not a valid model identifier",
                 "OSError: mistral-8b is not a local folder and is not a valid model identifier "
-                    "listed on 'https://huggingface.co/models'",
-                "No directory has this name, as seen from the working directory, and the hub has "
-                    "no public repository of it: misspelled, private, or without its owner before "
-                    "the slash.",
-                "For a local model write its directory as the job sees it (an absolute path); for "
-                    "one of the hub write OWNER/NAME as on its page, and log in for a private or "
-                    "gated one: `hf auth login`, or HF_TOKEN in the job's environment.",
+                "listed on 'https://huggingface.co/models'",
+                "No directory has this name, as seen from the working directory, and the hub "
+                "has no public repository of it: misspelled, private, or without its owner "
+                "before the slash.",
+                "For a local model write its directory as the job sees it (an absolute path); "
+                "for one of the hub write OWNER/NAME as on its page, and log in for a private "
+                "or gated one: `hf auth login`, or HF_TOKEN in the job's environment.",
                 ("hf auth whoami",)),
-            Wording(r"Repo id must (?:be in the form|use alphanumeric)",
-                "huggingface_hub.errors.HFValidationError: Repo id must be in the form 'repo_name' "
-                    "or 'namespace/repo_name': '/data/models/llama'. Use `repo_type` argument if "
-                    "needed.",
-                "The text is a path that does not exist on this machine, so that it is taken for "
-                    "the name of a repository.",
-                "Correct the path: relative ones are found from the directory in which the command "
-                    "starts, and a container sees only what is mounted. It must hold config.json "
-                    "(for an adapter: adapter_config.json).",
-                ("ls -ld PATH", "pwd")),
-            Wording(r"(?:Entry|Revision|Repository)NotFoundError|404 Client Error",
-                "huggingface_hub.utils._errors.EntryNotFoundError: 404 Client Error. (Request ID: "
-                    "Root=1)",
+            Wording("Repo id must (?:be in the form|use alphanumeric)",
+                "huggingface_hub.errors.HFValidationError: Repo id must be in the form "
+                "'repo_name' or 'namespace/repo_name': '/data/models/llama'. Use `repo_type` "
+                "argument if needed.",
+                "The text is a path that does not exist on this machine, so that it is taken "
+                "for the name of a repository.",
+                "Correct the path: relative ones are found from the directory in which the "
+                "command starts, and a container sees only what is mounted. It must hold "
+                "config.json (for an adapter: adapter_config.json).",
+                ("ls -ld PATH",
+                    "pwd")),
+            Wording("(?:Entry|Revision|Repository)NotFoundError|404 Client Error",
+                "huggingface_hub.utils._errors.EntryNotFoundError: 404 Client Error. (Request "
+                "ID: Root=1)",
                 "The hub has no such file, revision or repository under that name, or the "
-                    "repository is private and there is no token.",
-                "Open the address in the message in a browser: compare the spelling of repository, "
-                    "revision and file (weights may be .safetensors only: use_safetensors=True). "
-                    "For a private one log in with hf auth login."),
-            Wording(r"Unrecognized model in .{1,300}Should have a `?model_type",
+                "repository is private and there is no token.",
+                "Open the address in the message in a browser: compare the spelling of "
+                "repository, revision and file (weights may be .safetensors only: "
+                "use_safetensors=True). For a private one log in with hf auth login."),
+            Wording("Unrecognized model in .{1,300}Should have a `?model_type",
                 "ValueError: Unrecognized model in ./out. Should have a `model_type` key in its "
-                    "config.json, or contain one of the following strings in its name: albert",
+                "config.json, or contain one of the following strings in its name: albert",
                 "The directory has no config.json of transformers: it holds an adapter, a "
-                    "checkpoint of another framework, or a part of a repository.",
+                "checkpoint of another framework, or a part of a repository.",
                 "Give the directory with config.json. For an adapter load the base model first, "
-                    "then PeftModel.from_pretrained(base, directory); convert checkpoints of "
-                    "Megatron, Lightning or DeepSpeed first."),
-            Wording(r"Error no file named [^\n]{0,160}found in directory|does not appear to have a "
-                r"file",
+                "then PeftModel.from_pretrained(base, directory); convert checkpoints of "
+                "Megatron, Lightning or DeepSpeed first."),
+            Wording(r"Error no file named [^\n]{0,160}found in directory|does not appear to "
+                r"have a file",
                 "OSError: Error no file named pytorch_model.bin, model.safetensors found in "
-                    "directory ./out",
-                "The directory holds no weights of a whole model: it is the output directory above "
-                    "the checkpoints, holds an adapter or shards of DeepSpeed or FSDP, or the save "
-                    "was not finished.",
-                "ls it. checkpoint-N inside: name that. adapter_config.json: load the base model "
-                    "and PeftModel.from_pretrained. global_stepN: python zero_to_fp32.py. "
-                    "pytorch_model_fsdp_0: accelerate merge-weights. Only other names (.ckpt, "
-                    ".pth): load them with the program that wrote them.",
-                ("ls -l DIRECTORY", "doctor scan DIRECTORY")),
+                "directory ./out",
+                "The directory holds no weights of a whole model: it is the output directory "
+                "above the checkpoints, holds an adapter or shards of DeepSpeed or FSDP, or the "
+                "save was not finished.",
+                "ls it. checkpoint-N inside: name that. adapter_config.json: load the base "
+                "model and PeftModel.from_pretrained. global_stepN: python zero_to_fp32.py. "
+                "pytorch_model_fsdp_0: accelerate merge-weights. Only other names (.ckpt, "
+                ".pth): load them with the program that wrote them.",
+                ("ls -l DIRECTORY",
+                    "doctor scan DIRECTORY")),
             Wording(r"Can't find 'adapter_config\.json' at",
                 "ValueError: Can't find 'adapter_config.json' at 'out/checkpoint-500'",
                 "The path holds no adapter: it is the output directory above the checkpoints, a "
-                    "full model, a path that does not exist (and is taken for a repository), or "
-                    "the adapter was never saved.",
-                "Give the directory with adapter_config.json and adapter_model.safetensors (often "
-                    "out/checkpoint-N); load a full model with "
-                    "AutoModelForCausalLM.from_pretrained; save an adapter with "
-                    "model.save_pretrained(directory).",
+                "full model, a path that does not exist (and is taken for a repository), or the "
+                "adapter was never saved.",
+                "Give the directory with adapter_config.json and adapter_model.safetensors "
+                "(often out/checkpoint-N); load a full model with "
+                "AutoModelForCausalLM.from_pretrained; save an adapter with "
+                "model.save_pretrained(directory).",
                 ("find . -name adapter_config.json",)),
             Wording(r"TypeError: not a string\b|expected str, bytes or os\.PathLike object, not "
                 r"NoneType",
                 "TypeError: not a string",
                 "A tokenizer was loaded from a directory without its vocabulary file "
-                    "(tokenizer.model, vocab.json), so that its path is None; or a path of yours "
-                    "is None.",
+                "(tokenizer.model, vocab.json), so that its path is None; or a path of yours is "
+                "None.",
                 "Copy the tokenizer's files from the base model into the directory "
-                    "(tokenizer.save_pretrained(directory)), or load the tokenizer from the base "
-                    "model's name. If the traceback ends in your own open() or os.path call, that "
-                    "argument is None."),
-            Wording(r"No valid checkpoint found in output directory|Can't find a valid checkpoint "
-                r"at",
+                "(tokenizer.save_pretrained(directory)), or load the tokenizer from the base "
+                "model's name. If the traceback ends in your own open() or os.path call, that "
+                "argument is None."),
+            Wording("No valid checkpoint found in output directory|Can't find a valid "
+                "checkpoint at",
                 "ValueError: No valid checkpoint found in output directory (out)",
-                "resume_from_checkpoint asks for a checkpoint, and the directory has none that is "
-                    "complete.",
+                "resume_from_checkpoint asks for a checkpoint, and the directory has none that "
+                "is complete.",
                 'Give the path of one (resume_from_checkpoint="out/checkpoint-500"), or pass '
-                    "get_last_checkpoint(output_dir), which is None in the first run. A checkpoint "
-                    "needs trainer_state.json and the weights or the adapter.",
+                "get_last_checkpoint(output_dir), which is None in the first run. A checkpoint "
+                "needs trainer_state.json and the weights or the adapter.",
                 ("ls -d out/checkpoint-*",)),
-            Wording(r"Unrecognized configuration class .{1,300} for this kind of AutoModel",
+            Wording("Unrecognized configuration class .{1,300} for this kind of AutoModel",
                 "ValueError: Unrecognized configuration class <class "
-                    "'transformers.models.qwen2_vl.configuration_qwen2_vl.Qwen2VLConfig'> for this "
-                    "kind of AutoModel: AutoModelForCausalLM.",
-                "This Auto class has no model for that configuration: the model does another task "
-                    "(images, speech, encoder and decoder), or it is newer than the library.",
-                "Use the class that the model's card names (AutoModelForImageTextToText for images "
-                    "and text, AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq), or upgrade "
-                    "transformers if it should be listed.",
-                commands=("python -m pip show transformers",)),
-            Wording(r"contains custom code which must be executed to correctly load|requires you "
-                r"to execute the (?:configuration|model|tokenizer|modeling) file in that repo",
+                "'transformers.models.qwen2_vl.configuration_qwen2_vl.Qwen2VLConfig'> for this "
+                "kind of AutoModel: AutoModelForCausalLM.",
+                "This Auto class has no model for that configuration: the model does another "
+                "task (images, speech, encoder and decoder), or it is newer than the library.",
+                "Use the class that the model's card names (AutoModelForImageTextToText for "
+                "images and text, AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq), or upgrade "
+                "transformers if it should be listed.",
+                ("python -m pip show transformers",)),
+            Wording("contains custom code which must be executed to correctly load|requires you "
+                "to execute the (?:configuration|model|tokenizer|modeling) file in that repo",
                 "ValueError: The repository for org/model contains custom code which must be "
-                    "executed to correctly load the model.",
-                "The model's classes are Python files in its repository, which are run only if you "
-                    "agree.",
-                "Read those files, then pass trust_remote_code=True with a fixed revision=COMMIT; "
-                    "or use a version of the model that transformers contains."),
-            Wording(r"data did not match any variant of untagged enum",
-                "Exception: data did not match any variant of untagged enum ModelWrapper at line "
-                    "1251003 column 3",
+                "executed to correctly load the model.",
+                "The model's classes are Python files in its repository, which are run only if "
+                "you agree.",
+                "Read those files, then pass trust_remote_code=True with a fixed "
+                "revision=COMMIT; or use a version of the model that transformers contains."),
+            Wording("data did not match any variant of untagged enum",
+                "Exception: data did not match any variant of untagged enum ModelWrapper at "
+                "line 1251003 column 3",
                 "tokenizer.json was written by a newer version of tokenizers than the one "
-                    "installed.",
+                "installed.",
                 "Upgrade both (pip install -U tokenizers transformers); where the code needs an "
-                    "old transformers, take tokenizer.json from a revision of that time, or save "
-                    "it again with the old version.",
-                ("python -m pip show tokenizers transformers",), owner=Owner.ENVIRONMENT),
-            Wording(r"Couldn't instantiate the backend tokenizer from one of|Converting from "
-                r"(?:Tiktoken|SentencePiece and Tiktoken) failed|Cannot instantiate this tokenizer "
-                r"from a slow version",
+                "old transformers, take tokenizer.json from a revision of that time, or save it "
+                "again with the old version.",
+                ("python -m pip show tokenizers transformers",),
+                owner=Owner.ENVIRONMENT),
+            Wording("Couldn't instantiate the backend tokenizer from one of|Converting from "
+                "(?:Tiktoken|SentencePiece and Tiktoken) failed|Cannot instantiate this "
+                "tokenizer from a slow version",
                 "ValueError: Couldn't instantiate the backend tokenizer from one of: (1) a "
-                    "`tokenizers` library serialization file",
+                "`tokenizers` library serialization file",
                 "The model has no tokenizer.json, and the package that reads its vocabulary is "
-                    "missing, or the vocabulary's file is.",
+                "missing, or the vocabulary's file is.",
                 "Install sentencepiece, tiktoken and protobuf, and restart the interpreter. If "
-                    "that does not help, check that tokenizer.model is in the directory and no Git "
-                    "LFS pointer; or pass use_fast=False.",
+                "that does not help, check that tokenizer.model is in the directory and no Git "
+                "LFS pointer; or pass use_fast=False.",
                 ("python -m pip install sentencepiece tiktoken protobuf",),
-                owner=Owner.ENVIRONMENT)),
+                owner=Owner.ENVIRONMENT),
+            Wording("'NoneType' object has no attribute '(?:image_processor|tokenizer|"
+                "feature_extractor|video_processor|image_seqlen|chat_template|model_max_length|"
+                "pad_token(?:_id)?|eos_token(?:_id)?|tokenize|encode|decode|image_token)'",
+                "AttributeError: 'NoneType' object has no attribute 'image_processor'",
+                "The tokenizer or the processor of the model was not loaded, so that the "
+                "program holds None: its files are not beside the weights, or the installed "
+                "transformers does not know it.",
+                "Copy the files of the original model into the model's directory "
+                "(preprocessor_config.json, tokenizer files, chat_template), which a trainer "
+                "does not always save; try AutoProcessor.from_pretrained(PATH) alone to see its "
+                "error; upgrade transformers and the training program for a newer model.",
+                ("ls -l MODEL",))),
         why="The model, its configuration or its tokenizer cannot be loaded from this name or "
             "directory.",
-        refines=("file-missing",), sources=("transformers-configuration", "transformers-auto-model",
-            "transformers-remote-code", "sentence-transformers-1105"),
-    ),
+        sources=("transformers-configuration", "transformers-auto-model",
+            "transformers-remote-code", "sentence-transformers-1105")),
     Cause(id="hub-transfer-failed",
         refines=("hf-offline",),
         errors=("RuntimeError", "OSError", "ChunkedEncodingError", "ReadTimeout", "HfHubHTTPError",
@@ -192,14 +207,5 @@ ROWS = (
             "write on the path, that last as long as the run.",
         owner=Owner.ENVIRONMENT,
         commands=("aws sts get-caller-identity",),
-    ),
-    Cause(id="run-configuration-changed",
-        errors=("ConfigError",),
-        messages=(r"Attempted to change value of key",),
-        examples=('wandb.sdk.lib.config_util.ConfigError: Attempted to change value of key "lr" '
-              'from 1 ' "to 2",),
-        why="A run of wandb is resumed, or initialized twice, with other settings than it has.",
-        fix="wandb.config.update(values, allow_val_change=True), a new run (another id, no "
-            "resume), or one wandb.init only: the Trainer makes its own.",
     ),
 )  # fmt: skip

@@ -42,39 +42,29 @@ ROWS = (
         commands=CHECK,
         next_check="TOR004",
     ),
-    Cause(
-        id="wheel-for-other-torch",
+    Cause(id="wheel-for-other-torch",
         messages=(r"is a wheel for torch \d\.\d{1,2}, and torch \d\.\d{1,2} is installed",),
         examples=("flash_attn is a wheel for torch 2.6, and torch 2.8 is installed",),
         why="Code that is compiled against torch runs with that release alone: with another one "
-        "symbols are undefined, or it crashes.",
+            "symbols are undefined, or it crashes.",
         fix="Install the wheel of the package that names the installed torch, its CUDA, its "
-        "cxx11abi (the command prints it) and this Python (cp311 is 3.11), a newer release of the "
-        "package if there is none, or build it: pip install --no-build-isolation --no-cache-dir "
-        "PACKAGE. Or go back to the torch that the wheel names.",
-        owner=Owner.ENVIRONMENT,
-        commands=(
-            'python -c "import torch; print(torch.__version__, torch.version.cuda, '
-            'torch.compiled_with_cxx11_abi())"',
-        ),
-        next_check="TOR004",
-    ),
-    Cause(
-        id="toolkit-of-other-cuda",
+            "cxx11abi (the command prints it) and this Python (cp311 is 3.11), a newer release "
+            "of the package if there is none, or build it: pip install --no-build-isolation "
+            "--no-cache-dir PACKAGE. Or go back to the torch that the wheel names.",
+        commands=('python -c "import torch; print(torch.__version__, torch.version.cuda, '
+            'torch.compiled_with_cxx11_abi())"',),
+        owner=Owner.ENVIRONMENT, next_check="TOR004"),
+    Cause(id="toolkit-of-other-cuda",
         messages=(r"nvcc is of CUDA \d\d\.\d, torch was built with CUDA \d\d\.\d",),
         examples=("nvcc is of CUDA 11.5, torch was built with CUDA 12.1",),
-        why="Extensions are compiled by the toolkit that PATH and CUDA_HOME name, and it must be "
-        "of torch's major CUDA version; wheels do not need it.",
+        why="Extensions are compiled by the toolkit that PATH and CUDA_HOME name, and it must "
+            "be of torch's major CUDA version; wheels do not need it.",
         fix="Install the toolkit of torch's CUDA (conda install -c nvidia cuda-toolkit=12.1, or "
-        "cuda-toolkit-12-1 of NVIDIA's repository), and set CUDA_HOME and PATH to it. Remove the "
-        "distribution's package nvidia-cuda-toolkit, whose /usr/bin/nvcc comes first, and empty "
-        "~/.cache/torch_extensions.",
-        owner=Owner.ENVIRONMENT,
-        commands=(
-            "which -a nvcc; nvcc --version",
+            "cuda-toolkit-12-1 of NVIDIA's repository), and set CUDA_HOME and PATH to it. "
+            "Remove the distribution's package nvidia-cuda-toolkit, whose /usr/bin/nvcc comes "
+            "first, and empty ~/.cache/torch_extensions.",
+        commands=("which -a nvcc; nvcc --version",
             'python -c "import torch; print(torch.version.cuda)"',
-            "export CUDA_HOME=/usr/local/cuda",
-        ),
-        sources=("torch-cpp-extension",),
-    ),
-)
+            "export CUDA_HOME=/usr/local/cuda"),
+        sources=("torch-cpp-extension",), owner=Owner.ENVIRONMENT),
+)  # fmt: skip

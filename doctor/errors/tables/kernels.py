@@ -7,155 +7,86 @@ from doctor.errors.cause import Cause, Remedy
 from doctor.errors.tables.commands import LD_PATHS
 
 ROWS = (
-    Cause(
-        id="more-than-32-bits",
-        errors=("RuntimeError",),
-        messages=(
-            r"less than INT_MAX|canUse32BitIndexMath|(?:integer out of range|too many "
-            r"elements) for "
-            r"(?:32|int)|must be less than 2\*\*31|exceeds (?:the )?(?:int32|INT_MAX|32-bit)",
-            r"Triton Error \[CUDA\]: invalid argument",
-        ),
-        examples=(
-            "RuntimeError: Expected canUse32BitIndexMath(input) && canUse32BitIndexMath(output) to "
-            "be true, but got false.",
-            "RuntimeError: upsample_nearest_nhwc only supports output tensors with less than "
-            "INT_MAX elements",
-            "RuntimeError: Triton Error [CUDA]: invalid argument",
-        ),
-        why="A tensor has more elements than a kernel counts with 32 bits (2,147,483,647), or a "
-        "kernel is started with more blocks than a grid holds.",
-        fix="Make the tensor of that step smaller: a smaller micro-batch, fewer frames or pixels, "
-        "logits in chunks (a fused linear cross-entropy), tiled decoding of a VAE. A newer torch "
-        "or triton counts with 64 bits in many kernels. For a Triton kernel also check that all "
-        "its tensors are on the current GPU (torch.cuda.set_device) and that the batch is not "
-        "empty.",
-    ),
-    Cause(
-        id="cublas",
-        code="LOG017",
-        title="No call of cuBLAS failed",
-        messages=(
-            r"CUBLAS_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|NOT_SUPPORTED|"
-            r"INVALID_VALUE|MAPPING_ERROR)",
-        ),
-        examples=(
-            "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling "
+    Cause(id="cublas",
+        messages=("CUBLAS_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|"
+            "NOT_SUPPORTED|INVALID_VALUE|MAPPING_ERROR)",),
+        examples=("RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling "
             "`cublasCreate(handle)`",
-            "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling cublasGemmEx",
-        ),
-        why="cuBLAS is usually the victim: of a full GPU while its handle is created, of an index "
-        "error in an earlier kernel, or of a bf16 product on a GPU without bf16.",
-        fix="Look for an assertion or an out-of-memory line before it; free the GPU; run once with "
-        "CUDA_LAUNCH_BLOCKING=1. With bf16 on a GPU below compute capability 8.0 use fp16 or fp32.",
-        role="consequence",
-        owner=Owner.ENVIRONMENT,
+            "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling cublasGemmEx"),
+        why="cuBLAS is usually the victim: of a full GPU while its handle is created, of an "
+            "index error in an earlier kernel, or of a bf16 product on a GPU without bf16.",
+        fix="Look for an assertion or an out-of-memory line before it; free the GPU; run once "
+            "with CUDA_LAUNCH_BLOCKING=1. With bf16 on a GPU below compute capability 8.0 use "
+            "fp16 or fp32.",
         commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
-        sources=("pytorch-180713",),
-        next_check="TOR004",
-    ),
-    Cause(
-        id="cudnn-error",
-        yields_to=("requirement-of-torch-broken",),
-        code="LOG018",
-        title="No call of cuDNN failed",
-        messages=(
-            r"CUDNN_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|BAD_PARAM|"
-            r"MAPPING_ERROR|NOT_SUPPORTED)",
-            r"No execution plans support the graph|mha_graph",
-            r"GET was unable to find an engine to execute this computation",
-        ),
-        examples=(
-            "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
+        title="No call of cuBLAS failed", sources=("pytorch-180713",),
+        owner=Owner.ENVIRONMENT, role="consequence", next_check="TOR004", code="LOG017"),
+    Cause(id="cudnn-error",
+        messages=("CUDNN_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|BAD_PARAM|"
+            "MAPPING_ERROR|NOT_SUPPORTED)",
+            "No execution plans support the graph|mha_graph",
+            "GET was unable to find an engine to execute this computation"),
+        examples=("RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
             "RuntimeError: cuDNN Frontend error: [cudnn_frontend] Error: No execution plans "
             "support the graph.",
-            "RuntimeError: GET was unable to find an engine to execute this computation",
-        ),
+            "RuntimeError: GET was unable to find an engine to execute this computation"),
         why="cuDNN refused or failed a call: the GPU is full, another cuDNN was loaded, or this "
-        "shape and dtype is not supported by the version.",
+            "shape and dtype is not supported by the version.",
         fix="Free the GPU, check which cuDNN is loaded, and for attention call "
-        "torch.backends.cuda.enable_cudnn_sdp(False).",
-        role="consequence",
-        owner=Owner.ENVIRONMENT,
+            "torch.backends.cuda.enable_cudnn_sdp(False).",
         commands=LD_PATHS,
+        title="No call of cuDNN failed", yields_to=("requirement-of-torch-broken",),
         sources=("pytorch-190321", "pytorch-188892"),
-        next_check="TOR004",
-    ),
-    Cause(
-        id="flash-attn-unsupported-gpu",
-        code="LOG019",
-        title="FlashAttention supports the GPU",
-        messages=(
-            r"FlashAttention only supports (?:Ampere|Hopper)",
-            r"CUDA error \(\S{4,160}flash\S{0,160}\): invalid argument",
-        ),
-        examples=(
-            "RuntimeError: FlashAttention only supports Ampere GPUs or newer.",
+        owner=Owner.ENVIRONMENT, role="consequence", next_check="TOR004", code="LOG018"),
+    Cause(id="flash-attn-unsupported-gpu",
+        messages=("FlashAttention only supports (?:Ampere|Hopper)",
+            r"CUDA error \(\S{4,160}flash\S{0,160}\): invalid argument"),
+        examples=("RuntimeError: FlashAttention only supports Ampere GPUs or newer.",
             "CUDA error "
             "(/xformers/third_party/flash-attention/hopper/flash_fwd_launch_template.h:188): "
-            "invalid argument",
-        ),
+            "invalid argument"),
         why="FlashAttention 2 needs compute capability 8.0, and a build that knows the GPU: "
-        "kernels for Hopper fail on RTX 50. The same message appears on newer GPUs when parts of "
-        "the model were offloaded to the CPU.",
+            "kernels for Hopper fail on RTX 50. The same message appears on newer GPUs when "
+            "parts of the model were offloaded to the CPU.",
         fix='Load the model with attn_implementation="sdpa", or install a build of xformers or '
-        "flash-attn for this GPU. On a GPU that is supported, look for parameters on the CPU or "
-        "the meta device (device_map, offloading).",
-        owner=Owner.ENVIRONMENT,
+            "flash-attn for this GPU. On a GPU that is supported, look for parameters on the "
+            "CPU or the meta device (device_map, offloading).",
+        title="FlashAttention supports the GPU",
         sources=("flash-attention-762", "transformers-28188", "flash-attention-1485"),
-        next_check="NUM003",
-    ),
-    Cause(
-        id="ptxas-arch",
-        code="LOG020",
-        title="Triton can compile for the GPU",
-        messages=(
-            r"ptxas(?:-\w{1,20})? fatal {1,4}: Value 'sm_\w+' is not defined for option 'gpu-name'",
-            r"too old to be supported by the triton GPU compiler",
+        owner=Owner.ENVIRONMENT, next_check="NUM003", code="LOG019"),
+    Cause(id="ptxas-arch",
+        messages=(r"ptxas(?:-\w{1,20})? fatal {1,4}: Value 'sm_\w+' is not defined for option "
+            r"'gpu-name'",
+            "too old to be supported by the triton GPU compiler",
             r"'sm_\w{1,6}' is not a recognized processor|does not support target 'sm_\w{1,6}'",
-            r"ptxas\b.{0,400}--gpu-name=sm_\w{1,6} .{0,400}returned non-zero exit status",
-        ),
-        examples=(
-            "ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'",
+            r"ptxas\b.{0,400}--gpu-name=sm_\w{1,6} .{0,400}returned non-zero exit status"),
+        examples=("ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'",
             "RuntimeError: Found Tesla P100-PCIE-16GB which is too old to be supported by the "
             "triton GPU compiler, which is used as the backend.",
             "'sm_120' is not a recognized processor for this target (ignoring processor)",
             "subprocess.CalledProcessError: Command '/opt/triton/backends/nvidia/bin/ptxas "
-            "-lineinfo -v --gpu-name=sm_120 /tmp/a.ptx' returned non-zero exit status 255.",
-        ),
+            "-lineinfo -v --gpu-name=sm_120 /tmp/a.ptx' returned non-zero exit status 255."),
         why="Triton, or the ptxas or LLVM that it brings, is older than the GPU; or the GPU is "
-        "older than what Triton compiles for (compute capability 7.0).",
+            "older than what Triton compiles for (compute capability 7.0).",
         fix="New GPU: install a torch with a newer Triton (RTX 50 and B200, sm_100 to sm_121: "
-        "triton 3.3 or newer, torch 2.7 with cu128; remove an old pytorch-triton), or give it the "
-        "ptxas of a current toolkit: TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas. Old GPU: no "
-        "torch.compile, which needs compute capability 7.0 (Volta).",
-        owner=Owner.ENVIRONMENT,
+            "triton 3.3 or newer, torch 2.7 with cu128; remove an old pytorch-triton), or give "
+            "it the ptxas of a current toolkit: TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas. "
+            "Old GPU: no torch.compile, which needs compute capability 7.0 (Volta).",
         commands=("export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas",),
-        sources=("triton-8539", "vllm-31338"),
-        next_check="TOR003",
-    ),
-    Cause(
-        id="cudnn-sdpa-nan",
-        code="LOG021",
-        title="cuDNN attention returned finite gradients",
+        title="Triton can compile for the GPU", sources=("triton-8539", "vllm-31338"),
+        owner=Owner.ENVIRONMENT, next_check="TOR003", code="LOG020"),
+    Cause(id="cudnn-sdpa-nan",
         messages=(r"ScaledDotProductCudnnAttentionBackward\d*' returned nan",),
-        examples=(
-            "RuntimeError: Function 'ScaledDotProductCudnnAttentionBackward0' returned nan values "
-            "in its 0th output.",
-        ),
+        examples=("RuntimeError: Function 'ScaledDotProductCudnnAttentionBackward0' returned "
+            "nan values in its 0th output.",),
         why="cuDNN attention computes NaN in the backward pass for some shapes and masks in "
-        "single versions.",
+            "single versions.",
         fix="Call torch.backends.cuda.enable_cudnn_sdp(False) before training.",
-        owner=Owner.ENVIRONMENT,
-        sources=("pytorch-139298", "pytorch-196678"),
+        title="cuDNN attention returned finite gradients",
         remedies=(
-            Remedy(
-                package="torch",
-                until="2.5",
+            Remedy(package="torch", until="2.5",
                 fix="This torch does not select cuDNN attention by itself: remove the call that "
-                "enables it.",
-            ),
-        ),
-        next_check="NUM003",
-    ),
-)
+                "enables it."),),
+        sources=("pytorch-139298", "pytorch-196678"),
+        owner=Owner.ENVIRONMENT, next_check="NUM003", code="LOG021"),
+)  # fmt: skip

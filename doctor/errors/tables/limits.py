@@ -17,6 +17,16 @@ BEYOND = (
 MOST = r"(?:max|limit|allowed|position|context|block|length|window|\d{3})"
 
 ROWS = (
+    Cause(id="inotify-limit-reached",
+        errors=("OSError",), refines=("disk-full",),
+        messages=(r"inotify (?:watch|instance)\w{0,3} limit reached",),
+        examples=("OSError: [Errno 28] inotify watch limit reached",),
+        why="Errno 28 is no full disk here: a program watches more files for changes than the "
+            "system lets a user watch (TensorBoard, a reloading server, Streamlit, an editor).",
+        fix="Raise the limit (sudo sysctl fs.inotify.max_user_watches=524288 "
+            "fs.inotify.max_user_instances=1024), end what watches the directory of the outputs "
+            "or of the data, or point it at a smaller one.",
+        commands=("sysctl fs.inotify",), owner=Owner.ENVIRONMENT),
     Cause(
         id="sample-over-limit",
         errors=("ValueError", "RuntimeError", "AssertionError", "NotImplementedError"),
@@ -42,276 +52,159 @@ ROWS = (
         "model's positions go (max_position_embeddings; 448 for Whisper's decoder).",
         sources=("transformers-tokenization",),
     ),
-    Cause(
-        id="server-ended",
-        errors=("ConnectionError", "RemoteProtocolError", "ServerDisconnectedError"),
-        messages=(
-            r"RemoteDisconnected|ServerDisconnectedError|Server disconnected without sending a "
-            r"response|RemoteProtocolError",
-            r"httpx?\.(?:core\.)?(?:ConnectError|ReadError)|All connection attempts failed",
-        ),
-        examples=(
-            "requests.exceptions.ConnectionError: ('Connection aborted.', RemoteDisconnected("
-            "'Remote end closed connection without response'))",
-            "httpx.ConnectError: All connection attempts failed",
-        ),
-        told_by="the server is one of the job's own: a sampler (vLLM, SGLang), a reward model, a "
-        "sandbox",
-        why="The process on the other side of the connection ended or was restarted while the "
-        "training waited for its answer.",
-        fix="Read the log of that server to its end: out of memory (lower "
-        "gpu_memory_utilization or max_num_seqs), an exception in its worker, a killed process, a "
-        "proxy or a keep-alive that ends idle connections. Start it again and resume from the last "
-        "checkpoint; let the client retry (newer TRL does), and watch the server with the job.",
-        commands=("curl -s http://HOST:PORT/health", "nvidia-smi"),
-        retry="again",
-    ),
-    Cause(
-        id="object-store-refuses",
+    Cause(id="object-store-refuses",
         errors=("ClientError", "EndpointConnectionError", "ReadError"),
         wordings=(
-            Wording(
-                r"\(SlowDown\)|\(RequestLimitExceeded\)|\(ThrottlingException\)|reduce your "
-                r"request "
-                r"rate|503 Slow ?Down|429 .{0,60}storage\.googleapis",
+            Wording(r"\(SlowDown\)|\(RequestLimitExceeded\)|\(ThrottlingException\)|reduce your "
+                r"request rate|503 Slow ?Down|429 .{0,60}storage\.googleapis",
                 "botocore.exceptions.ClientError: An error occurred (SlowDown) when calling the "
                 "GetObject operation: Please reduce your request rate.",
-                "All ranks and workers ask the bucket at once, more often than one prefix may be "
-                "asked.",
-                "Read fewer, larger objects (shards of 100 MB and more), fewer workers, "
-                "spread keys "
-                "over prefixes, and retry with growing pauses (retries={'mode': 'adaptive'}); copy "
-                "the data to local disks once before the training.",
-                owner=Owner.ENVIRONMENT,
-            ),
-            Wording(
-                r"RequestTimeTooSkewed|request time and (?:the )?current time is too large|"
-                r"Signature "
-                r"(?:expired|not yet current)",
-                "botocore.exceptions.ClientError: An error occurred (RequestTimeTooSkewed) when "
-                "calling the PutObject operation",
-                "The clock of this node is minutes off, and signed requests are refused.",
-                "Set the clock: chronyc makestep, or timedatectl set-ntp true, on the host (a "
-                "container has its host's clock), and start again.",
-                ("date -u; chronyc tracking",),
-                Owner.MACHINE,
-            ),
-            Wording(
-                r"EndpointConnectionError|Could not connect to the endpoint URL|"
-                r"botocore\S{1,40}Timeout|"
-                r"tarfile\.ReadError|download failed: s3://|upload failed: ",
+                "All ranks and workers ask the bucket at once, more often than one prefix may "
+                "be asked.",
+                "Read fewer, larger objects (shards of 100 MB and more), fewer workers, spread "
+                "keys over prefixes, and retry with growing pauses (retries={'mode': "
+                "'adaptive'}); copy the data to local disks once before the training.",
+                owner=Owner.ENVIRONMENT),
+            Wording(r"EndpointConnectionError|Could not connect to the endpoint URL|"
+                r"botocore\S{1,40}Timeout|tarfile\.ReadError|download failed: s3://|upload "
+                r"failed: ",
                 "botocore.exceptions.EndpointConnectionError: Could not connect to the endpoint "
                 'URL: "https://s3.us-east-1.amazonaws.com/b/ckpt"',
                 "The bucket could not be reached, or the transfer of a shard broke off.",
                 "Try the same path by hand on that node (aws s3 ls). Check region, endpoint "
                 "(AWS_ENDPOINT_URL), proxy and the node's way out; let the loader retry "
-                "(handler=wds.warn_and_continue skips a shard), or copy the data to a local disk "
-                "first. Save checkpoints locally and upload them after.",
+                "(handler=wds.warn_and_continue skips a shard), or copy the data to a local "
+                "disk first. Save checkpoints locally and upload them after.",
                 ("aws s3 ls s3://BUCKET/ --debug 2>&1 | tail -5",),
-                Owner.ENVIRONMENT,
-            ),
-        ),
+                owner=Owner.ENVIRONMENT)),
         why="The object store of the data or checkpoints did not serve the request.",
-        retry="again",
-    ),
-    Cause(
-        id="answer-not-in-time",
-        errors=("TimeoutError",),
-        messages=(
-            r"asyncio\.(?:exceptions\.)?TimeoutError|concurrent\.futures\.(?:_base\.)?TimeoutError|"
-            r"^(?:\S{1,40} )?TimeoutError\s*$",
-            r"waitForInput: (?:poll for )?socket [^\n]{1,300}(?:timed out|likely a timeout)",
-        ),
-        examples=(
-            "asyncio.exceptions.TimeoutError",
-            "[c10d] waitForInput: socket SocketImpl(fd=60, addr=[::1]:52894, remote=[::1]:51216) "
-            "timed out after 300000ms",
-        ),
+        retry="again"),
+    Cause(id="answer-not-in-time",
+        errors=("TimeoutError", "ConnectionError", "RemoteProtocolError",
+            "ServerDisconnectedError"),
+        messages=(r"asyncio\.(?:exceptions\.)?TimeoutError|"
+            r"concurrent\.futures\.(?:_base\.)?TimeoutError|^(?:\S{1,40} )?TimeoutError\s*$",
+            r"waitForInput: (?:poll for )?socket [^\n]{1,300}(?:timed out|likely a timeout)"),
+        examples=("asyncio.exceptions.TimeoutError",
+            "[c10d] waitForInput: socket SocketImpl(fd=60, addr=[::1]:52894, "
+            "remote=[::1]:51216) timed out after 300000ms"),
+        wordings=(
+            Wording(r"RemoteDisconnected|ServerDisconnectedError|Server disconnected without "
+                r"sending a response|RemoteProtocolError|httpx?\.(?:core\.)?(?:ConnectError|"
+                r"ReadError)|All connection attempts failed",
+                "requests.exceptions.ConnectionError: ('Connection aborted.', "
+                "RemoteDisconnected('Remote end closed connection without response'))",
+                "The process on the other side of the connection ended or was restarted while "
+                "the training waited for its answer.",
+                "Read the log of that server to its end: out of memory (lower "
+                "gpu_memory_utilization or max_num_seqs), an exception in its worker, a killed "
+                "process, a proxy or a keep-alive that ends idle connections. Start it again "
+                "and resume from the last checkpoint; let the client retry (newer TRL does), "
+                "and watch the server with the job.",
+                ("curl -s http://HOST:PORT/health",
+                    "nvidia-smi"),
+                more=("httpx.ConnectError: All connection attempts failed",)),),
         why="Something that the training asked did not answer within its limit: the server that "
-        "generates, a reward model, a sandbox that runs code, or the group over which weights are "
-        "sent to the sampler.",
-        fix="Read the log of that process first: it is slow, stuck or gone. Both sides must reach "
-        "each other's address and port (for the weights' group of TRL and ms-swift port 51216, "
-        "vllm_server_host as the other node sees it, NCCL_SOCKET_IFNAME the same), and prompts "
-        "must fit its max_model_len. Then a longer timeout, fewer requests at once, and a retry "
-        "for single answers.",
-        retry="again",
-    ),
-    Cause(
-        id="language-resource-missing",
-        errors=("LookupError", "OSError"),
-        messages=(
-            r"Resource \S{0,12}(?P<nltk>[\w]{3,40})\S{0,12} not found|\[E050\] Can't find "
-            r"model|Can't "
-            r"find model '\w{2}_core",
-        ),
-        examples=(
-            "LookupError: Resource punkt_tab not found. Please use the NLTK Downloader to obtain "
-            "the resource",
-            "OSError: [E050] Can't find model 'en_core_web_sm'.",
-        ),
-        why="NLTK and spaCy bring their models as separate downloads, which this node has not.",
-        fix="python -m nltk.downloader NAME (punkt_tab since NLTK 3.9), python -m spacy download "
-        "NAME; on nodes without a network copy the directory and set NLTK_DATA.",
-        owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
-        id="run-ends-at-once",
-        messages=(
-            r"This run will do zero steps|[Rr]eached the end \(\d+ epochs?\) of our training run",
-            r"is finished, nothing to resume|[Tt]raining (?:is |was |has )?already (?:been )?"
-            r"(?:completed?|finished|done)|already trained for \d+ (?:epochs|steps)",
-            r"max_(?:steps|epochs)=\d+` reached\.[^\n]{0,40}resum",
-        ),
-        examples=(
-            "Reached the end (58 epochs) of our training run (42 epochs). This run will do zero "
-            "steps.",
+            "generates, a reward model, a sandbox that runs code, or the group over which "
+            "weights are sent to the sampler.",
+        fix="Read the log of that process first: it is slow, stuck or gone. Both sides must "
+            "reach each other's address and port (for the weights' group of TRL and ms-swift "
+            "port 51216, vllm_server_host as the other node sees it, NCCL_SOCKET_IFNAME the "
+            "same), and prompts must fit its max_model_len. Then a longer timeout, fewer "
+            "requests at once, and a retry for single answers.",
+        retry="again"),
+    Cause(id="run-ends-at-once",
+        messages=(r"This run will do zero steps|[Rr]eached the end \(\d+ epochs?\) of our "
+            r"training run",
+            r"is finished, nothing to resume|[Tt]raining (?:is |was |has )?already (?:been "
+            r")?(?:completed?|finished|done)|already trained for \d+ (?:epochs|steps)",
+            r"max_(?:steps|epochs)=\d+` reached\.[^\n]{0,40}resum"),
+        examples=("Reached the end (58 epochs) of our training run (42 epochs). This run will "
+            "do zero steps.",
             "AssertionError: runs/last.pt training to 100 epochs is finished, nothing to resume.",
-            "`Trainer.fit` stopped: `max_steps=1000` reached. (resumed at step 1000)",
-        ),
+            "`Trainer.fit` stopped: `max_steps=1000` reached. (resumed at step 1000)"),
         why="The checkpoint that the run continues from is at or beyond the end that is set, "
-        "counted with another number of samples, ranks or accumulated steps than before.",
+            "counted with another number of samples, ranks or accumulated steps than before.",
         fix="Set the end above what was trained (num_train_epochs, max_steps, max_epochs), or "
-        "begin a new run from the weights alone: a fine-tuning starts from the model, not with "
-        "resume_from_checkpoint (for an adapter: its own init option).",
-    ),
-    Cause(
-        id="labels-not-found",
-        code="LOG079",
-        title="Labels are found beside the samples",
-        messages=(
-            r"[Nn]o labels found in \S{3,300}|Labels are missing or empty in|\b0 images, [1-9]\d* "
-            r"backgrounds",
+            "begin a new run from the weights alone: a fine-tuning starts from the model, not "
+            "with resume_from_checkpoint (for an adapter: its own init option)."),
+    Cause(id="labels-not-found",
+        messages=(r"[Nn]o labels found in \S{3,300}|Labels are missing or empty in|\b0 images, "
+            r"[1-9]\d* backgrounds",
             r"no labels found in \w+ set, can ?not compute metrics",
             r"(?:[Ff]ound|[Ll]oaded|[Gg]ot) 0 (?:labels|annotations|objects|boxes|targets|"
-            r"transcripts|masks)\b",
-        ),
-        examples=(
-            "WARNING Labels are missing or empty in /data/images/train.cache, training may not "
-            "work correctly.",
+            r"transcripts|masks)\b"),
+        examples=("WARNING Labels are missing or empty in /data/images/train.cache, training "
+            "may not work correctly.",
             "WARNING no labels found in detect set, can not compute metrics without labels",
-            "INFO: found 0 annotations in /data/ann/train.json",
-        ),
-        why="Every sample counts as one without a label: nothing can be learned, losses of boxes "
-        "are 0 and so are the metrics, while the run goes on.",
-        fix="Put the labels where the loader looks for them (Ultralytics: .../labels/NAME.txt for "
-        ".../images/NAME.jpg, the folder names exactly so), correct path, train and val in the "
-        "data file, and delete the caches (*.cache). Train only once the first lines count "
-        "the images with labels.",
-        role="warning",
-        sources=("ultralytics-20595",),
-    ),
-    Cause(
-        id="targets-broadcast",
-        code="LOG104",
-        title="Predictions and targets have one shape",
+            "INFO: found 0 annotations in /data/ann/train.json"),
+        why="Every sample counts as one without a label: nothing can be learned, losses of "
+            "boxes are 0 and so are the metrics, while the run goes on.",
+        fix="Put the labels where the loader looks for them (Ultralytics: .../labels/NAME.txt "
+            "for .../images/NAME.jpg, the folder names exactly so), correct path, train and val "
+            "in the data file, and delete the caches (*.cache). Train only once the first lines "
+            "count the images with labels.",
+        title="Labels are found beside the samples", sources=("ultralytics-20595",),
+        role="warning", code="LOG079"),
+    Cause(id="targets-broadcast",
         refines=("extra-dimension",),
-        messages=(r"UserWarning: Using a target size .{1,60} that is different to the input size",),
-        examples=(
-            "UserWarning: Using a target size (torch.Size([32])) that is different to the input "
-            "size (torch.Size([32, 1])). This will likely lead to incorrect results due to "
-            "broadcasting.",
-        ),
-        why="The loss compares every prediction with every target, (n, 1) with (n,), so that the "
-        "best answer is the mean of the targets. The run goes on and learns nothing else.",
-        fix="Give both one shape before the loss: prediction.squeeze(-1), or target.unsqueeze(1) "
-        "(view_as). Train again: what was trained until now predicts the mean.",
-        role="warning",
-        sources=("torch-functional",),
-    ),
-    Cause(
-        id="gpu-not-used",
-        code="LOG083",
-        title="The training uses the GPU that is there",
-        messages=(
-            r"GPU available: True[^\n]{0,20}, used: False",
-            r"GPU available but not used",
-            r"An NVIDIA GPU may be present on this machine, but a CUDA-enabled jaxlib is not",
-            r"(?:CUDA|GPU|cuda)[^\n]{0,30}(?:not available|unavailable|not found|not detected)"
-            r"[^\n]{0,30}(?:[Uu]sing|[Ff]all(?:ing)? ?back|[Dd]efault(?:ing)?|[Ss]witch(?:ing)?|"
-            r"[Rr]unning|[Tt]raining)[^\n]{0,12} (?:the )?(?:CPU|cpu)\b",
-            r"(?:[Nn]o (?:\w{1,10} )?(?:GPU|CUDA)|(?:CUDA|GPU)s? (?:is |are )?not "
-            r"(?:available|found|"
-            r"detected))[^\n]{0,40}[Ff]all(?:ing|s)? back to (?:the )?(?:CPU|cpu)\b",
+        messages=("UserWarning: Using a target size .{1,60} that is different to the input size",),
+        examples=("UserWarning: Using a target size (torch.Size([32])) that is different to the "
+            "input size (torch.Size([32, 1])). This will likely lead to incorrect results due "
+            "to broadcasting.",),
+        why="The loss compares every prediction with every target, (n, 1) with (n,), so that "
+            "the best answer is the mean of the targets. The run goes on and learns nothing "
+            "else.",
+        fix="Give both one shape before the loss: prediction.squeeze(-1), or "
+            "target.unsqueeze(1) (view_as). Train again: what was trained until now predicts "
+            "the mean.",
+        title="Predictions and targets have one shape", sources=("torch-functional",),
+        role="warning", code="LOG104"),
+    Cause(id="gpu-not-used",
+        messages=(r"GPU available: True[^\n]{0,20}, used: False",
+            "GPU available but not used",
+            "An NVIDIA GPU may be present on this machine, but a CUDA-enabled jaxlib is not",
+            r"(?:CUDA|GPU|cuda)[^\n]{0,30}(?:not available|unavailable|not found|not "
+            r"detected)[^\n]{0,30}(?:[Uu]sing|[Ff]all(?:ing)? ?back|[Dd]efault(?:ing)?|"
+            r"[Ss]witch(?:ing)?|[Rr]unning|[Tt]raining)[^\n]{0,12} (?:the )?(?:CPU|cpu)\b",
+            r"(?:[Nn]o (?:\w{1,10} )?(?:GPU|CUDA)|(?:CUDA|GPU)s? (?:is |are )?not (?:available|"
+            r"found|detected))[^\n]{0,40}[Ff]all(?:ing|s)? back to (?:the )?(?:CPU|cpu)\b",
             r"Setting ds_accelerator to cpu\b|not compiled to use GPU|Could not find cuda "
-            r"drivers on your machine, GPU will not be "
-            r"used",
-        ),
-        examples=(
-            "GPU available: True (cuda), used: False",
+            r"drivers on your machine, GPU will not be used"),
+        examples=("GPU available: True (cuda), used: False",
             "GPU available but not used. You can set it by doing `Trainer(accelerator='gpu')`.",
             "An NVIDIA GPU may be present on this machine, but a CUDA-enabled jaxlib is not "
             "installed. Falling back to cpu.",
             "WARNING CUDA not available, using CPU",
             "No GPU found, falling back to CPU",
-            "Could not find cuda drivers on your machine, GPU will not be used.",
-        ),
-        why="The program found no GPU that it may use, or was told to take the processor, and goes "
-        "on there: tens of times slower, while the GPU is paid for.",
+            "Could not find cuda drivers on your machine, GPU will not be used."),
+        why="The program found no GPU that it may use, or was told to take the processor, and "
+            "goes on there: tens of times slower, while the GPU is paid for.",
         fix="Ask for it (accelerator='gpu', devices; --device cuda), and check that this very "
-        "process sees it: torch.cuda.is_available() with CUDA_VISIBLE_DEVICES as the job sets it, "
-        "a torch or jax built for CUDA (jax[cuda12]), --gpus all for a container.",
-        role="warning",
-        owner=Owner.ENVIRONMENT,
+            "process sees it: torch.cuda.is_available() with CUDA_VISIBLE_DEVICES as the job "
+            "sets it, a torch or jax built for CUDA (jax[cuda12]), --gpus all for a container.",
         commands=('python -c "import torch; print(torch.__version__, torch.cuda.is_available())"',),
+        title="The training uses the GPU that is there",
         sources=("lightning-hardware-agnostic",),
-    ),
-    Cause(
-        id="ray-of-other-version",
-        errors=("RuntimeError",),
-        wordings=(
-            Wording(
-                r"Version mismatch: The cluster was started with",
-                "RuntimeError: Version mismatch: The cluster was started with: Ray: 2.40.0 Python: "
-                "3.10.12 This process on node 10.0.0.3 was started with: Ray: 2.44.1",
-                "The head and this process have other versions of Ray or of Python.",
-                "Use one image or environment on all nodes and for the driver: the same Ray "
-                "and the "
-                "same Python to its second number (pip show ray, python --version on each), then "
-                "ray stop --force everywhere and start the head again.",
-                ("ray --version; python --version",),
-                Owner.ENVIRONMENT,
-            ),
-            Wording(
-                r"No available agent to submit job",
-                "RuntimeError: Request failed with status code 500: No available agent to submit "
-                "job, please try again later..",
-                "The dashboard's agent of the head is not running: ray[default] is missing, its "
-                "port is taken, or it failed at its start.",
-                "Install ray[default], read dashboard_agent.log and raylet.out of the "
-                "session, free "
-                "its ports (52365, 8265), and start the head again; or run the driver on the head "
-                "without ray job submit.",
-                ("tail -50 /tmp/ray/session_latest/logs/dashboard_agent.log",),
-                Owner.ENVIRONMENT,
-            ),
-        ),
-        why="A part of the Ray cluster does not fit the others or is not there.",
-    ),
-    Cause(
-        id="value-over-limit",
-        messages=(
-            r"(?:Error|Exception)\b[^\n]{0,240}?\b(?:is|are) (?:greater|larger|more|bigger|higher|"
-            r"longer|smaller|less|lower|fewer|shorter) than (?:the )?(?:tokenizer\w*|min\w*|"
-            r"required|max\w*|limit|allowed|available|number of|total|supported|"
-            r"configured)\b",
-            r"(?:Error|Exception)\b[^\n]{0,240}?\b(?:exceeds?|exceeded|exceeding) (?:the )?(?:max\w"
-            r"*|limit|allowed|available|number of|capacity|supported|model)\b",
+        owner=Owner.ENVIRONMENT, role="warning", code="LOG083"),
+    Cause(id="value-over-limit",
+        messages=(r"(?:Error|Exception)\b[^\n]{0,240}?\b(?:is|are) (?:greater|larger|more|"
+            r"bigger|higher|longer|smaller|less|lower|fewer|shorter) than (?:the "
+            r")?(?:tokenizer\w*|min\w*|required|max\w*|limit|allowed|available|number of|total|"
+            r"supported|configured)\b",
+            r"(?:Error|Exception)\b[^\n]{0,240}?\b(?:exceeds?|exceeded|exceeding) (?:the "
+            r")?(?:max\w*|limit|allowed|available|number of|capacity|supported|model)\b",
             r"(?:Error|Exception)\b[^\n]{0,240}?\b(?:must|should|has to|needs to) be (?:less|"
-            r"smaller|lower|fewer|greater|larger|at most|at least|no more|bigger|higher|<=?|>=?) ?"
-            r"(?:than|or equal)?\b",
-        ),
-        examples=(
-            "ValueError: LoRA rank 64 is greater than max_lora_rank 16.",
+            r"smaller|lower|fewer|greater|larger|at most|at least|no more|bigger|higher|<=?|"
+            r">=?) ?(?:than|or equal)?\b"),
+        examples=("ValueError: LoRA rank 64 is greater than max_lora_rank 16.",
             "RuntimeError: the request exceeds the maximum number of tokens",
-            "AssertionError: mini batch size must be less than or equal to 8",
-        ),
-        why="Two numbers of the configuration, or a number and the data, do not go together; the "
-        "message names both.",
+            "AssertionError: mini batch size must be less than or equal to 8"),
+        why="Two numbers of the configuration, or a number and the data, do not go together; "
+            "the message names both.",
         fix="Lower the first number, or raise the limit that the message names where it is a "
-        "setting of yours: the engine's (max_lora_rank, max_model_len, max_num_batched_tokens), "
-        "the loader's, the model's. A limit of the model or of the hardware stays: filter or "
-        "split what is larger.",
-        quotes=True,
-    ),
-)
+            "setting of yours: the engine's (max_lora_rank, max_model_len, "
+            "max_num_batched_tokens), the loader's, the model's. A limit of the model or of the "
+            "hardware stays: filter or split what is larger.",
+        quotes=True),
+)  # fmt: skip

@@ -63,108 +63,84 @@ ROWS = (
         sources=("datasets-writer", "datasets-table", "datasets-exceptions"),
     ),
     Cause(id="data-files-missing",
-        errors=("DataFilesNotFoundError", "FileNotFoundError", "ValueError", "DatasetNotFoundError",
-            "RuntimeError", "BadZipFile", "HTTPError", "EOFError", "OSError"),
-        messages=(r"No \(supported\) data files found",
-            r"Couldn't find (?:a |any )?(?:data(?:set)? (?:script|file)|file at)",
-            r"Unable to find '.{1,300}' with any supported extension|doesn't exist on the Hub or "
-              r"cannot be accessed|Undefined dataset \S{1,80} in dataset_info|images not found, "
-              r"missing path"),
-        examples=("datasets.exceptions.DataFilesNotFoundError: No (supported) data files found in "
-              "data",
-            "FileNotFoundError: Couldn't find a dataset script at /data/x/x.py or any data file in "
-              "the same directory.",
-            "datasets.exceptions.DatasetNotFoundError: Dataset 'org/name' doesn't exist on the Hub "
-              "or cannot be accessed."),
+        errors=("DataFilesNotFoundError", "FileNotFoundError", "ValueError",
+            "DatasetNotFoundError", "RuntimeError", "BadZipFile", "HTTPError", "EOFError",
+            "OSError", "KeyError", "LookupError"), refines=("missing-key",),
         wordings=(
-            Wording(r"Found 0 files in subfolders of|Couldn't find any class folder|Found no valid "
-                r"file for the classes",
+            Wording("Found 0 files in subfolders of|Couldn't find any class folder|Found no "
+                "valid file for the classes",
                 "RuntimeError: Found 0 files in subfolders of: data/train",
-                "ImageFolder expects one directory per class with pictures in it, and found none "
-                    "below this path.",
-                "Arrange train/CLASS/picture.jpg and give train; check the path in the directory "
-                    "of the start, hidden directories, and the endings (or pass is_valid_file).",
+                "ImageFolder expects one directory per class with pictures in it, and found "
+                "none below this path.",
+                "Arrange train/CLASS/picture.jpg and give train; check the path in the "
+                "directory of the start, hidden directories, and the endings (or pass "
+                "is_valid_file).",
                 ("ls data/train | head",)),
-            Wording(r"Dataset not found or corrupted\.|invalid hash value \(expected|File is not a "
-                r"zip file|not a gzip file|file could not be opened successfully|HTTP Error (?:403|"
-                r"404|429|5\d\d)",
+            Wording(r"Dataset not found or corrupted\.|invalid hash value \(expected|File is "
+                r"not a zip file|not a gzip file|file could not be opened successfully|HTTP "
+                r"Error (?:403|404|429|5\d\d)",
                 "RuntimeError: Dataset not found or corrupted. You can use download=True to "
-                    "download it",
-                "A file of a data set or of weights is missing, was cut off, or is an error page: "
-                    "the download broke, or its address no longer works.",
+                "download it",
+                "A file of a data set or of weights is missing, was cut off, or is an error "
+                "page: the download broke, or its address no longer works.",
                 "Delete the file that the message or the frame names (data/NAME, "
-                    "~/.cache/torch/hub/checkpoints) and start again with download=True; if the "
-                    "address refuses, upgrade torchvision, or fetch the file by hand from the "
-                    "project's page and put it there. Look at it: head -c 100 FILE.",
-                ("ls -l ~/.cache/torch/hub/checkpoints", "head -c 100 FILE"),
+                "~/.cache/torch/hub/checkpoints) and start again with download=True; if the "
+                "address refuses, upgrade torchvision, or fetch the file by hand from the "
+                "project's page and put it there. Look at it: head -c 100 FILE.",
+                ("ls -l ~/.cache/torch/hub/checkpoints",
+                    "head -c 100 FILE"),
                 owner=Owner.ENVIRONMENT),
-            Wording(r"mmap length is greater than file size|cannot mmap an empty file|[Ff]ailed to "
-                r"interpret file .{1,200} as a pickle|Cannot load file containing pickled data "
-                r"when allow_pickle=False|cannot reshape array of size \d{1,18} into shape",
+            Wording(r"mmap length is greater than file size|cannot mmap an empty file|[Ff]ailed "
+                r"to interpret file .{1,200} as a pickle|Cannot load file containing pickled "
+                r"data when allow_pickle=False|cannot reshape array of size \d{1,18} into shape",
                 "ValueError: mmap length is greater than file size",
                 "A file of arrays is shorter than its header says: it was cut off while it was "
-                    "written (a full disk, a killed job), or is no array file.",
+                "written (a full disk, a killed job), or is no array file.",
                 "Delete the prepared files of the data set (*.npy, *.npz, *.bin, *.idx) and "
-                    "prepare them again, with enough room on the disk; allow_pickle=True is right "
-                    "only for an array of objects of your own.",
-                ("ls -l FILE", "df -h ."))),
-        why="load_dataset found neither a repository nor readable files under that name: a wrong "
-            "or relative path, another ending than json, jsonl, csv, parquet, txt or arrow, a "
-            "directory of save_to_disk, or a private repository.",
-        fix='Name format and files: load_dataset("json", data_files="/data/train.jsonl"); a '
-            "directory that save_to_disk wrote is read with load_from_disk. Check the path in the "
-            "directory and container where the training starts; for a private repository hf auth "
-            "login.",
-        commands=("ls -l DIRECTORY",), sources=("datasets-load",),
-    ),
-    Cause(id="split-unknown",
-        errors=("ValueError", "KeyError"),
-        messages=(r"Unknown split .\w{1,60}.\. Should be one of",),
-        examples=("ValueError: Unknown split \"validation\". Should be one of ['train'].",),
-        why="The data set has no split of that name.",
-        fix="Take one that the message lists, or make it: "
-            'dataset["train"].train_test_split(test_size=0.05, seed=0), which names them train and '
-            "test.",
-    ),
-    Cause(id="data-set-not-generated",
-        errors=("DatasetGenerationError",),
-        messages=(r"An error occurred while generating the dataset",),
-        examples=("datasets.exceptions.DatasetGenerationError: An error occurred while generating "
-              "the dataset",),
-        why="Reading the files into the cache failed; this is only the last exception of the "
-            "chain.",
-        fix="Read the first exception of the chain above it (a cast, a JSON error, a full disk) "
-            "and explain that one. After correcting the file delete what was half written: "
-            'load_dataset(..., download_mode="force_redownload"), and check df -h of '
-            "HF_DATASETS_CACHE.",
-        role="summary",
-        commands=("df -h ~/.cache/huggingface",), sources=("datasets-builder",),
-    ),
-    Cause(id="picture-unreadable",
-        errors=("UnidentifiedImageError", "OSError", "error"),
-        wordings=(
-            Wording(r"Image size \(\d{1,12} pixels\) exceeds limit",
-                "PIL.Image.DecompressionBombError: Image size (200000000 pixels) exceeds limit of "
-                    "178956970 pixels, could be decompression bomb DOS attack.",
-                "Pillow refuses pictures with very many pixels.",
-                "Raise the limit where the data is trusted (PIL.Image.MAX_IMAGE_PIXELS = None), or "
-                    "leave such pictures out."),),
-        messages=(r"cannot identify image file|image file is truncated|broken data stream when "
-              r"reading image",
-            r"Assertion failed\) !_src\.empty\(\)|!ssize\.empty\(\)",
-            r"\(-5:Bad argument\) in function"),
-        examples=("PIL.UnidentifiedImageError: cannot identify image file '/data/a.jpg'",
-            "OSError: image file is truncated (13 bytes not processed)",
-            "cv2.error: OpenCV(4.8.0) :-1: error: (-5:Bad argument) in function 'resize'",
-            "cv2.error: OpenCV(4.8.0) error: (-215:Assertion failed) !_src.empty() in function "
-              "'cvtColor'"),
-        why="A picture is cut off, empty, of another format than its name, or its path does not "
-            "exist: cv2.imread then returns None without an error.",
-        fix="Find them before training: try Image.open(path).verify() for every path and leave out "
-            "what fails; test os.path.exists for OpenCV (paths with non-ASCII letters fail on "
-            "Windows). ImageFile.LOAD_TRUNCATED_IMAGES = True reads cut-off ones with a grey rest.",
-        commands=("find DATA -size -1k -name '*.jpg'",),
-    ),
+                "prepare them again, with enough room on the disk; allow_pickle=True is right "
+                "only for an array of objects of your own.",
+                ("ls -l FILE",
+                    "df -h .")),
+            Wording(r"No \(supported\) data files found|Couldn't find (?:a |any "
+                r")?(?:data(?:set)? (?:script|file)|file at)|Unable to find '.{1,300}' with any "
+                r"supported extension|doesn't exist on the Hub or cannot be accessed|Undefined "
+                r"dataset \S{1,80} in dataset_info|images not found, missing path",
+                "datasets.exceptions.DataFilesNotFoundError: No (supported) data files found in "
+                "data",
+                "load_dataset found neither a repository nor readable files under that name: a "
+                "wrong or relative path, another ending than json, jsonl, csv, parquet, txt or "
+                "arrow, a directory of save_to_disk, or a private repository.",
+                'Name format and files: load_dataset("json", data_files="/data/train.jsonl"); a '
+                "directory that save_to_disk wrote is read with load_from_disk. Check the path "
+                "in the directory and container where the training starts; for a private "
+                "repository hf auth login.",
+                ("ls -l DIRECTORY",),
+                more=("FileNotFoundError: Couldn't find a dataset script at /data/x/x.py or any "
+                    "data file in the same directory.",
+                    "datasets.exceptions.DatasetNotFoundError: Dataset 'org/name' doesn't exist "
+                    "on the Hub or cannot be accessed.")),
+            Wording(r"Unknown split .\w{1,60}.\. Should be one of|Please first select a split",
+                "ValueError: Unknown split \"validation\". Should be one of ['train'].",
+                "The data set has no split of that name.",
+                "Take one that the message lists (load_dataset(..., split=\"train\")), or make it: "
+                'dataset["train"].train_test_split(test_size=0.05, seed=0), which names them '
+                "train and test.",
+                more=("KeyError: 'Invalid key: 0. Please first select a split. Available splits: "
+                    "[\"train\"]'",)),
+            Wording(r"Resource \S{0,12}(?P<nltk>[\w]{3,40})\S{0,12} not found|\[E050\] Can't "
+                r"find model|Can't find model '\w{2}_core",
+                "LookupError: Resource punkt_tab not found. Please use the NLTK Downloader to "
+                "obtain the resource",
+                "NLTK and spaCy bring their models as separate downloads, which this node has "
+                "not.",
+                "python -m nltk.downloader NAME (punkt_tab since NLTK 3.9), python -m spacy "
+                "download NAME; on nodes without a network copy the directory and set NLTK_DATA.",
+                owner=Owner.ENVIRONMENT,
+                more=("OSError: [E050] Can't find model 'en_core_web_sm'.",))),
+        why="load_dataset found neither a repository nor readable files under that name: a "
+            "wrong or relative path, another ending than json, jsonl, csv, parquet, txt or "
+            "arrow, a directory of save_to_disk, or a private repository.",
+        sources=("datasets-load",)),
     Cause(id="datasets-of-another-release",
         errors=("ValueError", "RuntimeError", "TypeError", "NotImplementedError"),
         wordings=(
@@ -316,21 +292,5 @@ ROWS = (
                     "evaluation.")),
         why="generate() or its configuration got settings that contradict each other or the model.",
         sources=("transformers-generation",),
-    ),
-    Cause(id="processor-not-loaded",
-        refines=("value-is-none", "module-without-return"),
-        errors=("AttributeError",),
-        messages=(r"'NoneType' object has no attribute '(?:image_processor|tokenizer|"
-              r"feature_extractor|video_processor|image_seqlen|chat_template|model_max_length|"
-              r"pad_token(?:_id)?|eos_token(?:_id)?|tokenize|encode|decode|image_token)'",),
-        examples=("AttributeError: 'NoneType' object has no attribute 'image_processor'",),
-        why="The tokenizer or the processor of the model was not loaded, so that the program holds "
-            "None: its files are not beside the weights, or the installed transformers does not "
-            "know it.",
-        fix="Copy the files of the original model into the model's directory "
-            "(preprocessor_config.json, tokenizer files, chat_template), which a trainer does not "
-            "always save; try AutoProcessor.from_pretrained(PATH) alone to see its error; upgrade "
-            "transformers and the training program for a newer model.",
-        commands=("ls -l MODEL",),
     ),
 )  # fmt: skip

@@ -13,320 +13,216 @@ from doctor.errors.tables.commands import KERNEL_LOG
 OF_KERNEL = (*KERNEL_LOG, "uname -r; cat /proc/driver/nvidia/version")
 
 ROWS = (
-    Cause(
-        id="gsp-firmware-missing",
-        messages=(
-            r"firmware load for nvidia/.{0,60}gsp\w{0,12}\.bin failed",
-            r"(?:RISC-V|GSP).{0,60}(?:firmware|bootstrap).{0,40}(?:fail|error)",
-            r"_kgspBootGspRm|kgspBootstrap|Cannot initialize GSP",
-        ),
-        examples=(
-            "Direct firmware load for nvidia/535.129.03/gsp_tu10x.bin failed with error -2",
-            "NVRM: GPU0 GSP firmware load failed",
-            "NVRM: RmInitAdapter: Cannot initialize GSP firmware RM",
-        ),
-        why="The GPU's system processor did not start: its firmware file is missing or of another "
-        "driver version, or the GPU did not take it.",
-        fix="Install the firmware package of exactly the module's version (nvidia-firmware-*, "
-        "linux-firmware-nvidia) and rebuild the initramfs. If the file is there, update the "
-        "driver and the board's firmware, power-cycle, then suspect the GPU.",
-        owner=Owner.ENVIRONMENT,
-        commands=("ls /lib/firmware/nvidia/", *OF_KERNEL),
-    ),
-    Cause(
-        id="pcie-link-errors",
-        messages=(
-            r"PCIe Bus Error: severity=",
-            r"AER: (?:Multiple )?(?:Uncorrected|Uncorrectable|Corrected|Correctable)",
-        ),
-        examples=(
-            "pcieport 0000:00:01.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction",
-            "pcieport 0000:00:01.0: AER: Corrected error received: 0000:01:00.0",
-        ),
+    Cause(id="pcie-link-errors",
+        messages=("PCIe Bus Error: severity=",
+            "AER: (?:Multiple )?(?:Uncorrected|Uncorrectable|Corrected|Correctable)"),
+        examples=("pcieport 0000:00:01.0: PCIe Bus Error: severity=Uncorrected (Fatal), "
+            "type=Transaction",
+            "pcieport 0000:00:01.0: AER: Corrected error received: 0000:01:00.0"),
         why="The PCIe link of a device loses packets. Corrected errors cost speed, uncorrected "
-        "ones end in a lost GPU.",
-        fix="Reseat the GPU, replace the riser or cable, and update the board's firmware; a lower "
-        "generation of the slot in the firmware shows whether the link is the cause. Rented: "
-        "return the machine.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("sudo dmesg | grep -iE 'aer|pcie bus'", "sudo lspci -vv -d 10de: | grep LnkSta"),
-        sources=("linux-aer-stats",),
-    ),
-    Cause(
-        id="acs-redirects-peers",
+            "ones end in a lost GPU.",
+        fix="Reseat the GPU, replace the riser or cable, and update the board's firmware; a "
+            "lower generation of the slot in the firmware shows whether the link is the cause. "
+            "Rented: return the machine.",
+        commands=("sudo dmesg | grep -iE 'aer|pcie bus'",
+            "sudo lspci -vv -d 10de: | grep LnkSta"),
+        sources=("linux-aer-stats",), owner=Owner.MACHINE, role="warning"),
+    Cause(id="acs-redirects-peers",
         messages=(r"ACSCtl:.{0,40}\bReqRedir\+",),
         examples=("ACSCtl: SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl-",),
-        why="Access control (ACS) at a port above the GPUs sends copies between them through the "
-        "processor's IOMMU: they hang, are wrong or are slow.",
-        fix="On a host without virtual machines, switch ACS off on the bridges above the GPUs (in "
-        "the firmware, or setpci ECAP_ACS+0x6.w=0), or boot with iommu=pt. Until then "
-        "NCCL_P2P_DISABLE=1 avoids copies between GPUs. A host of virtual machines needs ACS.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("sudo lspci -vvv | grep -i acsctl",),
-        sources=("nccl-troubleshooting",),
-    ),
-    Cause(
-        id="iommu-blocks-gpu",
-        messages=(r"\[IO_PAGE_FAULT\b|IO_PAGE_FAULT device=", r"DMAR:? \[DMA (?:Read|Write)"),
-        examples=(
-            "AMD-Vi: Event logged [IO_PAGE_FAULT device=41:00.0 domain=0x0000 address=0x0]",
-            "DMAR: [DMA Read] Request device [41:00.0] fault addr 0",
-        ),
+        why="Access control (ACS) at a port above the GPUs sends copies between them through "
+            "the processor's IOMMU: they hang, are wrong or are slow.",
+        fix="On a host without virtual machines, switch ACS off on the bridges above the GPUs "
+            "(in the firmware, or setpci ECAP_ACS+0x6.w=0), or boot with iommu=pt. Until then "
+            "NCCL_P2P_DISABLE=1 avoids copies between GPUs. A host of virtual machines needs "
+            "ACS.",
+        commands=("sudo lspci -vvv | grep -i acsctl",), sources=("nccl-troubleshooting",),
+        owner=Owner.MACHINE, role="warning"),
+    Cause(id="iommu-blocks-gpu",
+        messages=(r"\[IO_PAGE_FAULT\b|IO_PAGE_FAULT device=",
+            r"DMAR:? \[DMA (?:Read|Write)"),
+        examples=("AMD-Vi: Event logged [IO_PAGE_FAULT device=41:00.0 domain=0x0000 address=0x0]",
+            "DMAR: [DMA Read] Request device [41:00.0] fault addr 0"),
+        wordings=(
+            Wording("Missing .{0,2}iommu=pt.{0,2} from kernel command line",
+                'NCCL WARN Missing "iommu=pt" from kernel command line which can lead to system '
+                "instablity or hang!",
+                "RCCL reports that the IOMMU translates the GPUs' addresses, with which AMD "
+                "GPUs may hang when they talk to each other.",
+                "On bare metal add iommu=pt to the kernel's command line (GRUB_CMDLINE_LINUX, "
+                "update-grub) and restart; until then NCCL_P2P_DISABLE=1. In a virtual machine "
+                "ask its provider.",
+                ("cat /proc/cmdline",)),),
         why="The IOMMU refuses an access of a device: copies between GPUs hang or return zeros.",
         fix="On a host without virtual machines, boot with iommu=pt, or switch the IOMMU off in "
-        "the firmware. Until then NCCL_P2P_DISABLE=1 avoids copies between GPUs.",
-        owner=Owner.MACHINE,
-        commands=("cat /proc/cmdline", "sudo dmesg | grep -iE 'dmar|amd-vi|iommu'"),
-    ),
-    Cause(
-        id="cuda-not-initialized",
+            "the firmware. Until then NCCL_P2P_DISABLE=1 avoids copies between GPUs.",
+        commands=("cat /proc/cmdline",
+            "sudo dmesg | grep -iE 'dmar|amd-vi|iommu'"),
+        owner=Owner.MACHINE),
+    Cause(id="cuda-not-initialized",
         refines=("cuda-unavailable",),
-        messages=(
-            r"CUDA driver initialization failed, you might not have",
-            r"cuInit\S{0,4} (?:returned|failed with|=) ?3\b|CUDA_ERROR_NOT_INITIALIZED",
-        ),
-        examples=(
-            "CUDA driver initialization failed, you might not have a CUDA gpu.",
-            "cuInit(0) returned 3: CUDA_ERROR_NOT_INITIALIZED",
-        ),
+        messages=("CUDA driver initialization failed, you might not have",
+            r"cuInit\S{0,4} (?:returned|failed with|=) ?3\b|CUDA_ERROR_NOT_INITIALIZED"),
+        examples=("CUDA driver initialization failed, you might not have a CUDA gpu.",
+            "cuInit(0) returned 3: CUDA_ERROR_NOT_INITIALIZED"),
         why="cuInit returns 3: libcuda is there, and the kernel's part does not serve it. If "
-        "nvidia-smi lists the GPUs, the module nvidia_uvm is at fault, not torch.",
+            "nvidia-smi lists the GPUs, the module nvidia_uvm is at fault, not torch.",
         fix="Look at nvidia_uvm: it must be loaded (modprobe nvidia_uvm) and its nodes "
-        "/dev/nvidia-uvm exist, in a container as well. On kernels of RHEL 9.6 and newer its "
-        "support of HMM breaks the start: set `options nvidia_uvm uvm_disable_hmm=1` in "
-        "/etc/modprobe.d, then reload nvidia_uvm or reboot. If nvidia-smi lists no GPU, begin "
-        "there.",
-        owner=Owner.ENVIRONMENT,
-        commands=(
-            "ls -l /dev/nvidia-uvm*; lsmod | grep nvidia_uvm",
+            "/dev/nvidia-uvm exist, in a container as well. On kernels of RHEL 9.6 and newer "
+            "its support of HMM breaks the start: set `options nvidia_uvm uvm_disable_hmm=1` in "
+            "/etc/modprobe.d, then reload nvidia_uvm or reboot. If nvidia-smi lists no GPU, "
+            "begin there.",
+        commands=("ls -l /dev/nvidia-uvm*; lsmod | grep nvidia_uvm",
             "cat /sys/module/nvidia_uvm/parameters/uvm_disable_hmm",
-            "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm uvm_disable_hmm=1",
-        ),
-        next_check="DRV001",
-    ),
-    Cause(
-        id="wsl-gpu-blocked",
-        messages=(r"GPU access blocked by the operating system",),
+            "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm uvm_disable_hmm=1"),
+        owner=Owner.ENVIRONMENT, next_check="DRV001"),
+    Cause(id="wsl-gpu-blocked",
+        refines=("cuda-unavailable",),
+        messages=("GPU access blocked by the operating system",),
         examples=("Failed to initialize NVML: GPU access blocked by the operating system",),
         why="Windows does not hand the GPU to WSL: it is in TCC mode, its driver is too old for "
-        "WSL 2, or a Linux driver was installed inside WSL.",
+            "WSL 2, or a Linux driver was installed inside WSL.",
         fix="Run nvidia-smi on Windows. If its column Driver-Model says TCC: set WDDM (or MCDM) "
-        "with nvidia-smi -i 0 -dm 0 as administrator and reboot. Else upgrade the driver of "
-        "Windows and WSL (wsl --update, wsl --shutdown), and remove NVIDIA drivers that were "
-        "installed inside WSL.",
-        owner=Owner.ENVIRONMENT,
-        commands=("nvidia-smi -i 0 -dm 0", "wsl --update"),
-        refines=("cuda-unavailable",),
-        next_check="DRV001",
-        sources=("nvml-errors",),
-    ),
-    Cause(
-        id="mig-without-instances",
-        messages=(r"No MIG devices found", r"No (?:GPU|compute) instances found: Not Found"),
-        examples=(
-            "|  No MIG devices found                                                    |",
-            "No GPU instances found: Not Found",
-        ),
+            "with nvidia-smi -i 0 -dm 0 as administrator and reboot. Else upgrade the driver of "
+            "Windows and WSL (wsl --update, wsl --shutdown), and remove NVIDIA drivers that "
+            "were installed inside WSL.",
+        commands=("nvidia-smi -i 0 -dm 0",
+            "wsl --update"),
+        sources=("nvml-errors",), owner=Owner.ENVIRONMENT, next_check="DRV001"),
+    Cause(id="mig-without-instances",
+        messages=("No MIG devices found",
+            "No (?:GPU|compute) instances found: Not Found"),
+        examples=("|  No MIG devices found                                                    |",
+            "No GPU instances found: Not Found"),
         why="The GPU is in MIG mode and nobody created an instance on it: CUDA finds no device.",
-        fix="Create instances, sudo nvidia-smi mig -cgi 0 -C for one of the whole GPU, or switch "
-        "MIG mode off: sudo nvidia-smi -i 0 -mig 0, then reset the GPU.",
-        owner=Owner.ENVIRONMENT,
-        commands=("sudo nvidia-smi mig -lgi", "sudo nvidia-smi -i 0 -mig 0"),
-    ),
-    Cause(
-        id="fabric-manager-version",
-        messages=(
-            r"GPU driver interface version .{0,40}don't match",
-            r"nvidia-fabricmanager\.service could not be found|nvidia-fabricmanager\S{0,10}: "
-            r"Failed with result",
-        ),
-        examples=(
-            "fabric manager NVIDIA GPU driver interface version 550.54.15 don't match with driver "
-            "version 550.90.07. Please update with matching NVIDIA driver package.",
-            "Unit nvidia-fabricmanager.service could not be found.",
-        ),
-        why="GPUs on NVSwitches need a fabric manager of exactly the driver's version, and it is "
-        "missing, of another version or stopped.",
-        fix="Install nvidia-fabricmanager in exactly the driver's version (nvidia-smi prints it), "
-        "hold both packages together, then: sudo systemctl enable --now nvidia-fabricmanager. "
-        "Rented: return the machine.",
-        owner=Owner.MACHINE,
-        commands=("systemctl status nvidia-fabricmanager", "cat /proc/driver/nvidia/version"),
+        fix="Create instances, sudo nvidia-smi mig -cgi 0 -C for one of the whole GPU, or "
+            "switch MIG mode off: sudo nvidia-smi -i 0 -mig 0, then reset the GPU.",
+        commands=("sudo nvidia-smi mig -lgi",
+            "sudo nvidia-smi -i 0 -mig 0"),
+        owner=Owner.ENVIRONMENT),
+    Cause(id="fabric-service-not-ready",
         refines=("version-required",),
-        next_check="DRV001",
-    ),
-    Cause(
-        id="nvswitch-error",
-        messages=(r"SXid \(PCI:.{0,30}\): \d{5}, (?:Fatal|Non-fatal)",),
-        examples=(
-            "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
-        ),
-        why="An NVSwitch reports an error of itself or of a link. A fatal one ends the jobs of "
-        "all GPUs on it.",
-        fix="Fatal: drain the node, reset all GPUs and switches together (or reboot), and restart "
-        "the fabric manager; if it comes back, the baseboard or the GPU on that link is at fault. "
-        "Rented: return the machine.",
-        owner=Owner.MACHINE,
-        retry="node",
-        commands=("sudo dmesg | grep -i sxid", "systemctl status nvidia-fabricmanager"),
-    ),
-    Cause(
-        id="gpu-device-failed",
         wordings=(
-            Wording(
-                r"(?:NVIDIA|AMD|ATI)\b.{0,90}\(rev ff\)",
+            Wording(r"GPU driver interface version .{0,40}don't match|"
+                r"nvidia-fabricmanager\.service could not be found|"
+                r"nvidia-fabricmanager\S{0,10}: Failed with result",
+                "fabric manager NVIDIA GPU driver interface version 550.54.15 don't match with "
+                "driver version 550.90.07. Please update with matching NVIDIA driver package.",
+                "GPUs on NVSwitches need a fabric manager of exactly the driver's version, and "
+                "it is missing, of another version or stopped.",
+                "Install nvidia-fabricmanager in exactly the driver's version (nvidia-smi "
+                "prints it), hold both packages together, then: sudo systemctl enable --now "
+                "nvidia-fabricmanager. Rented: return the machine.",
+                ("systemctl status nvidia-fabricmanager",
+                    "cat /proc/driver/nvidia/version"),
+                more=("Unit nvidia-fabricmanager.service could not be found.",)),
+            Wording(r"nvidia-imex\S{0,10}: Failed with result|nvidia-imex\.service could not be "
+                r"found|MNNVL .{0,60}not supported on some system component|cannot access "
+                r"'?/dev/nvidia-caps-imex-channels",
+                "nvidia-imex.service: Failed with result 'exit-code'.",
+                "The nodes of an NVLink domain (GB200 NVL72) share memory through the service "
+                "IMEX, and it does not run on one of them.",
+                "Start nvidia-imex on every node of the domain, in the driver's version and "
+                "with the same /etc/nvidia-imex/nodes_config.cfg; nvidia-imex-ctl -N must show "
+                "all READY. Until then NCCL_MNNVL_ENABLE=0 uses InfiniBand between the nodes. "
+                "Rented: return the machine.",
+                ("nvidia-imex-ctl -N",
+                    "systemctl status nvidia-imex"),
+                more=("ls: cannot access '/dev/nvidia-caps-imex-channels': No such file or "
+                    "directory",
+                    "NCCL WARN MNNVL (cliqueSize 8) is available but not supported on some "
+                    "system component"))),
+        why="GPUs on NVSwitches and in NVLink domains need a service of exactly the driver's "
+            "version, which does not run.",
+        owner=Owner.MACHINE),
+    Cause(id="nvswitch-error",
+        messages=(r"SXid \(PCI:.{0,30}\): \d{5}, (?:Fatal|Non-fatal)",),
+        examples=("nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault "
+            "Up",),
+        why="An NVSwitch reports an error of itself or of a link. A fatal one ends the jobs of "
+            "all GPUs on it.",
+        fix="Fatal: drain the node, reset all GPUs and switches together (or reboot), and "
+            "restart the fabric manager; if it comes back, the baseboard or the GPU on that "
+            "link is at fault. Rented: return the machine.",
+        commands=("sudo dmesg | grep -i sxid",
+            "systemctl status nvidia-fabricmanager"),
+        owner=Owner.MACHINE, retry="node"),
+    Cause(id="gpu-device-failed",
+        wordings=(
+            Wording(r"(?:NVIDIA|AMD|ATI)\b.{0,90}\(rev ff\)",
                 "01:00.0 3D controller: NVIDIA Corporation GA102GL [RTX A6000] (rev ff)",
                 "The device answers reads on the PCI bus with ones only: it lost power or its "
                 "link. Laptops that switch their GPU off show the same.",
                 "Power-cycle the machine, check the GPU's power cables, seat and heat. Rented: "
                 "return the machine. On a laptop: wake the GPU (prime-select nvidia) first.",
-                commands=("lspci -d 10de:", *KERNEL_LOG),
-            ),
-            Wording(
-                r"infoROM is corrupted",
+                ("lspci -d 10de:",
+                    *KERNEL_LOG)),
+            Wording("infoROM is corrupted",
                 "WARNING: infoROM is corrupted at gpu 0000:18:00.0",
-                "The GPU's own memory of its identity and error counts cannot be read: its health "
-                "is not known.",
-                "Power-cycle the machine. If the warning stays, return a rented machine; on your "
-                "own machine, ask the board's maker, who can write the infoROM or replaces the "
-                "GPU.",
-                commands=("nvidia-smi -q | grep -A5 -i inforom",),
-            ),
-            Wording(
-                r"Windows has stopped this device|reported problems\.? \(Code 43\)",
+                "The GPU's own memory of its identity and error counts cannot be read: its "
+                "health is not known.",
+                "Power-cycle the machine. If the warning stays, return a rented machine; on "
+                "your own machine, ask the board's maker, who can write the infoROM or replaces "
+                "the GPU.",
+                ("nvidia-smi -q | grep -A5 -i inforom",)),
+            Wording(r"Windows has stopped this device|reported problems\.? \(Code 43\)",
                 "Windows has stopped this device because it has reported problems. (Code 43)",
-                "The driver of Windows could not start the GPU. In a virtual machine older drivers "
-                "refuse a GeForce this way.",
-                "Reinstall the driver cleanly (DDU, then a current one), check power and seat. In "
-                "a virtual machine: a driver of 465 or newer, and the GPU's own VBIOS handed "
-                "through.",
-            ),
-            Wording(
-                r"\b(?:910|310)\w{0,5} +\| (?:Alarm|Critical)\b",
+                "The driver of Windows could not start the GPU. In a virtual machine older "
+                "drivers refuse a GeForce this way.",
+                "Reinstall the driver cleanly (DDU, then a current one), check power and seat. "
+                "In a virtual machine: a driver of 465 or newer, and the GPU's own VBIOS handed "
+                "through."),
+            Wording(r"\b(?:910|310)\w{0,5} +\| (?:Alarm|Critical)\b",
                 "| 0     910B3               | Alarm         | 93.5        36                |",
                 "npu-smi reports that this Ascend NPU is not healthy.",
                 "Read its event (npu-smi info -t health), power-cycle the machine; if it comes "
-                "back, the NPU, its cooling or its power is at fault. Rented: return the machine.",
-                commands=("npu-smi info -t health -i 0",),
-            ),
-        ),
-        why="The GPU, or another accelerator, does not answer or reports a failure of itself.",
-        owner=Owner.MACHINE,
-        sources=(
-            "open-gpu-kernel-modules-507",
-            "nvml-errors",
-        ),
-    ),
-    Cause(
-        id="amdgpu-not-started",
-        messages=(
-            r"amdgpu: Fatal error during GPU init",
-            r"amdgpu: probe of \S{4,14} failed",
-            r"amdgpu not found in modules|Driver not initialized \(amdgpu",
-        ),
-        examples=(
-            "amdgpu 0000:03:00.0: amdgpu: Fatal error during GPU init",
-            "amdgpu: probe of 0000:03:00.0 failed with error -22",
-            "ERROR:root:Driver not initialized (amdgpu not found in modules)",
-        ),
-        why="The kernel's amdgpu module is missing or could not start the GPU.",
-        fix="Load it (sudo modprobe amdgpu); the lines before it in the kernel log say why it "
-        "fails: firmware that is missing (linux-firmware), a kernel that is too old for the GPU, "
-        "a module of ROCm (amdgpu-dkms) built for another kernel, or, with BARs that cannot be "
-        "assigned, Above 4G Decoding in the BIOS. Power-cycle, then suspect the GPU.",
-        owner=Owner.ENVIRONMENT,
-        commands=("sudo dmesg | grep -i amdgpu", "lsmod | grep amdgpu"),
-    ),
-    Cause(
-        id="amd-gpu-failed",
-        wordings=(
-            Wording(
-                r"amdgpu: ring \S{2,20} timeout|amdgpu: GPU reset begin",
+                "back, the NPU, its cooling or its power is at fault. Rented: return the "
+                "machine.",
+                ("npu-smi info -t health -i 0",)),
+            Wording(r"amdgpu: ring \S{2,20} timeout|amdgpu: GPU reset begin",
                 "amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted "
                 "seq=3",
                 "The AMD GPU stopped answering and was reset: programs on it lose their memory.",
-                "Update kernel, linux-firmware and ROCm; undo overclocking and undervolting, check "
-                "power and heat. If one GPU of several does it, that one is at fault.",
-                commands=("sudo dmesg | grep -i amdgpu",),
-                more=("amdgpu 0000:03:00.0: amdgpu: GPU reset begin!",),
-            ),
-            Wording(
-                r"(?:TOTAL_)?UNCORRECTABLE_COUNT: [1-9]|"
-                r"amdgpu: [1-9]\d{0,6} uncorrectable hardware errors detected",
+                "Update kernel, linux-firmware and ROCm; undo overclocking and undervolting, "
+                "check power and heat. If one GPU of several does it, that one is at fault.",
+                ("sudo dmesg | grep -i amdgpu",),
+                more=("amdgpu 0000:03:00.0: amdgpu: GPU reset begin!",)),
+            Wording(r"(?:TOTAL_)?UNCORRECTABLE_COUNT: [1-9]|amdgpu: [1-9]\d{0,6} uncorrectable "
+                r"hardware errors detected",
                 "TOTAL_UNCORRECTABLE_COUNT: 7",
                 "The AMD GPU's memory had errors that could not be corrected.",
                 "Reset the GPU or reboot, so that the bad page is retired. If the count rises "
                 "again, return a rented machine; on your own machine, replace the GPU.",
-                commands=("amd-smi metric --ecc", "amd-smi bad-pages"),
-                more=(
-                    "amdgpu 0000:0c:00.0: amdgpu: 1 uncorrectable hardware errors detected in "
-                    "umc block",
-                ),
-            ),
-            Wording(
-                r"PCI rejects atomics|PCIE atomic ops is not supported",
+                ("amd-smi metric --ecc",
+                    "amd-smi bad-pages"),
+                more=("amdgpu 0000:0c:00.0: amdgpu: 1 uncorrectable hardware errors detected in "
+                    "umc block",)),
+            Wording("PCI rejects atomics|PCIE atomic ops is not supported",
                 "kfd kfd: amdgpu: skipped device 1002:7550, PCI rejects atomics 730<0",
                 "ROCm needs PCIe atomics, which this slot, riser or processor does not route.",
                 "Move the GPU to a slot that is wired to the processor, without a riser or a "
                 "chipset in between; in a virtual machine pass the whole root port.",
-                commands=("sudo dmesg | grep -i atomics",),
-            ),
-        ),
-        why="An AMD GPU stopped answering, has errors in its memory, or stands in a slot that it "
-        "cannot use.",
-        owner=Owner.MACHINE,
-    ),
-    Cause(
-        id="imex-not-ready",
-        messages=(
-            r"nvidia-imex\S{0,10}: Failed with result|nvidia-imex\.service could not be found",
-            r"MNNVL .{0,60}not supported on some system component",
-            r"cannot access '?/dev/nvidia-caps-imex-channels",
-        ),
-        examples=(
-            "nvidia-imex.service: Failed with result 'exit-code'.",
-            "ls: cannot access '/dev/nvidia-caps-imex-channels': No such file or directory",
-            "NCCL WARN MNNVL (cliqueSize 8) is available but not supported on some system "
-            "component",
-        ),
-        why="The nodes of an NVLink domain (GB200 NVL72) share memory through the service IMEX, "
-        "and it does not run on one of them.",
-        fix="Start nvidia-imex on every node of the domain, in the driver's version and with the "
-        "same /etc/nvidia-imex/nodes_config.cfg; nvidia-imex-ctl -N must show all READY. Until "
-        "then NCCL_MNNVL_ENABLE=0 uses InfiniBand between the nodes. Rented: return the machine.",
-        owner=Owner.MACHINE,
-        commands=("nvidia-imex-ctl -N", "systemctl status nvidia-imex"),
-    ),
-    Cause(
-        id="driver-call-hangs",
-        messages=(
-            r"task (?:nvidia|nv_|cuda|kworker/\S{1,20}nv|rocm|amdgpu)\S{0,20}:\d+ blocked for",
-            r" D[sl<+N]{0,3} {1,20}(?:nvidia_\w{3,20}|uvm_va_\w{3,20}|os_acquire_rwlock)",
-        ),
-        examples=(
-            "INFO: task nvidia-smi:812 blocked for more than 120 seconds.",
-            "  8812 D    nvidia_ioctl                     nvidia-smi",
-        ),
+                ("sudo dmesg | grep -i atomics",))),
+        why="A GPU, a switch between GPUs or another accelerator does not answer or reports a "
+            "failure of itself.",
+        sources=("open-gpu-kernel-modules-507", "nvml-errors"), owner=Owner.MACHINE),
+    Cause(id="driver-call-hangs",
+        messages=(r"task (?:nvidia|nv_|cuda|kworker/\S{1,20}nv|rocm|amdgpu)\S{0,20}:\d+ blocked "
+            r"for",
+            r" D[sl<+N]{0,3} {1,20}(?:nvidia_\w{3,20}|uvm_va_\w{3,20}|os_acquire_rwlock)"),
+        examples=("INFO: task nvidia-smi:812 blocked for more than 120 seconds.",
+            "  8812 D    nvidia_ioctl                     nvidia-smi"),
         why="A program waits inside the driver and cannot be killed: a GPU does not answer.",
-        fix="Read the Xid lines before it, drain the node and reboot it; power-cycle if the reboot "
-        "hangs. Rented: return the machine.",
-        owner=Owner.MACHINE,
-        retry="node",
-        commands=KERNEL_LOG,
-    ),
-    Cause(
-        id="nvlink-errors",
+        fix="Read the Xid lines before it, drain the node and reboot it; power-cycle if the "
+            "reboot hangs. Rented: return the machine.",
+        commands=KERNEL_LOG, owner=Owner.MACHINE, retry="node"),
+    Cause(id="nvlink-errors",
         messages=(r"NVLink \d{1,2} of GPU \d{1,4}: [\d,]+ errors",),
         examples=("NVLink 5 of GPU 0: 991,823 errors since the last reset",),
         why="An NVLink lost data and sent it again: copies become slow, and it may go down.",
-        fix="Reset all GPUs together, or reboot, run the job and look again. If the count of the "
-        "same link rises, return a rented machine; on your own machine, reseat or replace the "
-        "board.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("nvidia-smi nvlink -e",),
-        sources=("nvml-fields",),
-    ),
-)
+        fix="Reset all GPUs together, or reboot, run the job and look again. If the count of "
+            "the same link rises, return a rented machine; on your own machine, reseat or "
+            "replace the board.",
+        commands=("nvidia-smi nvlink -e",), sources=("nvml-fields",),
+        owner=Owner.MACHINE, role="warning"),
+)  # fmt: skip

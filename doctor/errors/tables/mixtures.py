@@ -26,65 +26,58 @@ ROWS = (
         commands=("python -m pip check",), sources=("valis-165",),
     ),
     Cause(id="architecture-unknown",
-        errors=("ValueError", "KeyError", "NotImplementedError"),
+        errors=("ValueError", "KeyError", "NotImplementedError", "RuntimeError"),
         refines=("missing-key", "hook-on-a-replaced-layer", "absent-in-samples"),
-        messages=(r"but Transformers does not recognize this architecture",
+        messages=("but Transformers does not recognize this architecture",
             r"Model architectures? \[.{1,120}\] (?:are|is) not supported",
             r"is not supported in your current \w{3,30} version",
             r"Tokenizer class \w{1,80} does not exist or is not currently imported",
             r"KeyError: '(?:qwen|llama|llava|mllama|gemma|phi\d|phi-|phi3|mistral|ministral|"
-              r"mixtral|deepseek|internvl|internlm|glm\d|glm_|chatglm|gpt_oss|olmo|falcon|granite|"
-              r"smol|cohere|minicpm|idefics|paligemma|whisper|hunyuan|ernie|kimi|"
-              r"minimax)[\w-]{0,30}'"),
-        examples=("ValueError: The checkpoint you are trying to load has model type `qwen3` but "
-              "Transformers does not recognize this architecture.",
-            "ValueError: Model architectures ['Qwen3ForCausalLM'] are not supported for now.",
+            r"mixtral|deepseek|internvl|internlm|glm\d|glm_|chatglm|gpt_oss|olmo|falcon|granite|"
+            r"smol|cohere|minicpm|idefics|paligemma|whisper|hunyuan|ernie|kimi|"
+            r"minimax)[\w-]{0,30}'"),
+        examples=("ValueError: Model architectures ['Qwen3ForCausalLM'] are not supported for "
+            "now.",
             "NotImplementedError: Unsloth: gemma-4 is not supported in your current Unsloth "
-              "version!",
+            "version!",
             "ValueError: Tokenizer class LlamaTokenizer does not exist or is not currently "
-              "imported.",
+            "imported.",
             "KeyError: 'qwen2_vl'"),
         wordings=(
-            Wording(r"`?rope_scaling`? must be a dictionary|`rope_scaling`'s \w{1,20} field must "
-                r"be",
+            Wording(r"`?rope_scaling`? must be a dictionary|`rope_scaling`'s \w{1,20} field "
+                r"must be",
                 "ValueError: `rope_scaling` must be a dictionary with two fields, `type` and "
-                    "`factor`, got",
+                "`factor`, got",
                 "config.json describes the positions in a form that this transformers does not "
-                    "know (Llama 3.1 and later, YaRN).",
+                "know (Llama 3.1 and later, YaRN).",
                 "Upgrade transformers (4.43 or newer for Llama 3.1): python -m pip install -U "
-                    "transformers; in an inference server upgrade the server. Do not edit "
-                    "rope_scaling by hand: the model then computes other positions."),),
+                "transformers; in an inference server upgrade the server. Do not edit "
+                "rope_scaling by hand: the model then computes other positions."),
+            Wording("does not know model_type|has model type `[^`]{1,80}` but Transformers does "
+                "not recognize",
+                "transformers 4.40.0 does not know model_type 'qwen3' of config.json, which "
+                "transformers 4.51.0 wrote",
+                "The model is newer than the installed transformers, or its type is written "
+                "wrong.",
+                "Upgrade transformers, at least to the version that wrote config.json:\npython "
+                "-m pip install --upgrade transformers\nIf the newest does not know the type "
+                "either, the model needs code of its own: name a factory with --model.",
+                ("python -m pip show transformers",),
+                owner=Owner.JOB,
+                more=("ValueError: The checkpoint you are trying to load has model type `qwen3` "
+                    "but Transformers does not recognize this architecture.",))),
         why="The model is newer than the installed library, or names a class whose package "
             "(sentencepiece) is missing.",
         fix="Upgrade the library that refuses it (pip install -U transformers, vllm, unsloth "
             "unsloth_zoo; sentencepiece for tokenizers), or load the model's own code with "
-            "trust_remote_code=True after reading it. A tokenizer loads with its class by itself, "
-            "too (LlamaTokenizer.from_pretrained; LLaMATokenizer is its old spelling).",
-        owner=Owner.ENVIRONMENT, sources=("comfyui-qwenvl-23",),
-    ),
-    Cause(id="trainer-argument-renamed",
-        refines=("api-changed", "call-arguments", "factory-with-parameters"),
-        errors=("TypeError",),
-        messages=(r"unexpected keyword argument '(?:evaluation_strategy|max_seq_length|"
-              r"dataset_text_field|tokenizer|no_cuda|logging_dir|overwrite_output_dir|"
-              r"processing_class|packing|eval_packing|max_prompt_length)'",),
-        examples=("TypeError: TrainingArguments.__init__() got an unexpected keyword argument "
-              "'evaluation_strategy'",),
-        told_by="the call is of a trainer or its arguments",
-        why="The trainers renamed or removed arguments between versions.",
-        fix="Use the new names: eval_strategy for evaluation_strategy, processing_class for the "
-            "Trainer's tokenizer, use_cpu for no_cuda; in TRL max_length for max_seq_length, and "
-            "dataset_text_field and packing belong to SFTConfig. processing_class is unknown to "
-            "transformers below 4.46: upgrade it, or install an older trl. Where the last frame is "
-            "a library's own (trl calls transformers), upgrade that library. Or install the "
-            "versions that the code was written for.",
-        commands=("python -m pip show transformers trl accelerate",),
-        sources=("whisper-finetune-112", "transformers-7974"),
-    ),
+            "trust_remote_code=True after reading it. A tokenizer loads with its class by "
+            "itself, too (LlamaTokenizer.from_pretrained; LLaMATokenizer is its old spelling).",
+        sources=("comfyui-qwenvl-23", "transformers-auto-config"), owner=Owner.ENVIRONMENT),
     Cause(id="chat-format",
         errors=("ValueError", "UndefinedError", "KeyError", "TemplateError"),
         wordings=(
-            Wording(r"tokenizer\.chat_template is not set|does not have a chat template|[Nn]o "
+            Wording(r"tokenizer\.chat_template is not set|does not have a (?:chat template|\{% if "
+                r"add_generation_prompt)|[Nn]o "
                 r"chat.template is (?:set|defined|provided)|`?chat_template`? is (?:null|None|not "
                 r"set)",
                 "ValueError: Cannot use apply_chat_template because this processor does not have a "
@@ -117,16 +110,5 @@ ROWS = (
                     "training.")),
         why="A chat template is missing, or takes messages with other fields or roles.",
         sources=("transformers-processing",),
-    ),
-    Cause(id="import-within-transformers",
-        errors=("RuntimeError",),
-        messages=(r"Failed to import \w{1,40}[\w.]{0,160} because of the following error",),
-        examples=("RuntimeError: Failed to import transformers.models.llama.modeling_llama because "
-              "of the following error (look up to see its traceback):",),
-        why="The library's import failed at another package; the line after this one and the "
-            "traceback above name it.",
-        fix="Fix that package: reinstall or upgrade it, or uninstall it if nothing needs it "
-            "(flash-attn, torchvision, deepspeed, bitsandbytes, xformers are the usual ones).",
-        owner=Owner.ENVIRONMENT, role="summary",
     ),
 )  # fmt: skip

@@ -7,7 +7,14 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(
         id="module-built-wrongly",
-        errors=("AttributeError", "TypeError", "ValueError", "RuntimeError", "RecursionError"),
+        errors=(
+            "AttributeError",
+            "TypeError",
+            "ValueError",
+            "RuntimeError",
+            "RecursionError",
+            "NotImplementedError",
+        ),
         wordings=(
             Wording(
                 r"before Module\.__init__\(\) call",
@@ -24,25 +31,35 @@ ROWS = (
                 "only, layer.weight.data.copy_(tensor).",
             ),
             Wording(
-                r"is not a Module subclass",
+                "is not a Module subclass",
                 "TypeError: torch.nn.modules.activation.ReLU is not a Module subclass",
                 "A list of layers holds a class or a function instead of a module.",
                 "Pass instances of modules: nn.ReLU() with parentheses for a class, and a "
                 "module such as nn.ReLU() for a function such as torch.relu.",
             ),
             Wording(
-                r"uninitialized parameter|UninitializedParameter",
+                "uninitialized parameter|UninitializedParameter",
                 "ValueError: The module has a parameter of type UninitializedParameter",
                 "A lazy module has no sizes before its first forward pass.",
                 "Run one forward pass in the factory before you return the model: lazy modules "
                 "get their shapes there, and an optimizer needs them.",
             ),
             Wording(
-                r"has no parameter or buffer with name",
+                "has no parameter or buffer with name",
                 "ValueError: Module 'MLP()' has no parameter or buffer with name 'weight'",
                 "The module that holds the layers has no weight itself.",
                 "Apply it to each layer that has that weight (for m in model.modules(): if "
                 "isinstance(m, nn.Linear): ...), not to the module that holds the layers.",
+            ),
+            Wording(
+                r"is missing the required \"forward\" function",
+                'NotImplementedError: Module [ModuleList] is missing the required "forward" '
+                "function",
+                "The module has no forward: its name is misspelt, its indentation wrong, or the "
+                "module only holds others.",
+                "Define forward in the module, at the indentation of its __init__. Call the "
+                "layers of an nn.ModuleList one by one (for layer in self.layers: x = "
+                "layer(x)), or hold them in nn.Sequential; leave out super().forward().",
             ),
         ),
         why="A module registers its parts when they are assigned: instances of modules and of "

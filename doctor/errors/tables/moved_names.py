@@ -153,28 +153,36 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
     ),
     Cause(id="torch-older-than-library",
+        errors=("AttributeError", "NameError", "RuntimeError", "ImportError", "ValueError"),
         refines=("name-undefined", "api-changed"),
-        errors=("AttributeError", "NameError", "RuntimeError", "ImportError"),
-        messages=(r"module 'torch' has no attribute '(?:compiler|float8_e\w{3,12}|uint16|uint32|"
-              r"uint64|int1|accelerator|xpu|get_default_device|_grouped_mm|float4\w{0,12})'",
-            r"module 'torch\.(?:library|compiler|nn\.attention|utils\._pytree|amp|_dynamo|"
-              r"distributed)[\w.]{0,60}' has no attribute '\w{1,60}'",
-            r"name '(?:Replicate|DTensor|Shard|DeviceMesh|init_empty_weights)' is not defined",
-            r"PyTorch (?:>=|version) ?[\d.]{1,6} (?:is required|or)|requires? the PyTorch library "
-              r"but it was not found"),
-        examples=("AttributeError: module 'torch' has no attribute 'compiler'",
-            "AttributeError: module 'torch.library' has no attribute 'register_fake'",
-            "NameError: name 'Replicate' is not defined",
-            "Disabling PyTorch because PyTorch >= 2.4 is required but found 2.2.0"),
-        why="transformers, accelerate, torchao, diffusers or another library needs a newer torch "
-            "than the one installed.",
-        fix="Upgrade torch (the library's release notes name the oldest one: transformers 4.50 "
-            "needs 2.1, transformers 5 needs 2.4) together with torchvision; or install the "
-            "library of torch's time, transformers<4.50 for torch 2.0. init_empty_weights: upgrade "
-            "accelerate, too.",
-        owner=Owner.ENVIRONMENT,
-        commands=("python -m pip show torch transformers accelerate",),
-    ),
+        wordings=(
+            Wording(r"module 'torch' has no attribute '(?:compiler|float8_e\w{3,12}|uint16|"
+                r"uint32|uint64|int1|accelerator|xpu|get_default_device|_grouped_mm|"
+                r"float4\w{0,12})'|module 'torch\.(?:library|compiler|nn\.attention|"
+                r"utils\._pytree|amp|_dynamo|distributed)[\w.]{0,60}' has no attribute "
+                r"'\w{1,60}'|name '(?:Replicate|DTensor|Shard|DeviceMesh|init_empty_weights)' "
+                r"is not defined|PyTorch (?:>=|version) ?[\d.]{1,6} (?:is required|or)|"
+                r"requires? the PyTorch library but it was not found",
+                "AttributeError: module 'torch' has no attribute 'compiler'",
+                "transformers, accelerate, torchao, diffusers or another library needs a newer "
+                "torch than the one installed.",
+                "Upgrade torch (the library's release notes name the oldest one: transformers "
+                "4.50 needs 2.1, transformers 5 needs 2.4) together with torchvision; or "
+                "install the library of torch's time, transformers<4.50 for torch 2.0. "
+                "init_empty_weights: upgrade accelerate, too.",
+                ("python -m pip show torch transformers accelerate",),
+                more=("AttributeError: module 'torch.library' has no attribute 'register_fake'",
+                    "NameError: name 'Replicate' is not defined",
+                    "Disabling PyTorch because PyTorch >= 2.4 is required but found 2.2.0")),
+            Wording(r"serious vulnerability issue in `?torch\.load",
+                "ValueError: Due to a serious vulnerability issue in `torch.load`, even with",
+                "transformers loads no .bin files with a torch below 2.6 (CVE-2025-32434).",
+                "Upgrade torch to 2.6 or newer, or load a repository or revision with "
+                "safetensors (use_safetensors=True; another branch, such as refs/pr/N, often "
+                "has them).")),
+        why="transformers, accelerate, torchao, diffusers or another library needs a newer "
+            "torch than the one installed.",
+        sources=("transformers-imports",), owner=Owner.ENVIRONMENT),
     Cause(id="module-hidden-by-own-file",
         errors=("AttributeError", "ImportError"),
         messages=(r"partially initialized module '[\w.]{1,100}'|most likely due to a circular "
@@ -189,58 +197,73 @@ ROWS = (
         commands=('python -c "import torch; print(torch.__file__)"',),
     ),
     Cause(id="argument-of-another-release",
+        errors=("TypeError",),
         refines=("api-changed", "arguments-of-forward", "call-arguments",
             "factory-with-parameters"),
-        errors=("TypeError",),
         wordings=(
             Wording(r"forward\(\) got an unexpected keyword argument '(?:token_type_ids|"
                 r"num_items_in_batch|cache_position|position_ids|labels|inputs_embeds|"
                 r"output_attentions|logits_to_keep|use_cache|return_dict|attention_mask)'",
                 "TypeError: forward() got an unexpected keyword argument 'token_type_ids'",
-                "The trainer, the tokenizer or PEFT passes an argument that this model's forward "
-                    "does not take: another model's tokenizer, a model class of its own code from "
-                    "before, or a plain module in a Trainer.",
-                "token_type_ids: tokenizer(..., return_token_type_ids=False). num_items_in_batch: "
-                    "set model.accepts_loss_kwargs = False, or upgrade the model's code. "
-                    "cache_position and logits_to_keep: the model's remote code is older than "
-                    "transformers, take its newer revision or an older transformers. labels and "
-                    "inputs_embeds: use a model class with a head (AutoModelForX), and the right "
-                    "task_type for PEFT; or add **kwargs to a forward of your own.",
+                "The trainer, the tokenizer or PEFT passes an argument that this model's "
+                "forward does not take: another model's tokenizer, a model class of its own "
+                "code from before, or a plain module in a Trainer.",
+                "token_type_ids: tokenizer(..., return_token_type_ids=False). "
+                "num_items_in_batch: set model.accepts_loss_kwargs = False, or upgrade the "
+                "model's code. cache_position and logits_to_keep: the model's remote code is "
+                "older than transformers, take its newer revision or an older transformers. "
+                "labels and inputs_embeds: use a model class with a head (AutoModelForX), and "
+                "the right task_type for PEFT; or add **kwargs to a forward of your own.",
                 ("python -m pip show transformers peft",)),
             Wording(r"compute_loss\(\) got an unexpected keyword argument 'num_items_in_batch'|"
                 r"training_step\(\) takes .{0,40}positional arguments but 4 were given",
                 "TypeError: OwnTrainer.compute_loss() got an unexpected keyword argument "
-                    "'num_items_in_batch'",
-                "Since transformers 4.46 the Trainer passes num_items_in_batch to compute_loss and "
-                    "training_step, and an overridden one does not take it.",
+                "'num_items_in_batch'",
+                "Since transformers 4.46 the Trainer passes num_items_in_batch to compute_loss "
+                "and training_step, and an overridden one does not take it.",
                 "Add it to the override: def compute_loss(self, model, inputs, "
-                    "return_outputs=False, num_items_in_batch=None), likewise in training_step; or "
-                    "install transformers<4.46 for code that you cannot change.",
+                "return_outputs=False, num_items_in_batch=None), likewise in training_step; or "
+                "install transformers<4.46 for code that you cannot change.",
                 ("python -m pip show transformers trl unsloth",)),
             Wording(r"Accelerator\.\w{1,40}\(\) got an unexpected keyword argument|unexpected "
                 r"keyword argument '(?:dispatch_batches|keep_torch_compile|use_seedable_sampler|"
                 r"even_batches)'",
                 "TypeError: Accelerator.unwrap_model() got an unexpected keyword argument "
-                    "'keep_torch_compile'",
-                "transformers calls accelerate with an argument that the installed accelerate does "
-                    "not know yet, or not any more.",
-                "Install releases of one time: upgrade accelerate and transformers together, and "
-                    "then restart the process (in a notebook the kernel).",
+                "'keep_torch_compile'",
+                "transformers calls accelerate with an argument that the installed accelerate "
+                "does not know yet, or not any more.",
+                "Install releases of one time: upgrade accelerate and transformers together, "
+                "and then restart the process (in a notebook the kernel).",
                 ("python -m pip install -U accelerate transformers",)),
             Wording(r"unexpected keyword argument \'(?:corda_config|eva_config|exclude_modules|"
                 r"lora_bias|trainable_token_indices|layer_replication|use_dora|use_rslora|"
-                r"qalora_group_size|use_qalora|target_parameters|arrow_config|ensure_weight_tying|"
-                r"alora_invocation_tokens|megatron_config|loftq_config|layers_pattern)\'|(?:Lora|"
-                r"Peft|Prompt|IA3|AdaLora|LoHa|LoKr|VeRA|Vera)\w{0,20}Config\.__init__\(\) got an "
-                r"unexpected keyword argument",
+                r"qalora_group_size|use_qalora|target_parameters|arrow_config|"
+                r"ensure_weight_tying|alora_invocation_tokens|megatron_config|loftq_config|"
+                r"layers_pattern)\'|(?:Lora|Peft|Prompt|IA3|AdaLora|LoHa|LoKr|VeRA|"
+                r"Vera)\w{0,20}Config\.__init__\(\) got an unexpected keyword argument",
                 "TypeError: __init__() got an unexpected keyword argument 'corda_config'",
-                "The adapter was saved by a newer PEFT, which writes fields that this one does not "
-                    "know.",
+                "The adapter was saved by a newer PEFT, which writes fields that this one does "
+                "not know.",
                 "Upgrade PEFT to the version in the adapter's card (pip install -U peft), or "
-                    "remove the unknown field from a copy of adapter_config.json where its value "
-                    "is null or false.",
-                ("python -m pip show peft",), owner=Owner.ENVIRONMENT)),
+                "remove the unknown field from a copy of adapter_config.json where its value is "
+                "null or false.",
+                ("python -m pip show peft",),
+                owner=Owner.ENVIRONMENT),
+            Wording("unexpected keyword argument '(?:evaluation_strategy|max_seq_length|"
+                "dataset_text_field|tokenizer|no_cuda|logging_dir|overwrite_output_dir|"
+                "processing_class|packing|eval_packing|max_prompt_length)'",
+                "TypeError: TrainingArguments.__init__() got an unexpected keyword argument "
+                "'evaluation_strategy'",
+                "The trainers renamed or removed arguments between versions.",
+                "Use the new names: eval_strategy for evaluation_strategy, processing_class for "
+                "the Trainer's tokenizer, use_cpu for no_cuda; in TRL max_length for "
+                "max_seq_length, and dataset_text_field and packing belong to SFTConfig. "
+                "processing_class is unknown to transformers below 4.46: upgrade it, or install "
+                "an older trl. Where the last frame is a library's own (trl calls "
+                "transformers), upgrade that library. Or install the versions that the code was "
+                "written for.",
+                ("python -m pip show transformers trl accelerate",))),
         why="An argument that one library passes, or a file holds, is unknown to the release of "
             "the other one or to the code.",
-    ),
+        sources=("whisper-finetune-112", "transformers-7974")),
 )  # fmt: skip

@@ -5,126 +5,87 @@ from __future__ import annotations
 from doctor.errors.cause import Cause
 
 ROWS = (
-    Cause(
-        id="recompiled-too-often",
-        code="LOG109",
-        title="torch.compile does not give up on a function",
+    Cause(id="recompiled-too-often",
         refines=("compiled-model-refused",),
-        messages=(
-            r"torch\._dynamo hit config\.(?:accumulated_)?(?:recompile_limit|cache_size_limit|"
-            r"recompile_limit_\w{1,20})",
-        ),
-        examples=(
-            "W0716 01:09:47.676000 567101 torch/_dynamo/convert_frame.py:984] [0/8] torch._dynamo "
-            "hit config.recompile_limit (8)",
-        ),
-        why="A function was compiled anew for each form of its arguments (a length, a number, an "
-        "object that changes), until the limit: from then on it runs uncompiled, so that the "
-        "minutes of compilation brought nothing.",
+        messages=(r"torch\._dynamo hit config\.(?:accumulated_)?(?:recompile_limit|"
+            r"cache_size_limit|recompile_limit_\w{1,20})",),
+        examples=("W0716 01:09:47.676000 567101 torch/_dynamo/convert_frame.py:984] [0/8] "
+            "torch._dynamo hit config.recompile_limit (8)",),
+        why="A function was compiled anew for each form of its arguments (a length, a number, "
+            "an object that changes), until the limit: from then on it runs uncompiled, so that "
+            "the minutes of compilation brought nothing.",
         fix="Read the last reason below the line. A size: compile with dynamic=True, or "
-        "torch._dynamo.mark_dynamic on that dimension, or pad to a few lengths (buckets). A number "
-        "or an attribute that changes, such as a step: keep it in a tensor or out of the compiled "
-        "function. Raise torch._dynamo.config.recompile_limit only where the forms are few.",
-        role="warning",
+            "torch._dynamo.mark_dynamic on that dimension, or pad to a few lengths (buckets). A "
+            "number or an attribute that changes, such as a step: keep it in a tensor or out of "
+            "the compiled function. Raise torch._dynamo.config.recompile_limit only where the "
+            "forms are few.",
         commands=("TORCH_LOGS=recompiles python train.py",),
-        sources=("torch-dynamo",),
-    ),
-    Cause(
-        id="shards-fewer-than-workers",
-        code="LOG110",
-        title="A stream has a shard for each loader worker",
-        messages=(
-            r"Too many dataloader workers: \d{1,4} \(max is dataset\.(?:num|n)_shards=\d{1,6}\)",
-            r"[Ww]orkers? (?:without|with no) (?:a |any )?(?:shards?|files?)|(?:not enough|fewer|"
-            r"less) shards (?:than|for)(?: the)?(?: number of)? (?:dataloader |data )?workers",
-        ),
-        examples=(
-            "Too many dataloader workers: 16 (max is dataset.num_shards=1). Stopping 15 dataloader "
-            "workers.",
-            "rank 2: 1 shard; workers without a shard: 3/4",
-        ),
-        why="A streamed data set is divided by its shards (files): a worker without one stops, and "
-        "the others prepare all data. A rank with fewer shards than the others ends its epoch "
-        "earlier, and the others wait for it.",
-        fix="Store the data in at least as many shards as ranks x workers, best a multiple of it "
-        "with equal sizes (to_iterable_dataset(num_shards=...), more files, smaller tar files), or "
-        "lower num_workers to the number of shards; with WebDataset resample "
-        "(resampled=True, with_epoch).",
-        role="warning",
-        explains=("nccl-timeout",),
-        sources=("datasets-6623",),
-    ),
-    Cause(
-        id="samples-come-twice",
-        code="LOG111",
-        title="Each worker of a stream gives its own samples",
+        title="torch.compile does not give up on a function", sources=("torch-dynamo",),
+        role="warning", code="LOG109"),
+    Cause(id="shards-fewer-than-workers",
+        messages=(r"Too many dataloader workers: \d{1,4} \(max is dataset\.(?:num|"
+            r"n)_shards=\d{1,6}\)",
+            "[Ww]orkers? (?:without|with no) (?:a |any )?(?:shards?|files?)|(?:not enough|fewer|"
+            "less) shards (?:than|for)(?: the)?(?: number of)? (?:dataloader |data )?workers"),
+        examples=("Too many dataloader workers: 16 (max is dataset.num_shards=1). Stopping 15 "
+            "dataloader workers.",
+            "rank 2: 1 shard; workers without a shard: 3/4"),
+        why="A streamed data set is divided by its shards (files): a worker without one stops, "
+            "and the others prepare all data. A rank with fewer shards than the others ends its "
+            "epoch earlier, and the others wait for it.",
+        fix="Store the data in at least as many shards as ranks x workers, best a multiple of "
+            "it with equal sizes (to_iterable_dataset(num_shards=...), more files, smaller tar "
+            "files), or lower num_workers to the number of shards; with WebDataset resample "
+            "(resampled=True, with_epoch).",
+        title="A stream has a shard for each loader worker", explains=("nccl-timeout",),
+        sources=("datasets-6623",), role="warning", code="LOG110"),
+    Cause(id="samples-come-twice",
         messages=(r"Length of IterableDataset .{1,300} was reported to be \d{1,12}",),
-        examples=(
-            "UserWarning: Length of IterableDataset <data.Stream object at 0x7f> was reported to "
-            "be 3125 (when accessing len(dataloader)), but 3126 samples have been fetched. For "
-            "multiprocessing data-loading, this could be caused by not properly configuring the "
-            "IterableDataset replica at each worker.",
-        ),
+        examples=("UserWarning: Length of IterableDataset <data.Stream object at 0x7f> was "
+            "reported to be 3125 (when accessing len(dataloader)), but 3126 samples have been "
+            "fetched. For multiprocessing data-loading, this could be caused by not properly "
+            "configuring the IterableDataset replica at each worker.",),
         why="More batches come than the data set says it has: with several workers each of them "
-        "runs the whole __iter__, so that every sample comes once per worker.",
+            "runs the whole __iter__, so that every sample comes once per worker.",
         fix="Divide the work in __iter__: info = torch.utils.data.get_worker_info(), then every "
-        "info.num_workers-th sample from info.id on (and every world_size-th for the rank). If "
-        "there is one worker, correct __len__: samples, not batches, or rounded down.",
-        role="warning",
-        sources=("torch-dataloader",),
-    ),
-    Cause(
-        id="no-batches-to-train",
-        code="LOG112",
-        title="There are batches to train on",
-        messages=(
-            r"`?[Tt]rainer\.fit`? stopped: No training batches|Total length of [`'\"]?\w{1,40}"
-            r"[`'\"]? across ranks is zero",
-        ),
+            "info.num_workers-th sample from info.id on (and every world_size-th for the rank). "
+            "If there is one worker, correct __len__: samples, not batches, or rounded down.",
+        title="Each worker of a stream gives its own samples", sources=("torch-dataloader",),
+        role="warning", code="LOG111"),
+    Cause(id="no-batches-to-train",
+        messages=(r"`?[Tt]rainer\.fit`? stopped: No training batches|Total length of "
+            r"[`'\"]?\w{1,40}[`'\"]? across ranks is zero",),
         examples=("`Trainer.fit` stopped: No training batches.",),
         why="The loader has no batch: the run ends at once and looks as if it had succeeded.",
         fix="Print len(dataset) and len(loader). Look for a path or a split that is empty, a "
-        "filter that drops all, drop_last with fewer samples than a batch on each rank, and "
-        "limit_train_batches that rounds to 0.",
-        role="warning",
-        sources=("torch-dataloader",),
-    ),
-    Cause(
-        id="prompt-tokens-differ",
-        code="LOG113",
-        title="The prompt has the same tokens alone and before its answer",
+            "filter that drops all, drop_last with fewer samples than a batch on each rank, and "
+            "limit_train_batches that rounds to 0.",
+        title="There are batches to train on", sources=("torch-dataloader",),
+        role="warning", code="LOG112"),
+    Cause(id="prompt-tokens-differ",
         messages=(r"Mismatch between tokenized prompt and the start of tokenized prompt\+",),
-        examples=(
-            "Mismatch between tokenized prompt and the start of tokenized prompt+completion. This "
-            "may be due to unexpected tokenizer behavior, whitespace issues, or special token "
-            "handling.",
-        ),
-        why="The length of the prompt's tokens says where the answer begins. Where the prompt is "
-        "tokenized in another way alone, the boundary is off by some tokens: a part of the prompt "
-        "is trained, or the beginning of the answer is not.",
-        fix="Let the prompt end where a token ends: no space or newline at its end (put it at the "
-        "beginning of the answer), the special tokens once, and for chats "
-        "apply_chat_template(..., add_generation_prompt=True) for the prompt; templates that "
-        "insert a thinking block need prompt and answer as messages. Then decode the trained "
-        "labels of one sample.",
-        role="warning",
-        sources=("transformers-tokenization",),
-    ),
-    Cause(
-        id="adapter-added-twice",
-        code="LOG114",
-        title="An adapter is added once",
-        messages=(r"Already found a `?peft_config`? attribute in the model",),
-        examples=(
-            "UserWarning: Already found a `peft_config` attribute in the model. This will lead to "
-            "having multiple adapters in the model. Make sure to know what you are doing!",
-        ),
-        why="get_peft_model was applied to a model that has an adapter: the first one stays in the "
-        "model, frozen or untrained, and is saved and merged with the other name.",
-        fix="Load the adapter with PeftModel.from_pretrained(base, path, is_trainable=True) to go "
-        "on with it, or merge it first (merge_and_unload); for a new one begin with the base "
-        "model, and restart a notebook's kernel.",
-        role="warning",
-        sources=("peft-lora",),
-    ),
-)
+        examples=("Mismatch between tokenized prompt and the start of tokenized "
+            "prompt+completion. This may be due to unexpected tokenizer behavior, whitespace "
+            "issues, or special token handling.",),
+        why="The length of the prompt's tokens says where the answer begins. Where the prompt "
+            "is tokenized in another way alone, the boundary is off by some tokens: a part of "
+            "the prompt is trained, or the beginning of the answer is not.",
+        fix="Let the prompt end where a token ends: no space or newline at its end (put it at "
+            "the beginning of the answer), the special tokens once, and for chats "
+            "apply_chat_template(..., add_generation_prompt=True) for the prompt; templates "
+            "that insert a thinking block need prompt and answer as messages. Then decode the "
+            "trained labels of one sample.",
+        title="The prompt has the same tokens alone and before its answer",
+        sources=("transformers-tokenization",), role="warning", code="LOG113"),
+    Cause(id="adapter-added-twice",
+        messages=("Already found a `?peft_config`? attribute in the model",),
+        examples=("UserWarning: Already found a `peft_config` attribute in the model. This will "
+            "lead to having multiple adapters in the model. Make sure to know what you are "
+            "doing!",),
+        why="get_peft_model was applied to a model that has an adapter: the first one stays in "
+            "the model, frozen or untrained, and is saved and merged with the other name.",
+        fix="Load the adapter with PeftModel.from_pretrained(base, path, is_trainable=True) to "
+            "go on with it, or merge it first (merge_and_unload); for a new one begin with the "
+            "base model, and restart a notebook's kernel.",
+        title="An adapter is added once", sources=("peft-lora",), role="warning", code="LOG114"),
+)  # fmt: skip

@@ -36,28 +36,6 @@ ROWS = (
         why="Windows reserves memory for each process, and finds libraries by other rules.",
         owner=Owner.ENVIRONMENT,
     ),
-    Cause(id="compile-not-available",
-        errors=("RuntimeError",),
-        messages=(r"Windows not yet supported for torch\.compile|(?:Dynamo|torch\.compile) is not "
-              r"supported on Python",),
-        examples=("RuntimeError: Windows not yet supported for torch.compile",
-            "RuntimeError: Dynamo is not supported on Python 3.13+"),
-        wordings=(
-            Wording(r"0 active drivers \(\[\]\)",
-                "RuntimeError: 0 active drivers ([]). There should only be one.",
-                "Triton found no GPU that it can drive: a machine without GPU, a container without "
-                    "libcuda.so.1, or a kernel that is imported before CUDA is visible.",
-                "Check the driver (nvidia-smi) and torch.cuda.is_available() in this process; "
-                    "start the container with --gpus all. On a machine without GPU leave out "
-                    "packages that need Triton (flash-linear-attention, liger, xformers).",
-                ("nvidia-smi", "ldconfig -p | grep libcuda")),),
-        why="This torch cannot compile on this system or Python: Python 3.12 needs torch 2.4, 3.13 "
-            "torch 2.6, 3.14 torch 2.10; Windows has no Triton of its own.",
-        fix="Train without it (TORCH_COMPILE_DISABLE=1, torch_compile=False), upgrade torch, use "
-            "an older Python, or WSL2.",
-        owner=Owner.ENVIRONMENT,
-        commands=("python --version", "python -m pip show torch"), sources=("torch-dynamo",),
-    ),
     Cause(id="mps-limits",
         errors=("NotImplementedError", "RuntimeError"),
         wordings=(

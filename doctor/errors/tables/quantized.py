@@ -7,61 +7,83 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(id="quantized-training",
-        errors=("ValueError", "Exception", "RuntimeError"),
+        errors=("ValueError", "Exception", "RuntimeError", "ImportError"),
+        refines=("order-of-dimensions", "layer-size", "sizes-grown-before", "linear-unflattened"),
         wordings=(
-            Wording(r"The model you want to train is loaded in 8-bit precision",
+            Wording("The model you want to train is loaded in 8-bit precision",
                 "ValueError: The model you want to train is loaded in 8-bit precision.  if you "
-                    "want to fine-tune an 8-bit model, please make sure that you have installed "
-                    "`bitsandbytes>=0.37.0`.",
-                "The Trainer does not accept this quantized model: bitsandbytes is missing or too "
-                    "old, or the quantization of the checkpoint cannot be trained.",
+                "want to fine-tune an 8-bit model, please make sure that you have installed "
+                "`bitsandbytes>=0.37.0`.",
+                "The Trainer does not accept this quantized model: bitsandbytes is missing or "
+                "too old, or the quantization of the checkpoint cannot be trained.",
                 "Install a current bitsandbytes (pip install -U bitsandbytes) and attach an "
-                    "adapter, load with BitsAndBytesConfig(load_in_4bit=True), or start from the "
-                    "checkpoint that is not quantized.",
+                "adapter, load with BitsAndBytesConfig(load_in_4bit=True), or start from the "
+                "checkpoint that is not quantized.",
                 ("python -m pip show bitsandbytes transformers peft",)),
-            Wording(r"fine-tuning on purely quantized models",
+            Wording("fine-tuning on purely quantized models",
                 "ValueError: You cannot perform fine-tuning on purely quantized models. Please "
-                    "attach trainable adapters on top of the quantized model",
+                "attach trainable adapters on top of the quantized model",
                 "Weights in 4 or 8 bits cannot be trained.",
-                "Attach an adapter (get_peft_model(model, LoraConfig(...)), or peft_config= of the "
-                    "trainer) before the Trainer is built, or load the model without quantization.",
+                "Attach an adapter (get_peft_model(model, LoraConfig(...)), or peft_config= of "
+                "the trainer) before the Trainer is built, or load the model without "
+                "quantization.",
                 owner=Owner.JOB),
-            Wording(r"Cannot merge LORA layers when the model is loaded in 8-bit",
+            Wording("Cannot merge LORA layers when the model is loaded in 8-bit",
                 "ValueError: Cannot merge LORA layers when the model is loaded in 8-bit mode",
-                "This version of PEFT cannot add an adapter to weights that are stored in 8 bits.",
-                "Load the base in 16 bits (dtype=torch.bfloat16, without load_in_8bit), attach the "
-                    "adapter with PeftModel.from_pretrained, and merge there; newer PEFT merges "
-                    "into 8 bits, with rounding.",
-                ("python -m pip show peft",), owner=Owner.JOB),
-            Wording(r"cublasLt ran into an error",
-                "Exception: cublasLt ran into an error!",
-                "The 8-bit product of bitsandbytes failed: the GPU or this CUDA library does not "
-                    "support it for these sizes, or its memory is full.",
-                "Train in 4 bits (load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16) in "
-                    "place of 8, upgrade bitsandbytes, and lower the batch if the GPU is nearly "
-                    "full.",
-                ("python -m bitsandbytes",)),
-            Wording(r"Loading a quantized checkpoint into non-quantized Linear8bitLt",
-                "RuntimeError: Loading a quantized checkpoint into non-quantized Linear8bitLt is "
-                    "not supported. Please call module.cuda() before module.load_state_dict()",
-                "A state dict of quantized weights is loaded into 8-bit layers that are not on the "
-                    "GPU yet, or by load_best_model_at_end into a model that was moved.",
-                "Save and load the adapter only (model.save_pretrained of PEFT), set "
-                    "load_best_model_at_end=False for a model in 8 bits, or call model.cuda() "
-                    "before load_state_dict.",
+                "This version of PEFT cannot add an adapter to weights that are stored in 8 "
+                "bits.",
+                "Load the base in 16 bits (dtype=torch.bfloat16, without load_in_8bit), attach "
+                "the adapter with PeftModel.from_pretrained, and merge there; newer PEFT merges "
+                "into 8 bits, with rounding.",
+                ("python -m pip show peft",),
                 owner=Owner.JOB),
-            Wording(r"[Bb]itsandbytes was compiled without GPU support",
+            Wording("cublasLt ran into an error",
+                "Exception: cublasLt ran into an error!",
+                "The 8-bit product of bitsandbytes failed: the GPU or this CUDA library does "
+                "not support it for these sizes, or its memory is full.",
+                "Train in 4 bits (load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16) in "
+                "place of 8, upgrade bitsandbytes, and lower the batch if the GPU is nearly "
+                "full.",
+                ("python -m bitsandbytes",)),
+            Wording("Loading a quantized checkpoint into non-quantized Linear8bitLt",
+                "RuntimeError: Loading a quantized checkpoint into non-quantized Linear8bitLt "
+                "is not supported. Please call module.cuda() before module.load_state_dict()",
+                "A state dict of quantized weights is loaded into 8-bit layers that are not on "
+                "the GPU yet, or by load_best_model_at_end into a model that was moved.",
+                "Save and load the adapter only (model.save_pretrained of PEFT), set "
+                "load_best_model_at_end=False for a model in 8 bits, or call model.cuda() "
+                "before load_state_dict.",
+                owner=Owner.JOB),
+            Wording("[Bb]itsandbytes was compiled without GPU support",
                 "The installed version of bitsandbytes was compiled without GPU support.",
-                "bitsandbytes loaded its library for the CPU: torch sees no GPU, or the installed "
-                    "release has none for torch's CUDA.",
-                "If torch.cuda.is_available() is False, correct that first. Else reinstall: python "
-                    "-m pip install -U --force-reinstall bitsandbytes, in a release for torch's "
-                    "CUDA version (0.45 or newer for CUDA 12.8 and Blackwell).",
-                commands=("python -m bitsandbytes",))),
-        why="Weights of 4 or 8 bits are frozen: adapters on them train, and are merged and saved "
-            "apart from them.",
-        owner=Owner.ENVIRONMENT, sources=("transformers-trainer-utils",),
-    ),
+                "bitsandbytes loaded its library for the CPU: torch sees no GPU, or the "
+                "installed release has none for torch's CUDA.",
+                "If torch.cuda.is_available() is False, correct that first. Else reinstall: "
+                "python -m pip install -U --force-reinstall bitsandbytes, in a release for "
+                "torch's CUDA version (0.45 or newer for CUDA 12.8 and Blackwell).",
+                ("python -m bitsandbytes",)),
+            Wording(r"cannot be multiplied \(\d{1,9}x\d{1,9} and 1x\d{5,10}\)|cannot be "
+                r"multiplied \(\d{1,9}x\d{1,9} and \d{5,10}x1\)",
+                "RuntimeError: mat1 and mat2 shapes cannot be multiplied (44x6656 and "
+                "1x22151168)",
+                "A weight of 1 x many numbers is a packed 4-bit weight of bitsandbytes that an "
+                "ordinary matrix product got: a layer that does not know that it is quantized.",
+                "Load with BitsAndBytesConfig(load_in_4bit=True) and let PEFT wrap its own "
+                "4-bit layers: upgrade peft, bitsandbytes and transformers together, do not "
+                "copy or merge weights by hand, and do not shard a quantized model with ZeRO-3.",
+                ("python -m pip show peft bitsandbytes transformers",),
+                owner=Owner.JOB,
+                more=("RuntimeError: mat1 and mat2 shapes cannot be multiplied (1024x4096 and "
+                    "8388608x1)",)),
+            Wording("quantization requires .{1,60}`pip install",
+                "ImportError: Using `bitsandbytes` 4-bit quantization requires bitsandbytes: "
+                "`pip install -U bitsandbytes>=0.46.1`",
+                "config.json quantizes the weights with a package that the interpreter lacks.",
+                "Install the package that the message names into the training environment, or "
+                "omit --weights: the layers are then built without quantization.")),
+        why="Weights of 4 or 8 bits are frozen: adapters on them train, and are merged and "
+            "saved apart from them.",
+        sources=("transformers-trainer-utils", "transformers-bnb"), owner=Owner.ENVIRONMENT),
     Cause(id="quantized-model-moved",
         errors=("ValueError", "RuntimeError"),
         messages=(r"`?\.to`? is not supported for `?(?:4-bit|8-bit)",
@@ -112,31 +134,5 @@ ROWS = (
             'device_map={"": torch.cuda.current_device()}, and upgrade accelerate, transformers '
             'and ' "bitsandbytes together.",
         sources=("llama-cookbook-333", "peft-414"),
-    ),
-    Cause(id="packed-weight-multiplied",
-        refines=("order-of-dimensions", "layer-size", "sizes-grown-before", "linear-unflattened"),
-        errors=("RuntimeError",),
-        messages=(r"cannot be multiplied \(\d{1,9}x\d{1,9} and 1x\d{5,10}\)",
-            r"cannot be multiplied \(\d{1,9}x\d{1,9} and \d{5,10}x1\)"),
-        examples=("RuntimeError: mat1 and mat2 shapes cannot be multiplied (44x6656 and "
-              "1x22151168)",
-            "RuntimeError: mat1 and mat2 shapes cannot be multiplied (1024x4096 and 8388608x1)"),
-        why="A weight of 1 x many numbers is a packed 4-bit weight of bitsandbytes that an "
-            "ordinary matrix product got: a layer that does not know that it is quantized.",
-        fix="Load with BitsAndBytesConfig(load_in_4bit=True) and let PEFT wrap its own 4-bit "
-            "layers: upgrade peft, bitsandbytes and transformers together, do not copy or merge "
-            "weights by hand, and do not shard a quantized model with ZeRO-3.",
-        commands=("python -m pip show peft bitsandbytes transformers",),
-    ),
-    Cause(id="gradient-checkpointing-unsupported",
-        errors=("ValueError", "AttributeError"),
-        messages=(r"does not support gradient checkpointing",),
-        examples=("ValueError: LlamaForSequenceEmbedding does not support gradient "
-              "checkpointing.",),
-        why="This model class (often one with remote code or a wrapper of your own) does not "
-            "declare that it can be checkpointed.",
-        fix="Set gradient_checkpointing=False and save memory otherwise (smaller micro batch, "
-            "accumulation), or call model.gradient_checkpointing_enable() on the inner "
-            "transformers model; upgrade transformers if the class is its own.",
     ),
 )  # fmt: skip

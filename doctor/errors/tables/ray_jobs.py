@@ -6,34 +6,28 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(
-        id="ray-node-not-joined",
-        messages=(
-            r"Failed to connect to GCS (?:at address|within)",
-            r"Local node IP: (?:172\.1[78]|127\.\d{1,3})\.\d{1,3}\.\d{1,3}",
-        ),
-        examples=(
-            "gcs_client.cc: Failed to connect to GCS at address 10.1.0.5:6379 within 5 seconds.",
-            "Local node IP: 172.17.0.1",
-        ),
-        why="A node did not join the Ray cluster: it does not reach the head at that address, or "
-        "took the address of a container bridge (172.17.x, docker0) or the loopback as its own.",
+    Cause(id="ray-node-not-joined",
+        messages=("Failed to connect to GCS (?:at address|within)",
+            r"Local node IP: (?:172\.1[78]|127\.\d{1,3})\.\d{1,3}\.\d{1,3}"),
+        examples=("gcs_client.cc: Failed to connect to GCS at address 10.1.0.5:6379 within 5 "
+            "seconds.",
+            "Local node IP: 172.17.0.1"),
+        why="A node did not join the Ray cluster: it does not reach the head at that address, "
+            "or took the address of a container bridge (172.17.x, docker0) or the loopback as "
+            "its own.",
         fix="Start it with the address of the network that joins the nodes: ray start "
-        "--address=HEAD:6379 --node-ip-address=OWN_ADDRESS (hostname -I lists them), and the head "
-        "alike. Test the port from that node (nc -vz HEAD 6379). Begin the training only when ray "
-        "status shows all nodes.",
-        commands=("hostname -I", "ray status"),
-        owner=Owner.ENVIRONMENT,
-        role="condition",
-        explains=("ray-lacks-resources",),
-    ),
-    Cause(
-        id="ray-lacks-resources",
+            "--address=HEAD:6379 --node-ip-address=OWN_ADDRESS (hostname -I lists them), and "
+            "the head alike. Test the port from that node (nc -vz HEAD 6379). Begin the "
+            "training only when ray status shows all nodes.",
+        commands=("hostname -I",
+            "ray status"),
+        explains=("ray-lacks-resources",), owner=Owner.ENVIRONMENT, role="condition"),
+    Cause(id="ray-lacks-resources",
+        refines=("cuda-unavailable", "gpu-not-visible"),
         wordings=(
-            Wording(
-                r"Total available GPUs \d{1,6}(?:\.\d)? is less than total desired GPUs|cannot "
-                r"be scheduled right now|No available node types can fulfill resource request|"
-                r"Placement group creation timed out",
+            Wording(r"Total available GPUs \d{1,6}(?:\.\d)? is less than total desired GPUs|"
+                r"cannot be scheduled right now|No available node types can fulfill resource "
+                r"request|Placement group creation timed out",
                 "ValueError: Total available GPUs 0 is less than total desired GPUs 8",
                 "The Ray cluster has fewer GPUs than the job asks for: nodes have not joined, "
                 "another cluster or job holds them, or Ray sees none (CUDA_VISIBLE_DEVICES, a "
@@ -41,12 +35,12 @@ ROWS = (
                 "Compare ray status with nodes x GPUs of the configuration. Start Ray on every "
                 "node with --num-gpus, join with the head's address, end old jobs, and give the "
                 "job that cluster (RAY_ADDRESS=auto).",
-                ("ray status", "nvidia-smi -L"),
-                owner=Owner.ENVIRONMENT,
-            ),
-            Wording(
-                r"[Uu]nable to register worker with raylet|Failed to register worker",
-                "core_worker.cc: Unable to register worker with raylet. No such file or directory",
+                ("ray status",
+                    "nvidia-smi -L"),
+                owner=Owner.ENVIRONMENT),
+            Wording("[Uu]nable to register worker with raylet|Failed to register worker",
+                "core_worker.cc: Unable to register worker with raylet. No such file or "
+                "directory",
                 "Ray starts as many worker processes as the node has cores, and a scheduler "
                 "(Slurm), a limit of processes or a leftover session keeps them from reaching "
                 "the raylet.",
@@ -54,87 +48,85 @@ ROWS = (
                 "--num-cpus 16 (verl: ray_init.num_cpus=16 or ray_kwargs.ray_init.num_cpus). "
                 "End leftovers with ray stop --force, use a short --temp-dir, and raise ulimit "
                 "-u and -n.",
-                ("ray stop --force", "nproc; ulimit -u -n"),
-                owner=Owner.ENVIRONMENT,
-            ),
-            Wording(
-                r"ObjectStoreFullError|object store is full|Check failed: objects_valid",
-                "ray.exceptions.ObjectStoreFullError: Failed to put object in object store because "
-                "the object store is full",
+                ("ray stop --force",
+                    "nproc; ulimit -u -n"),
+                owner=Owner.ENVIRONMENT),
+            Wording("ObjectStoreFullError|object store is full|Check failed: objects_valid",
+                "ray.exceptions.ObjectStoreFullError: Failed to put object in object store "
+                "because the object store is full",
                 "Batches and weights that Ray holds in shared memory fill its object store.",
-                "Give it more memory (ray.init(object_store_memory=...), a larger /dev/shm: docker "
-                "run --shm-size), put large data into it once and not per call, and drop "
+                "Give it more memory (ray.init(object_store_memory=...), a larger /dev/shm: "
+                "docker run --shm-size), put large data into it once and not per call, and drop "
                 "references that are no longer needed.",
-                ("ray memory", "df -h /dev/shm"),
-                owner=Owner.ENVIRONMENT,
-            ),
-            Wording(
-                r"RuntimeEnvSetupError|Failed to set up runtime environment",
+                ("ray memory",
+                    "df -h /dev/shm"),
+                owner=Owner.ENVIRONMENT),
+            Wording("RuntimeEnvSetupError|Failed to set up runtime environment",
                 "ray.exceptions.RuntimeEnvSetupError: Failed to set up runtime environment.",
                 "Ray could not prepare the environment of the workers: a package that cannot be "
                 "installed, a working directory above its limit, or a node without network.",
                 "Read the reason below the line (dashboard_agent.log, runtime_env_setup-*.log); "
-                "leave data and checkpoints out of working_dir (excludes), and put packages into "
-                "the image in place of pip in runtime_env.",
+                "leave data and checkpoints out of working_dir (excludes), and put packages "
+                "into the image in place of pip in runtime_env.",
                 ("ls /tmp/ray/session_latest/logs",),
-                owner=Owner.ENVIRONMENT,
-            ),
-            Wording(
-                r"(?:ray::|RayTaskError|RayActorError|\((?!EngineCore|APIServer|"
+                owner=Owner.ENVIRONMENT),
+            Wording(r"(?:ray::|RayTaskError|RayActorError|\((?!EngineCore|APIServer|"
                 r"VllmWorker)\w{3,60} pid=)[\s\S]{0,3000}?No CUDA GPUs are available",
                 "(RewardWorker pid=4101) RuntimeError: No CUDA GPUs are available",
-                "Ray sets CUDA_VISIBLE_DEVICES to nothing for an actor or a task that asked for no "
-                "GPU, however many the node has.",
+                "Ray sets CUDA_VISIBLE_DEVICES to nothing for an actor or a task that asked for "
+                "no GPU, however many the node has.",
                 "Ask for it where the actor is made: @ray.remote(num_gpus=1), or "
                 "Actor.options(num_gpus=1).remote(...); a fraction shares one. With "
                 "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0 Ray leaves the variable as it is.",
-                commands=("ray status",),
-                more=(
-                    "ray.exceptions.RayTaskError(RuntimeError): ray::RewardWorker.__init__() "
-                    "(pid=4101)\nRuntimeError: No CUDA GPUs are available",
-                ),
-            ),
-        ),
-        why="Ray has fewer GPUs, cores or processes than the job asks for.",
-        refines=(
-            "cuda-unavailable",
-            "gpu-not-visible",
-        ),
-    ),
-    Cause(
-        id="ray-actor-not-created",
+                ("ray status",),
+                more=("ray.exceptions.RayTaskError(RuntimeError): ray::RewardWorker.__init__() "
+                    "(pid=4101)\nRuntimeError: No CUDA GPUs are available",)),
+            Wording("Version mismatch: The cluster was started with",
+                "RuntimeError: Version mismatch: The cluster was started with: Ray: 2.40.0 "
+                "Python: 3.10.12 This process on node 10.0.0.3 was started with: Ray: 2.44.1",
+                "The head and this process have other versions of Ray or of Python.",
+                "Use one image or environment on all nodes and for the driver: the same Ray and "
+                "the same Python to its second number (pip show ray, python --version on each), "
+                "then ray stop --force everywhere and start the head again.",
+                ("ray --version; python --version",),
+                owner=Owner.ENVIRONMENT),
+            Wording("No available agent to submit job",
+                "RuntimeError: Request failed with status code 500: No available agent to "
+                "submit job, please try again later..",
+                "The dashboard's agent of the head is not running: ray[default] is missing, its "
+                "port is taken, or it failed at its start.",
+                "Install ray[default], read dashboard_agent.log and raylet.out of the session, "
+                "free its ports (52365, 8265), and start the head again; or run the driver on "
+                "the head without ray job submit.",
+                ("tail -50 /tmp/ray/session_latest/logs/dashboard_agent.log",),
+                owner=Owner.ENVIRONMENT)),
+        why="Ray has fewer GPUs, cores or processes than the job asks for, or its parts do not "
+            "fit."),
+    Cause(id="ray-actor-not-created",
         refines=("actor-died",),
-        messages=(r"actor died because of an error raised in its creation task",),
-        examples=(
-            "ray.exceptions.RayActorError: The actor died because of an error raised in its "
-            "creation task, ray::LLMRayActor.__init__() (pid=433508)",
-        ),
+        messages=("actor died because of an error raised in its creation task",),
+        examples=("ray.exceptions.RayActorError: The actor died because of an error raised in "
+            "its creation task, ray::LLMRayActor.__init__() (pid=433508)",),
         why="The constructor of a Ray actor raised; its own exception stands at the end of the "
-        "lines of that pid.",
+            "lines of that pid.",
         fix="Read the last exception with that pid (or the worker's log below "
-        "/tmp/ray/session_latest/logs) and explain that one: usually the package versions, the "
-        "GPU memory, or the model's path on that node.",
-        commands=("grep -l Error /tmp/ray/session_latest/logs/worker-*.err",),
-    ),
-    Cause(
-        id="engine-not-usable",
+            "/tmp/ray/session_latest/logs) and explain that one: usually the package versions, "
+            "the GPU memory, or the model's path on that node.",
+        commands=("grep -l Error /tmp/ray/session_latest/logs/worker-*.err",)),
+    Cause(id="engine-not-usable",
         errors=("RuntimeError", "ValueError", "ConnectionError"),
         wordings=(
-            Wording(
-                r"Failed to infer device type|Device string must not be empty",
+            Wording("Failed to infer device type|Device string must not be empty",
                 "RuntimeError: Failed to infer device type",
                 "vLLM found no platform: no visible GPU, a CPU build of torch, a missing "
                 "nvidia-ml-py, or a vLLM of another platform.",
-                "Check that torch sees the GPU in this very process (CUDA_VISIBLE_DEVICES of a Ray "
-                "worker may be empty), install vllm's CUDA wheel with the torch it asks for, and "
-                "run with VLLM_LOGGING_LEVEL=DEBUG, which prints why each platform was refused.",
-                (
-                    'python -c "import torch; print(torch.__version__, torch.cuda.is_available())"',
-                    "VLLM_LOGGING_LEVEL=DEBUG vllm serve MODEL",
-                ),
-            ),
-            Wording(
-                r"Model architectures? \[.{1,120}\] failed to be inspected",
+                "Check that torch sees the GPU in this very process (CUDA_VISIBLE_DEVICES of a "
+                "Ray worker may be empty), install vllm's CUDA wheel with the torch it asks "
+                "for, and run with VLLM_LOGGING_LEVEL=DEBUG, which prints why each platform was "
+                "refused.",
+                ('python -c "import torch; print(torch.__version__, torch.cuda.is_available())"',
+                    "VLLM_LOGGING_LEVEL=DEBUG vllm serve MODEL")),
+            Wording(r"Model architectures? \[.{1,120}\] failed to be inspected",
                 "ValueError: Model architectures ['LlamaForCausalLM'] failed to be inspected. "
                 "Please check the logs for more details.",
                 "vLLM knows the model and could not import its file: an exception stands above, "
@@ -142,28 +134,21 @@ ROWS = (
                 "Read the import error above this line and fix that package (transformers, "
                 "flash-attn, triton, xformers of other versions than vLLM asks for: pip check), "
                 "or reinstall vllm in a fresh environment.",
-                ("python -m pip check",),
-            ),
-            Wording(
-                r"(?:vLLM server can't be reached|server can't be reached at http)",
+                ("python -m pip check",)),
+            Wording("(?:vLLM server can't be reached|server can't be reached at http)",
                 "ConnectionError: The vLLM server can't be reached at http://0.0.0.0:8000 after "
                 "240.0 seconds. Make sure the server is running by running `trl vllm-serve`.",
                 "The training waits for a server that was not started, listens elsewhere, "
                 "ended, or is still loading the model.",
                 "Start it first (trl vllm-serve --model NAME) on other GPUs than the "
                 "training's, read its log to its end, give vllm_server_host and "
-                "vllm_server_port, and a longer vllm_server_timeout for large models.",
-            ),
-            Wording(
-                r"requested device for vllm \(\S{1,12}\) is not available",
+                "vllm_server_port, and a longer vllm_server_timeout for large models."),
+            Wording(r"requested device for vllm \(\S{1,12}\) is not available",
                 "ValueError: The requested device for vllm (cuda:1) is not available.",
                 "This TRL generates on a GPU of its own, and all visible GPUs train.",
                 'Upgrade trl and set vllm_mode="colocate" (one GPU does both), or train on one '
                 "GPU fewer: accelerate launch --num_processes N-1.",
-                owner=Owner.JOB,
-            ),
-        ),
+                owner=Owner.JOB)),
         why="The engine that generates (vLLM) has no device, no model class or no address.",
-        owner=Owner.ENVIRONMENT,
-    ),
-)
+        owner=Owner.ENVIRONMENT),
+)  # fmt: skip

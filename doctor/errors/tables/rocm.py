@@ -6,103 +6,70 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause
 
 ROWS = (
-    Cause(
-        id="miopen-database-not-writable",
+    Cause(id="rocm-device-denied",
         errors=("RuntimeError",),
-        messages=(r"while accessing SQLite database",),
-        examples=(
-            "MIOpen Error: /src/miopen/src/sqlite_db.cpp:227: Internal error while accessing "
-            "SQLite database: disk I/O error",
-        ),
-        why="MIOpen keeps what it measured in a SQLite database below the home directory, and "
-        "that file system cannot lock or write it: a network file system, or one that is full.",
-        fix="Put it on a local disk: MIOPEN_USER_DB_PATH and MIOPEN_CUSTOM_CACHE_DIR, one "
-        "directory for each rank.",
-        owner=Owner.ENVIRONMENT,
-        commands=(
-            "df -hT ~",
-            'export MIOPEN_USER_DB_PATH="/tmp/miopen-$USER-${SLURM_PROCID:-0}"',
-            'export MIOPEN_CUSTOM_CACHE_DIR="$MIOPEN_USER_DB_PATH"',
-        ),
-    ),
-    Cause(
-        id="rocm-device-denied",
-        errors=("RuntimeError",),
-        messages=(r"Unable to open /dev/kfd", r"ROCk module is NOT loaded"),
-        examples=(
-            "Unable to open /dev/kfd read-write: Permission denied",
-            "ROCk module is NOT loaded, possibly no GPU devices",
-        ),
+        messages=("Unable to open /dev/kfd",
+            "ROCk module is NOT loaded"),
+        examples=("Unable to open /dev/kfd read-write: Permission denied",
+            "ROCk module is NOT loaded, possibly no GPU devices"),
         why="ROCm uses AMD's GPUs through /dev/kfd and /dev/dri/renderD*, which belong to the "
-        "groups render and video.",
-        fix="Permission denied: add this user to the groups render and video, then log in again. "
-        "In a container: start it with --device=/dev/kfd --device=/dev/dri and both groups. Not "
-        "loaded: load the kernel module amdgpu; the kernel log says why it does not start.",
-        owner=Owner.ENVIRONMENT,
-        commands=(
-            "ls -l /dev/kfd /dev/dri/renderD*",
+            "groups render and video.",
+        fix="Permission denied: add this user to the groups render and video, then log in "
+            "again. In a container: start it with --device=/dev/kfd --device=/dev/dri and both "
+            "groups. Not loaded: load the kernel module amdgpu; the kernel log says why it does "
+            "not start.",
+        commands=("ls -l /dev/kfd /dev/dri/renderD*",
             'sudo usermod -aG render,video "$USER"',
-            "sudo dmesg | grep -iE 'amdgpu|kfd'",
-        ),
+            "sudo dmesg | grep -iE 'amdgpu|kfd'"),
         sources=("rocm-install-permissions", "rocm-2232"),
-        next_check="GPU001",
-    ),
-    Cause(
-        id="rocm-no-gpu",
-        yields_to=("amdgpu-not-started",),
+        owner=Owner.ENVIRONMENT, next_check="GPU001"),
+    Cause(id="rocm-no-gpu",
         errors=("RuntimeError",),
-        messages=(r"No HIP GPUs are available", r"no ROCm-capable device", r"hipErrorNoDevice"),
-        examples=(
-            "RuntimeError: No HIP GPUs are available",
+        messages=("No HIP GPUs are available",
+            "no ROCm-capable device",
+            "hipErrorNoDevice"),
+        examples=("RuntimeError: No HIP GPUs are available",
             "HIP error: no ROCm-capable device is detected",
-            "hipGetDeviceCount: hipErrorNoDevice",
-        ),
+            "hipGetDeviceCount: hipErrorNoDevice"),
         why="ROCm offers no GPU to this process: its device nodes cannot be opened, a variable "
-        "hides the GPUs, or torch's ROCm does not support them.",
+            "hides the GPUs, or torch's ROCm does not support them.",
         fix="Check that this user may open /dev/kfd and /dev/dri/renderD* (groups render and "
-        "video; in a container --device=/dev/kfd --device=/dev/dri), unset HIP_VISIBLE_DEVICES, "
-        "ROCR_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES, and compare with rocminfo.",
-        owner=Owner.ENVIRONMENT,
-        commands=("rocminfo | grep -E 'Agent|gfx'", "ls -l /dev/kfd /dev/dri/renderD*", "id"),
-        sources=("rocm-install-permissions",),
-        next_check="GPU001",
-    ),
-    Cause(
-        id="hip-memory-fault",
+            "video; in a container --device=/dev/kfd --device=/dev/dri), unset "
+            "HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES, and compare "
+            "with rocminfo.",
+        commands=("rocminfo | grep -E 'Agent|gfx'",
+            "ls -l /dev/kfd /dev/dri/renderD*",
+            "id"),
+        yields_to=("driver-module-fails",), sources=("rocm-install-permissions",),
+        owner=Owner.ENVIRONMENT, next_check="GPU001"),
+    Cause(id="hip-memory-fault",
         refines=("cuda-illegal-access",),
-        messages=(r"Memory access fault by GPU node",),
-        examples=(
-            "Memory access fault by GPU node-1 (Agent handle: 0x1) on address 0x7f. Reason: Page "
-            "not present or supervisor privilege.",
-        ),
+        messages=("Memory access fault by GPU node",),
+        examples=("Memory access fault by GPU node-1 (Agent handle: 0x1) on address 0x7f. "
+            "Reason: Page not present or supervisor privilege.",),
         why="A kernel on an AMD GPU read or wrote memory that is not there: mostly code for "
-        "another architecture, or a ROCm that does not fit the kernel's driver.",
+            "another architecture, or a ROCm that does not fit the kernel's driver.",
         fix="Unset HSA_OVERRIDE_GFX_VERSION, and install the torch for ROCm with code for this "
-        "GPU (rocminfo shows its gfx name, TOR003 compares; new ones need the newest ROCm and "
-        "amdgpu). Where torch alone works: AMD_SERIALIZE_KERNEL=3 finds the call, then replace "
-        "custom kernels.",
-        owner=Owner.ENVIRONMENT,
-        commands=("rocminfo | grep -E 'Marketing|gfx'", "AMD_SERIALIZE_KERNEL=3 python train.py"),
-        next_check="TOR003",
-    ),
-    Cause(
-        id="hip-no-code",
+            "GPU (rocminfo shows its gfx name, TOR003 compares; new ones need the newest ROCm "
+            "and amdgpu). Where torch alone works: AMD_SERIALIZE_KERNEL=3 finds the call, then "
+            "replace custom kernels.",
+        commands=("rocminfo | grep -E 'Marketing|gfx'",
+            "AMD_SERIALIZE_KERNEL=3 python train.py"),
+        owner=Owner.ENVIRONMENT, next_check="TOR003"),
+    Cause(id="hip-no-code",
         errors=("RuntimeError",),
-        messages=(r"hipErrorNoBinaryForGpu", r"HSA_STATUS_ERROR_INVALID_ISA"),
-        examples=(
-            "hipErrorNoBinaryForGpu: Unable to find code object for all current devices!",
+        messages=("hipErrorNoBinaryForGpu",
+            "HSA_STATUS_ERROR_INVALID_ISA"),
+        examples=("hipErrorNoBinaryForGpu: Unable to find code object for all current devices!",
             "Queue 0x7f aborting with error : HSA_STATUS_ERROR_INVALID_ISA: The instruction set "
-            "architecture is invalid. code: 0x100f",
-        ),
+            "architecture is invalid. code: 0x100f"),
         why="The ROCm build has no code for this GPU's architecture, or for another one that is "
-        "visible, often the processor's own GPU.",
+            "visible, often the processor's own GPU.",
         fix="Hide GPUs that do not train with HIP_VISIBLE_DEVICES. If it is this GPU: install a "
-        "build with code for its gfx name (TOR003), or run the code of a similar one with "
-        "HSA_OVERRIDE_GFX_VERSION (10.3.0 for gfx103x, 11.0.0 for gfx110x; one of another family "
-        "aborts), which AMD does not support.",
-        owner=Owner.ENVIRONMENT,
-        commands=("rocminfo | grep -E 'Marketing|gfx'", "export HIP_VISIBLE_DEVICES=0"),
-        sources=("pytorch-103973",),
-        next_check="TOR003",
-    ),
-)
+            "build with code for its gfx name (TOR003), or run the code of a similar one with "
+            "HSA_OVERRIDE_GFX_VERSION (10.3.0 for gfx103x, 11.0.0 for gfx110x; one of another "
+            "family aborts), which AMD does not support.",
+        commands=("rocminfo | grep -E 'Marketing|gfx'",
+            "export HIP_VISIBLE_DEVICES=0"),
+        sources=("pytorch-103973",), owner=Owner.ENVIRONMENT, next_check="TOR003"),
+)  # fmt: skip

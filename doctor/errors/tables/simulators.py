@@ -6,67 +6,54 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(
-        id="renderer-without-display",
-        errors=("FatalError", "GLFWError", "ImportError", "RuntimeError"),
-        messages=(
-            r"gladLoadGL error|Could not (?:create|initialize) (?:EGL|GLFW|OpenGL|OSMesa)|"
-            r"Failed to (?:initialize|create) (?:EGL|GLFW|OpenGL|glfw)",
-            r"GLFWError|DISPLAY environment variable is missing|NoSuchDisplayException|cannot "
-            r"connect to (?:X server|display)|Cannot connect to ['\"]?None['\"]?",
-            r"Cannot initialize a EGL device display|GPU Foundation is not initialized|"
-            r"vkCreateInstance failed|VkResult: ERROR_(?:INCOMPATIBLE_DRIVER|"
-            r"INITIALIZATION_FAILED)",
-        ),
-        examples=(
-            "mujoco.FatalError: gladLoadGL error",
-            "GLFWError: (65544) b'X11: The DISPLAY environment variable is missing'",
-            "ImportError: Cannot initialize a EGL device display.",
-        ),
-        why="The simulator renders pictures and finds no display and no way without one: a node "
-        "has no X server, and the container no graphics libraries of the driver.",
-        fix="Render without a display: MUJOCO_GL=egl PYOPENGL_PLATFORM=egl (osmesa on a node "
-        "without a GPU), --headless for Isaac, xvfb-run for what needs X. In a container set "
-        "NVIDIA_DRIVER_CAPABILITIES=all (graphics) and install libegl1 libgl1 libvulkan1.",
-        owner=Owner.ENVIRONMENT,
-        commands=("export MUJOCO_GL=egl PYOPENGL_PLATFORM=egl", "ldconfig -p | grep -i egl"),
-    ),
-    Cause(
-        id="environment-of-other-form",
+    Cause(id="simulator-not-usable",
+        errors=("FatalError", "GLFWError", "ImportError", "RuntimeError", "AssertionError",
+            "ValueError", "TypeError"),
         refines=("unpacked-rows",),
-        errors=("AssertionError", "ValueError", "TypeError"),
         wordings=(
-            Wording(
-                r"only supports .{0,200}as action spaces?|action space .{0,80}not supported|"
-                r"[Tt]he observation space|observation_space .{0,80}(?:mismatch|do not match|does "
-                r"not match)|Observation spaces do not match|Action spaces do not match",
-                "AssertionError: The algorithm only supports (<class 'gymnasium.spaces.discrete."
-                "Discrete'>,) as action spaces but Box(-1.0, 1.0, (6,), float32) was provided",
+            Wording(r"gladLoadGL error|Could not (?:create|initialize) (?:EGL|GLFW|OpenGL|"
+                r"OSMesa)|Failed to (?:initialize|create) (?:EGL|GLFW|OpenGL|glfw)|GLFWError|"
+                r"DISPLAY environment variable is missing|NoSuchDisplayException|cannot connect "
+                r"to (?:X server|display)|Cannot connect to ['\"]?None['\"]?|Cannot initialize "
+                r"a EGL device display|GPU Foundation is not initialized|vkCreateInstance "
+                r"failed|VkResult: ERROR_(?:INCOMPATIBLE_DRIVER|INITIALIZATION_FAILED)",
+                "mujoco.FatalError: gladLoadGL error",
+                "The simulator renders pictures and finds no display and no way without one: a "
+                "node has no X server, and the container no graphics libraries of the driver.",
+                "Render without a display: MUJOCO_GL=egl PYOPENGL_PLATFORM=egl (osmesa on a "
+                "node without a GPU), --headless for Isaac, xvfb-run for what needs X. In a "
+                "container set NVIDIA_DRIVER_CAPABILITIES=all (graphics) and install libegl1 "
+                "libgl1 libvulkan1.",
+                ("export MUJOCO_GL=egl PYOPENGL_PLATFORM=egl",
+                    "ldconfig -p | grep -i egl"),
+                owner=Owner.ENVIRONMENT,
+                more=("GLFWError: (65544) b'X11: The DISPLAY environment variable is missing'",
+                    "ImportError: Cannot initialize a EGL device display.")),
+            Wording("only supports .{0,200}as action spaces?|action space .{0,80}not supported|"
+                "[Tt]he observation space|observation_space .{0,80}(?:mismatch|do not match|"
+                "does not match)|Observation spaces do not match|Action spaces do not match",
+                "AssertionError: The algorithm only supports (<class "
+                "'gymnasium.spaces.discrete.Discrete'>,) as action spaces but Box(-1.0, 1.0, "
+                "(6,), float32) was provided",
                 "The algorithm or the saved policy was made for other spaces than this "
                 "environment has.",
-                "Take an algorithm for this action space (DQN is for Discrete; SAC, TD3 and DDPG "
-                "are for Box; PPO takes both), or discretize it. For a saved policy make the "
-                "environment with the same wrappers, and load its VecNormalize statistics.",
-            ),
-            Wording(
-                r"unpack \(expected [45], got [45]\)|unpack \(expected [45]\)",
+                "Take an algorithm for this action space (DQN is for Discrete; SAC, TD3 and "
+                "DDPG are for Box; PPO takes both), or discretize it. For a saved policy make "
+                "the environment with the same wrappers, and load its VecNormalize statistics."),
+            Wording(r"unpack \(expected [45], got [45]\)|unpack \(expected [45]\)",
                 "ValueError: not enough values to unpack (expected 5, got 4)",
-                "Where it is env.step(): gymnasium returns five values (obs, reward, terminated, "
-                "truncated, info), the old gym four.",
-                "For env.step() bring both sides to one of them: gymnasium with five values, or a "
-                "wrapper for the old one; reset() of gymnasium returns obs and info. Elsewhere "
-                "assign as many names as there are parts.",
-            ),
-            Wording(
-                r"Environment .{1,80} doesn't exist|NameNotFound|gym(?:nasium)?\.error\.\w{3,40}",
+                "Where it is env.step(): gymnasium returns five values (obs, reward, "
+                "terminated, truncated, info), the old gym four.",
+                "For env.step() bring both sides to one of them: gymnasium with five values, or "
+                "a wrapper for the old one; reset() of gymnasium returns obs and info. "
+                "Elsewhere assign as many names as there are parts."),
+            Wording(r"Environment .{1,80} doesn't exist|NameNotFound|"
+                r"gym(?:nasium)?\.error\.\w{3,40}",
                 "gymnasium.error.NameNotFound: Environment `PongNoFrameskip` doesn't exist.",
                 "No package that is imported registers an environment of this name and version.",
                 "Install what brings it (gymnasium[mujoco], gymnasium[atari] with ale-py, the "
                 "project itself), import it before gym.make, and name the version that the "
                 "installed release has (-v5 since gymnasium 1.0).",
-                ('python -c "import gymnasium; print(list(gymnasium.registry)[-20:])"',),
-            ),
-        ),
-        why="Environment, algorithm and wrappers do not fit each other.",
-    ),
-)
+                ('python -c "import gymnasium; print(list(gymnasium.registry)[-20:])"',))),
+        why="A simulator finds no display, or does not fit the algorithm and its wrappers."),
+)  # fmt: skip

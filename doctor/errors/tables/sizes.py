@@ -231,8 +231,10 @@ ROWS = (
     ),
     Cause(id="view-size",
         errors=("RuntimeError",),
-        messages=(r"shape '\[[-\d, ]{1,80}\]' is invalid for input of size",),
-        examples=("RuntimeError: shape '[32, 144]' is invalid for input of size 1440",),
+        messages=(r"shape '\[[-\d, ]{1,80}\]' is invalid for input of size",
+            r"cannot reshape (?:array of size|tensor of 0 elements)"),
+        examples=("RuntimeError: shape '[32, 144]' is invalid for input of size 1440",
+            "ValueError: cannot reshape array of size 784 into shape (32,28)"),
         why="A view or reshape holds as many values as its tensor.",
         fix="Choose sizes with that product, with -1 for one of them, and x.size(0) for the batch. "
             "A width is divided into heads only if it is a multiple of their number.",
@@ -240,7 +242,7 @@ ROWS = (
     ),
     Cause(id="number-of-dimensions",
         errors=("IndexError", "RuntimeError"),
-        messages=(r"too many indices for tensor of dimension",
+        messages=(r"too many indices for (?:tensor of dimension|array)",
             r"number of dimensions in the tensor input does not match the length of",
             r"Dimension out of range \(expected to be in range",
             r"must have same number of dimensions",
@@ -263,14 +265,17 @@ ROWS = (
         messages=(BROADCAST,
             r"expanded size of the tensor \(\d{1,12}\) must match the existing size",
             r"shape of the mask \[[\d, ]{1,60}\] at index \d{1,3} does not match the shape of",
-            r"cannot be broadcast to indexing result"),
+            r"cannot be broadcast to indexing result",
+            r"operands could not be broadcast together|could not broadcast input array|boolean "
+              r"index did not match"),
         examples=(BROADCAST_EXAMPLE,
             "RuntimeError: The expanded size of the tensor (20) must match the existing size (16) "
               "at non-singleton dimension 1.  Target sizes: [2, 20].  Tensor sizes: [1, 16]",
             "IndexError: The shape of the mask [4, 9] at index 1 does not match the shape of the "
               "indexed tensor [4, 8, 31] at index 1",
             "RuntimeError: shape mismatch: value tensor of shape [3, 8] cannot be broadcast to "
-              "indexing result of shape [5, 8]"),
+              "indexing result of shape [5, 8]",
+            "ValueError: operands could not be broadcast together with shapes (32,10) (10,32)"),
         why="Two tensors are combined whose sizes differ, and neither is 1.",
         fix="Make the sizes equal, or 1 in one of them: truncate samples to the model's positions, "
             "cut a mask as its tensor (x[mask] compares the dimensions from the left), give both "

@@ -81,7 +81,8 @@ ROWS = (
         id="version-required",
         messages=(
             rf"requires? .{{0,40}}?{VERSION}|required .{{0,40}}?{VERSION}",
-            rf"depends on .{{0,40}}?{VERSION}",
+            rf"depends on .{{0,40}}?{VERSION}|(?:supported|available|works?|tested) (?:only )?"
+            rf"(?:for|with|in|from|since|on) .{{0,30}}?{VERSION}",
             rf"please use .{{0,40}}?{VERSION}|please install .{{0,40}}?{VERSION}",
             r"requires? (?:a newer|a later|an older|the latest|a more recent) version",
             r"[Pp]lease update |[Pp]lease upgrade |[Pp]lease downgrade |need to upgrade |try "
@@ -91,6 +92,7 @@ ROWS = (
         examples=(
             "ValueError: FSDP requires PyTorch >= 2.1.0",
             "xformers 0.0.26 depends on torch==2.3.0",
+            "OSError: tensor parallel is only supported for `torch>=2.5`.",
             "ImportError: please install numpy==1.26.4",
             "ImportError: this function requires a newer version of accelerate",
             "RuntimeError: Please update the library to train this model",
@@ -203,7 +205,8 @@ ROWS = (
                 r"(?:option|choice|value|type|name|key|backend)s? (?:are|is|:)|"
                 r"(?:[Uu]nknown|[Ii]nvalid|[Uu]nsupported) (?:\w{1,20} )?(?:optimizer|"
                 r"scheduler|lr_scheduler|"
-                r"strategy|backend|model type|loss|dtype|precision|value|template|method|format)\b",
+                r"strategy|backend|model type|loss|dtype|precision|value|template|method|format)\b|"
+                r"(?:Unknown|Unsupported|Invalid|Unrecognized) \w{1,40}(?: \w{1,40})?:? ?['\"`]",
                 "ValueError: fsdp2 is not a valid FSDPOption, please select one of ['full_shard']",
                 "An option has a value that the installed version does not know.",
                 "Take one of the values that the message or --help lists. If the documentation "
@@ -212,7 +215,8 @@ ROWS = (
             ),
             Wording(
                 rf"cannot be {TOGETHER}|can not be {TOGETHER}|"
-                r"mutually exclusive|at the same time|cannot (?:use|set|specify|pass|provide|"
+                r"conflicting option|mutually exclusive|at the same time|cannot (?:use|set|"
+                r"specify|pass|provide|"
                 r"enable|"
                 r"have) both|"
                 r"(?:is|are) (?:not compatible|incompatible|not supported) (?:together )?with\b|"
@@ -285,6 +289,28 @@ ROWS = (
         "multiple is the number of ranks, generations or accumulated steps; others come from a "
         "setting that two places have (configuration and checkpoint, tokenizer and model, data "
         "and head). Correct the side that is wrong.",
+        quotes=True,
+    ),
+    Cause(
+        id="value-of-another-kind",
+        errors=("TypeError", "AttributeError"),
+        messages=(
+            r"TypeError: [^\n]{0,120}?(?:object is not (?:iterable|subscriptable)|object does not "
+            r"support item|argument of type '\w{1,60}' is not|unsupported operand type|can only "
+            r"concatenate|unhashable type|must be real number|only length-1 arrays|object of type "
+            r"'\w{1,60}' has no len)",
+            r"AttributeError: (?:can't set attribute|property '\w{1,60}' of )",
+        ),
+        examples=(
+            "TypeError: argument of type 'KeyError' is not iterable",
+            "AttributeError: property 'device' of 'Net' object has no setter",
+        ),
+        why="A value is of another kind than the line needs; the message names its kind.",
+        fix="Print type(value) before the last frame that is yours: a tensor or an array where one "
+        "number is needed takes .item(), a number within a text str(x), a tuple that is changed "
+        "list(x). If the line is a library's own, its caller was written for another release of "
+        "it: upgrade both, or install the versions of the program's requirements.",
+        commands=("python -m pip list",),
         quotes=True,
     ),
     Cause(

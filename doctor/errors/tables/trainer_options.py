@@ -5,252 +5,177 @@ from __future__ import annotations
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(
-        id="trainer-settings",
-        errors=("ValueError",),
+    Cause(id="trainer-settings",
+        errors=("ValueError", "AttributeError", "ConfigError"),
+        refines=("pip-refuses", "settings-refused"),
         wordings=(
-            Wording(
-                r"load_best_model_at_end`? requires the sav(?:e|ing) (?:and eval|steps to be)",
+            Wording("load_best_model_at_end`? requires the sav(?:e|ing) (?:and eval|steps to be)",
                 "ValueError: --load_best_model_at_end requires the save and eval strategy to "
                 "match, but found",
                 "The best checkpoint can be chosen only if each checkpoint is evaluated.",
                 "Set eval_strategy and save_strategy to the same value, and save_steps to a "
-                "multiple of eval_steps; or load_best_model_at_end=False.",
-            ),
-            Wording(
-                r"max_steps`? must be set to a positive value if dataloader does not have a "
-                r"length|does not implement __len__, max_steps",
+                "multiple of eval_steps; or load_best_model_at_end=False."),
+            Wording("max_steps`? must be set to a positive value if dataloader does not have a "
+                "length|does not implement __len__, max_steps",
                 "ValueError: args.max_steps must be set to a positive value if dataloader does "
                 "not have a length, was -1",
                 "A streamed data set has no length, so that epochs cannot be counted in steps.",
                 "Set max_steps (samples x epochs / samples per step over all ranks), or load "
-                "the data set without streaming=True.",
-            ),
-            Wording(
-                r"evaluation requires an eval_dataset|you didn't pass an `?eval_dataset",
+                "the data set without streaming=True."),
+            Wording("evaluation requires an eval_dataset|you didn't pass an `?eval_dataset",
                 "ValueError: Trainer: evaluation requires an eval_dataset.",
                 "The Trainer is to evaluate and has no data for it.",
                 "Pass eval_dataset= to the Trainer (dataset.train_test_split(0.05)), or "
-                'eval_strategy="no" and load_best_model_at_end=False.',
-            ),
-            Wording(
-                r"formatting function was provided while `completion_only_loss|formatting_func"
-                r".{0,80}completion_only_loss",
-                "ValueError: A formatting function was provided while `completion_only_loss=True`, "
-                "which is incompatible.",
-                "A formatting function makes one text of prompt and answer, so that nothing tells "
-                "where the answer begins.",
+                'eval_strategy="no" and load_best_model_at_end=False.'),
+            Wording("formatting function was provided while `completion_only_loss|"
+                "formatting_func.{0,80}completion_only_loss",
+                "ValueError: A formatting function was provided while "
+                "`completion_only_loss=True`, which is incompatible.",
+                "A formatting function makes one text of prompt and answer, so that nothing "
+                "tells where the answer begins.",
                 "Give columns prompt and completion (or messages) and no formatting_func, or "
-                "completion_only_loss=False, which trains on the prompt as well.",
-            ),
-            Wording(
-                r"no assistant tokens|assistant_only_loss=True[^\n]{0,300}(?:generation|template)",
+                "completion_only_loss=False, which trains on the prompt as well."),
+            Wording(r"no assistant tokens|assistant_only_loss=True[^\n]{0,300}(?:generation|"
+                r"template)",
                 "RuntimeError: You're using `assistant_only_loss=True`, but at least one "
-                "example has "
-                "no assistant tokens.",
-                "The mask of the answers comes from {% generation %} in the chat template, which "
-                "this one lacks, or max_length cut the answer off.",
-                "Take a template with {% generation %} ... {% endgeneration %} around the answer "
-                "(newer TRL patches those of known models), a longer max_length, or "
-                "completion_only_loss with columns prompt and completion.",
-            ),
-            Wording(
-                r"DataCollatorForCompletionOnlyLM[^\n]{0,120}pack|packing[^\n]{0,80}"
-                r"(?:DataCollatorForCompletionOnlyLM|not compatible|requires? (?:flash|padding))",
+                "example has no assistant tokens.",
+                "The mask of the answers comes from {% generation %} in the chat template, "
+                "which this one lacks, or max_length cut the answer off.",
+                "Take a template with {% generation %} ... {% endgeneration %} around the "
+                "answer (newer TRL patches those of known models), a longer max_length, or "
+                "completion_only_loss with columns prompt and completion."),
+            Wording(r"DataCollatorForCompletionOnlyLM[^\n]{0,120}pack|"
+                r"packing[^\n]{0,80}(?:DataCollatorForCompletionOnlyLM|not compatible|requires? "
+                r"(?:flash|padding))",
                 "ValueError: You passed a DataCollatorForCompletionOnlyLM to the SFTTrainer. "
-                "This is "
-                "not compatible with the `packing` argument.",
+                "This is not compatible with the `packing` argument.",
                 "Packed sequences hold several samples, in which this collator finds only one "
                 "answer, or which the attention must keep apart.",
                 "packing=False with that collator, or completion_only_loss=True (columns prompt "
-                "and completion) in newer TRL, which packs with masks and a flash attention.",
-            ),
-            Wording(
-                r"training requires a train_dataset",
+                "and completion) in newer TRL, which packs with masks and a flash attention."),
+            Wording("training requires a train_dataset",
                 "ValueError: Trainer: training requires a train_dataset.",
                 "The Trainer got no train_dataset.",
-                "Pass the data to the Trainer: Trainer(train_dataset=...).",
-            ),
-        ),
+                "Pass the data to the Trainer: Trainer(train_dataset=...)."),
+            Wording("does not support gradient checkpointing",
+                "ValueError: LlamaForSequenceEmbedding does not support gradient checkpointing.",
+                "This model class (often one with remote code or a wrapper of your own) does "
+                "not declare that it can be checkpointed.",
+                "Set gradient_checkpointing=False and save memory otherwise (smaller micro "
+                "batch, accumulation), or call model.gradient_checkpointing_enable() on the "
+                "inner transformers model; upgrade transformers if the class is its own."),
+            Wording("Attempted to change value of key",
+                'wandb.sdk.lib.config_util.ConfigError: Attempted to change value of key "lr" '
+                "from 1 to 2",
+                "A run of wandb is resumed, or initialized twice, with other settings than it "
+                "has.",
+                "wandb.config.update(values, allow_val_change=True), a new run (another id, no "
+                "resume), or one wandb.init only: the Trainer makes its own."),
+            Wording("evenly divisible by the number of generations per prompt|"
+                "generation_batch_size .{0,80}divisible by num_generations|"
+                "batch.{0,80}divisible by `?num_generations",
+                "ValueError: The global train batch size (8 x 1) must be evenly divisible by "
+                "the number of generations per prompt (3). Given the current train batch size, "
+                "the valid values for the number of generations are: [2, 4, 8].",
+                "GRPO spreads the answers to one prompt over the batch of all ranks.",
+                "Choose num_generations as a divisor of per_device_train_batch_size x number of "
+                "ranks x gradient_accumulation_steps; the message lists the valid values. "
+                "num_generations is at least 2.")),
         why="Settings of the Trainer contradict each other, or need data that it was not given.",
-        refines=("pip-refuses", "settings-refused"),
-        sources=("transformers-training-args",),
-    ),
-    Cause(
-        id="rewards-of-other-number",
-        refines=("missing-dimension", "differing-sizes", "other-than-expected"),
+        sources=("transformers-training-args", "trl-grpo-config")),
+    Cause(id="rewards-of-other-number",
         errors=("RuntimeError", "ValueError", "TypeError"),
-        messages=(
-            r"(?:rewards_per_func|_calculate_rewards|"
-            r"output_reward_func)[\s\S]{0,1500}?(?:expanded size|"
-            r"must match|Expected|must be real number|not NoneType)",
+        refines=("missing-dimension", "differing-sizes", "other-than-expected"),
+        messages=(r"(?:rewards_per_func|_calculate_rewards|"
+            r"output_reward_func)[\s\S]{0,1500}?(?:expanded size|must match|Expected|must be "
+            r"real number|not NoneType)",
             r"[Ee]xpected \d{1,6} rewards?,? (?:but )?got \d{1,6}|reward "
-            r"function[^\n]{0,80}(?:return|"
-            r"length)[^\n]{0,60}(?:\d{1,6}|None)",
-        ),
-        examples=(
-            "    rewards_per_func[:, i] = torch.tensor(output_reward_func, device=device)\n"
-            "RuntimeError: The expanded size of the tensor (16) must match the existing size (4)",
-            "ValueError: Expected 8 rewards, got 4",
-        ),
-        why="A reward function returned another number of rewards than there are completions: one "
-        "for each prompt, one for all, or None for some.",
+            r"function[^\n]{0,80}(?:return|length)[^\n]{0,60}(?:\d{1,6}|None)"),
+        examples=("    rewards_per_func[:, i] = torch.tensor(output_reward_func, "
+            "device=device)\nRuntimeError: The expanded size of the tensor (16) must match the "
+            "existing size (4)",
+            "ValueError: Expected 8 rewards, got 4"),
+        why="A reward function returned another number of rewards than there are completions: "
+            "one for each prompt, one for all, or None for some.",
         fix="Return a list with one number (None only where TRL skips that function) for each "
-        "completion, in their order: prompts and columns of the data come repeated once per "
-        "generation, so zip(completions, answers) has the right length. A conversational set gives "
-        "completions as lists of messages: completion[0]['content'].",
-        sources=("trl-grpo-config",),
-    ),
-    Cause(
-        id="columns-dropped",
+            "completion, in their order: prompts and columns of the data come repeated once per "
+            "generation, so zip(completions, answers) has the right length. A conversational "
+            "set gives completions as lists of messages: completion[0]['content'].",
+        sources=("trl-grpo-config",)),
+    Cause(id="columns-dropped",
         errors=("ValueError", "IndexError", "TypeError", "KeyError"),
-        messages=(
-            r"No columns in the dataset match the model's forward",
+        messages=("No columns in the dataset match the model's forward",
             r"Invalid key: \d{1,12} is out of bounds for size 0",
-            r"You should supply an encoding or a list of encodings",
-            r"forward\(\) missing \d{1,2} required positional arg",
-        ),
-        examples=(
-            "ValueError: No columns in the dataset match the model's forward method signature. "
-            "The following columns have been ignored: [text].",
+            "You should supply an encoding or a list of encodings",
+            r"forward\(\) missing \d{1,2} required positional arg"),
+        examples=("ValueError: No columns in the dataset match the model's forward method "
+            "signature. The following columns have been ignored: [text].",
             "IndexError: Invalid key: 5 is out of bounds for size 0",
-            "ValueError: You should supply an encoding or a list of encodings to this method that "
-            "includes input_ids, but you provided ['label']",
-            "TypeError: Ranker.forward() missing 1 required positional argument: 'tokens'",
-        ),
+            "ValueError: You should supply an encoding or a list of encodings to this method "
+            "that includes input_ids, but you provided ['label']",
+            "TypeError: Ranker.forward() missing 1 required positional argument: 'tokens'"),
         told_by="a Trainer makes the batch",
         why="The Trainer drops every column that the model's forward does not name, and none or "
-        "too few are left: the data are not tokenized yet, or their names differ.",
+            "too few are left: the data are not tokenized yet, or their names differ.",
         fix="Tokenize first, with columns called input_ids, attention_mask and labels "
-        "(dataset.map(tokenize, batched=True, remove_columns=dataset.column_names)); or set "
-        "remove_unused_columns=False where a collator makes the batch. With PEFT name them in "
-        "label_names.",
-        commands=(
-            'python -c "import datasets, sys; print(datasets.load_from_disk(sys.argv[1]))" DATASET',
-        ),
-        sources=("transformers-trainer",),
-    ),
-    Cause(
-        id="sequence-beyond-positions",
-        messages=(
-            r"sequence length is longer than the specified maximum sequence length for this model "
-            r"\(\d{1,9} > \d{1,9}\)",
-        ),
-        examples=(
-            "Token indices sequence length is longer than the specified maximum sequence length "
-            "for this model (1045 > 512). Running this sequence through the model will result in "
-            "indexing errors",
-        ),
+            "(dataset.map(tokenize, batched=True, remove_columns=dataset.column_names)); or set "
+            "remove_unused_columns=False where a collator makes the batch. With PEFT name them "
+            "in label_names.",
+        commands=('python -c "import datasets, sys; '
+            'print(datasets.load_from_disk(sys.argv[1]))" DATASET',),
+        sources=("transformers-trainer",)),
+    Cause(id="sequence-beyond-positions",
+        messages=(r"sequence length is longer than the specified maximum sequence length for "
+            r"this model \(\d{1,9} > \d{1,9}\)",),
+        examples=("Token indices sequence length is longer than the specified maximum sequence "
+            "length for this model (1045 > 512). Running this sequence through the model will "
+            "result in indexing errors",),
         why="A text has more tokens than the model has positions; models with a table of "
-        "positions fail at the next step (index out of range, size of tensor a must match).",
+            "positions fail at the next step (index out of range, size of tensor a must match).",
         fix="Truncate: tokenizer(text, truncation=True, max_length=512), or split texts into "
-        "pieces. It is no trouble where the ids are only counted or cut into blocks afterwards.",
-        role="condition",
+            "pieces. It is no trouble where the ids are only counted or cut into blocks "
+            "afterwards.",
         explains=("embedding-index-beyond", "differing-sizes"),
-        sources=("transformers-tokenization",),
-    ),
-    Cause(
-        id="generations-do-not-divide-batch",
-        errors=("ValueError",),
-        messages=(
-            r"evenly divisible by the number of generations per prompt|generation_batch_size "
-            r".{0,80}divisible by num_generations|batch.{0,80}divisible by `?num_generations",
-        ),
-        examples=(
-            "ValueError: The global train batch size (8 x 1) must be evenly divisible by the "
-            "number of generations per prompt (3). Given the current train batch size, the valid "
-            "values for the number of generations are: [2, 4, 8].",
-        ),
-        why="GRPO spreads the answers to one prompt over the batch of all ranks.",
-        fix="Choose num_generations as a divisor of per_device_train_batch_size x number of ranks "
-        "x gradient_accumulation_steps; the message lists the valid values. num_generations is at "
-        "least 2.",
-        sources=("trl-grpo-config",),
-    ),
-    Cause(
-        id="monitored-in-the-wrong-direction",
-        code="LOG069",
-        title="The monitored metric is taken in its direction",
-        role="warning",
-        sources=("transformers-trainer",),
-        messages=(
-            r"monitor['\"]?[=:] ?['\"]?(?!neg)[\w/-]{0,40}(?:loss|perplexity|ppl|wer|cer|mae|"
-            r"mse|error)\b"
-            r"(?:(?!mode|monitor)[^\n]){0,160}mode['\"]?[=:] ?['\"]?max\b",
-            r"monitor['\"]?[=:] ?['\"]?[\w/-]{0,40}(?:acc|accuracy|f1|auc|auroc|bleu|rouge\w?|map|"
-            r"dice|iou|miou|psnr|ssim|recall|precision)\b(?:(?!mode|monitor)[^\n]){0,160}"
-            r"mode['\"]?[=:] ?['\"]?min\b",
-            r"metric_for_best_model['\"]?[=:] ?['\"]?[\w/-]{0,40}"
-            r"(?:loss|perplexity|ppl|wer|cer|mae|r?mse)\b(?:(?!metric_for)[^\n]){0,400}"
-            r"greater_is_better['\"]?[=:] ?True",
-        ),
-        examples=(
-            "ModelCheckpoint(monitor='val_loss', mode='max', save_top_k=1)",
+        sources=("transformers-tokenization",), role="condition"),
+    Cause(id="monitored-in-the-wrong-direction",
+        messages=(r"monitor['\"]?[=:] ?['\"]?(?!neg)[\w/-]{0,40}(?:loss|perplexity|ppl|wer|cer|"
+            r"mae|mse|error)\b(?:(?!mode|monitor)[^\n]){0,160}mode['\"]?[=:] ?['\"]?max\b",
+            r"monitor['\"]?[=:] ?['\"]?[\w/-]{0,40}(?:acc|accuracy|f1|auc|auroc|bleu|rouge\w?|"
+            r"map|dice|iou|miou|psnr|ssim|recall|precision)\b(?:(?!mode|"
+            r"monitor)[^\n]){0,160}mode['\"]?[=:] ?['\"]?min\b",
+            r"metric_for_best_model['\"]?[=:] ?['\"]?[\w/-]{0,40}(?:loss|perplexity|ppl|wer|cer|"
+            r"mae|r?mse)\b(?:(?!metric_for)[^\n]){0,400}greater_is_better['\"]?[=:] ?True"),
+        examples=("ModelCheckpoint(monitor='val_loss', mode='max', save_top_k=1)",
             'EarlyStopping: monitor="val/acc", patience=3, mode="min"',
-            "metric_for_best_model='eval_loss', greater_is_better=True",
-        ),
-        why="The best checkpoint is chosen, or the training stopped, in the wrong direction: the "
-        "first and worst epoch counts as the best, and later ones are not kept.",
+            "metric_for_best_model='eval_loss', greater_is_better=True"),
+        why="The best checkpoint is chosen, or the training stopped, in the wrong direction: "
+            "the first and worst epoch counts as the best, and later ones are not kept.",
         fix="mode='min' for a loss or an error rate (greater_is_better=False), 'max' for an "
-        "accuracy or a score; and save_last=True. Checkpoints that were not kept are lost: train "
-        "again.",
-    ),
-    Cause(
-        id="monitored-metric-missing",
-        refines=("missing-key",),
+            "accuracy or a score; and save_last=True. Checkpoints that were not kept are lost: "
+            "train again.",
+        title="The monitored metric is taken in its direction",
+        sources=("transformers-trainer",), role="warning", code="LOG069"),
+    Cause(id="monitored-metric-missing",
         errors=("MisconfigurationException", "RuntimeError", "KeyError"),
-        messages=(
-            r"(?:not found|could not find the monitored key) in the returned metrics",
-            r"which is not found in the evaluation metrics",
+        refines=("missing-key",),
+        messages=("(?:not found|could not find the monitored key) in the returned metrics",
+            "which is not found in the evaluation metrics",
             r"Early stopping conditioned on metric `?\S{1,60}`? which is not available",
-            r"KeyError: .{0,2}(?:The `metric_for_best_model|eval_\w{1,40})",
-        ),
-        examples=(
-            "pytorch_lightning.utilities.exceptions.MisconfigurationException: "
+            r"KeyError: .{0,2}(?:The `metric_for_best_model|eval_\w{1,40})"),
+        examples=("pytorch_lightning.utilities.exceptions.MisconfigurationException: "
             "ModelCheckpoint(monitor='val_loss') not found in the returned metrics: ['loss']. "
             "HINT: Did you call self.log('val_loss', value) in the LightningModule?",
-            "RuntimeError: Early stopping conditioned on metric `val_loss` which is not available.",
-            "KeyError: \"The `metric_for_best_model` training argument is set to 'eval_f1', which "
-            "is not found in the evaluation metrics.",
-            "KeyError: 'eval_loss'",
-        ),
+            "RuntimeError: Early stopping conditioned on metric `val_loss` which is not "
+            "available.",
+            "KeyError: \"The `metric_for_best_model` training argument is set to 'eval_f1', "
+            "which is not found in the evaluation metrics.",
+            "KeyError: 'eval_loss'"),
         why="A checkpoint, an early stop or a schedule watches a metric that the evaluation did "
-        "not report: another name, no validation data, or an evaluation that had not run yet "
-        "(also after an earlier exception).",
+            "not report: another name, no validation data, or an evaluation that had not run "
+            "yet (also after an earlier exception).",
         fix='Lightning: call self.log("val_loss", loss) in validation_step, and write the same '
-        "name in monitor=. Trainer: metric_for_best_model must be a key that compute_metrics "
-        "returns (eval_loss needs labels: label_names for PEFT models), with eval_dataset and "
-        "eval_strategy set.",
-        sources=("transformers-trainer",),
-    ),
-    Cause(
-        id="several-optimizers-step-manually",
-        errors=("RuntimeError",),
-        messages=(r"multiple optimizers is only supported with manual optimization",),
-        examples=(
-            "RuntimeError: Training with multiple optimizers is only supported with manual "
-            "optimization. Set `self.automatic_optimization = False`, then access your optimizers "
-            "in `training_step` with `opt1, opt2, ... = self.optimizers()`.",
-        ),
-        why="Since Lightning 2 the Trainer steps one optimizer; several are stepped by "
-        "training_step itself.",
-        fix="Set self.automatic_optimization = False in __init__, and step in training_step, "
-        "without optimizer_idx: opt_g, opt_d = self.optimizers(); for each of them zero_grad(), "
-        "self.manual_backward(loss), step(). Where one loss trains all parameters, return one "
-        "optimizer with a group for each part.",
-        sources=("lightning-optimizers",),
-    ),
-    Cause(
-        id="layer-class-to-wrap-unknown",
-        errors=("ValueError", "Exception"),
-        messages=(r"Could not find the transformer layer class",),
-        examples=("ValueError: Could not find the transformer layer class to wrap in the model.",),
-        why="FSDP was told to wrap a class that the model has not: another model's name in the "
-        "configuration, or one inside of an adapter or a vision tower.",
-        fix="Write the class of the repeated block of this model, as print(model) shows it, into "
-        "fsdp_transformer_layer_cls_to_wrap (LlamaDecoderLayer, Qwen2DecoderLayer ...), or leave "
-        "it out: the model's _no_split_modules are taken.",
-        commands=("accelerate env",),
-        sources=("accelerate-plugins",),
-    ),
-)
+            "name in monitor=. Trainer: metric_for_best_model must be a key that "
+            "compute_metrics returns (eval_loss needs labels: label_names for PEFT models), "
+            "with eval_dataset and eval_strategy set.",
+        sources=("transformers-trainer",)),
+)  # fmt: skip

@@ -22,31 +22,29 @@ ROWS = (
             "library.",
         role="warning", sources=("kserve-3534",),
     ),
-    Cause(id="padding-token-missing",
-        errors=("ValueError",),
-        messages=(r"tokenizer does not have a padding token",
-            r"Asking to pad but the tokenizer",
-            r"if no padding token is defined"),
-        examples=("ValueError: Asking to pad but the tokenizer does not have a padding token.",
-            "ValueError: Cannot handle batch sizes > 1 if no padding token is defined."),
-        why="The tokenizer, or the model's configuration, has no padding token: batches of texts "
-            "of different lengths need it, and the model finds the end of each text by it.",
-        fix="Set tokenizer.pad_token = tokenizer.eos_token, or add a token of its own and call "
-            "resize_token_embeddings; then set it in the model's configuration, "
-            "model.config.pad_token_id = tokenizer.pad_token_id.",
-        sources=("transformers-tokenization",),
-    ),
     Cause(id="texts-unpadded",
         errors=("ValueError",),
-        messages=(r"Unable to create tensor, you should probably",),
-        examples=("ValueError: Unable to create tensor, you should probably activate truncation "
-              "and/or padding with 'padding=True' 'truncation=True'",),
-        why="Texts of different lengths do not make a tensor.",
-        fix="Pass padding=True and truncation=True to the tokenizer, or use a data collator that "
-            "pads; labels need padding of their own (DataCollatorForSeq2Seq, "
-            "DataCollatorForTokenClassification).",
-        sources=("transformers-tokenization",),
-    ),
+        wordings=(
+            Wording("tokenizer does not have a padding token|Asking to pad but the tokenizer|if "
+                "no padding token is defined",
+                "ValueError: Asking to pad but the tokenizer does not have a padding token.",
+                "The tokenizer, or the model's configuration, has no padding token: batches of "
+                "texts of different lengths need it, and the model finds the end of each text "
+                "by it.",
+                "Set tokenizer.pad_token = tokenizer.eos_token, or add a token of its own and "
+                "call resize_token_embeddings; then set it in the model's configuration, "
+                "model.config.pad_token_id = tokenizer.pad_token_id.",
+                more=(
+                    "ValueError: Cannot handle batch sizes > 1 if no padding token is defined.",)),
+            Wording("Unable to create tensor, you should probably",
+                "ValueError: Unable to create tensor, you should probably activate truncation "
+                "and/or padding with 'padding=True' 'truncation=True'",
+                "Texts of different lengths do not make a tensor.",
+                "Pass padding=True and truncation=True to the tokenizer, or use a data collator "
+                "that pads; labels need padding of their own (DataCollatorForSeq2Seq, "
+                "DataCollatorForTokenClassification).")),
+        why="The texts of a batch are to be padded to one length.",
+        sources=("transformers-tokenization",)),
     Cause(id="labels-missing",
         errors=("ValueError", "TypeError"),
         messages=(r"did not return a loss from the inputs", r"returned no loss but \w{0,60}Output"),
@@ -104,27 +102,36 @@ ROWS = (
                 'AttributeError: Missing attribute "lr"',
                 "The value is not among the saved hyperparameters of the LightningModule.",
                 "Call self.save_hyperparameters() in __init__ of the LightningModule, and let "
-                    "__init__ take that name as an argument."),
-            Wording(r"not attached to a `Trainer`",
+                "__init__ take that name as an argument."),
+            Wording("not attached to a `Trainer`",
                 "RuntimeError: Lit is not attached to a `Trainer`.",
                 "The LightningModule runs without a Trainer.",
                 "Do not use self.trainer in training_step, or return (module, batch, loss) from "
-                    "the factory with a loss of your own."),
-            Wording(r"doesn't follow PyTorch's LRScheduler API",
+                "the factory with a loss of your own."),
+            Wording("doesn't follow PyTorch's LRScheduler API",
                 "lightning_lite.utilities.exceptions.MisconfigurationException: The provided lr "
-                    "scheduler `LambdaLR` doesn't follow PyTorch's LRScheduler API.",
-                "Lightning 1.8 and older do not know the schedulers of torch 2, whose base class "
-                    "was renamed.",
-                "Upgrade lightning (pytorch-lightning 1.9 or newer for code of 1.x, 2.0 or newer "
-                    "otherwise), or install torch<2 for a program that pins the old one. A "
-                    "scheduler class of your own inherits torch.optim.lr_scheduler.LRScheduler, or "
-                    "override lr_scheduler_step.",
+                "scheduler `LambdaLR` doesn't follow PyTorch's LRScheduler API.",
+                "Lightning 1.8 and older do not know the schedulers of torch 2, whose base "
+                "class was renamed.",
+                "Upgrade lightning (pytorch-lightning 1.9 or newer for code of 1.x, 2.0 or "
+                "newer otherwise), or install torch<2 for a program that pins the old one. A "
+                "scheduler class of your own inherits torch.optim.lr_scheduler.LRScheduler, or "
+                "override lr_scheduler_step.",
                 ("python -m pip show torch pytorch-lightning lightning",),
-                owner=Owner.ENVIRONMENT)),
+                owner=Owner.ENVIRONMENT),
+            Wording("multiple optimizers is only supported with manual optimization",
+                "RuntimeError: Training with multiple optimizers is only supported with manual "
+                "optimization. Set `self.automatic_optimization = False`, then access your "
+                "optimizers in `training_step` with `opt1, opt2, ... = self.optimizers()`.",
+                "Since Lightning 2 the Trainer steps one optimizer; several are stepped by "
+                "training_step itself.",
+                "Set self.automatic_optimization = False in __init__, and step in "
+                "training_step, without optimizer_idx: opt_g, opt_d = self.optimizers(); for "
+                "each of them zero_grad(), self.manual_backward(loss), step(). Where one loss "
+                "trains all parameters, return one optimizer with a group for each part.")),
         why="The LightningModule lacks what Lightning expects of it, or Lightning is older than "
             "torch.",
-        sources=("lightning-module-file",),
-    ),
+        sources=("lightning-module-file", "lightning-optimizers")),
     Cause(id="state-dict-keys",
         errors=("RuntimeError",),
         messages=(r"loading state_dict for", r"Missing key\(s\) in state_dict",

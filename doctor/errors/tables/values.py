@@ -3,156 +3,108 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(
-        id="property-raised",
+    Cause(id="property-raised",
         errors=("AttributeError",),
-        messages=(
-            r"'(?!AttributeDict'|NoneType'|tuple'|list'|DataParallel'|DistributedDataParallel'|"
-            r"OptimizedModule')[\w.]{1,80}' object has no attribute '\w+'",
-        ),
+        messages=(r"'(?!AttributeDict'|NoneType'|tuple'|list'|DataParallel'|"
+            r"DistributedDataParallel'|OptimizedModule')[\w.]{1,80}' object has no attribute "
+            r"'\w+'",),
         examples=("AttributeError: 'Net' object has no attribute 'scale'",),
         told_by="the class defines the name with @property",
         why="A @property of a module raised AttributeError inside; nn.Module then reports the "
-        "property itself as missing.",
+            "property itself as missing.",
         fix="Call the property's function directly to see its own error: "
-        "type(module).name.fget(module).",
-        sources=("python-exceptions",),
-    ),
-    Cause(
-        id="attribute-missing",
+            "type(module).name.fget(module).",
+        sources=("python-exceptions",)),
+    Cause(id="attribute-missing",
         errors=("AttributeError",),
-        messages=(
-            r"'(?!AttributeDict'|NoneType'|tuple'|list'|DataParallel'|DistributedDataParallel'|"
-            r"OptimizedModule')[\w.]{1,80}' object has no attribute '\w+'",
-        ),
-        examples=("AttributeError: 'Net' object has no attribute 'fc2'",),
+        messages=(r"'(?!AttributeDict'|NoneType'|tuple'|list'|DataParallel'|"
+            r"DistributedDataParallel'|OptimizedModule')[\w.]{1,80}' object has no attribute "
+            r"'\w+'",
+            r"AttributeError: (?:type object '\w{1,80}'|\w{1,80}) has no attribute '?\w"),
+        examples=("AttributeError: 'Net' object has no attribute 'fc2'",
+            "AttributeError: type object 'Net' has no attribute 'build'"),
         told_by="__init__ of the class assigns no such name",
-        why="The object has no such attribute: another spelling, another class than expected, or "
-        "a dict instead of an object.",
+        why="The object has no such attribute: another spelling, another class than expected, "
+            "or a dict instead of an object.",
         fix="Compare the name with what __init__ assigns (the class in the message is what the "
-        "object is), and read a dict with value['name'].",
-        sources=("python-exceptions",),
-    ),
-    Cause(
-        id="name-undefined",
-        errors=("NameError",),
+            "object is), and read a dict with value['name'].",
+        sources=("python-exceptions",)),
+    Cause(id="name-undefined",
+        errors=("NameError", "UnboundLocalError"),
         messages=(r"name '\w+' is not defined",),
         examples=("NameError: name 'hiden' is not defined",),
+        wordings=(
+            Wording("cannot access (?:local|free) variable|referenced before assignment",
+                "UnboundLocalError: local variable 'loss' referenced before assignment",
+                "The variable is assigned in a branch or a loop that did not run, or further "
+                "below in the same function.",
+                "Assign the variable on every path to that line: it is assigned in a branch or "
+                "a loop that did not run, or further below in the same function.",
+                more=("NameError: cannot access free variable 'scale' where it is not "
+                    "associated with a value in enclosing scope",)),),
         why="The name is not defined there: a missing import or a misspelled name.",
-        fix="Define or import it before that line; Python names a similar one where there is one.",
-        sources=("python-exceptions",),
-    ),
-    Cause(
-        id="variable-of-branch",
-        errors=("UnboundLocalError", "NameError"),
-        messages=(r"cannot access (?:local|free) variable", r"referenced before assignment"),
-        examples=(
-            "UnboundLocalError: local variable 'loss' referenced before assignment",
-            "NameError: cannot access free variable 'scale' where it is not associated with a "
-            "value in enclosing scope",
-        ),
-        why="The variable is assigned in a branch or a loop that did not run, or further below in "
-        "the same function.",
-        fix="Assign the variable on every path to that line: it is assigned in a branch or a loop "
-        "that did not run, or further below in the same function.",
-        sources=("python-exceptions",),
-    ),
-    Cause(
-        id="not-callable",
+        fix="Define or import it before that line; Python names a similar one where there is "
+            "one.",
+        sources=("python-exceptions",)),
+    Cause(id="not-callable",
         errors=("TypeError",),
-        messages=(
-            r"'(?!NoneType|torch\.Size)[\w.]+' object is not callable",
-            r"'torch\.Size' object is not callable",
-        ),
-        examples=(
-            "TypeError: 'bool' object is not callable",
-            "TypeError: 'torch.Size' object is not callable",
-        ),
+        messages=(r"'(?!NoneType|torch\.Size)[\w.]+' object is not callable",
+            r"'torch\.Size' object is not callable"),
+        examples=("TypeError: 'bool' object is not callable",
+            "TypeError: 'torch.Size' object is not callable"),
         why="The name is a value there: it was assigned over a function or module of the same "
-        "name, or parentheses are too many.",
+            "name, or parentheses are too many.",
         fix="Give the value another name than the function or layer; write x.shape and "
-        "model.training without parentheses, x[0] for an index.",
-        sources=("python-exceptions",),
-    ),
-    Cause(
-        id="call-arguments",
+            "model.training without parentheses, x[0] for an index.",
+        sources=("python-exceptions",)),
+    Cause(id="call-arguments",
         errors=("TypeError",),
-        messages=(
-            r"got an unexpected keyword argument '",
+        messages=("got an unexpected keyword argument '",
             r"missing \d+ required (?:positional|keyword-only) arguments?",
             r"takes \d+ positional arguments? but \d+ (?:was|were) given",
-            r"got multiple values for argument '",
-        ),
-        examples=(
-            "TypeError: Linear.__init__() got multiple values for argument 'bias'",
+            "got multiple values for argument '"),
+        examples=("TypeError: Linear.__init__() got multiple values for argument 'bias'",
             "TypeError: make() takes 0 positional arguments but 1 was given",
             "TypeError: forward() got an unexpected keyword argument 'labels'",
-            "TypeError: Linear.__init__() missing 1 required positional argument: 'out_features'",
-        ),
+            "TypeError: Linear.__init__() missing 1 required positional argument: 'out_features'"),
         why="The function takes other arguments: another name, a missing one, or one too many.",
         fix="Compare the call with the signature, help(function); a library renames arguments "
-        "between releases (pip show names the version).",
-        sources=("python-exceptions",),
-    ),
-    Cause(
-        id="python-too-old",
-        refines=("value-is-none", "module-without-return"),
-        errors=("TypeError",),
-        messages=(
-            r"unsupported operand type\(s\) for \|: '(?:type|_GenericAlias|ABCMeta)' and",
-            r"'(?:type|ABCMeta)' object is not subscriptable",
-        ),
-        examples=(
-            "TypeError: unsupported operand type(s) for |: 'type' and 'NoneType'",
-            "TypeError: 'type' object is not subscriptable",
-        ),
+            "between releases (pip show names the version).",
+        sources=("python-exceptions",)),
+    Cause(id="python-too-old",
+        errors=("TypeError",), refines=("value-is-none", "module-without-return"),
+        messages=(r"unsupported operand type\(s\) for \|: '(?:type|_GenericAlias|ABCMeta)' and",
+            "'(?:type|ABCMeta)' object is not subscriptable"),
+        examples=("TypeError: unsupported operand type(s) for |: 'type' and 'NoneType'",
+            "TypeError: 'type' object is not subscriptable"),
         why="The code has annotations of a newer Python: int | None needs 3.10, list[int] 3.9.",
-        fix="Run it with Python 3.10 or newer in a new environment, or install the release of the "
-        "package in the frame above that supports this Python. In code of your own: "
-        "from __future__ import annotations as the first line.",
-        owner=Owner.ENVIRONMENT,
-        commands=("python --version",),
-    ),
-    Cause(
-        id="not-a-number-to-integer",
-        errors=("ValueError", "OverflowError"),
-        messages=(r"cannot convert float (?:NaN|infinity) to integer",),
-        examples=("ValueError: cannot convert float NaN to integer",),
-        why="A NaN or inf is converted to a whole number.",
-        fix="Look for the first value that is not finite before that line: a mean of no values, a "
-        "division by 0, or missing entries of a table.",
-        sources=("python-exceptions",),
-    ),
-    Cause(
-        id="metric-gets-other-values",
+        fix="Run it with Python 3.10 or newer in a new environment, or install the release of "
+            "the package in the frame above that supports this Python. In code of your own: "
+            "from __future__ import annotations as the first line.",
+        commands=("python --version",), owner=Owner.ENVIRONMENT),
+    Cause(id="metric-gets-other-values",
         errors=("ValueError",),
-        messages=(
-            r"Target is multi\w{4,10} but average='binary'",
-            r"Found input variables with inconsistent numbers of samples",
-            r"Classification metrics can't handle a mix of",
+        messages=(r"Target is multi\w{4,10} but average='binary'",
+            "Found input variables with inconsistent numbers of samples",
+            "Classification metrics can't handle a mix of",
             r"Input (?:\w{1,10} )?contains NaN",
-            r"Only one class (?:is )?present in y_true",
-        ),
-        examples=(
-            "ValueError: Target is multiclass but average='binary'. Please choose another average "
-            "setting, one of [None, 'micro', 'macro', 'weighted'].",
+            "Only one class (?:is )?present in y_true"),
+        examples=("ValueError: Target is multiclass but average='binary'. Please choose another "
+            "average setting, one of [None, 'micro', 'macro', 'weighted'].",
             "ValueError: Found input variables with inconsistent numbers of samples: [100, 98]",
             "ValueError: Classification metrics can't handle a mix of multiclass and "
             "continuous-multioutput targets",
             "ValueError: Input contains NaN.",
-            "ValueError: Only one class present in y_true. ROC AUC score is not defined.",
-        ),
+            "ValueError: Only one class present in y_true. ROC AUC score is not defined."),
         why="A metric of scikit-learn gets logits, NaN or lists of other lengths in place of "
-        "class numbers.",
-        fix="Give it class numbers: logits.argmax(axis=-1) (predictions[0] where a model returns a "
-        "tuple), average='macro' for more than two classes, positions with label -100 removed from "
-        "both lists, and equally many of both. A set with one class has no AUC: shuffle or "
-        "stratify the "
-        "split. NaN predictions: the training diverged before; read "
-        "its loss.",
-        sources=("python-exceptions",),
-    ),
-)
+            "class numbers.",
+        fix="Give it class numbers: logits.argmax(axis=-1) (predictions[0] where a model "
+            "returns a tuple), average='macro' for more than two classes, positions with label "
+            "-100 removed from both lists, and equally many of both. A set with one class has "
+            "no AUC: shuffle or stratify the split. NaN predictions: the training diverged "
+            "before; read its loss.",
+        sources=("python-exceptions",)),
+)  # fmt: skip

@@ -37,67 +37,81 @@ ROWS = (
         commands=("python -m pip check", "python -m pip list"), sources=("transformers-versions",),
     ),
     Cause(id="pip-refuses",
+        refines=("import-failed",),
         wordings=(
-            Wording(r"Could not find suitable distribution for|No matching distribution found for|"
-                r"Could not find a version that satisfies the requirement",
-                "error: Could not find suitable distribution for Requirement.parse('torch>=1.1.0')",
-                "The index has no such version for this Python, this system or this CUDA: versions "
-                    "such as +cu118 are only on PyTorch's own index, old ones have no wheels for a "
-                    "new Python.",
-                "Compare with the versions that pip lists in the line before. For torch take the "
-                    "command of PyTorch's install page (--index-url of that CUDA); for an old "
-                    "release take a Python of its time (torch 1.13: up to 3.11, 2.1: up to 3.11, "
-                    "2.4: up to 3.12); check pip's proxy and mirror.",
-                ("python --version", "python -m pip index versions NAME")),
-            Wording(r"pip's dependency resolver does not currently take into account",
+            Wording("Could not find suitable distribution for|No matching distribution found "
+                "for|Could not find a version that satisfies the requirement",
+                "error: Could not find suitable distribution for "
+                "Requirement.parse('torch>=1.1.0')",
+                "The index has no such version for this Python, this system or this CUDA: "
+                "versions such as +cu118 are only on PyTorch's own index, old ones have no "
+                "wheels for a new Python.",
+                "Compare with the versions that pip lists in the line before. For torch take "
+                "the command of PyTorch's install page (--index-url of that CUDA); for an old "
+                "release take a Python of its time (torch 1.13: up to 3.11, 2.1: up to 3.11, "
+                "2.4: up to 3.12); check pip's proxy and mirror.",
+                ("python --version",
+                    "python -m pip index versions NAME")),
+            Wording("pip's dependency resolver does not currently take into account",
                 "ERROR: pip's dependency resolver does not currently take into account all the "
-                    "packages that are installed. This behaviour is the source of the following "
-                    "dependency conflicts.",
+                "packages that are installed. This behaviour is the source of the following "
+                "dependency conflicts.",
                 "The packages were installed all the same; the lines below name those that now "
-                    "have a dependency in another version than they ask for.",
+                "have a dependency in another version than they ask for.",
                 "Read them: where a package that the training uses is among them (torch, "
-                    "transformers, numpy, vllm), install versions that agree in one command. "
-                    "python -m pip check lists what is left.",
+                "transformers, numpy, vllm), install versions that agree in one command. python "
+                "-m pip check lists what is left.",
                 ("python -m pip check",)),
-            Wording(r"is not a supported wheel on this platform",
-                "ERROR: torch-2.6.0-cp310-cp310-linux_x86_64.whl is not a supported wheel on this "
-                    "platform.",
+            Wording("is not a supported wheel on this platform",
+                "ERROR: torch-2.6.0-cp310-cp310-linux_x86_64.whl is not a supported wheel on "
+                "this platform.",
                 "The wheel's name says for what it was built: cp310 is Python 3.10, then the "
-                    "system and the processor; one of them differs here.",
-                "Take the wheel whose tags are in the list of pip debug --verbose: the Python of "
-                    "python --version, x86_64 or aarch64, and for flash-attn also torch's version "
-                    "and cxx11abi.",
-                ("python --version; uname -m", "python -m pip debug --verbose")),
-            Wording(r"externally-managed-environment",
+                "system and the processor; one of them differs here.",
+                "Take the wheel whose tags are in the list of pip debug --verbose: the Python "
+                "of python --version, x86_64 or aarch64, and for flash-attn also torch's "
+                "version and cxx11abi.",
+                ("python --version; uname -m",
+                    "python -m pip debug --verbose")),
+            Wording("externally-managed-environment",
                 "error: externally-managed-environment",
                 "The distribution protects its own Python from pip.",
-                "Make an environment: python3 -m venv .venv && . .venv/bin/activate, then install "
-                    "there. In a throw-away container: pip install --break-system-packages.",
+                "Make an environment: python3 -m venv .venv && . .venv/bin/activate, then "
+                "install there. In a throw-away container: pip install --break-system-packages.",
                 ("python3 -m venv .venv && . .venv/bin/activate",)),
-            Wording(r"these package versions have conflicting dependencies|ResolutionImpossible|No "
-                r"solution found when resolving|which is incompatible\.|but you have \S{1,60} \d",
+            Wording(r"these package versions have conflicting dependencies|ResolutionImpossible|"
+                r"No solution found when resolving|which is incompatible\.|but you have "
+                r"\S{1,60} \d",
                 "ERROR: Cannot install torch==2.0.0 because these package versions have "
-                    "conflicting dependencies.",
+                "conflicting dependencies.",
                 "The pinned versions exclude each other: an extension such as xformers, "
-                    "torchvision, vllm or flash-attn pins one release of torch.",
-                "Pin torch alone and take the release of each extension that was made for it (the "
-                    "lines 'depends on torch==' of the message name it), or loosen the pin of the "
-                    "one that you need least; install in a fresh environment. A conflict of "
-                    "packages that the training does not import is only a warning.",
+                "torchvision, vllm or flash-attn pins one release of torch.",
+                "Pin torch alone and take the release of each extension that was made for it "
+                "(the lines 'depends on torch==' of the message name it), or loosen the pin of "
+                "the one that you need least; install in a fresh environment. A conflict of "
+                "packages that the training does not import is only a warning.",
                 ("python -m pip check",)),
-            Wording(r"No package metadata was found for|Unable to compare versions for|"
-                r"DistributionNotFound",
+            Wording("No package metadata was found for|Unable to compare versions for|"
+                "DistributionNotFound",
                 "importlib.metadata.PackageNotFoundError: No package metadata was found for "
-                    "bitsandbytes",
+                "bitsandbytes",
                 "A package that the program needs is not installed in this interpreter, or was "
-                    "copied without pip, so that its version is unknown.",
+                "copied without pip, so that its version is unknown.",
                 "Install it with this interpreter: python -m pip install NAME (of the message), "
-                    "and restart a notebook's kernel.",
-                ("python -m pip install NAME",))),
-        why="pip finds nothing that fits this Python, platform and the other packages, or may not "
-            "install here.",
-        owner=Owner.ENVIRONMENT,
-    ),
+                "and restart a notebook's kernel.",
+                ("python -m pip install NAME",)),
+            Wording(r"No module named 'torch'(?!\.)",
+                "ModuleNotFoundError: No module named 'torch'",
+                "This Python has no torch. While pip or uv builds a package (flash-attn, apex, "
+                "deepspeed) it is the separate environment of the build that has none.",
+                "In a build: install torch first, then pip install --no-build-isolation PACKAGE "
+                "(uv: no-build-isolation-package). Otherwise start the interpreter of the "
+                "environment that has it: compare python -m pip show torch with the python that "
+                "starts the training, also under sudo, srun and in a notebook's kernel.",
+                ("python -m pip show torch",
+                    "which python torchrun"))),
+        why="pip finds nothing that fits this Python, platform and the other packages, or may "
+            "not install here.",
+        owner=Owner.ENVIRONMENT),
     Cause(id="packages-of-several-times",
         errors=("TypeError", "ImportError", "AttributeError", "VersionError",
             "ModuleNotFoundError"),

@@ -13,6 +13,7 @@ from doctor.judge.sources.mistake_threads import MISTAKE_THREADS
 from doctor.judge.sources.node_threads import NODE_THREADS
 from doctor.judge.sources.script_pages import SCRIPT_PAGES
 from doctor.judge.sources.script_threads import SCRIPT_THREADS
+from doctor.judge.sources.setting_threads import SETTING_THREADS
 from doctor.judge.sources.source import Source
 from doctor.judge.sources.torch_pages import TORCH_PAGES
 
@@ -33,6 +34,7 @@ SOURCES = {
         *SCRIPT_PAGES,
         *SCRIPT_THREADS,
         *MISTAKE_THREADS,
+        *SETTING_THREADS,
     )
 }
 

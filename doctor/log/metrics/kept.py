@@ -12,6 +12,8 @@ WHOLE = 1 << 18
 """Bytes of a text all rows of which are kept."""
 LONGEST = 1 << 25
 """Bytes of a text of which rows are kept: with each of them a row is looked at in Python."""
+OPENING = 1 << 17
+"""Bytes at the start of a longer text that say what is run: all their rows are kept."""
 ALIKE, MOST = 1024, 1 << 14
 """Rows of one form that are held, and forms. Our own numbers."""
 LONGEST_ROW = 4096
@@ -42,12 +44,15 @@ class KeptRows:
         self._signs = tuple(cue.encode() for cue in cues if not letters(cue))
         self._forms: dict[bytes, _Form | None] = {}
         self._whole: bytes = b""
+        self._opening: bytes = b""
         self._newlines = 0
         self.bytes = 0
 
     def add(self, block: bytes) -> None:
         """The next part of a text, which ends where a row ends."""
         self.bytes += len(block)
+        if len(self._opening) < OPENING < self.bytes:
+            self._opening = (self._whole + block)[:OPENING]
         if self.bytes <= WHOLE:
             self._whole += block
         elif self.bytes <= LONGEST:
@@ -62,6 +67,11 @@ class KeptRows:
         kept = list(_rows(self._whole, 0))
         kept += sorted(row for form in self._forms.values() if form for row in form.rows)
         return [(number, row.decode("utf-8", "replace")) for number, row in kept]
+
+    def opening(self) -> list[tuple[int, str]]:
+        """The rows at the start of a text not all of whose rows are kept; none of a short one."""
+        text = self._opening if self.bytes > WHOLE else b""
+        return [(number, row.decode("utf-8", "replace")) for number, row in _rows(text, 0)]
 
     def _take(self, block: bytes) -> None:
         for number, row in _rows(block, self._newlines):

@@ -34,7 +34,7 @@ BROKEN: list[tuple[Make, str, str]] = [
     (
         lambda at: folders.renamed(at, lambda name: f"module.{name}"),
         "begin with 'module.'",
-        "weights-under-other-names",
+        "model-directory-damaged",
     ),
     (
         lambda at: folders.renamed(at, lambda name: "" if "layers.1.mlp" in name else name),
@@ -47,7 +47,7 @@ BROKEN: list[tuple[Make, str, str]] = [
     (
         lambda at: folders.edited(at, model_type="qwen9", transformers_version="9.1.0"),
         "transformers 9.1.0 wrote",
-        "model-type-unknown",
+        "architecture-unknown",
     ),
     (
         lambda at: folders.with_tokenizer(at, 201, 200),

@@ -1,0 +1,1 @@
+"""What a log states about its run: settings in every usual form, under canonical names."""

@@ -1,0 +1,237 @@
+"""Which cause the settings of a log decide: every row with settings that hold and others that do
+not, and logs with a label."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from logs import curve, findings, problems, read, with_curves
+from msgspec import structs
+from paths import TESTS
+
+from doctor.checks.log.classes import BY_SLUG
+from doctor.checks.log.curves import CHECKS
+from doctor.checks.log.curves.mild import MILD, still, worse
+from doctor.checks.log.differential.decide import IDS, ROWS, decided, looked_at
+from doctor.checks.log.differential.rates import RULES, Usual, usual_of
+from doctor.checks.log.differential.run import Run
+from doctor.facts.log import Log, LogFile
+from doctor.judge.check import Status
+from doctor.judge.sources import SOURCES
+from doctor.log.read import FileResult, join
+
+CORPUS = [
+    json.loads(line)
+    for line in (TESTS / "corpus" / "stated_logs.jsonl").read_text("utf-8").splitlines()
+]
+"""Logs in own words after public threads: the class, the row, the lines that decide."""
+REAL = [json.loads(line) for line in (TESTS / "corpus" / "curves.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("label", CORPUS, ids=lambda label: label["name"])
+def test_a_labelled_log_is_explained_by_the_lines_that_decide(label: dict[str, Any]) -> None:
+    found = findings(read(log=label["log"]))[label["class"]]
+    assert found.status in (Status.FAIL, Status.WARN)
+    places = [place for place in found.places if place.message in IDS]
+    assert {place.message for place in places} == {label["row"]}
+    assert sorted({place.line for place in places}) == label["lines"]
+    assert found.verdict.sources
+    assert "{" not in found.fix
+
+
+def test_every_row_is_of_symptoms_and_sources_that_exist() -> None:
+    symptoms = {*BY_SLUG, *(check.slug for check in CHECKS)}
+    for row in ROWS:
+        assert set(row.symptoms) <= symptoms, row.id
+        assert set(row.suffices) <= set(row.symptoms) & set(MILD), row.id
+        assert row.sources, row.id
+        assert set(row.sources) <= set(SOURCES), row.id
+    assert len(IDS) == len(ROWS)
+
+
+OOM = (
+    "Traceback (most recent call last):\n"
+    '  File "/w/t.py", line 9, in <module>\n'
+    "    loss.backward()\n"
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+    "capacity of 23.64 GiB of which 1.20 GiB is free. Including non-PyTorch memory, this process "
+    "has 22.43 GiB memory in use. Of the allocated memory 20.11 GiB is allocated by PyTorch, and "
+    "90.00 MiB is reserved by PyTorch but unallocated.\n"
+)
+
+
+CASES = [
+        ("rate-above-usual", "loss-divergence", "lora_r: 16\nlr: 2e-3", "lora_r: 16\nlr: 2e-4"),
+        ("rate-above-usual", "loss-divergence", "train_type='full'\nlr: 1e-4\nmodel: Qwen-7B",
+         "train_type='full'\nlr: 1e-5\nmodel: Qwen-7B"),
+        ("rate-below-usual", "loss-plateau", "lora_r: 16\nlr: 1e-6", "lora_r: 16\nlr: 1e-4"),
+        ("adapter-scaled", "loss-spike", "lora_r: 8\nlora_alpha: 512", "lora_r: 8\nlora_alpha: 16"),
+        ("ctc-infinite", "loss-nonfinite", "ctc_zero_infinity: false", "ctc_zero_infinity: true"),
+        ("vae-in-fp16", "loss-nonfinite", "model: sdxl-base\nfp16: true", "model: sdxl-base"),
+        ("t5-in-fp16-without-bf16", "loss-nonfinite", "model: t5-base\nfp16: true\nTesla T4",
+         "model: t5-base\nbf16: true\nTesla T4"),
+        ("bf16-model-in-fp16-without-bf16", "loss-nonfinite",
+         "model: gemma-2b\nfp16=True\nTesla T4",
+         "model: gemma-2b\nfp16=False\nTesla T4"),
+        ("bf16-model-in-fp16", "scaler-collapse", "model: gemma-2b\nfp16=True", "model: gemma-2b"),
+        ("half-precision-without-bf16", "loss-nonfinite", "fp16: true\nTesla V100", "Tesla V100"),
+        ("half-precision-chosen", "loss-nonfinite", "fp16: true", "fp16: false\nbf16: true"),
+        ("large-batch-without-warm-up", "loss-spike",
+         "batch_size: 512\nworld_size: 64\nlr: 12.8\nwarmup_epochs: 0",
+         "batch_size: 512\nworld_size: 64\nlr: 12.8\nwarmup_epochs: 5"),
+        ("warm-up-missing", "loss-divergence",
+         "warmup_steps: 0", "warmup_steps: 0\nwarmup_ratio: 0.1"),
+        ("warm-up-too-long", "loss-plateau", "warmup_steps: 9000\nmax_steps: 800",
+         "warmup_steps: 90\nmax_steps: 800"),
+        ("gradients-unclipped", "loss-spike", "clip_grad: 0.0", "clip_grad: 1.0"),
+        ("resumed-with-another-batch", "loss-spike", "world_size=8" + 30 * "\nx" + "\nworld_size=2",
+         "world_size=8" + 30 * "\nx" + "\nworld_size=8"),
+        ("resumed-with-another-length", "schedule-begins-anew",
+         "max_steps=400" + 30 * "\nx" + "\nmax_steps=800", "max_steps=400"),
+        ("second-moment-slow", "loss-spike", "Initializing a new model from scratch\nbeta2: 0.999",
+         "Initializing a new model from scratch\nbeta2: 0.95"),
+        ("data-in-order", "loss-plateau", "shuffle: False", "shuffle: True"),
+        ("preference-factor-zero", "loss-plateau",
+         "DPOConfig(\nbeta=0.0,\n)", "DPOConfig(\nbeta=0.1,\n)"),
+        ("decay-too-strong", "loss-plateau", "weight_decay: 10.0", "weight_decay: 0.1"),
+        ("dropout-too-strong", "loss-plateau", "dropout: 0.9", "dropout: 0.1"),
+        ("classes-unequal", "evaluation-stands-still",
+         "foreground pixels 0.2 %", "foreground 40 %"),
+        ("updates-rounded-away", "loss-plateau", "dtype: bf16\nlr: 1e-6", "dtype: bf16\nlr: 2e-5"),
+        ("schedule-too-short", "learning-rate-zero", "T_max: 100\nmax_steps: 900",
+         "T_max: 900\nmax_steps: 900"),
+        ("overfits-without-regularization", "evaluation-rises", "augment: False", "augment: True"),
+        ("too-many-epochs", "evaluation-rises", "epochs: 30\ntrain_samples: 500", "epochs: 2"),
+        ("few-samples", "evaluation-rises", "train_samples: 300", "train_samples: 300000"),
+        ("policy-unbound", "rewards-alike",
+         "num_generations: 8\nbeta: 0.0", "num_generations: 8\nbeta: 0.04"),
+        ("samples-greedy", "rewards-alike", "temperature: 0.0", "temperature: 0.9"),
+        ("one-completion", "rewards-alike", "rollout_n: 1", "rollout_n: 8"),
+        ("policy-epochs", "value-function-fails", "n_epochs: 80", "n_epochs: 10"),
+        ("exploration-off", "collapsed", "ent_coef: 0.0", "ent_coef: 0.01"),
+        ("latents-pressed", "collapsed", "kl_weight: 10", "kl_weight: 0.001"),
+        ("discriminator-favoured", "discriminator-won",
+         "lr_d: 4e-4\nlr_g: 1e-4", "lr_d: 2e-4\nlr_g: 2e-4"),
+        ("positions-exceeded", "device-side-assert", "max_length: 1024\nn_positions: 512",
+         "max_length: 512\nn_positions: 512"),
+        ("vocabulary-exceeded", "index-out-of-range", "len(tokenizer) = 32004\nvocab_size: 32000",
+         "len(tokenizer) = 32000\nvocab_size: 32000"),
+        ("labels-exceeded", "device-side-assert", "labels: {0: 5, 3: 9}\nnum_labels: 3",
+         "labels: {0: 5, 2: 9}\nnum_labels: 3"),
+        ("workers-exceed-host", "killed-sigkill",
+         "num_workers: 64\n8 CPU cores", "num_workers: 8\n8 CPU cores"),
+        ("offloaded-state-too-large", "killed-sigkill",
+         "offload_optimizer: cpu\nmodel: Llama-13b\n64 GB RAM",
+         "offload_optimizer: cpu\nmodel: Llama-13b\n900 GB RAM"),
+        ("timeout-too-short", "nccl-timeout", "ddp_timeout: 60", "ddp_timeout: 1800"),
+        ("one-process-loads", "waits-for-data", "num_workers: 0", "num_workers: 8"),
+        ("workers-compete", "waits-for-data", "num_workers: 32\ncpus_per_task: 4",
+         "num_workers: 4\ncpus_per_task: 8"),
+        ("state-too-large", "cuda-oom", f"trainable params: 7,000,000,000\n{OOM}",
+         f"trainable params: 100,000,000\n{OOM}"),
+        ("sampler-takes-the-gpu", "cuda-oom", f"gpu_memory_utilization: 0.8\n{OOM}",
+         f"gpu_memory_utilization: 0.2\n{OOM}"),
+        ("logits-too-large", "cuda-oom",
+         f"batch_size: 4\nseq_len: 4096\nvocab_size: 32768\n{OOM}",
+         f"batch_size: 1\nseq_len: 4096\nvocab_size: 32768\n{OOM}"),
+        ("rows-of-any-length", "cuda-oom", f"truncation: False\n{OOM}", f"truncation: True\n{OOM}"),
+        ("activations-kept", "cuda-oom", f"gradient_checkpointing: False\nbatch_size: 8\n{OOM}",
+         f"gradient_checkpointing: True\n{OOM}"),
+        ("batch-too-large", "cuda-oom", f"batch_size: 8\n{OOM}", f"batch_size: 1\n{OOM}"),
+]  # fmt: skip
+"""Row, symptom, settings with which it holds, and others."""
+
+
+@pytest.mark.parametrize(("id", "symptom", "holds", "silent"), CASES)
+def test_a_row_holds_where_its_settings_say_so_and_not_else(
+    id: str, symptom: str, holds: str, silent: str
+) -> None:
+    found = decided(read(log=f"{holds}\n"), (symptom,), "log")
+    assert found is not None
+    assert found.row.id == id
+    assert found.fix
+    other = decided(read(log=f"{silent}\n"), (symptom,), "log")
+    assert other is None or other.row.id != id
+
+
+TOLD = {"evaluation-batch-too-large", "schedule-stepped-per-process"}
+"""Rows that need a traceback or a curve, which the labelled logs have."""
+
+
+def test_every_row_is_tried() -> None:
+    tried = {case[0] for case in CASES}
+    assert IDS - tried <= TOLD
+    assert {label["row"] for label in CORPUS} >= TOLD
+
+
+SETTINGS = (
+    "Namespace(lr=1e-5, warmup_steps=0, fp16=True, num_workers=0, clip_grad=0.0, batch_size=4)\n",
+    "lora_r: 16\nlora_alpha: 32\nlr: 2e-4\nwarmup_ratio: 0.03\nnum_train_epochs: 3\n",
+    "optimizer: sgd\nlr: 0.1\nbatch_size: 256\nworld_size: 1\nweight_decay: 1e-4\nepochs: 90\n",
+    "Initializing a new model from scratch\nlearning_rate: 6e-4\nweight_decay: 0.1\nbeta2: 0.99\n",
+)
+FAR_OFF = "lora_r: 8\nlora_alpha: 1024\nlr: 2e-2\n"
+
+
+def stated_log(values: list[float], settings: str) -> Log:
+    stated = tuple(structs.replace(each, path="train.log") for each in read(log=settings).stated)
+    return structs.replace(with_curves(curve("loss", values)), stated=stated)
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("points", [40, 400])
+def test_a_healthy_curve_with_usual_settings_is_silent(settings: str, points: int) -> None:
+    found = {run["name"]: problems(stated_log(run["loss"][:points], settings)) for run in REAL}
+    assert {name: each for name, each in found.items() if each} == {}
+
+
+def test_a_falling_loss_with_a_setting_that_is_far_off_is_silent() -> None:
+    falling = [3 - step / 40 for step in range(80)]
+    assert problems(stated_log(falling, FAR_OFF)) == {}
+
+
+def test_a_mild_rise_is_a_warning_only_with_a_setting_that_is_far_off() -> None:
+    rises = [1.5 - step / 50 for step in range(10)] + [1.9] * 30
+    assert worse(stated_log(rises, "")) is not None
+    assert problems(stated_log(rises, SETTINGS[1])) == {}
+    assert problems(stated_log(rises, FAR_OFF)) == {"loss-divergence": Status.WARN}
+    assert worse(stated_log(rises, f"{FAR_OFF}lr_d: 1e-4\n")) is None
+
+
+def test_a_loss_that_stands_is_still() -> None:
+    assert still(stated_log([2.0 + step % 2 / 100 for step in range(40)], "")) is not None
+    assert still(stated_log([2.0 - step / 100 for step in range(40)], "")) is None
+
+
+def test_where_no_setting_decides_the_finding_names_what_it_looked_at() -> None:
+    log = stated_log([1.0] * 10 + [math.nan] * 20, "lr: 1e-5\nbatch_size: 8\nclip_grad: 1.0\n")
+    found = findings(log)["loss-nonfinite"]
+    assert found.status is Status.FAIL
+    assert "learning rate 1e-5 (line 1)" in found.fix
+    assert "none of them decides" in found.fix
+    assert looked_at(log, ("disk-full",), "train.log") == ""
+
+
+def test_the_usual_rates_are_in_order() -> None:
+    for _, usual in RULES:
+        if isinstance(usual, Usual):
+            assert usual.least < usual.low < usual.high < usual.most, usual.what
+    assert usual_of(Run(stated_log([1.0], "lr: 0.1\n"), "train.log")) is None
+
+
+def test_ranks_of_one_run_state_it_once_and_each_is_judged_by_it() -> None:
+    stated = read(log="lr: 1e-3\nlora_r: 8\n").stated
+    files = [
+        FileResult(
+            LogFile(path=f"rank_{rank}.log", kind="text"),
+            stated=tuple(structs.replace(each, path=f"rank_{rank}.log") for each in stated),
+        )
+        for rank in range(40)
+    ]
+    log = join(files)
+    assert len(log.stated) == len(stated)
+    assert Run(log, "rank_7.log").value("learning_rate") == 1e-3
+    assert len(join(files[:3]).stated) == 3 * len(stated)
