@@ -12,6 +12,7 @@ from doctor.checks.driver.errors import (
     CRASHES,
     CUDA_REMEDIES,
     DENIED_NODES,
+    FABRIC_VERSION,
     HANGS,
     MISMATCH,
     MISMATCHED_HOST,
@@ -23,6 +24,7 @@ from doctor.checks.driver.errors import (
     NOT_READY,
     NVML_REMEDIES,
     OTHER,
+    OTHER_VERSION,
     PERSISTENCE,
     STALE_UVM,
     UNKNOWN_ERROR,
@@ -185,7 +187,14 @@ def _cuda_remedy(host: Host | Unknown, driver: Driver) -> Cause | None:
         return STALE_UVM
     if ended.code == NOT_READY and driver.confidential:
         return CONFIDENTIAL
+    if ended.code == NOT_READY and isinstance(host, Host) and _states(host, OTHER_VERSION):
+        return FABRIC_VERSION
     return CUDA_REMEDIES.get(ended.code, OTHER)
+
+
+def _states(host: Host, words: str) -> bool:
+    """Whether a known line of a log or a report has these words."""
+    return any(words in each.line for each in host.reported or ())
 
 
 def _no_hardware(host: Host | Unknown, errors: str) -> Verdict | None:

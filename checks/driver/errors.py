@@ -95,6 +95,16 @@ DENIED_NODES = _outcome(
     commands=("ls -l /dev/nvidia*", "id"),
     sources=("nvidia-docker-396",),
 )
+OTHER_VERSION = "driver interface version"
+"""Words of the line in which a fabric manager refuses the driver."""
+FABRIC_VERSION = _outcome(
+    "fabric-manager-of-other-version",
+    "Install nvidia-fabricmanager in exactly the driver's version, hold both packages together, "
+    "and start it. Without root access to the host, its administrator or provider does this; the "
+    "GPUs are not at fault.",
+    commands=("systemctl status nvidia-fabricmanager", "cat /proc/driver/nvidia/version"),
+    sources=("pytorch-35710",),
+)
 STALE_UVM = _outcome(
     "driver-unknown-error",
     "The device nodes can be opened. A module nvidia_uvm that a suspend or an upgrade of the "

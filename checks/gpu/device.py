@@ -233,6 +233,7 @@ MEMORY_HEALTHY = Check(
     owner=Owner.MACHINE,
     judge=memory_healthy,
     returns=True,
+    leads=True,
     commands=("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",),
     sources=("row-remap", "xid-catalog", "device-plugin-xids"),
     after=("DRV001",),

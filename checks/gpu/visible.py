@@ -178,25 +178,29 @@ def _lost(listed: Sequence[JobGpu] | None) -> Verdict | None:
 def _occupied(job_gpus: JobGpus | Unknown, cuda: Cuda | Unknown | None) -> Verdict | None:
     """A failure if the compute mode forbids processes, or another process uses the GPU alone."""
     start_error = cuda.started.detail if isinstance(cuda, Cuda) else ""
-    for gpu in job_gpus.gpus if isinstance(job_gpus, JobGpus) else ():
+    gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
+    for gpu in gpus:
         mode = gpu.nvml.compute_mode if gpu.nvml else None
         if mode not in (PROHIBITED, EXCLUSIVE) or (gpu.torch and gpu.torch.ran):
             continue
         if mode == PROHIBITED:
-            return _in_mode(gpu, "is in compute mode prohibited; mode default required")
+            return _in_mode(gpu, gpus, "is in compute mode prohibited; mode default required")
         kernel = gpu.torch.kernel if gpu.torch else None
         refused = BUSY in start_error or (kernel is not None and BUSY in kernel.detail)
         if refused or (gpu.nvml and gpu.nvml.processes):
             state = "is in compute mode exclusive process, and another process uses it"
-            return _in_mode(gpu, f"{state}; a free GPU required")
+            return _in_mode(gpu, gpus, f"{state}; a free GPU required")
     return None
 
 
-def _in_mode(gpu: JobGpu, state: str) -> Verdict:
-    index = gpu.nvml.index if gpu.nvml else 0
+def _in_mode(gpu: JobGpu, gpus: Sequence[JobGpu], state: str) -> Verdict:
+    """The failure of one GPU, with the command for all of them that are in its mode."""
+    mode = gpu.nvml.compute_mode if gpu.nvml else None
+    same = [each.nvml.index for each in gpus if each.nvml and each.nvml.compute_mode == mode]
+    also = f"; in this mode are GPUs {', '.join(map(str, same))}" if len(same) > 1 else ""
     return fail(
-        f"{gpu.label} {state}",
-        f"sudo nvidia-smi -i {index} -c DEFAULT",
+        f"{gpu.label} {state}{also}",
+        *(f"sudo nvidia-smi -i {index} -c DEFAULT" for index in same),
         "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv",
         fix="Set the compute mode to default, or end the process that uses the GPU. Without root "
         "access, ask the host's administrator.",

@@ -9,7 +9,7 @@ from doctor._util.units import dotted
 from doctor.checks.torch_build.gpu_code import cubins, may_hide_ptx, ptx, toolkit_without_cubins
 from doctor.checks.torch_build.imports import how
 from doctor.checks.torch_build.replacement import JETSON, Replacement, replace_torch
-from doctor.checks.torch_build.rocm_code import first_rocm, gfx_in, override, wheel_codes
+from doctor.checks.torch_build.rocm_code import first_rocm, gfx_in, override, rocm_of, wheel_codes
 from doctor.facts.host import Host
 from doctor.facts.interpreter import Interpreter, Torch
 from doctor.facts.machine import Driver
@@ -120,7 +120,7 @@ def _has_native(torch: Torch, gpu: JobGpu) -> bool:
 def _for_gpu(torch: Torch, gpu: JobGpu, wheel: Replacement) -> Replacement:
     """The remedy where this GPU has no code: one for NVIDIA's needs its capability."""
     if torch.hip:
-        return _for_rocm(gpu)
+        return _for_rocm(torch, gpu)
     kernel = gpu.torch.kernel if gpu.torch else None
     if kernel is not None and "HIP error" in kernel.detail:
         return Replacement(NO_HIP_CODE.fix, NO_HIP_CODE.commands)
@@ -164,7 +164,7 @@ def _by_gfx(summary: str, torch: Torch, gpu: JobGpu) -> Verdict:
         return ok(f"{summary}; torch {torch.version} has {gfx}")
     if torch.archs or (published and gfx not in published):
         contains = " ".join(sorted(torch.archs or published or ()))
-        remedy = _for_rocm(gpu)
+        remedy = _for_rocm(torch, gpu)
         summary = f"{summary}; torch {torch.version} has at most {contains}, not {gfx}"
         return fail(summary, *remedy.commands, fix=remedy.fix)
     return unknown(
@@ -176,7 +176,7 @@ def _gfx(gpu: JobGpu) -> str | None:
     return (gpu.torch.gfx if gpu.torch else None) or gfx_in(gpu.name)
 
 
-def _for_rocm(gpu: JobGpu) -> Replacement:
+def _for_rocm(torch: Torch, gpu: JobGpu) -> Replacement:
     """A remedy for an AMD GPU that the build has no code for."""
     gfx = _gfx(gpu)
     if gfx is None:
@@ -186,12 +186,13 @@ def _for_rocm(gpu: JobGpu) -> Replacement:
             "10.3.0 for RDNA 2, to 11.0.0 for RDNA 3 and 3.5."
         )
     first, command = first_rocm(gfx), override(gfx)
-    fix = (
-        f"Install a wheel of torch for ROCm {dotted(first)} or newer."
-        if first
-        else f"No wheel of PyTorch has code for {gfx}: use one that AMD builds for it, or build "
-        f"torch with PYTORCH_ROCM_ARCH={gfx}."
-    )
+    fix = f"use a wheel that AMD builds for it, or build torch with PYTORCH_ROCM_ARCH={gfx}."
+    if first is None:
+        fix = f"No wheel of PyTorch has code for {gfx}: {fix}"
+    elif first <= rocm_of(torch):
+        fix = f"torch {torch.version} was built without code for {gfx}: {fix}"
+    else:
+        fix = f"Install a wheel of torch for ROCm {dotted(first)} or newer."
     if command is None:
         return Replacement(fix)
     return Replacement(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from doctor.facts.interpreter import Torch
+
 _FIRST = frozenset({"gfx900", "gfx906", "gfx908", "gfx90a", "gfx1030", "gfx1100"})
 _SINCE_6_0 = _FIRST | {"gfx942", "gfx1101", "gfx1102", "gfx1200", "gfx1201"}
 _SINCE_6_4 = _SINCE_6_0 | {"gfx950", "gfx1103", "gfx1150", "gfx1151"}
@@ -39,6 +41,12 @@ def wheel_codes(version: str) -> frozenset[str] | None:
         return None
     rocm = int(match[1]), int(match[2])
     return next(codes for since, codes in reversed(_BY_ROCM) if rocm >= since)
+
+
+def rocm_of(torch: Torch) -> tuple[int, int]:
+    """The ROCm that torch was built for."""
+    match = re.match(r"(\d+)\.(\d+)", torch.hip or "")
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def first_rocm(gfx: str) -> tuple[int, int] | None:

@@ -172,6 +172,11 @@ SAID: tuple[Said, ...] = (
         "and num_stages multiply into it.",
     ),
     (
+        "network-interface-wrong",
+        r"NCCL offers the address of \S+ to other nodes, which (?P<name>\S+) joins",
+        "export NCCL_SOCKET_IFNAME={name} GLOO_SOCKET_IFNAME={name} on every node.",
+    ),
+    (
         "no-room-for-cache",
         r"max seq len \((?P<need>\d+)\).{0,120}?\((?P<fits>\d+)\)",
         "max_model_len={fits} fits.",

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from doctor._util.units import counted
 from doctor.facts.host import Reported
+from doctor.pasted.reading import Reading
 
 CORES_PER_GPU = 2
 """As MEM002 requires."""
@@ -29,8 +30,13 @@ DOCKER = (
 )
 """What docker inspect and a command state, and cores of its unit; 100,000 us are a period."""
 PERIODS = re.compile(r"(nr_periods|nr_throttled) (\d{1,12})$")
-THROTTLED = 0.25
-"""Share of a quota's periods. Our own number: bursts at the start of an epoch are fewer."""
+THROTTLED, HELD_BACK = 0.25, 0.5
+"""Shares of a quota's periods: bursts at the start of an epoch are fewer; a quota of any size is
+too small. Our own numbers."""
+GROUP = re.compile(
+    r"/sys/fs/cgroup/|\b(?:cpu\.(?:max|stat|cfs_quota_us)|memory\.(?:max|events|current)|pids\.max)\b"
+)
+GROUP_VALUE = re.compile(r"(?:(?:max|\d{1,20})(?: \d{1,20})?|[a-z_]{2,20} \d{1,20})$")
 HARDWARE = re.compile(r"hardware limits: [\d.]{1,6} [MG]Hz - ([\d.]{1,6}) ([MG]Hz)")
 POLICY = re.compile(r"within [\d.]{1,6} [MG]Hz and ([\d.]{1,6}) ([MG]Hz)")
 GOVERNOR = re.compile(r"The governor \"(\w{3,20})\"")
@@ -55,12 +61,19 @@ def few_cores(lines: Sequence[str], gpus: int) -> Iterator[Reported]:
     least, name = min(counts)
     granted = [int(m[1] or m[2]) for line in lines if (m := GRANTED.search(line))]
     gpus = gpus or max(granted, default=0)
-    if least < CORES_PER_GPU * max(gpus, 1):
+    share = next(_throttled(lines), 0.0)
+    if least < CORES_PER_GPU * max(gpus, 1) or share >= HELD_BACK:
         cores, job = counted(least, "usable CPU core"), counted(max(gpus, 1), "GPU")
-        waits = next((f", which holds it back in {share:.0%} of its periods"
-                      for share in _throttled(lines) if share >= THROTTLED), "")  # fmt: skip
+        waits = f", which holds it back in {share:.0%} of its periods" if share >= THROTTLED else ""
         text = f"{cores} for {job} ({name}{waits})"
         yield Reported(cause="few-cores", line=text)
+
+
+def read(lines: Sequence[str]) -> Reading:
+    """The files of a cgroup, which `few_cores` judges: they are a report of their own."""
+    shown = (GROUP.search(line) and GROUP_VALUE.match(value.strip())
+             for line, value in pairwise(lines))  # fmt: skip
+    return Reading(kinds=("files of a cgroup",), system="Linux") if any(shown) else Reading()
 
 
 def slow_cores(lines: Sequence[str]) -> Iterator[Reported]:

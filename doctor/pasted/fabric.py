@@ -21,6 +21,12 @@ SMALL = 1500
 REPLIES = 10
 """Lines in which the answer to a ping stands."""
 
+BRIDGE = r"(?:docker|virbr|br-|veth|cni|flannel|cali|tun|lo)"
+BOOTSTRAP = re.compile(rf"Bootstrap ?: Using (?:\[\d\])?({BRIDGE}[\w.-]{{0,14}}):")
+BRIEF = re.compile(r"\s*([a-z][\w.-]{1,14})(?:@\S{1,14})?\s+UP\s+(\d{1,3}(?:\.\d{1,3}){3})/\d")
+OFFERED = re.compile(r"\[\d\]([a-z][\w.-]{1,14}):\d{1,3}(?:\.\d{1,3}){3}<0>")
+"""Interfaces that `ip -br addr`, and NCCL, list with an address."""
+
 GID = re.compile(
     r"\s*(\w{3,20})\s+\d\s+(\d{1,3})\s+([\da-f]{4}(?::[\da-f]{4}){7})\s+.{0,40}?v[12]\b"
 )
@@ -36,6 +42,9 @@ MOST = {"SymbolErrorCounter": 1000, "LinkErrorRecoveryCounter": 10, "LinkDownedC
 """Errors since the counters were cleared that a healthy link has, after reboots of either end. Our
 own numbers."""
 
+FAILED = re.compile(
+    r"onnect\w{0,12}:? .{0,60}(?:refused|timed out|No route|failed)|collective operation timeout"
+)
 HELPS = re.compile(
     r"NCCL_P2P_DISABLE=1\W{0,3} (?:it |that |this )?(?:makes? it (?:work|run)|works|helps|fixes|"
     r"solves|runs|is fine|goes through)|(?:works?|runs?|fine|ok|trains?|passes) (?:only )?"
@@ -56,6 +65,7 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
     yield from _versions(lines)
     yield from _packets(lines)
     yield from _addresses(lines)
+    yield from _interfaces(lines)
     yield from _counters(lines)
     yield from _peers(lines)
     yield from _copies(lines)
@@ -102,6 +112,19 @@ def _addresses(lines: Sequence[str]) -> Iterator[Reported]:
             )
             yield Reported(cause="roce-address-wrong", line=f"{text} alone")
             return
+
+
+def _interfaces(lines: Sequence[str]) -> Iterator[Reported]:
+    """NCCL offers the address of a bridge, and one other interface has an address."""
+    used = next((match[1] for line in lines if (match := BOOTSTRAP.search(line))), None)
+    if used is None or not any(map(FAILED.search, lines)):
+        return
+    listed = {match[1] for line in lines if (match := BRIEF.match(line))}
+    listed = listed or {name for line in lines for name in OFFERED.findall(line)}
+    others = [name for name in listed if not re.match(BRIDGE, name)]
+    if len(others) == 1:
+        text = f"NCCL offers the address of {used} to other nodes, which {others[0]} joins"
+        yield Reported(cause="network-interface-wrong", line=text)
 
 
 def _counters(lines: Sequence[str]) -> Iterator[Reported]:

@@ -47,8 +47,6 @@ OPENED = re.compile(r"\s*/dev/nvidia(\d{1,3}):\s")
 OPENED_BY = re.compile(r"/dev/nvidia\d{1,3}:\s+(\S{1,40})\s+(\d{1,8})\s+[.Fmfe]{4,6}\s")
 HOLDS = re.compile(r"\s+(\S{1,40})\s+(\d{1,8})\s+[.Fmfe]{4,6}\s+\S")
 """Of `fuser -v`: user, process, access, command."""
-GRANTED_JOB = re.compile(r"\bAllocTRES=(\S{1,120})")
-NO_DEVICE = re.compile(r"No devices were found|No CUDA GPUs are available|no CUDA-capable device")
 PS_HEAD = re.compile(r"\s*(?:PID|USER|UID)\s+(?:\S{1,12}\s+){0,6}(?:CMD|COMMAND)\b")
 
 SHARED = re.compile(r"[Ss]hared GPU memory\b\D{0,20}([\d.]{1,6})\s?(?:GB)?\s?/\s?[\d.]{1,6}\s?GB")
@@ -81,6 +79,7 @@ def add_tools(reading: Reading, lines: Sequence[str]) -> Reading:
     """The reading with what the tools show; their lines come first, as they say most."""
     found = [each for read in READERS for each in read(lines)]
     found += few_cores(lines, len(reading.gpus))
+    found += smi_load.lowered(reading, lines)
     if any(gpu.unread.get("processes") == UNLISTED for gpu in reading.gpus):
         found += _opened(lines)
     if any(gpu.persistence is False for gpu in reading.gpus):
@@ -166,17 +165,6 @@ def _owner(lines: Sequence[str], pid: str) -> str:
         return ""
     is_left = "PPID" in places and row[places["PPID"]] == "1"
     return f" (of {row[user]}{', left over: its parent is 1' if is_left else ''})"
-
-
-def _not_granted(lines: Sequence[str]) -> Iterator[Reported]:
-    """A job of Slurm that got no GPU, as scontrol says, on a machine that shows none."""
-    of_job = False
-    for line in lines:
-        of_job = "JobId=" in line or (of_job and not re.search(r"NodeName=|Gres=|CfgTRES=", line))
-        match = GRANTED_JOB.search(line) if of_job else None
-        if match and "gpu" not in match[1] and any(map(NO_DEVICE.search, lines)):
-            yield Reported(cause="job-without-gpus", line=f"the job was granted {match[1]}: no GPU")
-            return
 
 
 def _killed(lines: Sequence[str]) -> Iterator[Reported]:
@@ -266,7 +254,6 @@ def _two_pythons(lines: Sequence[str]) -> Iterator[Reported]:
 READERS = (
     _held,
     storage.read,
-    _not_granted,
     _killed,
     _spent,
     _spilled,

@@ -19,7 +19,7 @@ TARGET = re.compile(
     r"\s*(?:TARGET_GRAPHICS_VERSION:|GPU\[\d{1,3}\]\s*:\s*GFX Version:)\s*(gfx\w{3,6})"
 )
 AGENT = re.compile(r"\s*Name:\s+(gfx\w{3,6})\s*$")
-MARKETING = re.compile(r"\s*Marketing Name:\s+(\S.{1,80}?)\s*$")
+MARKETING = re.compile(r"^\s*Marketing Name:\s+(\S.{1,80}?)\s*$", re.MULTILINE)
 TABLE = re.compile(
     r"\|\s*[\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.\d\s+(?!\|)(\S.{3,40}?)\s*\|", re.IGNORECASE
 )
@@ -34,7 +34,7 @@ MOST_GPUS = 1024
 def read(lines: list[str]) -> Reading:
     """The GPUs of the first tool in the lines, and why ROCm finds none."""
     error = next((match[1].strip() for line in lines if (match := KFD.match(line))), None)
-    if error is None and not any(START.search(line) for line in lines):
+    if error is None and not any(map(START.search, lines)) and not _agents(lines)[0]:
         return Reading()
     names, gfx = _numbered(lines), _matches(TARGET, lines)
     if not names:

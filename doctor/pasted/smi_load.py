@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from doctor.facts.host import Reported
+from doctor.pasted.reading import Reading
 from doctor.pasted.smi_gpus import Tree, clock_reasons, first_of, flat
 from doctor.pasted.smi_table import memory_of
 
@@ -42,7 +43,7 @@ COMPUTES = re.compile(
 MUCH = 0.15
 """Share of the GPU's memory that a training holds at least. Our own number."""
 SLOWER = re.compile(
-    r"\bslow|doubled|half (?:of )?(?:the|its) (?:speed|rate)|\b[2-9]x longer|takes twice|"
+    r"\bslow|\d ?% (?:lower|less) (?:throughput|speed)|doubled|half (?:of )?(?:the|its) (?:speed|rate)|\b[2-9]x longer|takes twice|"
     r"throughput (?:fell|drop)",
     re.IGNORECASE,
 )
@@ -192,6 +193,21 @@ def _low_limit(label: str, values: Mapping[str, int]) -> Iterator[Reported]:
     if is_low and (values["use"] >= FULL or values["draw"] >= 0.9 * limit):
         text = f"{label}: power limit {limit} W of {values['default']} W by default holds the clock"
         yield Reported(cause="power-limit-low", line=f"{text} at {clock} of {most} MHz")
+
+
+def lowered(reading: Reading, lines: Sequence[str]) -> Iterator[Reported]:
+    """GPUs at a power limit far below their default, where somebody asks why they are slow."""
+    if not any(map(SLOWER.search, lines)):
+        return
+    capped = {each.uuid for each in reading.watched if each.mask & POWER_CAP}
+    known = {each.line.partition(":")[0] for each in reading.reported
+             if each.cause == "power-limit-low"}  # fmt: skip
+    for gpu in reading.gpus:
+        limit, default = (gpu.power_limit or 0) // 1000, (gpu.power_limit_default or 0) // 1000
+        label = f"GPU {gpu.index}"
+        if gpu.uuid in capped and label not in known and 0 < limit < SMALL_LIMIT * default:
+            text = f"{label}: power limit {limit} W of {default} W by default holds the clock down"
+            yield Reported(cause="power-limit-low", line=text)
 
 
 def _number(text: str | None) -> int | None:

@@ -54,6 +54,14 @@ PCI = re.compile(
 OTHER_PCI = re.compile(r"(?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.\d ")
 BOUND = re.compile(r"\s*Kernel driver in use: (\S{1,30})")
 
+GRANTED = re.compile(r"\bAllocTRES=(\S{1,120})")
+NO_DEVICE = re.compile(r"No devices were found|No CUDA GPUs are available|no CUDA-capable device")
+OPTION = re.compile(r"\s*#SBATCH\s+(-\S{1,80})")
+OF_GPUS = re.compile(r"--(?:gres|gpus\S{0,10}|tres\S{0,20})[= ]|\s-G\s?\d")
+"""Options of sbatch, salloc and srun."""
+OF_JOB = re.compile(r"(?:declare -x )?SLURM_(?:JOB_ID|CPUS_ON_NODE|NODELIST|JOB_PARTITION)=")
+GIVEN = re.compile(r"SLURM_(?:GPUS\w*|JOB_GPUS|STEP_GPUS)=|GPU_DEVICE_ORDINAL=|_VISIBLE_DEVICES=\d")
+
 STATE = re.compile(
     r"\s*State=(\S{0,80}(?:DRAIN|(?<!POWERED_)(?<!POWERING_)DOWN|FAIL|INVAL|NOT_RESPONDING)\S{0,60})"
 )
@@ -63,6 +71,8 @@ NODE = re.compile(r"\s*NodeName=(\S{1,80})")
 
 def read(lines: Sequence[str]) -> Iterator[Reported]:
     """What was not given to the job, and nodes that their scheduler holds back."""
+    if text := _not_granted(lines):
+        yield Reported(cause="job-without-gpus", line=text)
     yield from _nodes(lines)
     yield from _allocatable(lines)
     yield from _bound(lines)
@@ -70,6 +80,27 @@ def read(lines: Sequence[str]) -> Iterator[Reported]:
     found = next((each for form in STARTS for each in form(lines)), None)
     if found and any(map(WITHOUT.search, lines)):
         yield Reported(cause="container-started-without-gpus", line=found)
+
+
+def _not_granted(lines: Sequence[str]) -> str:
+    """A job of Slurm that got no GPU: by scontrol, its script or its environment; "" for others."""
+    if not any(map(NO_DEVICE.search, lines)):
+        return ""
+    of_job = False
+    for line in lines:  # of a node scontrol prints AllocTRES, and no ReqTRES
+        of_job = bool(re.search(r"JobId=|ReqTRES=", line)) or (
+            of_job and not re.search(r"NodeName=|Gres=|CfgTRES=", line)
+        )
+        match = GRANTED.search(line) if of_job else None
+        if match:
+            return "" if "gpu" in match[1] else f"the job was granted {match[1]}: no GPU"
+    if any(map(OF_GPUS.search, lines)):
+        return ""
+    if len([line for line in lines if OPTION.match(line)]) > 1:
+        return "the batch script has no option that requests GPUs"
+    if len(set(filter(OF_JOB.match, lines))) > 1 and not any(map(GIVEN.search, lines)):
+        return "the job's environment names no GPU that Slurm gave to it"
+    return ""
 
 
 def _commands(lines: Sequence[str]) -> Iterator[str]:

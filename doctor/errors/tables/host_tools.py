@@ -27,8 +27,12 @@ ROWS = (
             "sudo fuser -v /dev/nvidia*"),
         owner=Owner.MACHINE, next_check="GPU002"),
     Cause(id="job-without-gpus",
-        messages=(r"the job was granted \S{1,120}: no GPU",),
-        examples=("the job was granted cpu=8,mem=64G,node=1: no GPU",),
+        messages=(r"the job was granted \S{1,120}: no GPU",
+            "the batch script has no option that requests GPUs|"
+            "the job's environment names no GPU that Slurm gave"),
+        examples=("the job was granted cpu=8,mem=64G,node=1: no GPU",
+            "the batch script has no option that requests GPUs",
+            "the job's environment names no GPU that Slurm gave to it"),
         why="A job on a node with GPUs sees only those that it asked for: a partition of GPUs "
             "does not imply one, and Slurm hides the others.",
         fix="Request GPUs (#SBATCH --gres=gpu:N or --gpus-per-node=N) and submit again; "
@@ -61,8 +65,8 @@ ROWS = (
         why="All ranks and their DataLoader workers share these cores, so that the GPUs wait "
             "for data: the scheduler or the container gives the job fewer than the machine has.",
         fix="Request cores, 8 for each GPU: #SBATCH --cpus-per-task=N with srun "
-            "--cpus-per-task=N (srun does not inherit it), resources.requests.cpu in "
-            "Kubernetes, docker --cpus; under mpirun --bind-to none. Then nproc inside the job "
+            "--cpus-per-task=N (srun does not inherit it), requests.cpu and limits.cpu "
+            "in Kubernetes, docker --cpus; under mpirun --bind-to none. Then nproc inside the job "
             "must print that number.",
         commands=("nproc; taskset -cp $$",
             "scontrol show job $SLURM_JOB_ID | grep -i cpus"),

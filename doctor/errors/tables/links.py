@@ -133,7 +133,8 @@ ROWS = (
             "graph/topo.h:230 NCCL WARN Could not find NET with id 0"),
         wordings=(
             Wording(r"connect\w{0,12}:? .{0,40}(?:172\.17\.\d{1,3}\.\d{1,3}|127\.0\.[01]\.1|"
-                r"192\.168\.122\.\d{1,3})<\d{1,5}>.{0,60}(?:refused|timed out|No route|failed)",
+                r"192\.168\.122\.\d{1,3})<\d{1,5}>.{0,60}(?:refused|timed out|No route|failed)|"
+                "NCCL offers the address of ",
                 "NCCL WARN socketPollConnect: connect to 172.17.0.1<48213> returned Connection "
                 "refused, retrying",
                 "A rank offers the address of docker's or libvirt's bridge, or of the loopback, "
@@ -143,7 +144,8 @@ ROWS = (
                 "^docker0,lo,virbr0). A line '127.0.1.1 hostname' in /etc/hosts gives the "
                 "loopback: remove it.",
                 ("ip -br addr",
-                    "getent hosts $(hostname)")),),
+                    "getent hosts $(hostname)"),
+                more=("NCCL offers the address of docker0 to other nodes, which eno1 joins",)),),
         why="NCCL chose an interface that the other nodes do not reach (docker0, a link without "
             "a cable), or a firewall blocks the ports.",
         fix="Name the interface that all nodes share: NCCL_SOCKET_IFNAME=eth0, and the same for "
