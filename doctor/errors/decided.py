@@ -19,6 +19,13 @@ BROADCAST = re.compile(
 )
 STATISTICS = re.compile(r"running_mean should contain (\d+) elements not (\d+)", re.IGNORECASE)
 ROWS = re.compile(r"input batch_size \((\d+)\) to match target batch_size \((\d+)\)", re.IGNORECASE)
+LEAF = re.compile(
+    r"modified by an inplace operation: \[torch\.(?:cuda\.)?(?:Float|Half|BFloat16)Tensor "
+    r"\[(\d+(?:, \d+)+)\]\] is at version"
+)
+"""Of a result of the forward pass the message names its function: "which is output 0 of"."""
+STEPS = re.compile(r"\benvs?\.(?:step|reset)\(")
+UNPACKED = re.compile(r"values to unpack \(expected [2-5]\b")
 WORDS = (
     (
         re.compile(r"(?:expected scalar type|have scalar type) Long", re.IGNORECASE),
@@ -36,12 +43,17 @@ LIMITS = {77: "the text encoder of CLIP", 512: "BERT and its relatives", 1024: "
 SMALL = 32
 """Sizes below are channels and heads, whose tensors rather lack a dimension. Our own number."""
 
+LATENTS, MORE_LATENTS = 4, {9: "inpainting", 8: "editing by instructions", 5: "depth"}
+"""Channels of the latents of Stable Diffusion, and of UNets that take a mask or a picture too."""
+
 Decided = tuple[str, str]
 """The row that leads, and a sentence before its remedy."""
 
 
-def decided(text: str) -> Decided | None:
-    """What the message decides; None where it decides nothing."""
+def decided(text: str, around: str = "") -> Decided | None:
+    """What the message decides, or the lines of code around it; None where they decide nothing."""
+    if UNPACKED.search(text) and STEPS.search(around):
+        return "simulator-not-usable", ""
     if match := PRODUCT.search(text):
         return _product(*map(int, match.groups()))
     if match := CHANNELS.search(text):
@@ -52,6 +64,10 @@ def decided(text: str) -> Decided | None:
         return "layer-size", f"The layer is for {takes} channels and gets {has}: BatchNorm({has})."
     if match := BROADCAST.search(text):
         return _broadcast(*map(int, match.groups()))
+    if match := LEAF.search(text):
+        return "parameter-changed-before-backward", (
+            f"The message names no function that made [{match[1]}]: it is a weight."
+        )
     if match := ROWS.search(text):
         return _rows(int(match[1]), int(match[2]))
     return next(((id, "") for words, id in WORDS if words.search(text)), None)
@@ -88,6 +104,12 @@ def _channels(dimensions: int, sizes: list[int], takes: int, has: int) -> Decide
         return "layer-size", f'{sentence} image.convert("RGB") when pictures are read.'
     if takes == 1 and has in (3, 4):
         return "layer-size", f'{sentence} image.convert("L") when pictures are read.'
+    if has == LATENTS and takes in MORE_LATENTS:
+        return "layer-size", (
+            f"The layer takes {takes} channels and gets {has}: a UNet for {MORE_LATENTS[takes]} "
+            "takes more than the latents. Use the checkpoint for text to image, or that task's script. "
+            "For a model of your own:"
+        )
     return "layer-size", f"{sentence} give the layer before it {takes} outputs."
 
 

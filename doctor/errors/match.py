@@ -70,11 +70,15 @@ def _is_message(cause: Cause, text: str, folded: str) -> bool:
 
 
 def with_message(
-    text: str, causes: Iterable[Cause] | None = None, *, symptoms: bool = False
+    text: str,
+    causes: Iterable[Cause] | None = None,
+    *,
+    symptoms: bool = False,
+    around: str = "",
 ) -> tuple[Cause, ...]:
     """At most four of the causes, of all if None, that have such a message: what refines another
     of them first, then the most frequent, lines that only report a failure last (before all, the
-    one that the sizes in the text decide); one form of a
+    one that the sizes in the text, or the code `around` it, decide); one form of a
     sentence where nothing else knows it; symptoms, which no program prints, only if asked for."""
     text = text[:LONGEST]
     folded = text.casefold()
@@ -88,7 +92,7 @@ def with_message(
     # A stable sort: rows of equal frequency keep the order of the table.
     refined = {id for each in found for id in each.refines}
 
-    by_sizes = decided(text)
+    by_sizes = decided(text, around)
     leads = by_sizes[0] if by_sizes else ""
 
     def order(each: Cause) -> tuple[bool, bool, bool, bool, int]:

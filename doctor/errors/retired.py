@@ -12,7 +12,7 @@ _JOINED = {
     "settings-refused": "option-unknown option-value-unknown options-exclude-each-other "
     "setting-missing",
     "shm-bus-error": "shared-memory-full",
-    "numpy-of-gradient": "numpy-bfloat16",
+    "tensor-not-for-numpy": "numpy-of-gradient numpy-bfloat16",
     "kernel-takes-another-dtype": "flash-attention-on-cpu flash-attention-in-float32",
     "nccl-cuda-error": "nccl-out-of-memory",
     "dtype-of-operation": "mask-arithmetic index-dtype mean-of-integers one-hot-of-floats "
@@ -49,7 +49,7 @@ _JOINED = {
     "graph-of-another-step": "hook-replaces-a-tensor",
     "factory-with-parameters": "loss-with-other-parameters",
     "state-of-another-optimizer": "optimizer-state",
-    "exchanged-arguments": "integer-input labels-of-int32",
+    "integers-for-floats": "exchanged-arguments integer-input labels-of-int32",
     "layer-arguments": "one-spatial-element interpolation-dimensions interpolation-size "
     "initialization-dimensions padding-row same-padding-stride class-weights image-size "
     "input-dimensions image-too-small one-value-per-channel whole-number-sizes",
@@ -153,10 +153,10 @@ _JOINED = {
     "extension-not-built": "llama-cpp-not-built",
     "network-missing": "service-not-reachable",
     "hub-transfer-failed": "hub-rate-limit",
-    "labels-exceed-classes": "sizes-without-meaning box-without-area",
+    "labels-or-boxes-invalid": "labels-exceed-classes sizes-without-meaning box-without-area",
     "device-lacks-feature": "precision-without-gpu bfloat16-on-older-gpu",
-    "kernel-older-than-gpu": "flash-attention-older-gpu fuser-older-than-gpu "
-    "hipblaslt-refuses-gpu kernel-needs-more-shared-memory",
+    "kernel-does-not-fit-gpu": "kernel-older-than-gpu flash-attention-older-gpu "
+    "fuser-older-than-gpu hipblaslt-refuses-gpu kernel-needs-more-shared-memory",
     "ranks-disagree": "zero-ranks-disagree shapes-differ-between-ranks",
     "decoder-without-inputs": "decoder-start-token",
     "argument-of-another-release": "forward-keyword-of-library loss-signature-older "
@@ -198,8 +198,8 @@ _JOINED = {
     "worker-raised",
     "torch-older-than-library": "pickled-weights-refused",
     "mask-refused": "mask-of-another-length mask-not-aligned cache-without-layers",
-    "no-room-for-cache": "engine-wakes-without-memory gpu-share-not-free length-beyond-model "
-    "prompt-beyond-length beyond-the-engines-length",
+    "engine-limits-exceeded": "no-room-for-cache engine-wakes-without-memory gpu-share-not-free "
+    "length-beyond-model prompt-beyond-length beyond-the-engines-length",
     "simulator-not-usable": "renderer-without-display environment-of-other-form",
     "completion-failed": "link-memory-protection gid-not-routed",
     "network-interface-wrong": "nccl-wrong-interface",

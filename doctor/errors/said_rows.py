@@ -166,7 +166,7 @@ SAID: tuple[Said, ...] = (
         "The prompt alone has {length} tokens of the {limit}.",
     ),
     (
-        "kernel-older-than-gpu",
+        "kernel-does-not-fit-gpu",
         r"Required: (?P<need>\d+), Hardware limit: (?P<limit>\d+)",
         "A block asks for {need} bytes of a multiprocessor's {limit}: head dimension, block sizes "
         "and num_stages multiply into it.",
@@ -177,7 +177,13 @@ SAID: tuple[Said, ...] = (
         "export NCCL_SOCKET_IFNAME={name} GLOO_SOCKET_IFNAME={name} on every node.",
     ),
     (
-        "no-room-for-cache",
+        "index-out-of-range",
+        r"index (?P<index>[1-9]\d*) is out of bounds for dim\S{0,6}(?: \d+)? with size (?P=index)\b",
+        "The index is the size itself: numbers that begin with 1 (labels, nodes, tokens) need 1 "
+        "subtracted.",
+    ),
+    (
+        "engine-limits-exceeded",
         r"max seq len \((?P<need>\d+)\).{0,120}?\((?P<fits>\d+)\)",
         "max_model_len={fits} fits.",
     ),

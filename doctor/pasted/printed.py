@@ -62,7 +62,9 @@ def read(lines: list[str]) -> Reading:
         cuda=cuda,
         hip=hip_of(torch),
         cuda_available=AVAILABLE.get(values.get("cuda.is_available", "")) if torch else None,
-        archs=tuple(re.findall(r"(?:sm|compute)_\w{2,5}|gfx\w{3,6}", values.get("cuda.get_arch_list", ""))),
+        archs=tuple(
+            re.findall(r"(?:sm|compute)_\w{2,5}|gfx\w{3,6}", values.get("cuda.get_arch_list", ""))
+        ),
         gpus=(gpu_named(0, name, capability=capability),)
         if name or capability
         else mentioned(lines)

@@ -102,7 +102,7 @@ def test_warnings_about_workers_alone_are_nothing() -> None:
         (
             "ValueError: Expected y_min for bbox (0.1, -1e-09, 0.2, 0.3, 1) to be in the range "
             "[0.0, 1.0], got -1e-09.",
-            "labels-exceed-classes",
+            "labels-or-boxes-invalid",
             "Clip",
         ),
         (

@@ -31,6 +31,8 @@ from doctor.log.wrapped import GLUES, unwrapped
 from doctor.report.causes import proposed
 from doctor.report.explained import explained
 
+TRACEBACK = "Traceback (most recent call last):"
+FRAME = re.compile(r'^  File "[^"\n]{1,300}", line \d{1,6}, in ', re.MULTILINE)
 WORD = re.compile(r"[a-z0-9_]{2,}")
 PART = "recognized by a part of its message; paste the whole line to be sure"
 MOST = 8
@@ -78,21 +80,30 @@ def explain_text(text: str) -> Explained | None:
     return next(filter(None, map(_explain_as_it_is, forms)), None)
 
 
-def _explain_as_it_is(text: str) -> Explained | None:
+def _explain_as_it_is(pasted: str) -> Explained | None:
+    text = _with_head(pasted)
     log = _read(text)
     findings = _findings(log)
     names = {event.name for event in log.harmless}
     harmless = tuple(row for row in HARMLESS if row.id in names)
     message = message_of(text)
-    rows = tuple(row for row in with_message(message, symptoms=True) if row.fix)
+    rows = tuple(row for row in with_message(message, symptoms=True, around=text) if row.fix)
     of_lines = {finding.check.slug for finding in findings}
     causes = tuple(fitted(row, message) for row in rows if row.id not in of_lines)
+    if causes:  # they are of the whole message, and the exception of no class of its first line
+        findings = tuple(each for each in findings if each.check.slug != UNCAUGHT)
     if not (findings or harmless or log.curves or causes):
         return None
     if not findings and len(text) <= SHORT and (part := explain_fragment(text)):
         return replace(part, text=message, causes=causes, class_first=True)
     class_first = bool(rows and rows[0].id in of_lines)
     return Explained(findings, harmless, log, message, causes, class_first)
+
+
+def _with_head(text: str) -> str:
+    """The text with the line before a stack that was copied without it."""
+    frame = None if TRACEBACK in text else FRAME.search(text)
+    return f"{text[: frame.start()]}{TRACEBACK}\n{text[frame.start() :]}" if frame else text
 
 
 def explain_fragment(text: str) -> Explained | None:

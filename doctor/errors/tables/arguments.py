@@ -21,11 +21,11 @@ ROWS = (
         id="ignored-label-as-index",
         errors=("IndexError", "RuntimeError"),
         messages=(
-            r"index -?\d{1,19} is out of bounds for dimension",
+            r"index (?:-1|-100|255) is out of bounds for dimension",
             r"Class values must be (?:smaller|non-negative)",
         ),
         examples=(
-            "IndexError: index 42 is out of bounds for dimension 0 with size 26",
+            "IndexError: index 255 is out of bounds for dimension 0 with size 26",
             "RuntimeError: Class values must be smaller than num_classes.",
         ),
         why="-100, -1 and 255 mark labels that a loss ignores; they are no index.",
@@ -136,7 +136,7 @@ ROWS = (
         sources=("python-exceptions",),
     ),
     Cause(
-        id="exchanged-arguments",
+        id="integers-for-floats",
         errors=("NotImplementedError", "RuntimeError"),
         messages=("not implemented for '(?:Long|Int)'",),
         examples=(

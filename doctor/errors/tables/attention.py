@@ -39,7 +39,7 @@ ROWS = (
         why="xformers was built for another torch, CUDA or Python, or has no kernel for this call.",
         owner=Owner.ENVIRONMENT,
     ),
-    Cause(id="kernel-older-than-gpu",
+    Cause(id="kernel-does-not-fit-gpu",
         refines=("compile-failed",),
         wordings=(
             Wording(r"Expected is_sm(?:80|8x|90)\b.{0,60}to be true",

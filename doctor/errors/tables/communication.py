@@ -67,7 +67,9 @@ ROWS = (
             "different ones mean that the ranks diverged: uneven data, one rank that failed, or "
             "one that saves a checkpoint alone.",
         fix="Find the rank that did not take part: an error in its log, or where it waits "
-            "(py-spy dump --pid). A longer timeout rarely helps.",
+            "(py-spy dump --pid). Where one rank works alone for so long (evaluation, generation, "
+            "saving, preprocessing), divide that among the ranks, or raise the timeout of "
+            "init_process_group (ddp_timeout); elsewhere a longer one rarely helps.",
         commands=("export NCCL_DEBUG=INFO",
             "export TORCH_FR_BUFFER_SIZE=2000"),
         title="Every collective finished in time",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(id="numpy-of-gradient",
+    Cause(id="tensor-not-for-numpy",
         errors=("RuntimeError", "TypeError"),
         messages=(r"can\'t convert CUDA tensor to numpy",
             r"Can't call numpy\(\) on (?:Tensor|Variable) that requires grad",

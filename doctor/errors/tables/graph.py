@@ -97,8 +97,9 @@ ROWS = (
         why="A checkpointed function computes something else when it runs again in the backward "
             "pass.",
         fix="Let the checkpointed function compute the same both times: it runs again in the "
-            "backward pass, so it must not append to a list or cache, count calls, or depend on "
-            "random numbers outside of torch, and autocast must be the same.",
+            "backward pass, so it must not append to a list or a cache of keys and "
+            "values (model.config.use_cache = False), count calls, or depend on random numbers "
+            "outside of torch, and autocast must be the same.",
         sources=("torch-recompute",),
     ),
 )  # fmt: skip

@@ -55,7 +55,7 @@ ROWS = (
                     "cv2.error: OpenCV(4.8.0) error: (-215:Assertion failed) !_src.empty() in "
                     "function 'cvtColor'"))),
         why="A picture cannot be read, or a transform gets it in another form than it takes."),
-    Cause(id="labels-exceed-classes",
+    Cause(id="labels-or-boxes-invalid",
         errors=("AssertionError", "RuntimeError", "ValueError"), refines=("index-out-of-range",),
         wordings=(
             Wording("numel: integer multiplication overflow|Storage size calculation overflowed|"

@@ -6,7 +6,7 @@ from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(id="no-room-for-cache",
+    Cause(id="engine-limits-exceeded",
         errors=("ValueError", "NotImplementedError", "AssertionError", "BadRequestError"),
         refines=("cuda-oom", "gpu-full-or-in-use"),
         messages=("No available memory for the cache blocks",
