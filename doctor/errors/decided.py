@@ -107,8 +107,8 @@ def _channels(dimensions: int, sizes: list[int], takes: int, has: int) -> Decide
     if has == LATENTS and takes in MORE_LATENTS:
         return "layer-size", (
             f"The layer takes {takes} channels and gets {has}: a UNet for {MORE_LATENTS[takes]} "
-            "takes more than the latents. Use the checkpoint for text to image, or that task's script. "
-            "For a model of your own:"
+            "takes more than the latents. Use the checkpoint for text to image, or that task's "
+            "script. For a model of your own:"
         )
     return "layer-size", f"{sentence} give the layer before it {takes} outputs."
 

@@ -178,7 +178,8 @@ SAID: tuple[Said, ...] = (
     ),
     (
         "index-out-of-range",
-        r"index (?P<index>[1-9]\d*) is out of bounds for dim\S{0,6}(?: \d+)? with size (?P=index)\b",
+        r"index (?P<index>[1-9]\d*) is out of bounds for dim\w{0,6}(?: \d+)? with size "
+        r"(?P=index)\b",
         "The index is the size itself: numbers that begin with 1 (labels, nodes, tokens) need 1 "
         "subtracted.",
     ),

@@ -1,8 +1,8 @@
 """Reports that people paste -> sections of the facts.
 
 In: text with the output of `python -m torch.utils.collect_env`, `nvidia-smi` (table, -q, -q -x),
-ROCm's tools, tools that list links, `ds_report`, an `env` command, a Python prompt, `pip list`, files of
-a cgroup or a kernel log, alone or inside a longer text.
+ROCm's tools, tools that list links, `ds_report`, an `env` command, a Python prompt, `pip list`,
+files of a cgroup or a kernel log, alone or inside a longer text.
 Out: a `Reading`: what of host, driver, GPUs and torch the text says. The rest stays unknown.
 A module reads one kind of report; `merge` puts what they read together.
 Imports `facts`, `errors` and `_util`; no checks, no collecting, no logs.

@@ -43,8 +43,8 @@ COMPUTES = re.compile(
 MUCH = 0.15
 """Share of the GPU's memory that a training holds at least. Our own number."""
 SLOWER = re.compile(
-    r"\bslow|\d ?% (?:lower|less) (?:throughput|speed)|doubled|half (?:of )?(?:the|its) (?:speed|rate)|\b[2-9]x longer|takes twice|"
-    r"throughput (?:fell|drop)",
+    r"\bslow|\d ?% (?:lower|less) (?:throughput|speed)|doubled|takes twice|\b[2-9]x longer|"
+    r"half (?:of )?(?:the|its) (?:speed|rate)|throughput (?:fell|drop)",
     re.IGNORECASE,
 )
 PLACES = {

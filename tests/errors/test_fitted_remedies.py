@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from doctor.cli.explain.text import Explained, explain_text
 from doctor.errors.fitted import fitted
 from doctor.errors.match import with_message
 
@@ -29,6 +30,18 @@ PRODUCT = "RuntimeError: mat1 and mat2 shapes cannot be multiplied ({})"
             "another dimension",
         ),
         ("IndexError: Target 255 is out of bounds.", "", "256 classes"),
+        (
+            "RuntimeError: index 50 is out of bounds for dimension 0 with size 50",
+            "begin with 1",
+            "labels.masked_fill",
+        ),
+        ("RuntimeError: index 51 is out of bounds for dimension 0 with size 50", "", "size itself"),
+        (
+            "RuntimeError: Given groups=1, weight of size [320, 9, 3, 3], expected input[1, 4, 32, "
+            "32] to have 9 channels, but got 4 channels instead",
+            "a UNet for inpainting",
+            "in_channels=4",
+        ),
         (
             "ImportError: libcublas.so.11: cannot open shared object file: No such file or "
             "directory",
@@ -107,3 +120,55 @@ def test_only_what_the_message_shows_is_said(text: str, said: str, unsaid: str) 
     fix = fitted(first, text).fix
     assert said in fix
     assert not unsaid or unsaid not in fix
+
+
+FRAMES = '  File "train.py", line 9, in {}\n    {}\n'
+INPLACE = (
+    "RuntimeError: one of the variables needed for gradient computation has been modified by an "
+    "inplace operation: [torch.cuda.FloatTensor {}]{} is at version 3; expected version 2 instead."
+)
+
+
+def said_of(text: str) -> Explained:
+    explained = explain_text(text)
+    assert explained
+    return explained
+
+
+@pytest.mark.parametrize(
+    ("text", "id"),
+    [
+        (FRAMES.format("main", "obs, reward, done, info = env.step(a)")
+         + "ValueError: too many values to unpack (expected 4)", "simulator-not-usable"),
+        (FRAMES.format("main", "a, b, c, d = row")
+         + "ValueError: too many values to unpack (expected 4)", "unpacked-rows"),
+        (INPLACE.format("[64, 128]", ""), "parameter-changed-before-backward"),
+        (INPLACE.format("[64, 128]", ", which is output 0 of ReluBackward0,"),
+         "value-changed-in-place"),
+    ],
+)  # fmt: skip
+def test_what_the_text_states_decides_which_cause_is_first(text: str, id: str) -> None:
+    assert said_of(text).causes[0].id == id
+
+
+def test_a_stack_without_its_first_line_names_the_stage_that_ran_out_of_memory() -> None:
+    message = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has a total "
+        "capacity of 39.39 GiB of which 2.00 GiB is free. Of the allocated memory 30.00 GiB is "
+        "allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated."
+    )
+    assert "use_liger_kernel" not in said_of(message).answer()
+    stack = FRAMES.format("ForCausalLMLoss", "logits = logits.float()") + message
+    assert "use_liger_kernel" in said_of(stack).answer()
+
+
+def test_the_whole_message_is_not_contradicted_by_its_first_line() -> None:
+    text = (
+        "RuntimeError: Could not load libtorchcodec. Likely causes:\n"
+        'FFmpeg version 6: Traceback (most recent call last):\n  File "a.py", line 1, in load\n'
+        "    ctypes.CDLL(path)\n"
+        "OSError: libnvrtc.so.13: cannot open shared object file: No such file or directory\n"
+    )
+    answer = said_of(text).answer()
+    assert "built for another CUDA" in answer
+    assert "Install FFmpeg" not in answer
