@@ -80,9 +80,8 @@ def explain_text(text: str) -> Explained | None:
     return next(filter(None, map(_explain_as_it_is, forms)), None)
 
 
-def _explain_as_it_is(pasted: str) -> Explained | None:
-    text = _with_head(pasted)
-    log = _read(text)
+def _explain_as_it_is(text: str) -> Explained | None:
+    log = _read(_with_head(text))
     findings = _findings(log)
     names = {event.name for event in log.harmless}
     harmless = tuple(row for row in HARMLESS if row.id in names)
