@@ -10,6 +10,8 @@ from doctor.errors.cause import Cause
 from doctor.report import addresses
 from doctor.report.explain import cited, wrapped
 
+DECIDED = "Found by: doctor triage, where the log states its settings"
+
 
 def proposed(text: str, causes: Sequence[Cause]) -> str:
     """The causes of a text, each with what distinguishes it."""
@@ -39,7 +41,8 @@ def _page(cause: Cause) -> Iterator[str]:
     if cause.told_by:
         yield from wrapped(f"It is this one where {cause.told_by}.", "")
     yield ""
-    yield "Messages:"
+    if cause.examples:
+        yield "Messages:"
     worded = {(each.example, *each.more)[-1]: each for each in cause.wordings}
     for example in cause.examples:
         yield from wrapped(shown(example, 400), "  | ")
@@ -47,6 +50,8 @@ def _page(cause: Cause) -> Iterator[str]:
             yield from wrapped(worded[example].why, "  ", indent=2)
             yield from wrapped(worded[example].fix, "  Fix: ", indent=4)
             yield from (f"    $ {command}" for command in worded[example].commands)
+    if cause.role == "setting":
+        yield DECIDED
     yield from _remedy(cause)
     yield f"Page: {addresses.cause(_table(cause), cause.id)}"
 
