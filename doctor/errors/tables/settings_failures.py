@@ -1,5 +1,4 @@
-"""Settings that end a run or slow it: memory, indices, processes, data. What a log states of its
-run decides between these rows: checks/log/differential has their symptoms and their evidence."""
+"""Settings, as a log states them, that end a run or slow it: memory, indices, processes, data."""
 
 from __future__ import annotations
 

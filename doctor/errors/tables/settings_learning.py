@@ -1,5 +1,4 @@
-"""Settings with which a training stays finite and does not learn as it should. What a log states
-of its run decides between these rows: checks/log/differential has their symptoms and evidence."""
+"""Settings, as a log states them, with which a training stays finite and does not learn."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Settings for which a training diverges or becomes NaN. What a log states of its run decides
-between these rows: checks/log/differential has their symptoms and their evidence."""
+"""Settings, as a log states them, with which a training diverges or becomes NaN."""
 
 from __future__ import annotations
 
