@@ -5,6 +5,7 @@ from __future__ import annotations
 from doctor.checks.data import (
     agreement,
     answers,
+    belonging,
     delivered,
     given,
     label_maps,
@@ -36,6 +37,7 @@ CHECKS = (
     *written.CHECKS,
     *delivered.CHECKS,
     *agreement.CHECKS,
+    *belonging.CHECKS,
     *rereading.CHECKS,
     *given.CHECKS,
     *two_splits.CHECKS,

@@ -36,6 +36,16 @@ MEANINGS: Meanings = {
     "column separates": Meaning(
         "rows are distinguished by a threshold in column {0} of {fields} alone", DROP, noted=True
     ),
+    "gives class away": Meaning(
+        "rows have their class in {third} of {second}, which is another one in each class",
+        DROP,
+        least=0.5,
+    ),
+    "may give class away": Meaning(
+        "rows have their class in {third} of {second}, which is another one in each class",
+        DROP,
+        noted=True,
+    ),
     "window holds target": Meaning(
         "targets are the value at place {0} of {fields}, which the model gets",
         "End the input before the step that is to be predicted: x = s[t - n : t], y = s[t].",
@@ -123,10 +133,13 @@ UNSEEN = Check(
     why="A model that can copy its target does: the loss falls, the evaluation is nearly perfect, "
     "and where the target is not given it knows nothing.",
     passes=("no relation of this kind holds between inputs and targets",),
-    notes=("a threshold in one column tells two classes apart in all rows",),
+    notes=(
+        "a threshold in one column tells two classes apart in all rows, or a length each class",
+    ),
     warns=(
         "at least half of 32 or more prompts end with their answer",
-        "a column has one value in all rows of a class, and others in all other rows",
+        "a column has one value in all rows of a class, and others in all other rows; a token at "
+        "one place, a pixel at the edge or the number of the row does so for all classes",
         "a place of the input window is the target in all rows, or histories end with it",
         "at least 5 % of 32 or more rows have two equal inputs of a kind, as views or a triplet",
         "decoder_input_ids equal the labels, or the labels of a decoder are its input",

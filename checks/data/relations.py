@@ -14,9 +14,8 @@ from doctor.judge.check import Verdict, fail, note
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The sentence of a relation, with {fields}, or {first}, {second} and {others} of them, and
-    {0},
-    {1} for its numbers."""
+    """The sentence of a relation, with {fields}, or {first}, {second}, {third} and {others} of
+    them, and {0}, {1} for its numbers."""
 
     text: str
     fix: str
@@ -62,11 +61,12 @@ def _judged(relation: Relation, meaning: Meaning) -> Verdict:
 
 
 def _places(relation: Relation) -> dict[str, str]:
-    """The first field, the second one, and those behind the first."""
+    """The first three fields, and those behind the first."""
     each = [shown(one) for one in relation.fields]
     return {
         "first": each[0] if each else "",
         "second": each[1] if len(each) > 1 else "",
+        "third": each[2] if len(each) > 2 else "",
         "others": listed(each[1:], 3),
     }
 

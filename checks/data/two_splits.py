@@ -29,9 +29,10 @@ MEANINGS: Meanings = {
         noted=True,
         single=True,
     ),
-    "layout differs": Meaning(
-        "{fields}: channels in dimension {0} in train, and in dimension {1} in eval",
-        ALIKE,
+    "prepared apart": Meaning("{first}: {second}", ALIKE, single=True),
+    "targets numbered apart": Meaning(
+        "what train teaches holds in eval once its targets are numbered otherwise: {first}",
+        "Number the classes once, from train, and give the same mapping to each split.",
         single=True,
     ),
     "scaled apart": Meaning(
@@ -45,12 +46,6 @@ MEANINGS: Meanings = {
         "{0} of {1} columns of {fields} have mean 0 and spread 1, or go from 0 to 1, in both "
         "splits together, and not in train: they were scaled before the split",
         "Split first, then fit the scaler on train alone.",
-        single=True,
-    ),
-    "columns reordered": Meaning(
-        "{0} columns of {fields} are distributed in eval like other ones of train: their order "
-        "differs",
-        "Select the columns of both splits by one list of names.",
         single=True,
     ),
     "eval of one class": Meaning(
@@ -143,12 +138,15 @@ SPLITS_ALIKE = Check(
     ),
     warns=(
         "a field's spread or mean differs by a factor of 10, or only one split's images go below 0",
-        "channels are in another dimension",
+        "one change of eval makes it like train: channels exchanged or in another dimension, a "
+        "normalization, a unit, columns or time in another order, sides exchanged, colors lost, a "
+        "token for unknown words",
+        "a learner that train taught is right in eval once the classes are numbered otherwise",
         "at least 5 % of eval's rows have a class that no row of train has",
         "at least half of 32 or more windows of eval lie in windows of train",
         "at least 20 % of 32 or more rows of eval share a patient, a video or the like with train",
         "at least 2 % of 32 or more rows of eval have a near copy in train",
-        "columns were scaled by eval alone or by both splits, or stand in another order",
+        "columns were scaled by eval alone or by both splits",
         "32 or more rows of eval have one class, and train several",
         "eval shares the dataset of train with its random changes of images",
         "at least 90 % of 32 or more rows of eval are earlier than nearly all rows of train",

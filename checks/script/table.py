@@ -12,6 +12,7 @@ from doctor.checks.script import (
     config,
     data,
     distributed,
+    kinds,
     loop,
     loss,
     metrics,
@@ -22,7 +23,7 @@ from doctor.checks.script import (
 from doctor.checks.script.rule import CODE, Rule
 from doctor.checks.script.training import WORDS
 
-SUBJECTS = (config, data, distributed, loop, loss, metrics, model, saving, trainers)
+SUBJECTS = (config, data, distributed, kinds, loop, loss, metrics, model, saving, trainers)
 RULES: tuple[Rule, ...] = tuple(
     sorted((rule for each in SUBJECTS for rule in each.RULES), key=lambda rule: rule.code)
 )

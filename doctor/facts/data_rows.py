@@ -50,7 +50,7 @@ RelationKind = Literal[
     "equal inputs", "decoder sees target", "span reversed", "span beyond", "span lost",
     "start twice", "target padding", "target without stop", "tag on special", "length beyond",
     "length counts padding", "weights short", "background class", "code for missing",
-    "whole waveform", "files unpaired", "one pass", "scale differs", "layout differs",
+    "whole waveform", "files unpaired", "one pass", "scale differs",
     "target scale differs", "padding is target",
     "class in eval alone", "windows shared", "eval random", "marker nowhere", "border nowhere",
     "mask against padding", "stop before answer", "start before answer", "seed in row",
@@ -60,7 +60,7 @@ RelationKind = Literal[
     "negative is positive", "code in column", "rows displaced", "sound rates mixed",
     "fitted on eval", "scaled apart", "group in both", "nearly in train",
     "weights inverted", "weights of other rows", "positive weight inverted",
-    "columns reordered", "eval of one class", "units differ", "edge beyond",
+    "eval of one class", "units differ", "edge beyond",
     "points not swapped", "parts share nodes",
     "boxes in a corner", "unit of a group", "scale of a group",
     "edges without features", "types mixed", "rows counted by batches", "noise equal",
@@ -79,6 +79,9 @@ RelationKind = Literal[
     "text without end", "padding pooled", "direction kept", "window of two series",
     "points of other sides", "targets no shares", "targets in another order",
     "attention on padding",
+    "inputs tell targets", "targets of other rows", "targets of no row", "tags of another place",
+    "places apart", "prepared apart", "targets numbered apart", "stated otherwise",
+    "gives class away", "may give class away",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 

@@ -28,17 +28,24 @@ def gather(
     )
 
 
+def _is_shape(value: Value) -> bool:
+    """x.shape, x.shape[-2:] and image.size."""
+    while value.kind == "item" and value.items:
+        value = value.items[0]
+    return value.kind == "name" and value.name.endswith((".shape", ".size"))
+
+
 def element(value: Value, number: int) -> Value:
     """What a name of a tuple is assigned: the element where the right side is written out."""
     if number < 0:
         return value
     if value.kind == "list" and number < len(value.items):
         return value.items[number]
-    if value.kind == "call":
+    if value.kind == "call" or _is_shape(value):
         return Value(
             "item",
             call=value.call,
-            names=value.names,
+            names=value.all_names,
             calls=value.calls,
             items=(value, Value("literal", literal=number)),
         )

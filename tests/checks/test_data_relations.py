@@ -11,6 +11,7 @@ from doctor._util.records import Ended
 from doctor.checks.data import (
     agreement,
     agreement_meanings,
+    belonging,
     given,
     prompts,
     rereading,
@@ -30,6 +31,7 @@ from doctor.script.read import read_script
 
 TABLES: dict[Check, Any] = {
     agreement.AGREED: agreement_meanings.MEANINGS,
+    belonging.BELONG: belonging.MEANINGS,
     given.UNSEEN: given.MEANINGS,
     prompts.MEANT: prompts.MEANINGS,
     rereading.STAYS: rereading.MEANINGS,
@@ -37,7 +39,7 @@ TABLES: dict[Check, Any] = {
     values.BOUNDED: values.MEANINGS,
     written.WRITTEN: written.MEANINGS,
 }
-ELSEWHERE = {"marker nowhere", "class in eval alone", "eval random"}
+ELSEWHERE = {"marker nowhere", "class in eval alone", "eval random", "inputs tell targets"}
 """Judged by functions of their own."""
 CASES = [(check, kind) for check, table in TABLES.items() for kind in table]
 
@@ -79,6 +81,18 @@ def test_a_relation_warns_or_is_noted(check: Check, kind: str) -> None:
     assert set(text.sources) <= SOURCES.keys()
     rare = check.judge(data=facts(relation(kind, part=0)))
     assert meaning.least == 0 or meaning.single or rare.status in (Status.PASS, Status.SKIP)
+
+
+@pytest.mark.parametrize(("part", "status"), [(64, Status.PASS), (0, Status.NOTE)])
+def test_what_a_learner_did_not_learn_is_no_pass(part: int, status: Status) -> None:
+    each = relation("inputs tell targets", part=part, fields=("train",), numbers=(0.4,))
+    assert belonging.BELONG.judge(data=facts(each, of_data=True)).status is status
+
+
+def test_nothing_to_learn_from() -> None:
+    assert belonging.BELONG.judge(data=facts()).status is Status.SKIP
+    unread = msgspec.structs.replace(facts(), splits=())
+    assert belonging.BELONG.judge(data=unread).status is Status.UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -73,9 +73,11 @@ TORCH = "$ python -c 'print(torch.__version__, torch.cuda.is_available())'\n2.7.
         (WSL + TORCH.format(False) + "ii  nvidia-driver-535  535.183\n", "wsl-linux-driver"),
         ("Error 500: named symbol not found in cudaGetDeviceCount()", "wsl-container-toolkit-old"),
         ("neuron-ls: error: no neuron device found", "accelerator-not-set-up"),
-        ("TPU initialization failed: open(/dev/accel0): Operation not permitted", "accelerator-not-set-up"),
+        ("TPU initialization failed: open(/dev/accel0): Operation not permitted",
+         "accelerator-not-set-up"),
         ("earlyoom[81]: sending SIGTERM to process 99 uid 1 \"python\": b", "host-memory-killed"),
-        ("ImportError: libhccl.so: cannot open shared object file: No such", "accelerator-not-set-up"),
+        ("ImportError: libhccl.so: cannot open shared object file: No such",
+         "accelerator-not-set-up"),
     ],
 )  # fmt: skip
 def test_the_cause_is_named(text: str, cause: str) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
+from doctor.checks.script.kinds.clashes import clashes
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -17,17 +17,7 @@ def blended(reading: Training) -> Iterator[Match]:
     for number, call in reading.numbered(reading.methods("rand_like", "rand")):
         if call.name.startswith("torch.") and _is_scaled_by_std(reading, call, number):
             yield Match(call.span, f"{call.method}() is uniform: randn is needed here")
-    for each in reading.assignments:
-        made = reading.call_of(each.value)
-        if made is None or each.target.rpartition(".")[2] not in ("std", "sigma"):
-            continue
-        inner = (
-            made.receiver
-            if made.receiver and made.name != "torch.exp"
-            else (made.args[0].name if made.args and made.args[0].kind == "name" else "")
-        )
-        if made.method == "exp" and re.fullmatch(r"(?:\w+\.)*log_?var", inner):
-            yield Match(each.span, f"exp({inner}) is the variance, not the deviation")
+    yield from reading.cached(clashes).get("SCR322", ())
     yield from _of_diffusion(reading)
     yield from _not_a_tensor(reading)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.kinds.clashes import clashes
 from doctor.checks.script.loss.losses import RAW, loss_calls
 from doctor.checks.script.loss.reductions import implicit_axis
 from doctor.checks.script.outcomes import VIEWS, outcomes
@@ -157,11 +158,9 @@ def read_as(reading: Training) -> Iterator[Match]:
         if not call.name.startswith("torch.distributions."):
             continue
         given = [call.keywords["probs"]] if "probs" in call.keywords else list(call.args[:1])
-        logits = [call.keywords["logits"]] if "logits" in call.keywords else []
         if _made_by(reading, call, given, set(RAW)):
             yield Match(call.span, f"{call.method} takes raw outputs as probabilities")
-        elif _made_by(reading, call, logits, {"softmax", "sigmoid"}):
-            yield Match(call.span, f"{call.method} takes probabilities as logits")
+    yield from reading.cached(clashes).get("SCR306", ())
     yield from _thresholds(reading)
 
 

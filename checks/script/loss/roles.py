@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.kinds.clashes import clashes
 from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import expanded, render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
@@ -104,6 +105,7 @@ def _mixed(reading: Training) -> Iterator[Match]:
 
 def of_processes(reading: Training) -> Iterator[Match]:
     """DistributedSampler(num_replicas=device_count(), rank=local_rank)."""
+    yield from reading.cached(clashes).get("SCR381", ())
     for call in reading.named("DistributedSampler"):
         values = [
             evaluate.argument(reading, call, k, p) for k, p in (("num_replicas", 1), ("rank", 2))

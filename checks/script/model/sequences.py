@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate, objects
+from doctor.checks.script import objects
+from doctor.checks.script.kinds.clashes import clashes
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.model.directions_of_time import (
     both_directions,
@@ -137,39 +138,7 @@ def _is_infinite(reading: Training, value: Value) -> bool:
 
 def mask_inverted(reading: Training) -> Iterator[Match]:
     yield from hidden_tokens(reading)
-    for call in reading.calls:
-        for key in PADDING_MASKS & call.keywords.keys():
-            values = [call.keywords[key]]
-            if values[0].kind == "name":
-                values = objects.last_definition(reading, values[0].name, call) or values
-            if all(_keeps_tokens(reading, value) for value in values) or (
-                values == [call.keywords[key]] and _is_kept_everywhere(reading, values[0], call)
-            ):
-                yield Match(call.span, f"{key} is True where tokens are: these are ignored")
-
-
-def _is_kept_everywhere(reading: Training, value: Value, call: Call) -> bool:
-    """A parameter, and all that the file assigns to its name is True where tokens are."""
-    if value.kind != "name" or not evaluate.is_parameter(reading, call.scope, value.name):
-        return False
-    found = [a.value for a in reading.assignments if a.target == value.name]
-    return bool(found) and all(_keeps_tokens(reading, each) for each in found)
-
-
-def _keeps_tokens(reading: Training, value: Value) -> bool:
-    """tokens != pad, or the attention mask of a tokenizer as it is."""
-    if value.kind == "test":
-        return bool(
-            re.search(
-                r"!=\s*(?:\w+\.)*\w*(?:pad|PAD)\w*\s*\)?$|arange\(.*<\s*\(?\w*len", value.text
-            )
-        )
-    if value.kind == "call" and reading.calls[value.call].method in ("bool", "to"):
-        call = reading.calls[value.call]
-        return call.receiver.rpartition(".")[2] == "attention_mask"
-    return value.name.rpartition(".")[2] == "attention_mask" or value.name.endswith(
-        "[attention_mask]"
-    )
+    yield from reading.cached(clashes).get("SCR315", ())
 
 
 def last_of_batch(reading: Training) -> Iterator[Match]:

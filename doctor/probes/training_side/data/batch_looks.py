@@ -19,6 +19,7 @@ from . import (
     token_places,
 )
 from .documents import Document, Tokens
+from .facets import tag_pairs
 from .vocabulary import Vocabulary
 
 
@@ -35,6 +36,7 @@ class BatchLooks:
         self._separators = separators.Separators(losses.ends)
         self._pooled = pooled.Pooled(module)
         self._piece_tags = piece_tags.PieceTags(vocabulary)
+        self._tag_pairs = tag_pairs.TagPairs()
         self._token_places = token_places.TokenPlaces(vocabulary.pad)
 
     def add(self, raw: Foreign, batch: Foreign, tokens: Optional[Tokens], row: int) -> None:
@@ -54,6 +56,7 @@ class BatchLooks:
     def _add_tokens(self, tokens: Tokens, row: int) -> None:
         self._token_places.add(tokens, row)
         observing.attempt(lambda: self._separators.add(tokens), None)
+        observing.attempt(lambda: self._tag_pairs.add(tokens), None)
         observing.attempt(lambda: self._pooled.add(tokens, row), None)
         observing.attempt(lambda: self._piece_tags.add(tokens, row), None)
 
@@ -62,7 +65,7 @@ class BatchLooks:
             self._codes.records, self._copies.records, self._in_batch.records,
             lambda: self._token_places.records(documents, self._vocabulary),
             self._conditions.records, self._overwritten.records, self._separators.records,
-            self._pooled.records, self._piece_tags.records,
+            self._pooled.records, self._piece_tags.records, self._tag_pairs.records,
             lambda: packed_spans.records(documents),
         ]  # fmt: skip
         return [one for look in looks for one in observing.attempt(look, [])]

@@ -19,12 +19,12 @@ def of_sources(sources: List[Source]) -> Foreign:
     found: List[Any] = []
     for source in sources:
         for start in (observing.attribute(source.items, "collate_fn"), rows.dataset_of(source)):
-            for each in _within(start):
+            for each in within(start):
                 found += [each] if not any(each is one for one in found) else []
     return found[0] if len(found) == 1 else None
 
 
-def _within(start: Foreign) -> Iterator[Foreign]:
+def within(start: Foreign) -> Iterator[Foreign]:
     left, seen = [(start, 0)], 0
     while left and seen < MOST:
         value, depth = left.pop(0)
@@ -35,10 +35,10 @@ def _within(start: Foreign) -> Iterator[Foreign]:
         elif inner is not None and all(observing.has(inner, name) for name in NEEDED):
             yield inner
         elif depth < DEPTH:
-            left += [(each, depth + 1) for each in _held(value)]
+            left += [(each, depth + 1) for each in held(value)]
 
 
-def _held(value: Foreign) -> List[Any]:
+def held(value: Foreign) -> List[Any]:
     """What an object or a function can reach by its own names."""
     if isinstance(value, functools.partial):
         return [value.func, *value.args, *value.keywords.values()]

@@ -45,6 +45,7 @@ from . import (
     weighing,
     written_rows,
 )
+from .facets import questions
 
 HANG_SECONDS = 60.0
 """In which the loader delivers no batch."""
@@ -150,6 +151,7 @@ class Look:
                 found += observing.attempt(pairs.records, [])
                 if self.merges is not None:
                     found += self.merges.records(sources)
+                found += questions.of_splits((train, other), self.batches, self.opened.module)
                 note(relations=found)
                 broken = observing.attribute(train.items, "broken")
                 note(repeats=rows.repeats(content), broken=named(broken) if broken else None)
@@ -226,12 +228,16 @@ class Look:
         self.steps = look.steps or self.steps
         self.losses = look.losses
         record = look.record()
-        self.batches[source.name] = look.batches[: two_splits.MOST_BATCHES]
+        self._keep(look)
         with self.sending:
             wire.send(note={"split": record, "shown": look.shown})
             self.split = None
         if measured:
             self._measure(look)
+
+    def _keep(self, look: split_look.SplitLook) -> None:
+        if look.reading.ended not in ("error", "hang"):
+            self.batches[look.source.name] = look.batches[: two_splits.MOST_BATCHES]
 
     def _of_train(self, source: targets.Source, batches: List[Foreign]) -> List[Dict[str, Any]]:
         """What the target holds beside its batches: weights, and files of sound."""

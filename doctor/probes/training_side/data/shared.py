@@ -35,9 +35,6 @@ pairs of different images of the data must be. Our own numbers."""
 EXACT, LEAST_COLUMNS, MOSTLY = 1e-4, 2, 0.5
 """How far the mean of a scaled column may be from 0, columns that tell, and the share of the
 measured ones that are scaled. Our own numbers."""
-LIKE, UNLIKE = 4.0, 12.0
-"""Differences of two means, in errors of it, that chance gives, and that it never does. Our own
-numbers."""
 
 
 def of_splits(train: Source, other: Source) -> List[Dict[str, Any]]:
@@ -208,8 +205,7 @@ def whole(source: Source, each: List[Foreign]) -> Optional[Tuple[str, torch.Tens
 def scaled(
     ours: Optional[Tuple[str, torch.Tensor]], theirs: Optional[Tuple[str, torch.Tensor]]
 ) -> Optional[Dict[str, Any]]:
-    """Whether the columns were scaled in each split for itself, or in both together; or stand in
-    another order."""
+    """Whether the columns were scaled in each split for itself, or in both together."""
     if ours is None or theirs is None or ours[0] != theirs[0]:
         return None
     name, one, two = ours[0], ours[1], theirs[1]
@@ -227,8 +223,7 @@ def scaled(
             count, whole_count = int(columns.sum()), int(scaled_columns.sum())
             if count >= LEAST_COLUMNS and whole_count > MOSTLY * int(measured(one).sum()):
                 return relation(kind, 1, 1, (name,), (), (count, one.shape[1]))
-    moved = reordered(one, two)
-    return relation("columns reordered", 1, 1, (name,), (), (moved,)) if moved else None
+    return None
 
 
 def measured(values: torch.Tensor) -> torch.Tensor:
@@ -247,17 +242,3 @@ def filled(values: torch.Tensor) -> torch.Tensor:
     low, high = values.min(0).values, values.max(0).values
     once = ((values == low).sum(0) == 1) & ((values == high).sum(0) == 1)
     return measured(values) & once & (low.abs() < EXACT**2) & ((high - 1).abs() < EXACT)
-
-
-def reordered(one: torch.Tensor, two: torch.Tensor) -> int:
-    """Columns of eval that are distributed like another one of train, and not like their own."""
-    error = (one.var(0)[:, None] / len(one) + two.var(0)[None] / len(two)).sqrt().clamp(min=1e-12)
-    apart = (one.mean(0)[:, None] - two.mean(0)[None]).abs() / error
-    spreads = (one.std(0)[:, None] / two.std(0)[None].clamp(min=1e-12)).log().abs()
-    like = (apart < LIKE) & (spreads < 0.2)
-    own = like.diagonal()
-    unlike = (apart.diagonal() > UNLIKE) | (spreads.diagonal() > 0.7)
-    moved = [n for n in range(two.shape[1]) if bool(unlike[n]) and int(like[:, n].sum()) == 1]
-    origins = {int(like[:, n].float().argmax()) for n in moved}
-    settled = bool(own[[n for n in range(len(own)) if n not in moved]].all())
-    return len(moved) if len(moved) > 1 and origins == set(moved) and settled else 0

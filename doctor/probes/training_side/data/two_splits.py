@@ -1,4 +1,4 @@
-"""Two splits against each other: the scale and the layout of their values, their classes, windows
+"""Two splits against each other: the scale of their values, their classes, windows
 of one series that lie in both, and random numbers in the rows of eval."""
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def of_batches(train: List[Foreign], other: List[Foreign]) -> List[Dict[str, Any
         one, two = ours[name], theirs.get(name, [])
         if min(sum(map(len, one)), sum(map(len, two))) < LEAST:
             continue
-        record = layout(name, one[0], two[0]) or scale(name, one, two)
+        record = scale(name, one, two)
         if record is not None and name in targets and in_original_units(one, two):
             record["kind"] = "target scale differs"
         found += [record] if record is not None else []
@@ -86,16 +86,6 @@ def values_of(batches: List[Foreign]) -> Values:
             if each.is_floating_point() or (is_image and not target):
                 found.setdefault(name, []).append(host(each).float())
     return found
-
-
-def layout(name: str, one: torch.Tensor, two: torch.Tensor) -> Optional[Dict[str, Any]]:
-    """Where one split has the channels of its images first, and the other one last."""
-    if one.dim() != 4 or two.dim() != 4 or one.shape[1:] == two.shape[1:]:
-        return None
-    axes = [[n for n in (1, 3) if each.shape[n] in (1, 3, 4)] for each in (one, two)]
-    if all(len(each) == 1 for each in axes) and axes[0] != axes[1]:
-        return relation("layout differs", 1, 1, (name,), (), (axes[0][0], axes[1][0]))
-    return None
 
 
 def scale(
