@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from doctor._util.owner import OWNERS
 from doctor._util.units import shown
 from doctor.errors.cause import Cause
+from doctor.errors.match import table_of
 from doctor.report import addresses
 from doctor.report.explain import cited, wrapped
 
@@ -53,15 +54,7 @@ def _page(cause: Cause) -> Iterator[str]:
     if cause.role == "setting":
         yield DECIDED
     yield from _remedy(cause)
-    yield f"Page: {addresses.cause(_table(cause), cause.id)}"
-
-
-def _table(cause: Cause) -> str:
-    """The name of the table that the row is in."""
-    from doctor.errors.causes import TABLES  # a line that one table explains needs no other
-
-    tables = (table for table in TABLES if cause in table.ROWS)
-    return next(tables).__name__.rpartition(".")[2]
+    yield f"Page: {addresses.cause(table_of(cause), cause.id)}"
 
 
 def _remedy(cause: Cause) -> Iterator[str]:
