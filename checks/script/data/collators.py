@@ -39,7 +39,8 @@ def _predictions_decoded(reading: Training) -> Iterator[Match]:
     if (
         not on
         or longer is None
-        or reading.mentions("generation_config")
+        or reading.mentions("generation_config", "whisper")
+        or any(".generation_config" in each.target for each in reading.stores)
         or any("Seq2Seq" not in reading.calls[n].method for n in reading.trainers)
     ):
         return

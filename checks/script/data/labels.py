@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.data.columns import built
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.rendering import render
@@ -50,12 +51,14 @@ def _shifted_by_collator(reading: Training) -> Iterator[Match]:
     if not loads or not any(word in name for word in CAUSAL for name in loads):
         return
     for number, function in enumerate(reading.script.functions):
-        for value, span in zip(function.returns, function.exit_spans, strict=False):
-            labels = evaluate.entry(reading, value, "labels")
-            inputs = evaluate.entry(reading, value, "input_ids")
-            place = _end(reading, number)
+        pairs = [(value, span, _end(reading, number))
+                 for value, span in zip(function.returns, function.exit_spans, strict=False)]  # fmt: skip
+        found = [(evaluate.entry(reading, v, "labels"), evaluate.entry(reading, v, "input_ids"), s, c)
+                 for v, s, c in pairs]  # fmt: skip
+        for labels, inputs, span, place in [*found, *built(reading, number)]:
             if labels and inputs and _is_shifted(reading, labels, inputs, place):
                 yield Match(span, f"{function.name} shifts the labels, and the model once more")
+                break
 
 
 def _is_made(call: Call) -> bool:
