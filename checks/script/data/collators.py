@@ -10,7 +10,7 @@ from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.model.parameters import LOOKS
 from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
-from doctor.checks.script.trainers.contradictions import metric_functions
+from doctor.checks.script.trainers.metric_functions import metric_functions
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 

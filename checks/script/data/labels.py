@@ -51,12 +51,13 @@ def _shifted_by_collator(reading: Training) -> Iterator[Match]:
     if not loads or not any(word in name for word in CAUSAL for name in loads):
         return
     for number, function in enumerate(reading.script.functions):
-        pairs = [(value, span, _end(reading, number))
-                 for value, span in zip(function.returns, function.exit_spans, strict=False)]  # fmt: skip
-        found = [(evaluate.entry(reading, v, "labels"), evaluate.entry(reading, v, "input_ids"), s, c)
-                 for v, s, c in pairs]  # fmt: skip
-        for labels, inputs, span, place in [*found, *built(reading, number)]:
-            if labels and inputs and _is_shifted(reading, labels, inputs, place):
+        place = _end(reading, number)
+        exits = zip(function.returns, function.exit_spans, strict=False)
+        found = [(evaluate.entry(reading, value, "labels"),
+                  evaluate.entry(reading, value, "input_ids"), span, place)
+                 for value, span in exits]  # fmt: skip
+        for labels, inputs, span, at in [*found, *built(reading, number)]:
+            if labels and inputs and _is_shifted(reading, labels, inputs, at):
                 yield Match(span, f"{function.name} shifts the labels, and the model once more")
                 break
 

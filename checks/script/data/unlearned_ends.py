@@ -47,7 +47,9 @@ def _is_joined(reading: Training, value: Value, owner: str) -> bool:
     return any(
         part.kind == "other"
         and part.name == "Add"
-        and any(item.kind == "list" and f"{owner}.eos_token_id" in item.names for item in part.items)
+        and any(
+            item.kind == "list" and f"{owner}.eos_token_id" in item.names for item in part.items
+        )
         for part in flatten([value])
     )
 
@@ -56,9 +58,7 @@ def _has_end(reading: Training, value: Value, owner: str, call: Call) -> bool:
     """tokenizer.eos_token_id, also in a list and by a name."""
     names = {f"{owner}.eos_token_id"}
     held = [a for a in reading.assigned_to(value.name, call.scope)] if value.name else []
-    return bool(names & set(value.all_names)) or (
-        len(held) == 1 and held[0].value.name in names
-    )
+    return bool(names & set(value.all_names)) or (len(held) == 1 and held[0].value.name in names)
 
 
 def _by_tokenizer(reading: Training, pad: Assignment, owner: str) -> Iterator[int]:

@@ -242,8 +242,8 @@ RULES = (
         "predictions. Without (1 - done) values grow by states after the end.",
         fires=(
             "a target of a value loss that carries gradients of the trained network",
-            "terminated or truncated in a replay buffer, or in a rollout of an environment that only "
-            "a time limit ends (a warning)",
+            "terminated or truncated in a replay buffer, or in a rollout of an environment that "
+            "only a time limit ends (a warning)",
             "a function of discounted rewards that never reads its parameter done",
             "gae = delta + gamma * lam * gae, where only delta knows the ends of episodes",
             "reward + gamma * value, while the flag for the end is read nowhere (a warning)",

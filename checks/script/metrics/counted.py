@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.metrics import whole
+from doctor.checks.script.metrics.encoded import encoded_by_target
 from doctor.checks.script.metrics.folds import models_of_folds
 from doctor.checks.script.metrics.nodes import ONE_GRAPH, nodes_held_out
-from doctor.checks.script.rendering import expanded, formulas, render, statements
+from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule, each_of
-from doctor.checks.script.metrics.encoded import encoded_by_target
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
 

@@ -51,7 +51,9 @@ def _is_target(reading: Training, column: str) -> bool:
     )
     if any(used.search(text) for text, _, _ in reading.cached(formulas)):
         return True
-    whole = re.compile(rf"\w+(?:\[{quoted}\]|\.{column})(?:\.(?:values|to_numpy\(.*\)|astype\(.*\)))*")
+    whole = re.compile(
+        rf"\w+(?:\[{quoted}\]|\.{column})(?:\.(?:values|to_numpy\(.*\)|astype\(.*\)))*"
+    )
     return any(
         line.target in ("y", "labels", "targets") and whole.fullmatch(line.text)
         for line in reading.cached(lines)

@@ -166,13 +166,21 @@ def last_of_batch(reading: Training) -> Iterator[Match]:
             for part in flatten([value]) if scope == call.scope else ():
                 if is_last_column(part, call.targets[0]):
                     message = f"{call.name} is without batch_first, and takes (time, batch, width)"
-                    yield Match(span, f"{message}: [:, -1] is the last sample", fix=_remedy(reading))
+                    yield Match(
+                        span, f"{message}: [:, -1] is the last sample", fix=_remedy(reading)
+                    )
                     break
 
 
 def _remedy(reading: Training) -> str:
     """Batches of a loader that nothing turns have the sample first."""
-    turned = {"permute", "transpose", "swapaxes", "stack", "pad_sequence"} & reading.by_method.keys()
+    turned = {
+        "permute",
+        "transpose",
+        "swapaxes",
+        "stack",
+        "pad_sequence",
+    } & reading.by_method.keys()
     loader = "DataLoader" in reading.by_method and not reading.mentions("collate")
     return "Pass batch_first=True: batches of a DataLoader have the sample first." if (
         loader and not turned - {"stack"}

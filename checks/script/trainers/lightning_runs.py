@@ -32,7 +32,12 @@ def _tested_on_training(reading: Training) -> Iterator[Match]:
     for call in reading.named("test", "validate"):
         value = evaluate.argument(reading, call, "dataloaders", 1)
         trains = value is not None and value.kind == "name" and value.name in fitted
-        if trains and value is not None and _is_one_loader(reading, value, call) and "trainer" in call.receiver.casefold():
+        if (
+            trains
+            and value is not None
+            and _is_one_loader(reading, value, call)
+            and "trainer" in call.receiver.casefold()
+        ):
             yield Match(call.span, f"{call.method}() reads {value.name}, which trained the model")
 
 
