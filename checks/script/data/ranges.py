@@ -41,7 +41,9 @@ def _statistics(reading: Training) -> Iterator[Match]:
             else []
         )
         scaled = any(
-            reading.calls[k].method in SCALES and k < n for c in around for k in c.args[0].calls
+            (made := reading.calls[k]).method in SCALES and k < n and not _keeps_range(made)
+            for c in around
+            for k in c.args[0].calls
         )
         if scaled and call.name.startswith("torchvision."):
             yield Match(
@@ -93,7 +95,10 @@ def _divides(reading: Training) -> bool:
     return (
         any(v is not None and v.literal is not False for v in scaled)
         or any(v.literal == 255 for v in values)
-        or reading.mentions("to_tensor", "totensor", "convert_image_dtype", "convertimagedtype")
+        or bool(
+            {*SCALES, "convert_image_dtype", "ConvertImageDtype"}
+            & reading.script.identifiers - {"ToDtype"}
+        )
     )
 
 
@@ -103,7 +108,9 @@ TRANSFORMS = "torchvision.transforms."
 def _keeps_range(call: Call) -> bool:
     """ToDtype(torch.float32), and no scale."""
     dtype = call.given("dtype", 0)
-    plain = call.method == "ToDtype" and call.given("scale", 1) is None and not call.unpacked
+    scale = call.given("scale", 1)
+    plain = call.method == "ToDtype" and not call.unpacked
+    plain &= scale is None or scale.literal is False
     return plain and dtype is not None and dtype.name.rpartition(".")[2] in FLOATS
 
 

@@ -152,7 +152,7 @@ def last_of_batch(reading: Training) -> Iterator[Match]:
             each is not None
             and each.name.startswith("torch.nn.")
             and each.method in RECURRENT
-            and "batch_first" not in each.keywords
+            and ((v := each.keywords.get("batch_first")) is None or v.literal is False)
             and len(each.args) < 5
             and not each.unpacked
             for each in made
