@@ -24,6 +24,7 @@ from doctor.checks.log.event_texts import (
 )
 from doctor.checks.log.first import STOPPED, consequence, verdict_on_first
 from doctor.checks.log.memory_fit import fitted_before, ranks_on_one_gpu, stage_of_event, what_fits
+from doctor.checks.log.on_cpu import on_cpu
 from doctor.checks.log.story import class_of, story_of
 from doctor.errors.cause import Cause
 from doctor.errors.fitted import MEMORY, fitted
@@ -123,6 +124,7 @@ def _warned(log: Log) -> str:
         if check.judge(log).status is Status.WARN:
             return f"{check.code} {check.slug}"
     row = next(map(class_of, story_of(log).warnings), None)
+    row = row or (BY_SLUG[WITHOUT_GPU[0]] if on_cpu(log) else None)
     return f"{row.code} {row.id}" if row else ""
 
 
@@ -210,6 +212,8 @@ def _verdict(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         return warning if _is_warned(row) else replace(warning, status=Status.NOTE)
     if own := [event for event in story.others if event.name == row.id]:
         return skip(consequence(own, story.first))
+    if row.id == WITHOUT_GPU[0] and (found := on_cpu(log)):
+        return found
     if row.id == SCALER and any(curve.name in SCALES for curve in log.curves):
         return nonfinite.scale_holds(log)
     return ok(f"no such line in {_extent(log)}")

@@ -30,7 +30,7 @@ def checks_beside() -> Iterator[Check]:
         warns=(
             "its loss is above 1,000 and the explained variance at most 0.05",
             "its loss grew a hundredfold to above 1,000",
-            "60 % of the samples or more are clipped",
+            "60 % of the samples or more are clipped in the last third",
         ),
         fails=("its loss is NaN or infinite",),
         fix=critics.SCALE,

@@ -110,25 +110,27 @@ ROWS = (
         id="overfits-without-regularization",
         symptoms=OVERFITS,
         evidence=evidence.unregularized,
-        fix="Switch on what is off: augmentation of the data first, then weight decay (0.01 to "
-        "0.1) and dropout (0.1 to 0.3); take the checkpoint of the best evaluation.",
+        fix="Take the checkpoint of the best evaluation, and stop there (early stopping; "
+        "load_best_model_at_end). For the next run switch on what is off: augmentation of the data "
+        "first, then weight decay (0.01 to 0.1) and dropout (0.1 to 0.3).",
         sources=("transformers-22934",),
     ),
     Differential(
         id="too-many-epochs",
         symptoms=OVERFITS,
         evidence=evidence.many_epochs,
-        fix="Train for about as many epochs as the best evaluation took (1 to 3 are usual for a "
-        "fine-tuning), with the schedule built for them, and take the checkpoint of the best "
-        "evaluation (load_best_model_at_end); more data helps more than any setting.",
+        fix="Take the checkpoint of the best evaluation, and stop there (early stopping; "
+        "load_best_model_at_end). For the next run train for about as many epochs as it took (1 to "
+        "3 are usual for a fine-tuning), with the schedule built for them; more data helps more "
+        "than any setting.",
         sources=("transformers-22934",),
     ),
     Differential(
         id="few-samples",
         symptoms=OVERFITS,
         evidence=evidence.few_rows,
-        fix="Get more data or augment it, train an adapter or the last layers instead of all "
-        "weights, and stop at the best evaluation.",
+        fix="Take the checkpoint of the best evaluation, and stop there (early stopping). Then get "
+        "more data or augment it, or train an adapter or the last layers instead of all weights.",
         sources=("transformers-22934",),
     ),
     Differential(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from doctor.checks.log.classes import CONDITIONS
 from doctor.checks.log.differential import evidence
 from doctor.checks.log.differential.rates import adapter_scaled, too_high
@@ -9,8 +11,10 @@ from doctor.checks.log.differential.relations import (
     at_least,
     both,
     changed,
+    in_amp,
     in_half,
     of_family,
+    of_gpu,
     of_method,
     off,
     without_bf16,
@@ -34,6 +38,8 @@ IN_BF16 = (
     "gemma", "qwen", "llama-3", "llama3", "mistral", "mixtral", "phi-3", "phi3", "olmo", "deepseek",
 )  # fmt: skip
 """Families whose weights were trained in bf16, with activations beyond the range of fp16."""
+WRONG_IN_HALF = re.compile(r"GTX 16\d\d")
+"""GPUs of the Turing generation without tensor cores."""
 
 ROWS = (
     Differential(
@@ -79,6 +85,15 @@ ROWS = (
         fix="{model} was trained in bf16, and its activations exceed the largest number of fp16 "
         "(65,504): train with bf16=True, fp16=False on Ampere and newer, in fp32 elsewhere.",
         sources=("flan-t5-bf16",),
+    ),
+    Differential(
+        id="gpu-wrong-in-half",
+        symptoms=NAN,
+        evidence=both(in_amp, of_gpu(WRONG_IN_HALF)),
+        fix="{gpu} returns NaN from convolutions in half precision, whatever the data and the "
+        "learning rate: train in fp32 (amp=False, fp16=False), validate in fp32 as well, or take "
+        "another GPU.",
+        sources=("pytorch-77955",),
     ),
     Differential(
         id="adapter-scaled",

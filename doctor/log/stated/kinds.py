@@ -102,6 +102,18 @@ WORDED = (
     _worded("foreground positive minority lesion",
         r"\b(?:foreground|positives?|minority|lesion)\b[^\d\n]{0,20}(\d{1,2}(?:\.\d+)? ?%)",
         "minority_share"),
+    _worded("earlystopping best", r"\bEarlyStopping\w*\(|\b(?:load|restor)(?:ing|ed) (?:the )?best "
+        r"(?:model|weights|checkpoint)", "best_kept", "True"),
+    _worded("torch",
+        r"(?<![A-Za-z])(?:py)?torch[^\w\n]{1,6}(?:version[^\w\n]{1,4})?"
+        r"(\d{1,2}\.\d{1,2}\.\d{1,2}\+(?:cpu|cu\d{2,3}|rocm[\d.]{1,6}))\b", "torch_build"),
+    _worded("device",
+        r"^\W{0,2}(?:using |training on )?device\s?[:=]\s?(cpu|cuda|mps)\b", "computes_on"),
+    _worded("adam sgd rmsprop lion",
+        r"\boptimi[sz]er ((?:paged_)?adam\w*|sgd|lion|rmsprop) lr\b", "optimizer"),
+    _worded("adam sgd rmsprop lion",
+        r"\b(?:adam\w*|sgd|lion|rmsprop) lr (\d*\.?\d+(?:e-?\d{1,2})?)(?![\w.])",
+        "learning_rate"),
     _worded("timeout(ms)", r"Timeout\(ms\)=(\d{4,9})\b", "timeout_ms"),
     _worded("distributed single",
         r"\bdistributed(?: training)?['\"]?[:=] ?False\b|Training with a single process",
