@@ -9,7 +9,7 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.checks.log import curves
 from doctor.checks.log import flight_recorder as flight_checks
-from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, CLASSES
+from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, BY_SLUG, CLASSES
 from doctor.checks.log.curves import nonfinite, resources
 from doctor.checks.log.differential.decide import decided
 from doctor.checks.log.event_texts import (
