@@ -44,6 +44,7 @@ SCALER = "scaler-collapse"
 SCALES = ("loss_scale", "skipped_steps")
 """The class that the curve of the loss scale shows as well."""
 WITHOUT_GPU = ("cuda-unavailable", "driver-too-old", "no-kernel-image", "bitsandbytes-setup")
+ON_CPU = ("the log names a GPU, and torch is built without CUDA or cpu is its only device",)
 OF_NODE = "node"
 """What a restart brings where a node is at fault: it stays so although the training went on."""
 MOST_PLACES = 20
@@ -250,7 +251,7 @@ def _check(row: Cause) -> Check:
         why=row.why,
         passes=("no line of the class is in the log",),
         notes=() if is_warned else overcome,
-        warns=overcome if is_warned else (),
+        warns=(*(overcome if is_warned else ()), *(ON_CPU if row.id == WITHOUT_GPU[0] else ())),
         fails=() if row.role in ("warning", "summary") else first,
         fix=row.fix,
         commands=row.commands,

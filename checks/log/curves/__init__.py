@@ -277,7 +277,10 @@ def _checks() -> Iterator[Check]:
         "evaluation is the best one of a training from scratch, its data or labels are of another "
         "kind than those of the training.",
         passes=("the loss of the evaluation ends at most a quarter above its lowest value",),
-        notes=("it ends higher, and the loss of the training fell meanwhile",),
+        notes=(
+            "it ends higher, and the loss of the training fell meanwhile",
+            "it ends half above it, and the log states that the best evaluation is taken",
+        ),
         warns=(
             "it ends half above it or higher, and the loss of the training fell meanwhile",
             "it is never below its first value and ends a quarter above it, or is at the level of "
