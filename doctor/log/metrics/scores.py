@@ -109,8 +109,8 @@ def read_scores(lines: Sequence[tuple[int, str]], curves: Curves) -> None:
         for name, value in _values(lower):
             values.setdefault(name, value)
         curves.append(None, values, number)
-        if found := columns.read(lower):
-            curves.append(*found, number)
+        if row := columns.read(lower):
+            curves.append(*row, number)
         if header := NOTEBOOK.match(lower):
             has_loss = bool(header[1])
         elif has_loss is not None:
