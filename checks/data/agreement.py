@@ -196,8 +196,8 @@ CORNERS = (
 )
 FLAT = (
     "Drop boxes without an area after a crop, and keep boxes that are shares of the image as "
-    "fractions: "
-    "as whole numbers they are 0."
+    "fractions: as whole numbers they are 0. Where nothing is cropped, boxes were clamped to an "
+    "image that was resized without them: scale both."
 )
 SIDES = (
     "Divide x by the width and y by the height: the shape of an array begins with the height "

@@ -34,7 +34,8 @@ MEANINGS: Meanings = {
         single=True,
     ),
     "places apart": Meaning(
-        "{third} of {first} lie where the image has something once they are read otherwise: {second}",
+        "{third} of {first} lie where the image has something once they are read otherwise: "
+        "{second}",
         "Turn, move and scale targets with their image, by one draw.",
         single=True,
     ),

@@ -35,6 +35,21 @@ def _scaled(split: Split) -> Verdict:
     if inputs.apart:
         return observed(f"{inputs.name} {APART}", inputs.samples, fix=PERMUTED)
     whole = inputs.whole and low >= 0 and BYTES[0] < high <= BYTES[1]
+    found = _prepared(inputs, seen)
+    if found is not None:
+        return found
+    if inputs.expected_low is not None and inputs.expected_high is not None:
+        return _expected(inputs, low, high, seen, whole, split)
+    if whole:
+        text = f"{seen}: whole numbers to 255, which were not scaled"
+        return observed(text, inputs.samples) if _is_bare(inputs) else note(text)
+    if high > BYTES[1] and _is_bare(inputs):
+        return note(f"{seen}, and nothing states the range that the model is to get", fix=LARGE)
+    return passed(seen, split)
+
+
+def _prepared(inputs: Inputs, seen: str) -> Verdict | None:
+    """A preparation that explains the values, and is not the one that was meant."""
     if inputs.unscaled:
         text = f"{seen}: as if 0 to 255 were normalized by {shown(inputs.unscaled)}"
         return observed(f"{text}, which is meant for 0 to 1", inputs.samples, fix=UNSCALED)
@@ -51,14 +66,7 @@ def _scaled(split: Split) -> Verdict:
         )
         fix = ONCE if how == "twice" else SAME_RANGE
         return observed(f"{seen}: as if images {what} {shown(name)}", inputs.samples, fix=fix)
-    if inputs.expected_low is None or inputs.expected_high is None:
-        if not whole and high > BYTES[1] and _is_bare(inputs):
-            return note(f"{seen}, and nothing states the range that the model is to get", fix=LARGE)
-        if not whole:
-            return passed(seen, split)
-        text = f"{seen}: whole numbers to 255, which were not scaled"
-        return observed(text, inputs.samples) if _is_bare(inputs) else note(text)
-    return _expected(inputs, low, high, seen, whole, split)
+    return None
 
 
 def _is_last(inputs: Inputs) -> bool:
@@ -92,8 +100,8 @@ SAME_RANGE = (
 DIVIDED = "Divide by 255 once: ToTensor() and a processor's rescale_factor do it, too."
 UNSCALED = "Divide the images by 255 (ToTensor(), rescale_factor) before they are normalized."
 APART = (
-    "repeats every three places along both sides and differs between neighbours: colours and places "
-    "are mixed, as where height x width x 3 was reshaped to 3 x height x width"
+    "repeats every three places along both sides and differs between neighbours: colours and "
+    "places are mixed, as where height x width x 3 was reshaped to 3 x height x width"
 )
 PERMUTED = "Move the axis of the colours instead: .permute(2, 0, 1), or (0, 3, 1, 2) of a batch."
 LARGE = (

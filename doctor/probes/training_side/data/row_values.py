@@ -46,7 +46,9 @@ class RowValues:
         if self._tables or self._one:
             named = containers.tensors(as_batch(row))
             self._add_numbers(named, number)
-            same = {n: e for n, e in self._one.items() if n in named and bool((named[n] == e).all())}
+            same = {
+                n: e for n, e in self._one.items() if n in named and bool((named[n] == e).all())
+            }
             self._one = same
 
     def _add_numbers(self, named: Dict[str, torch.Tensor], number: int) -> None:
@@ -64,7 +66,9 @@ class RowValues:
         found = self._relations.records()
         whole = self._rows == self._total and self._rows >= LEAST_OF_ONE
         for name, value in self._one.items() if whole else ():
-            found.append(relation("one class taught", self._rows, self._rows, (name,), (), (value,)))
+            found.append(
+                relation("one class taught", self._rows, self._rows, (name,), (), (value,))
+            )
         for name, beyond in self._beyond.items():
             low, high = self._ends[name]
             numbers = (high, self._tables[name].entries, low)

@@ -79,7 +79,7 @@ class StepCalls:
         self._attended = attended.Attended()
         self._padded = padding_targets.PaddingTargets(module)
         self.taught: Dict[str, Set[float]] = {}
-        """Field of one number for each row, that a step's only loss of classes gets -> its values."""
+        """Values of a field of one number for each row, that a step's only loss of classes gets."""
         self.ctc: List[Dict[str, Any]] = []
         """Arguments of CTC losses, with targets in one form: a list of rows."""
         self.left_out: Set[int] = set()
