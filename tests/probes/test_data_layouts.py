@@ -62,6 +62,8 @@ def image(number: int, way: str) -> Any:
     plain[top : top + 10, left : left + 10] = torch.tensor([200.0, 170.0, 140.0])
     plain = (plain + 6 * torch.randn(24, 24, 3, generator=seeded(number))).round().clamp(0, 255)
     first = plain.reshape(3, 24, 24) if way == "reshaped" else plain.permute(2, 0, 1)
+    if way == "multiplied":
+        return first * 16.06
     if way == "large":
         return first * 4.0 + torch.rand(3, 24, 24, generator=seeded(number))
     scaled = first if way == "divided" else first / 255
@@ -74,6 +76,7 @@ def image(number: int, way: str) -> Any:
         ("sound", Status.PASS, "values from"),
         ("divided", Status.WARN, "a mean and a deviation of 0 to 1"),
         ("reshaped", Status.WARN, "colours and places are mixed"),
+        ("multiplied", Status.NOTE, "nothing states the range"),
         ("large", Status.NOTE, "nothing states the range"),
     ],
 )

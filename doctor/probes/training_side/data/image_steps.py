@@ -6,8 +6,8 @@ from __future__ import annotations
 import torch
 
 LEAST_VALUES, MOST_STEPS, SLACK = 32, 255.5, 0.05
-LEAST_STEP = 1.2
-"""Between two values; bytes have steps of 1, and those of 0 to 1 smaller ones. Our own numbers."""
+LEAST_STEP, MOST_STEP = 1.2, 20.0
+"""Between two values: of a deviation of 0.05 to 0.8. Our own numbers."""
 CLOSER = 0.8
 """Difference of values three places apart, in that of neighbours: of photographs it is larger than
 1. Our own number."""
@@ -15,7 +15,9 @@ CLOSER = 0.8
 
 def are_divided_bytes(images: torch.Tensor) -> bool:
     """Whether the values of each channel (images x channels x pixels) are at most 256 steps that
-    are larger than 1 and no whole number, as (byte - mean) / deviation has them."""
+    are larger than 1, from less than one below 0 on, as (byte - mean) / deviation has them. Where
+    the step is a whole number, or 0 a place of the steps, bytes may have been multiplied on
+    purpose."""
     return all(in_large_steps(each) for each in images.transpose(0, 1))
 
 
@@ -24,7 +26,10 @@ def in_large_steps(values: torch.Tensor) -> bool:
     if len(found) < LEAST_VALUES:
         return False
     step = float((found[1:] - found[:-1]).min())
-    if step < LEAST_STEP or abs(step - round(step)) < 0.01:
+    low = float(found[0]) / max(step, 1e-6)
+    if not LEAST_STEP < step < MOST_STEP or low <= -1:
+        return False
+    if min(abs(each - round(each)) for each in (step, low)) < 0.01:
         return False
     steps = (found - found[0]) / step
     return float(steps[-1]) <= MOST_STEPS and bool((steps - steps.round()).abs().max() < SLACK)
