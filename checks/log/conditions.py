@@ -14,8 +14,6 @@ MOST = 3
 """Reasons that a finding names."""
 ABOUT = "about"
 """Group of a condition that names what the failure names: it counts wherever it stands."""
-SETTINGS = ("warm-up-missing", "gradients-unclipped", "half-precision-chosen")
-"""Conditions that the table of differential rows decides, by what the log states."""
 Reason = tuple[Cause, LogEvent]
 
 
@@ -26,7 +24,6 @@ def reasons_of(log: Log, ids: Collection[str], path: str, line: int) -> list[Rea
         event.name: event
         for event in reversed((*log.events, *log.harmless))
         if event.name in CONDITIONS
-        and event.name not in SETTINGS
         and (event.path != path or event.line <= line or not line or ABOUT in event.groups)
         and not (CONDITIONS[event.name].passing and event.recovered)
     }

@@ -68,6 +68,7 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         *_folded(others, event),
     )
     causes = tuple(dict.fromkeys((named, *causes_of(row, event))))
+    ids = tuple(each.id for each in causes if each.messages)
     if hung:
         fix = STANDS_STILL
     elif lost:
@@ -81,6 +82,7 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         message = f"{message}; {decision.evidence.sentence} ({decision.row.id})"
         fix = joined(decision.fix, fix)
         places += decision.places
+        ids = (decision.row.id, *ids)
     if row.id in OF_HOST_MEMORY:
         fix = joined(resources.grown(log, "host_memory"), fix)
     return fail(
@@ -90,8 +92,8 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         owner=fitted(named, text_of(event)).owner,
         retry="fix" if lost else restarts.outlook(named, event, log),
         places=places[: MOST_PLACES + 1],
-        causes=tuple(each.id for each in causes if each.messages),
-        sources=decision.row.sources if decision else (),
+        causes=ids,
+        sources=decision.cause.sources if decision else (),
         also=also_of(fitted(each, text_of(event)) for each in causes[1:]),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +19,7 @@ Role = Literal[
     "condition",
     "harmless",
     "symptom",
+    "setting",
 ]
 """What a line of the row is in the story of a failure.
 
@@ -26,6 +29,8 @@ elsewhere, and the first cause only where nothing else is found. summary: a laun
 what happened, never a cause. warning: the training goes on. condition: a setting or a warning that
 is harmless unless what it explains has failed. harmless: it looks like trouble and is
 none where nothing else is wrong. symptom: what people say of a training, never a line of a log.
+setting: what a log states of its run, which decides where something failed
+(`checks/log/differential`).
 """
 
 
@@ -62,6 +67,14 @@ class Wording:
 
 BY_WORDING = "It depends on the message: doctor explain with the whole line gives the fix for it."
 """The fix of a row all of whose messages have their own."""
+
+
+_WORD = re.compile(r"\{(\w+):([^{}]*)\}")
+
+
+def with_words(template: str, words: Mapping[str, str]) -> str:
+    """The text of a `Cause.template` with these words, and its own where there are none."""
+    return _WORD.sub(lambda match: words.get(match[1], match[2]), template)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +116,8 @@ class Cause:
     """Of a condition: rows, and checks of curves, whose failure it is the reason of."""
     passing: bool = False
     """Of a condition: it is none any more once training steps were logged after it."""
+    template: str = ""
+    """Of a setting: the fix with words for which a log has others, `{name:the word}`."""
     remedies: tuple[Remedy, ...] = ()
     """Replace `fix` for versions of packages that the log or the facts name."""
     yields_to: tuple[str, ...] = ()
@@ -112,7 +127,9 @@ class Cause:
     repeats what the message asks for."""
 
     def __post_init__(self) -> None:
-        """Let the messages and examples be all of them."""
+        """Let the messages and examples be all of them, and the fix that of no log."""
+        if self.template:
+            object.__setattr__(self, "fix", with_words(self.template, {}))
         messages = (*self.messages, *(each.message for each in self.wordings))
         examples = [*self.examples]
         for each in self.wordings:

@@ -68,7 +68,7 @@ OF_MACHINE = (
     "accelerators",
 )
 """Tables whose rows explain what other checks only observe. Many of their lines name no error."""
-UNTOLD = ("condition", "harmless", "symptom", "consequence", "summary")
+UNTOLD = ("condition", "harmless", "symptom", "setting", "consequence", "summary")
 MOST_REPORTED, LONGEST_LINE = 32, 800
 """An out-of-memory message has its last number after some 600 characters."""
 START = re.compile(r"UserWarning: CUDA initialization: |busy or unavailable")

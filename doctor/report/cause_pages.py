@@ -8,6 +8,7 @@ from doctor._util.owner import OWNERS
 from doctor.errors.cause import BY_WORDING, Cause
 from doctor.errors.retired import RETIRED
 from doctor.judge.sources import SOURCES
+from doctor.report.causes import DECIDED
 from doctor.report.pages import cited, plain
 
 
@@ -41,6 +42,8 @@ def _section(cause: Cause) -> Iterator[str]:
     if cause.told_by:
         yield f"\nIt is this one where {plain(cause.told_by)}."
     yield from _wordings(cause)
+    if cause.role == "setting":
+        yield f"\n{DECIDED}."
     if not cause.fix:
         return
     if cause.fix != BY_WORDING:

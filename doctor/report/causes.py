@@ -7,8 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from doctor._util.owner import OWNERS
 from doctor._util.units import shown
 from doctor.errors.cause import Cause
+from doctor.errors.match import table_of
 from doctor.report import addresses
 from doctor.report.explain import cited, wrapped
+
+DECIDED = "Found by: doctor triage, where the log states its settings"
 
 
 def proposed(text: str, causes: Sequence[Cause]) -> str:
@@ -39,7 +42,8 @@ def _page(cause: Cause) -> Iterator[str]:
     if cause.told_by:
         yield from wrapped(f"It is this one where {cause.told_by}.", "")
     yield ""
-    yield "Messages:"
+    if cause.examples:
+        yield "Messages:"
     worded = {(each.example, *each.more)[-1]: each for each in cause.wordings}
     for example in cause.examples:
         yield from wrapped(shown(example, 400), "  | ")
@@ -47,16 +51,10 @@ def _page(cause: Cause) -> Iterator[str]:
             yield from wrapped(worded[example].why, "  ", indent=2)
             yield from wrapped(worded[example].fix, "  Fix: ", indent=4)
             yield from (f"    $ {command}" for command in worded[example].commands)
+    if cause.role == "setting":
+        yield DECIDED
     yield from _remedy(cause)
-    yield f"Page: {addresses.cause(_table(cause), cause.id)}"
-
-
-def _table(cause: Cause) -> str:
-    """The name of the table that the row is in."""
-    from doctor.errors.causes import TABLES  # a line that one table explains needs no other
-
-    tables = (table for table in TABLES if cause in table.ROWS)
-    return next(tables).__name__.rpartition(".")[2]
+    yield f"Page: {addresses.cause(table_of(cause), cause.id)}"
 
 
 def _remedy(cause: Cause) -> Iterator[str]:

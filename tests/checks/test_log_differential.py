@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 import pytest
 from logs import curve, findings, problems, read, with_curves
 from msgspec import structs
-from paths import TESTS
+from paths import ROOT, TESTS
 
 from doctor.checks.log.classes import BY_SLUG
 from doctor.checks.log.curves import CHECKS
@@ -18,16 +19,22 @@ from doctor.checks.log.curves.mild import MILD, still, worse
 from doctor.checks.log.differential.decide import IDS, ROWS, decided, looked_at
 from doctor.checks.log.differential.rates import RULES, Usual, usual_of
 from doctor.checks.log.differential.run import Run
+from doctor.cli.explain.name import explain
+from doctor.errors.causes import BY_ID, CAUSES
+from doctor.errors.match import table_of
+from doctor.errors.tables.settings_training import USUAL
 from doctor.facts.log import Log, LogFile
 from doctor.judge.check import Status
 from doctor.judge.sources import SOURCES
 from doctor.log.read import FileResult, join
+from doctor.report.reason import reason_of
 
 CORPUS = [
     json.loads(line)
     for line in (TESTS / "corpus" / "stated_logs.jsonl").read_text("utf-8").splitlines()
 ]
 """Logs in own words after public threads: the class, the row, the lines that decide."""
+WORD = re.compile(r"\{(\w+):")
 REAL = [json.loads(line) for line in (TESTS / "corpus" / "curves.jsonl").read_text().splitlines()]
 
 
@@ -39,6 +46,8 @@ def test_a_labelled_log_is_explained_by_the_lines_that_decide(label: dict[str, A
     assert {place.message for place in places} == {label["row"]}
     assert sorted({place.line for place in places}) == label["lines"]
     assert found.verdict.sources
+    assert found.verdict.causes[0] == label["row"]
+    assert reason_of(found) == BY_ID[label["row"]].why
     assert "{" not in found.fix
 
 
@@ -47,9 +56,30 @@ def test_every_row_is_of_symptoms_and_sources_that_exist() -> None:
     for row in ROWS:
         assert set(row.symptoms) <= symptoms, row.id
         assert set(row.suffices) <= set(row.symptoms) & set(MILD), row.id
-        assert row.sources, row.id
-        assert set(row.sources) <= set(SOURCES), row.id
     assert len(IDS) == len(ROWS)
+
+
+@pytest.mark.parametrize("id", sorted(IDS))
+def test_every_row_is_a_cause_that_can_be_explained(id: str) -> None:
+    cause = BY_ID[id]
+    assert cause.role == "setting"
+    assert cause.sources
+    assert set(cause.sources) <= set(SOURCES)
+    assert not set("{}") & set(f"{cause.why}{cause.fix}")
+    text = " ".join(explain(id).split())
+    for part in (id, cause.why, f"Fix: {cause.fix}", f"errors/{table_of(cause)}.md#{id}"):
+        assert " ".join(part.split()) in text
+    page = (ROOT / f"docs/errors/{table_of(cause)}.md").read_text("utf-8")
+    assert f"\n## {id}\n" in page
+
+
+def test_every_cause_of_settings_has_a_row() -> None:
+    assert {row.id for row in CAUSES if row.role == "setting"} == IDS
+
+
+def test_the_usual_rates_of_a_fix_are_those_that_decide() -> None:
+    rates = {usual.rates for _, usual in RULES if isinstance(usual, Usual)}
+    assert set(re.findall(r": (\S+ to [^;)]+)", USUAL)) <= rates
 
 
 OOM = (
@@ -152,7 +182,7 @@ def test_a_row_holds_where_its_settings_say_so_and_not_else(
     found = decided(read(log=f"{holds}\n"), (symptom,), "log")
     assert found is not None
     assert found.row.id == id
-    assert found.fix
+    assert {*WORD.findall(found.cause.template)} <= {*found.evidence.words}
     other = decided(read(log=f"{silent}\n"), (symptom,), "log")
     assert other is None or other.row.id != id
 

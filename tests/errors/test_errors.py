@@ -42,7 +42,7 @@ def test_each_expression_has_an_example_and_each_example_proposes_the_cause(caus
 
 @ROWS
 def test_a_row_is_complete(cause: Cause) -> None:
-    assert cause.messages or cause.id == "uncaught-exception"
+    assert cause.messages or cause.role == "setting" or cause.id == "uncaught-exception"
     assert cause.why
     assert all(each.why and each.fix for each in cause.wordings)
     assert len({each.message for each in cause.wordings}) == len(cause.wordings)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from doctor.checks.log.differential import failures, learning_rows, training_rows
 from doctor.checks.log.differential.row import Differential, Evidence, cited
 from doctor.checks.log.differential.run import Run
+from doctor.errors.cause import Cause, with_words
+from doctor.errors.causes import BY_ID
 from doctor.facts.log import Log
 from doctor.judge.check import Verdict
 from doctor.judge.place import Place
@@ -31,8 +33,13 @@ class Decision:
     evidence: Evidence
 
     @property
+    def cause(self) -> Cause:
+        return BY_ID[self.row.id]
+
+    @property
     def fix(self) -> str:
-        return self.row.fix.format_map(self.evidence.words)
+        cause = self.cause
+        return with_words(cause.template, self.evidence.words) or cause.fix
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -51,8 +58,9 @@ class Decision:
             verdict,
             summary=f"({self.row.id}) {verdict.summary}{sentence}",
             fix=self.fix,
-            sources=tuple(dict.fromkeys((*verdict.sources, *self.row.sources))),
+            sources=tuple(dict.fromkeys((*verdict.sources, *self.cause.sources))),
             places=(*verdict.places, *self.places),
+            causes=(self.row.id, *verdict.causes),
         )
 
 

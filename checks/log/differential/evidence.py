@@ -45,12 +45,13 @@ def warm_up_too_long(run: Run) -> Evidence | None:
     for warm, whole in ((run.positive("warmup_steps"), run.steps),
                         (run.positive("warmup_epochs"), run.positive("epochs"))):  # fmt: skip
         length = (whole.number or 0) if whole else 0
+        few = max(1, round(0.03 * length))
         if warm and whole and (warm.number or 0) >= HALF_OF * length:
             return Evidence(
                 f"{cited(warm)} of {cited(whole)}: the rate never reaches its value, or only at "
                 "the end",
                 (warm, whole),
-                {"few": f"{max(1, round(0.03 * length)):,} {whole.name.removeprefix('max_')}"},
+                {"few": f", here about {few:,} {whole.name.removeprefix('max_')}"},
             )
     return None
 

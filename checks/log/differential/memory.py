@@ -39,7 +39,7 @@ def state_too_large(run: Run) -> Evidence | None:
         f"{named}: at {each} bytes each, weights, gradients and Adam's states take {gib(need)} of "
         f"a GPU with {gib(numbers.capacity)}",
         tuple(filter(None, (trained,))),
-        {"shards": number(int(need / numbers.capacity) + 2)},
+        {"shards": f"at least {int(need / numbers.capacity) + 2:,}"},
     )
 
 
@@ -107,7 +107,7 @@ def not_checkpointed(run: Run) -> Evidence | None:
     named = [each for each in also if each]
     return Evidence(
         ", ".join(map(cited, (found, *named))), (found, *named),
-        {"smaller": _halved(run)},
+        {"then": f"; then {smaller}" if (smaller := _halved(run)) else ""},
     )  # fmt: skip
 
 

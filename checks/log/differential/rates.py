@@ -29,7 +29,11 @@ class Usual:
     most: float
 
     def __str__(self) -> str:
-        return f"{self.what} usually takes {number(self.low)} to {number(self.high)}"
+        return f"{self.what} usually takes {self.rates}"
+
+    @property
+    def rates(self) -> str:
+        return f"{number(self.low)} to {number(self.high)}"
 
 
 def _is_full(run: Run) -> bool:
@@ -105,16 +109,15 @@ def too_high(run: Run) -> Evidence | None:
     rate, usual = run.rate, usual_of(run)
     if rate is None or rate.number is None or usual is None or rate.number < usual.most:
         return None
-    words = {"low": number(usual.low), "high": number(usual.high)}
-    return Evidence(f"{cited(rate)}; {usual}", (rate,), words)
+    return Evidence(f"{cited(rate)}; {usual}", (rate,), {"usual": usual.rates})
 
 
 def too_low(run: Run) -> Evidence | None:
     rate, usual = run.rate, usual_of(run)
     if rate is None or rate.number is None or usual is None or rate.number > usual.least:
         return None
-    words = {"low": number(usual.low), "high": number(usual.high)}
-    return Evidence(f"{cited(rate)}, which is too low to learn; {usual}", (rate,), words)
+    sentence = f"{cited(rate)}, which is too low to learn; {usual}"
+    return Evidence(sentence, (rate,), {"usual": usual.rates})
 
 
 def adapter_scaled(run: Run) -> Evidence | None:

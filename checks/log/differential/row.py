@@ -20,18 +20,16 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differential:
-    """A cause of some symptoms, with what decides for it."""
+    """What decides for a cause of some symptoms."""
 
     id: str
+    """Of the row of `doctor.errors` that has its reason, fix and sources."""
     symptoms: tuple[str, ...]
     """Slugs of checks of curves and of classes of lines."""
     evidence: Callable[[Run], Evidence | None]
-    fix: str
-    """May name words of the evidence in braces."""
     suffices: tuple[str, ...] = ()
     """Checks of which a note, or a symptom too mild for one, is a warning with this evidence: the
     setting is far outside of what is usual."""
-    sources: tuple[str, ...] = ()
 
 
 def cited(setting: Setting) -> str:

@@ -63,10 +63,12 @@ def _causes(name: str) -> tuple[Cause, ...]:
     words = name.casefold().replace(",", " ").split()
     if not all("-" in word for word in words):
         return ()
-    from doctor.errors.causes import BY_ID
+    from doctor.errors.index import ENTRIES
+    from doctor.errors.match import row
 
-    causes = tuple(BY_ID.get(current(word)) for word in words)
-    return tuple(each for each in causes if each and not each.code) if all(causes) else ()
+    ids = [current(word) for word in words]
+    causes = tuple(map(row, ids)) if set(ids) <= ENTRIES.keys() else ()
+    return tuple(each for each in causes if not each.code)
 
 
 def causes_text(

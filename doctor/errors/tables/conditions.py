@@ -231,44 +231,6 @@ ROWS = (
         explains=("killed-sigkill",),
     ),
     Cause(
-        id="gradients-unclipped",
-        messages=(
-            rf"(?:clip_grad|max_grad_norm|gradient_clipping|gradient_clip_val|clip_grad_norm)"
-            rf"{SET}(?:0(?:\.0)?|None)(?![.\d])",
-        ),
-        examples=("  clip_grad ..................................... 0.0", "max_grad_norm=0.0,"),
-        why="The settings above switch the clipping of gradients off.",
-        fix="Clip the gradient norm at 1.0 (max_grad_norm, clip_grad) and lower the learning rate; "
-        "start again, or from a checkpoint before the rise.",
-        role="condition",
-        explains=DIVERGED,
-    ),
-    Cause(
-        id="warm-up-missing",
-        messages=(
-            rf"warmup_(?:iters|steps|ratio|updates|epochs|fraction|samples)"
-            rf"{SET}(?:0(?:\.0)?|None)(?![.\d])",
-        ),
-        examples=("  lr_warmup_iters ............................... 0", "warmup_steps=0,"),
-        why="The settings above leave out the warm-up of the learning rate.",
-        fix="Warm the learning rate up over the first 1 to 3 % of the steps, at most 2,000.",
-        role="condition",
-        explains=DIVERGED,
-    ),
-    Cause(
-        id="half-precision-chosen",
-        messages=(
-            rf"torch\.float16 for parameters|mixed_precision{SET}['\"]?fp16|precision{SET}['\"]?"
-            r"16-mixed|fp16=True|Using 16bit (?:native )?Automatic Mixed Precision|fp16_enabled "
-            r"\.{2,80} True",
-        ),
-        examples=("using torch.float16 for parameters ...", "bf16=False, fp16=True,"),
-        why="The run computes in fp16, whose largest number is 65,504.",
-        fix="Train in bf16 (Ampere and newer) instead of fp16.",
-        role="condition",
-        explains=("loss-nonfinite", "loss-zero-gradnorm-nan", "gradient-nonfinite"),
-    ),
-    Cause(
         id="gpu-lowers-clock",
         messages=(
             r"(?:HW|SW)[ _](?:Thermal|Power Brake)?[ _]?Slowdown\s{0,30}:? ?Active|"
