@@ -9,7 +9,7 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.checks.log import curves
 from doctor.checks.log import flight_recorder as flight_checks
-from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, CLASSES
+from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, BY_SLUG, CLASSES
 from doctor.checks.log.curves import nonfinite, resources
 from doctor.checks.log.differential.decide import decided
 from doctor.checks.log.event_texts import (
@@ -24,6 +24,7 @@ from doctor.checks.log.event_texts import (
 )
 from doctor.checks.log.first import STOPPED, consequence, verdict_on_first
 from doctor.checks.log.memory_fit import fitted_before, ranks_on_one_gpu, stage_of_event, what_fits
+from doctor.checks.log.on_cpu import on_cpu
 from doctor.checks.log.story import class_of, story_of
 from doctor.errors.cause import Cause
 from doctor.errors.fitted import MEMORY, fitted
@@ -43,6 +44,7 @@ SCALER = "scaler-collapse"
 SCALES = ("loss_scale", "skipped_steps")
 """The class that the curve of the loss scale shows as well."""
 WITHOUT_GPU = ("cuda-unavailable", "driver-too-old", "no-kernel-image", "bitsandbytes-setup")
+ON_CPU = ("the log names a GPU, and torch is built without CUDA or cpu is its only device",)
 OF_NODE = "node"
 """What a restart brings where a node is at fault: it stays so although the training went on."""
 MOST_PLACES = 20
@@ -123,6 +125,7 @@ def _warned(log: Log) -> str:
         if check.judge(log).status is Status.WARN:
             return f"{check.code} {check.slug}"
     row = next(map(class_of, story_of(log).warnings), None)
+    row = row or (BY_SLUG[WITHOUT_GPU[0]] if on_cpu(log) else None)
     return f"{row.code} {row.id}" if row else ""
 
 
@@ -210,6 +213,8 @@ def _verdict(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         return warning if _is_warned(row) else replace(warning, status=Status.NOTE)
     if own := [event for event in story.others if event.name == row.id]:
         return skip(consequence(own, story.first))
+    if row.id == WITHOUT_GPU[0] and (found := on_cpu(log)):
+        return found
     if row.id == SCALER and any(curve.name in SCALES for curve in log.curves):
         return nonfinite.scale_holds(log)
     return ok(f"no such line in {_extent(log)}")
@@ -246,7 +251,7 @@ def _check(row: Cause) -> Check:
         why=row.why,
         passes=("no line of the class is in the log",),
         notes=() if is_warned else overcome,
-        warns=overcome if is_warned else (),
+        warns=(*(overcome if is_warned else ()), *(ON_CPU if row.id == WITHOUT_GPU[0] else ())),
         fails=() if row.role in ("warning", "summary") else first,
         fix=row.fix,
         commands=row.commands,

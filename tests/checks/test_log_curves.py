@@ -203,6 +203,7 @@ def test_the_value_function(curves: tuple[Curve, ...], status: Status) -> None:
         ("score:map50", [0.0] * 4, Status.SKIP),
         ("score:map50", [0.0, 0.0, 0.0, 0.0, 0.1], Status.PASS),
         ("score:eval_accuracy", [0.5] * 8, Status.PASS),  # two decimals: a few samples
+        ("score:val auc", [0.5] * 8, Status.WARN),  # of one answer to everything
         ("score:eval_accuracy", [0.998] * 8, Status.NOTE),  # at its ceiling
         ("score:val_wer", [1.0] * 6, Status.WARN),
         ("score:val_wer", [0.0] * 6, Status.PASS),
@@ -212,6 +213,40 @@ def test_the_value_function(curves: tuple[Curve, ...], status: Status) -> None:
 )
 def test_evaluations_that_stand_still(name: str, values: list[float], status: Status) -> None:
     assert findings(with_curves(curve(name, values)))["evaluation-stands-still"].status is status
+
+
+def test_no_evaluation_is_blamed_where_the_training_is_not_finite() -> None:
+    log = with_curves(curve("loss", [math.nan] * 6), curve("score:map50", [0.0] * 6))
+    assert problems(log) == {"loss-nonfinite": Status.FAIL}
+
+
+def test_a_schedule_is_not_blamed_where_no_gradient_is_finite() -> None:
+    log = with_curves(
+        loss([4.3, 4.4] * 12),
+        curve("grad_norm", [math.inf] * 24),
+        curve("learning_rate", [0.0] * 24),
+    )
+    assert problems(log) == {"gradient-nonfinite": Status.FAIL}
+
+
+@pytest.mark.parametrize(
+    ("stated", "status"),
+    [
+        ("load_best_model_at_end=True\n", Status.NOTE),
+        ("EarlyStopping(patience=3)\n", Status.NOTE),
+        ("load_best_model_at_end=False\n", Status.WARN),
+    ],
+)
+def test_an_evaluation_that_rises_is_a_note_where_the_best_one_is_taken(
+    stated: str, status: Status
+) -> None:
+    held = curve("eval_loss", [1.0, 0.5, 0.8, 0.9, 1.0, 0.9, 1.1])
+    held = msgspec.structs.replace(held, steps=(3, 8, 14, 20, 26, 32, 38))
+    log = with_curves(loss([0.9**n for n in range(40)]), held)
+    log = msgspec.structs.replace(log, stated=read(log=stated).stated)
+    found = findings(log)["evaluation-rises"]
+    assert found.status is status
+    assert "ends at 1.1" in found.verdict.summary
 
 
 def test_overfitting_is_named_where_the_first_evaluation_is_like_the_training() -> None:

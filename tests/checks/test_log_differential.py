@@ -17,7 +17,7 @@ from doctor.checks.log.classes import BY_SLUG
 from doctor.checks.log.curves import CHECKS
 from doctor.checks.log.curves.mild import MILD, still, worse
 from doctor.checks.log.differential.decide import IDS, ROWS, decided, looked_at
-from doctor.checks.log.differential.rates import RULES, Usual, usual_of
+from doctor.checks.log.differential.rates import RULES, Usual, too_high, usual_of
 from doctor.checks.log.differential.run import Run
 from doctor.cli.explain.name import explain
 from doctor.errors.causes import BY_ID, CAUSES
@@ -107,6 +107,8 @@ CASES = [
          "model: gemma-2b\nfp16=True\nTesla T4",
          "model: gemma-2b\nfp16=False\nTesla T4"),
         ("bf16-model-in-fp16", "scaler-collapse", "model: gemma-2b\nfp16=True", "model: gemma-2b"),
+        ("gpu-wrong-in-half", "loss-nonfinite", "amp=True\nNVIDIA GeForce GTX 1650",
+         "amp=True\nNVIDIA GeForce RTX 3060"),
         ("half-precision-without-bf16", "loss-nonfinite", "fp16: true\nTesla V100", "Tesla V100"),
         ("half-precision-chosen", "loss-nonfinite", "fp16: true", "fp16: false\nbf16: true"),
         ("large-batch-without-warm-up", "loss-spike",
@@ -250,6 +252,47 @@ def test_the_usual_rates_are_in_order() -> None:
         if isinstance(usual, Usual):
             assert usual.least < usual.low < usual.high < usual.most, usual.what
     assert usual_of(Run(stated_log([1.0], "lr: 0.1\n"), "train.log")) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_high"),
+    [
+        ("model=yolov8n\noptimizer: SGD\nbatch=4\nlr0=0.01\n", False),
+        ("model: Qwen2-7B\nlr: 2e-4\n", False),  # of an adapter or of all weights
+        ("model: Qwen2-7B\nuse_lora=False\nlr: 2e-4\n", True),
+        (
+            "model: Qwen2-7B\nUnsloth 2024.10 patched 28 layers with 28 QKV layers\nlr: 2e-4\n",
+            False,
+        ),
+        ("optimizer Adam lr 0.1\n", True),
+        ("lr: 0.1\n", False),
+    ],
+)
+def test_a_rate_is_high_only_for_a_known_way_of_training(settings: str, is_high: bool) -> None:
+    assert (too_high(Run(read(log=settings), "log")) is not None) == is_high
+
+
+def test_logits_that_are_collected_are_not_blamed_on_the_batch() -> None:
+    stated = "per_device_train_batch_size=16 per_device_eval_batch_size=64\n"
+    inner = '  File "/w/trainer.py", line 9, in {}\n    x = f(y)\ntorch.'
+    for function, row in (("forward", "evaluation-batch-too-large"), ("nested_concat", None)):
+        trace = OOM.replace("<module>", "evaluation_loop").replace("torch.", inner.format(function))
+        found = decided(read(log=stated + trace), ("cuda-oom",), "log")
+        assert (found.row.id if found else None) == row
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("NVIDIA A100 80GB PCIe\ntorch 2.5.1+cpu\n", Status.WARN),
+        ("NVIDIA A100 80GB PCIe\ndevice: cpu\n", Status.WARN),
+        ("NVIDIA A100 80GB PCIe\ntorch 2.5.1+cu124\ndevice: cuda\n", Status.PASS),
+        ("NVIDIA A100 80GB PCIe\n  device: cpu\n", Status.PASS),  # of an offload
+        ("torch 2.5.1+cpu\ndevice: cpu\n", Status.PASS),
+    ],
+)
+def test_a_training_on_the_cpu_beside_a_gpu(text: str, status: Status) -> None:
+    assert findings(read(log=text))["cuda-unavailable"].status is status
 
 
 def test_ranks_of_one_run_state_it_once_and_each_is_judged_by_it() -> None:

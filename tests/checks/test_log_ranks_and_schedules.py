@@ -196,3 +196,16 @@ def test_what_goes_wrong_while_the_rewards_rise(
 ) -> None:
     assert "rewards-alike" in problems(with_curves(RISING, curve(name, bad)))
     assert "rewards-alike" not in problems(with_curves(RISING, curve(name, good)))
+
+
+@pytest.mark.parametrize(
+    ("line", "status"), [("resuming from last.ckpt (step 9)", Status.WARN), ("", Status.PASS)]
+)
+def test_a_schedule_that_begins_anew_at_a_low_rate_needs_a_line_that_says_so(
+    line: str, status: Status
+) -> None:
+    rates = [1e-4, 9e-5, 8e-5, 7e-5, 6e-5, 5e-5, 4e-5, 3e-5, 1e-6, 1e-5, 2e-5, 3e-5, 4e-5, 5e-5]
+    rows = [f"step {at} loss {3 - at / 20:.3f} lr {rate:.2e}" for at, rate in enumerate(rates, 2)]
+    rows.insert(8, line)
+    log = read(log="\n".join(rows) + "\n")
+    assert findings(log)["schedule-begins-anew"].status is status

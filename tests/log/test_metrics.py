@@ -56,7 +56,10 @@ def curve(log: Log, name: str) -> Curve:
         ("{'eval_loss': 2.5, 'eval_runtime': 1.0}", {"eval_loss": 2.5}),
         ("{'train_runtime': 5.0, 'train_loss': 0.5}", {}),
         ("weight loss: about 3 kg", {}),
-        ("Epoch 3 test | loss 2.3 acc 10.5% lr 1.0e-4", {"eval_loss": 2.3, "learning_rate": 1e-4}),
+        (
+            "Epoch 3 test | loss 2.3 acc 10.5% lr 1.0e-4",
+            {"eval_loss": 2.3, "learning_rate": 1e-4, "score:test acc": 0.105},
+        ),
         ("train loss 5.72 top1 3.25 | val loss 5.4", {"loss": 5.72, "eval_loss": 5.4}),
         ("Params: local_loss: True lr: 0.0005", {}),  # settings
         (

@@ -20,6 +20,8 @@ DETECTOR = """
                    all       1210          0          0          0       0.25          0
 """
 
+LOSSES = "Epoch GPU_mem box_loss cls_loss dfl_loss Instances Size\n"
+
 
 def values(text: str) -> dict[str, list[float]]:
     curves = Curves("train.log")
@@ -38,6 +40,11 @@ def values(text: str) -> dict[str, list[float]]:
         ("{'eval_accuracy': 0.8125, 'epoch': 1.0}", "score:eval_accuracy", 0.8125),
         ("epoch 3 val_f1 0.4000", "score:val_f1", 0.4),
         ("dev WER 100.00%", "score:dev wer", 1.0),
+        ("ep 0 val loss 0.22 auc 0.5000 acc 0.94", "score:val auc", 0.5),
+        ("step loss lr it/s\n 100 2.5 1.0e-05 5.1", "loss", 2.5),
+        ("step loss lr it/s\n 100 | 2.5 | 1.0e-05 | 5.1", "learning_rate", 1e-5),
+        (f"{LOSSES}1/9 1.6G 1.0 0.5 0.25 13 640: 100%|##| 9/9", "loss", 1.75),
+        ("| train/clip_fraction | 0.395 |", "clipped_share", 0.395),
         ("'rewards/margins': 0.0", "preference_margin", 0.0),
         ("train 0.2 | recon 0.1 | kl 0.0004", "latent_kl", 0.0004),
         ("number of skipped iterations:  10 |", "skipped_steps", 10.0),
@@ -75,6 +82,9 @@ def test_what_is_read(text: str, name: str, value: float) -> None:
     [
         "best val_acc 0.91",  # of another epoch
         "train acc 0.91",
+        "step loss lr it/s\n100 2.5 1.0e-05",  # of fewer columns
+        "step loss lr it/s\nstep size lr it/s\n100 2.5 1.0e-05 5.1",  # of another table
+        f"{LOSSES}1/9 1.6G 1.0 0.5 0.25 13 640:  10%|# | 1/9",  # not at its end
         "actor/kl 0.0004",  # of a policy: no reconstruction beside it
         "Removed 12 of 20 unused parameters",
         "Skipped 3 of 4 steps",

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from doctor.checks.log.curves import adversaries, learning, nonfinite, pace, rewards, shape
+from doctor.checks.log.curves import (
+    adversaries,
+    held_out,
+    learning,
+    nonfinite,
+    pace,
+    rewards,
+    shape,
+)
 from doctor.checks.log.curves.beside import checks_beside
 from doctor.checks.log.curves.explained import explained
 from doctor.judge.check import Check, Owner
@@ -23,7 +31,7 @@ def _checks() -> Iterator[Check]:
         code="LOG087",
         slug="loss-summed",
         owner=Owner.JOB,
-        judge=learning.averaged,
+        judge=held_out.averaged,
         title="The loss of the training is a mean over the accumulated steps",
         why="A loss of the training that is as many times that of the evaluation as gradients are "
         "accumulated was summed over these steps and not divided by their number, and the "
@@ -262,14 +270,17 @@ def _checks() -> Iterator[Check]:
         code="LOG099",
         slug="evaluation-rises",
         owner=Owner.JOB,
-        judge=learning.generalizes,
+        judge=held_out.generalizes,
         title="The loss of the evaluation does not rise while the training goes on",
         why="From the evaluation with the lowest loss on, the model learns its training data by "
         "heart: what is saved last is worse than what was there before. Where already the first "
         "evaluation is the best one of a training from scratch, its data or labels are of another "
         "kind than those of the training.",
         passes=("the loss of the evaluation ends at most a quarter above its lowest value",),
-        notes=("it ends higher, and the loss of the training fell meanwhile",),
+        notes=(
+            "it ends higher, and the loss of the training fell meanwhile",
+            "it ends half above it, and the log states that the best evaluation is taken",
+        ),
         warns=(
             "it ends half above it or higher, and the loss of the training fell meanwhile",
             "it is never below its first value and ends a quarter above it, or is at the level of "

@@ -30,7 +30,7 @@ def checks_beside() -> Iterator[Check]:
         warns=(
             "its loss is above 1,000 and the explained variance at most 0.05",
             "its loss grew a hundredfold to above 1,000",
-            "60 % of the samples or more are clipped",
+            "60 % of the samples or more are clipped in the last third",
         ),
         fails=("its loss is NaN or infinite",),
         fix=critics.SCALE,
@@ -48,7 +48,10 @@ def checks_beside() -> Iterator[Check]:
         "answer can be right.",
         passes=("the evaluations differ",),
         notes=("a score is at its ceiling",),
-        warns=("all evaluations are equal: a loss or score with three decimals, or a score of 0",),
+        warns=(
+            "all evaluations are equal: a loss or score with three decimals, a score of 0, an AUC "
+            "of 0.5",
+        ),
         fix=evaluations.SAME,
         commands=("doctor run --only SMK007",),
         sources=("fnr-diagnosis",),
@@ -150,7 +153,7 @@ def checks_beside() -> Iterator[Check]:
         passes=("the rate neither drops to warm up once more nor returns to its highest value",),
         warns=(
             "it falls at once from half of its highest value or more, and rises again over steps "
-            "that go on",
+            "that go on; from a lower one where a line says that the run was resumed",
             "it returns to its highest value where a line says that the run was resumed",
             "it rises by half there, and the log states another number of epochs or steps",
         ),

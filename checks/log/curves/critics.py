@@ -78,10 +78,12 @@ def _value_loss(log: Log, curve: Curve) -> Verdict:
 
 def _clipped(curve: Curve) -> Verdict:
     values, places = finite_of(curve)
-    if len(values) < FEWEST or median(values) < CLIPPED:
+    late = values[-max(FEWEST, len(values) // 3) :]
+    if len(values) < FEWEST or median(late) < CLIPPED:
         return ok("few ratios of the policy are clipped")
+    first = next(at for at, value in zip(places, values, strict=True) if value >= CLIPPED)
     return warn(
-        f"{median(values):.0%} of the samples are clipped at {len(values):,} logged updates",
+        f"{median(late):.0%} of the samples are clipped at the last {len(late):,} logged updates",
         fix=TOO_LARGE,
-        places=(place_at(curve, places[0]),),
+        places=(place_at(curve, first),),
     )

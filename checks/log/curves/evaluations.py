@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 
+from doctor.checks.log.curves.nonfinite import finite, hidden_nan
 from doctor.checks.log.curves.reading import each_curve, place_at, values_of
 from doctor.facts.log import Curve, Log
-from doctor.judge.check import Verdict, note, ok, skip, warn
+from doctor.judge.check import Status, Verdict, note, ok, skip, warn
 from doctor.judge.combine import worst
 from doctor.log.metrics.scores import SCORE
 
@@ -19,6 +20,8 @@ are equal by chance. Our own number."""
 GOOD = 0.9
 """Share, or per cent, from which on a score may stand at its ceiling. Our own number."""
 ERROR_RATES = ("wer", "cer")
+RANKINGS = ("auc", "auroc")
+"""Scores that are 0.5 for one answer to everything."""
 SAME = (
     "The model gives the same answer to everything, or the weights that are evaluated are not "
     "those "
@@ -56,6 +59,8 @@ def standing(log: Log) -> Verdict:
         verdicts.append(each_curve(log, "eval_loss", _loss))
     if not verdicts:
         return skip("the log has no evaluations")
+    if Status.FAIL in (hidden_nan(log).status, finite(log).status):
+        return skip("the loss of the training is not finite: see LOG090 and LOG091")
     return next(each for each in verdicts if each.status is worst(*verdicts).status)
 
 
@@ -92,7 +97,10 @@ def _score(curve: Curve) -> Verdict:
             fix=CEILING,
             places=(place_at(curve, 0),),
         )
-    return _stands(curve, name, SAME) if _is_exact(value) else ok(f"{name} is {value:g}")
+    is_guess = value == 0.5 and re.split(r"[\W_]", name)[-1] in RANKINGS
+    return (
+        _stands(curve, name, SAME) if is_guess or _is_exact(value) else ok(f"{name} is {value:g}")
+    )
 
 
 def _stands(curve: Curve, name: str, fix: str) -> Verdict:

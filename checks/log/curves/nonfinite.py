@@ -193,6 +193,16 @@ def _stepping(log: Log, norm: Curve) -> Verdict:
     return warn(f"{summary}; only an fp16 loss scaler explains so few", fix=fix, places=places)
 
 
+def skips_all(log: Log, curve: Curve) -> bool:
+    """Whether no gradient norm beside a curve is finite, so that a loss scaler skips every step."""
+    norm = partner(log, curve, "grad_norm")
+    return (
+        norm is not None
+        and len(norm.values) >= SKIPS_IN_A_ROW
+        and not any(math.isfinite(value) for value in values_of(norm))
+    )
+
+
 def _steps_of(norm: Curve, first: int, end: int) -> int:
     """Training steps that the values of a run stand for, with those between the logged ones."""
     step = norm.steps[0] if len(norm.steps) < 2 else norm.steps[1] - norm.steps[0]

@@ -39,17 +39,14 @@ def _again(log: Log, rate: Curve) -> Verdict:
     values = values_of(rate)
     if not all(map(math.isfinite, values)):
         return skip("the learning rate is not finite")
-    warmed = [at for at in _went_on(rate) if _warms_up(values, at)]
+    resumed = _resumed(log, rate)
+    warmed = [at for at in _went_on(rate) if _warms_up(values, at, decayed=at in resumed)]
     if 0 < len(warmed) <= MOST:
         at = warmed[0]
         summary = f"the learning rate falls from {values[at - 1]:.3g} to {values[at]:.3g}"
         return _found(rate, at, f"{summary} at {step_at(rate, at)} and warms up once more")
-    resumed = [
-        each.line for each in log.harmless if each.name == RESUMED and each.path == rate.path
-    ]
     for at in _went_on(rate):
-        between = any(rate.lines[at - 1] < line < rate.lines[at] for line in resumed)
-        if between and _is_back(values, at):
+        if at in resumed and _is_back(values, at):
             summary = f"the learning rate rises from {values[at - 1]:.3g} to {values[at]:.3g}"
             return _found(rate, at, f"{summary} at {step_at(rate, at)}, where the run was resumed")
     return ok("the schedule of the learning rate does not begin anew")
@@ -65,9 +62,21 @@ def _went_on(rate: Curve) -> Sequence[int]:
     return [at for at in range(1, len(rate.steps)) if rate.steps[at] >= rate.steps[at - 1] > 1]
 
 
-def _warms_up(values: Sequence[float], at: int) -> bool:
+def _resumed(log: Log, rate: Curve) -> set[int]:
+    """Indices of the first values after lines that say that the run is resumed."""
+    own = [each.line for each in log.harmless if each.name == RESUMED and each.path == rate.path]
+    return {
+        at
+        for at in range(1, len(rate.lines))
+        if any(rate.lines[at - 1] < line < rate.lines[at] for line in own)
+    }
+
+
+def _warms_up(values: Sequence[float], at: int, *, decayed: bool) -> bool:
+    """Whether the rate falls and rises again, from a high level or, where `decayed`, from any."""
     before, highest, after = values[at - 1], max(values[:at]), values[at : at + RISES + 1]
-    if not (before >= HIGH * highest > 0 and values[at] <= DROPS * before):
+    high = DROPS * HIGH if decayed else HIGH
+    if not (before >= high * highest > 0 and values[at] <= DROPS * before):
         return False
     rises = len(after) > RISES and all(x < y for x, y in pairwise(after))
     return rises and max(values[at:]) > HIGH * before

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from doctor._util.median import median
 from doctor.checks.log import series
+from doctor.checks.log.curves.nonfinite import skips_all
 from doctor.checks.log.curves.reading import (
     each_curve,
     finite_of,
@@ -161,14 +162,7 @@ def _rate(log: Log, rate: Curve) -> Verdict:
     if any(values) and 0.0 not in values:
         return ok(f"the learning rate is above 0 at {rate.points:,} logged steps")
     if not any(values):
-        if len(values) < 3:
-            return skip("the learning rate is 0 at the first logged steps, as in a warm-up")
-        if _improves(partner(log, rate, "loss")):
-            return skip("the learning rate is printed as 0 and the loss falls: too few digits")
-        return fail(
-            f"the learning rate is 0 at all {rate.points:,} logged steps",
-            places=(place_at(rate, 0),),
-        )
+        return _always_zero(log, rate)
     first = next(at for at, value in enumerate(values) if value)
     zero = next((at for at, value in enumerate(values) if at > first and value == 0.0), None)
     if zero is None or _ends(values, zero):
@@ -183,6 +177,19 @@ def _rate(log: Log, rate: Curve) -> Verdict:
         f"the learning rate is 0 from {step_at(rate, zero)} on, for {len(values) - zero:,} more "
         "logged steps",
         places=(place_at(rate, zero),),
+    )
+
+
+def _always_zero(log: Log, rate: Curve) -> Verdict:
+    if len(rate.values) < 3:
+        return skip("the learning rate is 0 at the first logged steps, as in a warm-up")
+    if skips_all(log, rate):
+        return skip("no gradient is finite, so that no step moves the schedule: see LOG092")
+    if _improves(partner(log, rate, "loss")):
+        return skip("the learning rate is printed as 0 and the loss falls: too few digits")
+    return fail(
+        f"the learning rate is 0 at all {rate.points:,} logged steps",
+        places=(place_at(rate, 0),),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from doctor._util.units import gib
 from doctor.checks.log.differential.row import Evidence, cited, number
 from doctor.checks.log.differential.run import Run
@@ -44,10 +46,19 @@ def state_too_large(run: Run) -> Evidence | None:
 
 
 def evaluates(run: Run) -> Evidence | None:
-    """The memory ended in the evaluation."""
+    """The memory ended in the evaluation, and not as its results are put together."""
     event = next((each for each in run.log.events if each.name == MEMORY[0]), None)
-    stage = stage_of(event.groups.get("functions", "")) if event else None
-    return Evidence("") if stage is not None and "evaluation" in stage.summary else None
+    functions = event.groups.get("functions", "") if event else ""
+    stage = stage_of(functions)
+    if stage is None or "evaluation" not in stage.summary or COLLECTS.search(functions):
+        return None
+    return Evidence("")
+
+
+COLLECTS = re.compile(
+    r"nested_concat|pad_and_concatenate|nested_gather|gather_for_metrics|pad_across_processes"
+)
+"""Functions that keep or join what every batch gave, which grows with the number of batches."""
 
 
 def logits_too_large(run: Run) -> Evidence | None:

@@ -36,6 +36,12 @@ class Usual:
         return f"{number(self.low)} to {number(self.high)}"
 
 
+def _is_unknown(run: Run) -> bool:
+    """No line says whether all weights of a language model are trained or an adapter."""
+    says = "full" in run.kinds("method") or run.value("trainable_params")
+    return _is_full(run) and not says
+
+
 def _is_full(run: Run) -> bool:
     """All weights of a pretrained language model are trained."""
     decoder = run.of_kind("family", *DECODERS) or run.of_kind("model", *DECODERS)
@@ -81,6 +87,8 @@ RULES: tuple[tuple[Callable[[Run], object], Usual | Callable[[Run], Usual]], ...
      Usual("PPO of a small network", 1e-4, 1e-3, 1e-7, 3e-3)),
     (lambda run: run.is_lora, Usual("LoRA", 5e-5, 5e-4, 5.5e-6, 1e-3)),
     (lambda run: "pretrain" in run.kinds("method"), _pretrained),
+    (lambda run: run.of_kind("family", "yolo"),
+     Usual("training of a YOLO detector", 1e-3, 1e-2, 1e-7, 1e-1)),
     (_is_sgd, _by_batch),
     (lambda run: run.of_kind("family", *ENCODERS, "t5") and run.of_kind("family", "t5") is None,
      Usual("fine-tuning of a model like BERT", 1e-5, 5e-5, 1e-7, 2e-4)),
@@ -90,6 +98,8 @@ RULES: tuple[tuple[Callable[[Run], object], Usual | Callable[[Run], Usual]], ...
      Usual("fine-tuning of a speech model", 1e-5, 3e-4, 1e-8, 1e-3)),
     (lambda run: run.of_kind("family", *PICTURES),
      Usual("training of a diffusion model's weights", 1e-6, 1e-4, 1e-9, 1e-3)),
+    (_is_unknown, Usual("fine-tuning of a language model (of all weights or of an adapter)",
+        1e-6, 5e-4, 1e-8, 1e-3)),
     (_is_full, Usual("fine-tuning of all weights of a language model", 1e-6, 5e-5, 1e-8, 1e-4)),
     (lambda run: run.of_kind("optimizer", "adam", "lion"),
      Usual("training with Adam", 1e-5, 1e-3, 1e-8, 5e-3)),

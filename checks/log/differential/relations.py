@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from doctor.checks.log.differential.row import Evidence, cited, number
@@ -130,6 +131,22 @@ def in_half(run: Run) -> Evidence | None:
     """The run computes in fp16."""
     found = run.half
     return Evidence(cited(found), (found,)) if found else None
+
+
+def in_amp(run: Run) -> Evidence | None:
+    """The run computes in fp16 or in mixed precision, which is fp16 on a GPU without bf16."""
+    found = run.half or run.positive("amp")
+    return Evidence(cited(found), (found,)) if found else None
+
+
+def of_gpu(series: re.Pattern[str]) -> Look:
+    def look(run: Run) -> Evidence | None:
+        found = next((each for each in run.all("gpu") if series.search(each.text)), None)
+        if found is None:
+            return None
+        return Evidence(f"{found.text} (line {found.line})", (found,), {"gpu": found.text})
+
+    return look
 
 
 def without_bf16(run: Run) -> Evidence | None:

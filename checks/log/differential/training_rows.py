@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from doctor.checks.log.differential import evidence
 from doctor.checks.log.differential.rates import adapter_scaled, too_high
 from doctor.checks.log.differential.relations import (
     at_least,
     both,
     changed,
+    in_amp,
     in_half,
     of_family,
+    of_gpu,
     of_method,
     off,
     without_bf16,
@@ -33,6 +37,8 @@ IN_BF16 = (
     "gemma", "qwen", "llama-3", "llama3", "mistral", "mixtral", "phi-3", "phi3", "olmo", "deepseek",
 )  # fmt: skip
 """Families whose weights were trained in bf16, with activations beyond the range of fp16."""
+WRONG_IN_HALF = re.compile(r"GTX 16\d\d")
+"""GPUs of the Turing generation without tensor cores."""
 
 ROWS = (
     Differential(
@@ -59,6 +65,11 @@ ROWS = (
         id="bf16-model-in-fp16",
         symptoms=(*NAN, *SCALER),
         evidence=both(in_half, of_family(*IN_BF16, "t5")),
+    ),
+    Differential(
+        id="gpu-wrong-in-half",
+        symptoms=NAN,
+        evidence=both(in_amp, of_gpu(WRONG_IN_HALF)),
     ),
     Differential(
         id="adapter-scaled",

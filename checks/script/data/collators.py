@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.data.unlearned_ends import end_masked
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.model.parameters import LOOKS
 from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
-from doctor.checks.script.trainers.contradictions import metric_functions
+from doctor.checks.script.trainers.metric_functions import metric_functions
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
@@ -39,7 +40,8 @@ def _predictions_decoded(reading: Training) -> Iterator[Match]:
     if (
         not on
         or longer is None
-        or reading.mentions("generation_config")
+        or reading.mentions("generation_config", "whisper")
+        or any(".generation_config" in each.target for each in reading.stores)
         or any("Seq2Seq" not in reading.calls[n].method for n in reading.trainers)
     ):
         return
@@ -131,37 +133,7 @@ def collator(reading: Training) -> Iterator[Match]:
         if truth is True:
             yield Match(call.span, "mlm is True by default: tokens are masked for a causal model")
         elif truth is False:
-            yield from _end_masked(reading)
-
-
-def _end_masked(reading: Training) -> Iterator[Match]:
-    """pad = eos, and eos is appended to the texts: the collator leaves it out of the labels."""
-    if reading.mentions("group_texts", "packing", "concatenat", "block_size"):
-        return
-    for each in reading.assignments:
-        owner, _, last = each.target.rpartition(".")
-        source = f"{owner}.{last.replace('pad_', 'eos_')}"
-        if last not in ("pad_token", "pad_token_id") or each.value.name != source:
-            continue
-        rendered = [call.scope for call in reading.named("apply_chat_template")]
-        held = reading.names_of(owner, each.scope)
-        rendered += [
-            each.scope if reading.key(owner, scope) in held else scope
-            for value, _, scope in reading.expressions
-            if value is not each.value and f"{owner}.eos_token" in value.names
-        ]
-        if any(_belongs(reading, scope, each.scope) for scope in rendered):
-            message = f"{each.target} is the end token: the collator leaves it out of the labels"
-            yield Match(each.span, message, "warn")
-
-
-def _belongs(reading: Training, inner: int, outer: int) -> bool:
-    """A function of the script, or one within the function."""
-    if not outer or not inner:
-        return True
-    while inner > 0 and inner != outer:
-        inner = reading.function(inner).parent
-    return inner == outer
+            yield from end_masked(reading)
 
 
 BOS = ("llama", "mistral", "mixtral", "gemma", "vicuna", "deepseek-llm", "phi-3-mini")
@@ -252,7 +224,8 @@ RULES = (
         "never learns to stop.",
         fires=(
             "no mlm=False for a causal model",
-            "pad_token = eos_token where eos_token is appended to the texts (a warning)",
+            "pad_token = eos_token where eos_token is appended to the texts, or its number to the "
+            "tokens (a warning)",
         ),
         fix="Pass mlm=False, and use a padding token that texts do not contain.",
         needs=("DataCollatorForLanguageModeling",),

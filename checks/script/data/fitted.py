@@ -75,10 +75,17 @@ def _joins_parts(reading: Training, value: Value) -> bool:
 
 
 def _is_some(value: Value) -> bool:
-    """x[:n] or df[df.fold != 0]: not all rows."""
-    return value.kind == "item" and len(value.items) == 2 and value.items[1].kind in (
-        "slice", "test", "other",
-    )  # fmt: skip
+    """x[:n], x[:n, :3] or df[df.fold != 0]: not all rows."""
+    if value.kind != "item" or len(value.items) != 2:
+        return False
+    index = value.items[1]
+    rows = index.items[0] if index.kind == "list" and index.items else index
+    every = rows.kind == "slice" and all(v.literal is None and not v.name for v in rows.items)
+    part = rows.kind in ("slice", "test", "other") and not (every and rows is not index)
+    return part or (rows.kind == "name" and bool({*words(rows.name)} & ROWS))
+
+
+ROWS = {"train", "trn", "idx", "index", "indices", "mask", "rows", "fit"}
 
 
 def _is_split(reading: Training, name: str, call: Call, splits: list[Call]) -> bool:

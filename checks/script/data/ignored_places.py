@@ -9,7 +9,7 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
-from doctor.checks.script.trainers.contradictions import metric_functions
+from doctor.checks.script.trainers.metric_functions import metric_functions
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Value
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.data.columns import built
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.rendering import render
@@ -50,12 +51,15 @@ def _shifted_by_collator(reading: Training) -> Iterator[Match]:
     if not loads or not any(word in name for word in CAUSAL for name in loads):
         return
     for number, function in enumerate(reading.script.functions):
-        for value, span in zip(function.returns, function.exit_spans, strict=False):
-            labels = evaluate.entry(reading, value, "labels")
-            inputs = evaluate.entry(reading, value, "input_ids")
-            place = _end(reading, number)
-            if labels and inputs and _is_shifted(reading, labels, inputs, place):
+        place = _end(reading, number)
+        exits = zip(function.returns, function.exit_spans, strict=False)
+        found = [(evaluate.entry(reading, value, "labels"),
+                  evaluate.entry(reading, value, "input_ids"), span, place)
+                 for value, span in exits]  # fmt: skip
+        for labels, inputs, span, at in [*found, *built(reading, number)]:
+            if labels and inputs and _is_shifted(reading, labels, inputs, at):
                 yield Match(span, f"{function.name} shifts the labels, and the model once more")
+                break
 
 
 def _is_made(call: Call) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script import evaluate
 from doctor.checks.script.objects import operand
+from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import formulas, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
@@ -16,6 +18,7 @@ SCALES = ("ToTensor", "ToDtype", "to_tensor")
 
 def ranges(reading: Training) -> Iterator[Match]:
     yield from _statistics(reading)
+    yield from _not_divided(reading)
     yield from _divided_again(reading)
     yield from _rows_as_channels(reading)
     yield from _real_and_made(reading)
@@ -38,12 +41,87 @@ def _statistics(reading: Training) -> Iterator[Match]:
             else []
         )
         scaled = any(
-            reading.calls[k].method in SCALES and k < n for c in around for k in c.args[0].calls
+            (made := reading.calls[k]).method in SCALES and k < n and not _keeps_range(made)
+            for c in around
+            for k in c.args[0].calls
         )
         if scaled and call.name.startswith("torchvision."):
             yield Match(
                 call.span, "statistics of 0 to 255, and ToTensor() has divided by 255", "fail"
             )
+
+
+BYTES = ("ToImage", "PILToTensor", "pil_to_tensor", "read_image", "decode_image", "ToTensorV2")
+"""What makes a tensor of an image, and keeps 0 to 255."""
+FLOATS = ("float32", "float", "float16", "bfloat16", "half")
+MOVES = re.compile(
+    r"Resize|Crop|Flip|Rotation|Affine|Pad|RandAugment|TrivialAugmentWide|AutoAugment|ColorJitter"
+    r"|Grayscale|Perspective|Erasing|ToPureTensor|GaussianBlur|ToImage|PILToTensor|RGB"
+)
+"""Transforms that keep the range."""
+
+
+def _not_divided(reading: Training) -> Iterator[Match]:
+    """ToDtype(torch.float32) keeps 0 to 255, and Normalize() has statistics of 0 to 1."""
+    for call in reading.named("Compose", "Sequential"):
+        given = call.args[0].items if call.args and call.args[0].kind == "list" else call.args
+        made = [m for part in given for m in [reading.call_of(part)] if m is not None]
+        if not made or not all(m.name.startswith(TRANSFORMS) for m in made):
+            continue
+        last = next((n for n, m in enumerate(made) if m.method == "Normalize"), -1)
+        cast = next((m for m in made[: max(last, 0)] if _keeps_range(m)), None)
+        kept = all(m is cast or MOVES.search(m.method) for m in made[: max(last, 0)])
+        bytes_ = any(m.method in BYTES for m in made)
+        if (
+            cast is not None
+            and kept
+            and bytes_
+            and not _divides(reading)
+            and _is_of_fractions(reading, made[last])
+        ):
+            yield Match(
+                cast.span,
+                "ToDtype() keeps 0 to 255 without scale=True, and Normalize() has statistics of "
+                "0 to 1",
+                "fail",
+                fix="ToDtype(torch.float32, scale=True).",
+            )
+
+
+def _divides(reading: Training) -> bool:
+    """Something else of the file may bring bytes between 0 and 1."""
+    scaled = [call.keywords.get("scale") for call in reading.named("ToDtype", "to_dtype")]
+    values = flatten([value for value, _, _ in reading.expressions])
+    return (
+        any(v is not None and v.literal is not False for v in scaled)
+        or any(v.literal == 255 for v in values)
+        or bool(
+            {*SCALES, "convert_image_dtype", "ConvertImageDtype"}
+            & reading.script.identifiers - {"ToDtype"}
+        )
+    )
+
+
+TRANSFORMS = "torchvision.transforms."
+
+
+def _keeps_range(call: Call) -> bool:
+    """ToDtype(torch.float32), and no scale."""
+    dtype = call.given("dtype", 0)
+    scale = call.given("scale", 1)
+    plain = call.method == "ToDtype" and not call.unpacked
+    plain &= scale is None or scale.literal is False
+    return plain and dtype is not None and dtype.name.rpartition(".")[2] in FLOATS
+
+
+def _is_of_fractions(reading: Training, call: Call) -> bool:
+    """Means that pixels between 0 and 1 have, also by a name of the file."""
+    mean = call.given("mean", 0)
+    for value in evaluate.options(reading, mean, call):
+        numbers = [v.literal for v in value.items] if value.kind == "list" else []
+        if numbers and all(isinstance(v, float) and 0 < v < 1 for v in numbers):
+            return True
+    return False
 
 
 def _divided_again(reading: Training) -> Iterator[Match]:

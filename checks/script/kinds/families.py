@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from doctor.checks.script.kinds.clashes import clashes
 from doctor.checks.script.kinds.needs import needs_of
 from doctor.checks.script.rule import Find, Match, Rule
-from doctor.checks.script.training import Training
+from doctor.checks.script.training import WORDS, Training
 
 
 def _of(*dimensions: str) -> Find:
@@ -74,6 +74,8 @@ RULES = (
         sources=("camerahmr-20",),
         limits=LIMITS,
         needs=needs_of("color", "range", "layout", "plane", "form"),
+        training=False,
+        words=(*WORDS, r"\bcv2\b", r"\bPIL\b", "torchvision"),
     ),
     Rule(
         code="SCR423",
@@ -91,6 +93,8 @@ RULES = (
         sources=("owl-vit-object-detection-14",),
         limits=LIMITS,
         needs=needs_of("box", "angle"),
+        training=False,
+        words=(*WORDS, "torchvision"),
     ),
     Rule(
         code="SCR424",
@@ -183,5 +187,7 @@ RULES = (
         sources=("librosa-1057",),
         limits=LIMITS,
         needs=needs_of("audio"),
+        training=False,
+        words=(*WORDS, "librosa", "torchaudio"),
     ),
 )  # fmt: skip

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss import policies
 from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.loss.time_limits import is_either, time_limits, uncast
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
@@ -22,6 +23,7 @@ ADVANTAGE = {"adv", "advs", "advantage", "advantages", "gae", "returns", "ret"}
 
 def returns(reading: Training) -> Iterator[Match]:
     yield from _truncated_as_end(reading)
+    yield from time_limits(reading)
     yield from _end_ignored(reading)
     yield from policies.advantages(reading)
     for each in reading.assignments:
@@ -141,33 +143,19 @@ def _truncated_as_end(reading: Training) -> Iterator[Match]:
     for call in reading.named("add", "push", "append", "store", "put"):
         one = call.args[0] if len(call.args) == 1 else None
         row = one.items if one is not None and one.kind == "list" else ()
-        values = [_uncast(reading, value) for value in row or call.args]
+        values = [uncast(reading, value) for value in row or call.args]
         apart = any(re.match("term", v.name) for v in values)
         if len(values) < (5 if row else 4) or not call.loops or apart:
             continue
         for value in values:
             found = objects.last_definition(reading, value.name, call) if value.name else [value]
-            if found and all(_is_either(reading, v) for v in found):
+            if found and all(is_either(reading, v) for v in found):
                 yield Match(
                     call.span,
                     f"{value.name or 'the flag'} is also True at a time limit: store terminated",
                     "warn",
                     fix="Store terminated alone: the value after a time limit still counts.",
                 )
-
-
-def _uncast(reading: Training, value: Value) -> Value:
-    """done in float(done) and np.float32(done)."""
-    call = reading.call_of(value)
-    return call.args[0] if call is not None and len(call.args) == 1 else value
-
-
-def _is_either(reading: Training, value: Value) -> bool:
-    """terminated or truncated, also by | and logical_or()."""
-    call = reading.call_of(value)
-    joined = call is not None and call.method in ("logical_or", "bitwise_or")
-    joined |= value.name == "BitOr" or (value.kind == "test" and " or " in value.text)
-    return joined and any(re.match("trunc", name) for name in value.names)
 
 
 def objective(reading: Training) -> Iterator[Match]:
@@ -254,7 +242,8 @@ RULES = (
         "predictions. Without (1 - done) values grow by states after the end.",
         fires=(
             "a target of a value loss that carries gradients of the trained network",
-            "terminated or truncated in a replay buffer (a warning)",
+            "terminated or truncated in a replay buffer, or in a rollout of an environment that "
+            "only a time limit ends (a warning)",
             "a function of discounted rewards that never reads its parameter done",
             "gae = delta + gamma * lam * gae, where only delta knows the ends of episodes",
             "reward + gamma * value, while the flag for the end is read nowhere (a warning)",

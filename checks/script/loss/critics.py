@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.loss.log_probs import codes
+from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import Line, expanded, lines, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
@@ -168,7 +169,20 @@ def _is_noisy(line: Line) -> bool:
 
 def _is_last_left_out(reading: Training, line: Line) -> bool:
     own = reading.loops[line.loops[-1]].targets
+    values = [a.value for a in reading.cached(lines) if a.scope == line.scope]
+    if any(part.kind == "choice" and set(own) & set(part.names) for part in flatten(values)):
+        return True  # noise if t else 0
     tests = [b.test.text for b in reading.branches if b.test is not None]
     texts = [a.text for a in reading.cached(lines) if a.scope == line.scope]
     word = re.compile(rf"\b(?:{'|'.join(map(re.escape, own))})\b\s*(?:[><]=?|==|!=)")
-    return any(word.search(t) for t in (*tests, *texts)) or any("mask" in t for t in texts)
+    alone = {*own, *(f"not {name}" for name in own)}
+    asked = any(word.search(t) for t in (*tests, *texts)) or not alone.isdisjoint(tests)
+    return asked or any("mask" in t for t in texts) or _is_variance_zero(reading)
+
+
+def _is_variance_zero(reading: Training) -> bool:
+    """F.pad(alpha_bar[:-1], (1, 0), value=1): the posterior variance is 0 at t = 0."""
+    return any(
+        (value := call.keywords.get("value")) is not None and value.literal in (1, 1.0)
+        for call in reading.named("pad")
+    )

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.kinds.clashes import clashes
+from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.reading import flatten
+from doctor.checks.script.rendering import expanded
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
+
+MIXED = re.compile(r"sqrt.*\*|add_noise\(|q_sample\(")
+"""How samples and noise are mixed at a step."""
 
 
 def blended(reading: Training) -> Iterator[Match]:
@@ -20,6 +26,7 @@ def blended(reading: Training) -> Iterator[Match]:
     yield from reading.cached(clashes).get("SCR322", ())
     yield from _of_diffusion(reading)
     yield from _not_a_tensor(reading)
+    yield from _copied_input(reading)
 
 
 def _of_diffusion(reading: Training) -> Iterator[Match]:
@@ -81,6 +88,28 @@ def _not_a_tensor(reading: Training) -> Iterator[Match]:
             yield Match(call.span, f"{name} is an output of diffusers: .sample is the tensor")
 
 
+def _copied_input(reading: Training) -> Iterator[Match]:
+    """mse_loss(pred, x_t) of pred = net(x_t, t): the noisy samples are no target."""
+    for number, kind in loss_calls(reading):
+        call = reading.calls[number]
+        if kind != "mse" or len(call.args) < 2:
+            continue
+        for made, target in (call.args[:2], reversed(call.args[:2])):
+            found = objects.last_definition(reading, made.name, call) if made.name else [made]
+            whole = found[0] if len(found) == 1 else None
+            if whole is not None and whole.kind == "other" and len(whole.items) == 1:
+                whole = whole.items[0]  # unet(x_t, t).sample
+            run = reading.call_of(whole)
+            given = [v.name for v in run.args] if run is not None else []
+            if target.kind != "name" or target.name not in given[:1] or len(given) < 2:
+                continue
+            text = expanded(reading, target, call, 3)
+            if MIXED.search(text) and ("randn" in text or "noise" in text):
+                message = f"{target.name} is what the network gets: it learns to copy it"
+                yield Match(call.span, message, "fail", fix=f"Compare {made.name} with the noise.")
+                break
+
+
 RULES = (
     Rule(
         code="SCR322",
@@ -96,9 +125,10 @@ RULES = (
             "std = torch.exp(logvar)",
             "add_noise(noise, samples, t), or noise of torch.rand_like",
             "the output of a UNet of diffusers in a loss, without .sample",
+            "mse_loss(pred, x_t) of pred = net(x_t, t)",
         ),
         fix="Use torch.randn_like, std = torch.exp(0.5 * logvar), add_noise(samples, noise, t).",
         sources=("torch-vae",),
-        needs=("rand_like", "rand", "exp", "add_noise"),
+        needs=("rand_like", "rand", "exp", "add_noise", "randn_like", "q_sample"),
     ),
 )

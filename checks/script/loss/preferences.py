@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
+from doctor.checks.script.loss.own_reference import own_reference
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import expanded, render, statements
@@ -18,6 +19,7 @@ BAD = r"\w*(?:reject|rejected|loser|lose|worse|neg|bad)\w*|\w*_l|pr|rr|yl"
 DIFFERENCE = re.compile(r"\((?P<first>[\w.]+)-(?P<second>[\w.]+)\)")
 WEIGHTS = {"ret", "rets", "returns", "return", "advantage", "advantages", "adv", "advs", "reward",
            "rewards", "g", "discounted"}  # fmt: skip
+LOG_PROBS = ("log_prob", "logp", "log_probs")
 LOGS = {"logp", "logps", "log", "logprob", "logprobs"}
 
 
@@ -70,6 +72,9 @@ def _is_negated(reading: Training, call: Call) -> bool:
 
 
 def policies(reading: Training) -> Iterator[Match]:
+    yield from own_reference(reading)
+    if reading.script.identifiers.isdisjoint(LOG_PROBS):
+        return
     yield from _same_policy(reading)
     yield from _minimized(reading)
 
@@ -261,10 +266,11 @@ RULES = (
         fires=(
             "(log_prob * returns).sum() as the loss, without a minus",
             "exp(new - old) with old = new.detach() of the same step",
+            "ref = logps(model, batch) beside pol = logps(model, batch), without disable_adapter()",
         ),
         fix="loss = -(log_prob * returns).mean(); store log-probabilities with the actions.",
         sources=("torch-ppo",),
-        needs=("log_prob", "logp", "log_probs"),
+        needs=(*LOG_PROBS, "logsigmoid", "kl_div", "beta"),
     ),
     Rule(
         code="SCR375",

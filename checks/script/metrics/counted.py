@@ -8,34 +8,15 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.metrics import whole
+from doctor.checks.script.metrics.encoded import encoded_by_target
 from doctor.checks.script.metrics.folds import models_of_folds
 from doctor.checks.script.metrics.nodes import ONE_GRAPH, nodes_held_out
-from doctor.checks.script.rendering import expanded, formulas, render, statements
+from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
 
 RECURRENT = ("LSTM", "GRU", "RNN")
-
-
-def encoded_by_target(reading: Training) -> Iterator[Match]:
-    """groupby(...)[target].transform("mean") before the split."""
-    splits = reading.named("train_test_split", "KFold", "random_split")
-    for each in reading.assignments:
-        text = render(reading, each.value)
-        found = re.search(r"groupby\(.*\)\[?'?\.?(\w+)'?\]?\.(?:transform|agg|mean)\(", text)
-        later = [c for c in splits if reading.number(c) >= each.position]
-        if not found or not later:
-            continue
-        column = found[1]
-        named = [text for text, _, _ in reading.cached(formulas)]
-        used = re.compile(rf"\.drop\(.*columns='?\(?'?{column}'|\.pop\('{column}'\)|"
-                          rf"^\w*train\w*\.{column}\b")  # fmt: skip
-        target = any(
-            used.search(t) for t in named
-        ) or column.casefold() in ("target", "label", "y")  # fmt: skip
-        if target:
-            yield Match(each.span, f"{column} of all rows, also of those held out, is in a feature")
 
 
 def prepared_apart(reading: Training) -> Iterator[Match]:
@@ -196,7 +177,7 @@ RULES = (
         why="A result on nodes, rows or folds that trained the model says nothing of new data.",
         fires=(
             "loss(out, data.y) without a mask, beside data.test_mask or a train_mask of the file",
-            "groupby(...)[target].transform('mean') before the split",
+            "groupby(...)[target].transform('mean') before the split, or means that map() puts in",
             "words of training and test texts",
             "changed copies of the rows before the split",
             "a model that is made before the loop over folds and trained in it",

@@ -152,7 +152,7 @@ def last_of_batch(reading: Training) -> Iterator[Match]:
             each is not None
             and each.name.startswith("torch.nn.")
             and each.method in RECURRENT
-            and "batch_first" not in each.keywords
+            and ((v := each.keywords.get("batch_first")) is None or v.literal is False)
             and len(each.args) < 5
             and not each.unpacked
             for each in made
@@ -165,8 +165,26 @@ def last_of_batch(reading: Training) -> Iterator[Match]:
         for value, span, scope in reading.expressions:
             for part in flatten([value]) if scope == call.scope else ():
                 if is_last_column(part, call.targets[0]):
-                    yield Match(span, f"{call.name} has the time first: [:, -1] is the last sample")
+                    message = f"{call.name} is without batch_first, and takes (time, batch, width)"
+                    yield Match(
+                        span, f"{message}: [:, -1] is the last sample", fix=_remedy(reading)
+                    )
                     break
+
+
+def _remedy(reading: Training) -> str:
+    """Batches of a loader that nothing turns have the sample first."""
+    turned = {
+        "permute",
+        "transpose",
+        "swapaxes",
+        "stack",
+        "pad_sequence",
+    } & reading.by_method.keys()
+    loader = "DataLoader" in reading.by_method and not reading.mentions("collate")
+    return "Pass batch_first=True: batches of a DataLoader have the sample first." if (
+        loader and not turned - {"stack"}
+    ) else ""  # fmt: skip
 
 
 def _moves_batch(reading: Training, call: Call) -> bool:

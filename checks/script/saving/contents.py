@@ -9,7 +9,8 @@ from doctor.checks.script import evaluate, installed
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule, Severity
-from doctor.checks.script.training import Training
+from doctor.checks.script.saving.statistics import statistics_lost
+from doctor.checks.script.training import WORDS, Training
 from doctor.facts.script import Call, Value
 
 ONLY_WEIGHTS = (2, 6)
@@ -18,6 +19,9 @@ LORA = re.compile(r"['\"]\.?lora_?(?:[AB]|down|up)?\.?['\"]\s+in\s+\w+")
 
 
 def contents(reading: Training) -> Iterator[Match]:
+    yield from statistics_lost(reading)
+    if not reading.trains:
+        return
     yield from _without_modules(reading)
     if reading.machine.torch is None or installed.release(reading.machine.torch) >= ONLY_WEIGHTS:
         yield from _refused(reading, "warn" if reading.machine.torch is None else "fail")
@@ -111,6 +115,7 @@ RULES = (
         fires=(
             "torch.load without weights_only of the path that a Namespace, a Path or an object of "
             "a class of this file is saved to",
+            "VecNormalize around the environment of a policy that is saved without it",
         ),
         errors=(
             "the keys with lora_ alone, beside modules_to_save",
@@ -120,5 +125,7 @@ RULES = (
         "file with weights_only=False.",
         sources=("torch-saving",),
         needs=("save", "state_dict"),
+        training=False,
+        words=(*WORDS, "VecNormalize"),
     ),
 )

@@ -6,11 +6,13 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate, objects
+from doctor.checks.script import evaluate
 from doctor.checks.script.naming import direction
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.trainers.hooks import of_trainers
+from doctor.checks.script.trainers.kept_logits import logits_kept
+from doctor.checks.script.trainers.metric_functions import metric_functions
 from doctor.checks.script.trainers.steps_and_inputs import (
     endless,
     inputs_removed,
@@ -287,29 +289,13 @@ def _generated(reading: Training, call: Call) -> Iterator[Match]:
             yield Match(call.span, "compute_metrics decodes logits: predict_with_generate is off")
 
 
-def metric_functions(reading: Training) -> list[int]:
-    """Functions of the file that Trainers get as compute_metrics, also of objects and closures."""
-    found: list[int] = []
-    for n, call in reading.numbered(reading.trainers):
-        value = call.keywords.get("compute_metrics")
-        for each in evaluate.options(reading, value, call) or ([value] if value else []):
-            made = reading.called(each)
-            own = objects.method_of(reading, made, "__call__") if made else None
-            found += objects.functions_of(reading, each, call) if own is None else [own]
-            owner, _, method = each.name.rpartition(".")
-            named = reading.functions_by_name.get(method, ()) if owner else ()
-            methods = [n for n in named if reading.function(n).owner]
-            found += methods if len(methods) == 1 else []
-    return sorted(set(found))
-
-
 RULES = (
     Rule(
         code="SCR274",
         slug="trainer-settings-contradict",
         title="The settings of a Trainer agree",
         severity="fail",
-        find=settings_contradict,
+        find=each_of(settings_contradict, logits_kept),
         why="Some combinations raise at the start; others keep the worst checkpoint, begin anew "
         "instead of resuming, or score logits as text.",
         fires=(
@@ -322,6 +308,8 @@ RULES = (
             "compute_metrics=compute_metrics(); warmup_ratio above 1; a split that is asked for a "
             "split; labels of a causal model beside DataCollatorWithPadding",
             "compute_loss reads a column that the Trainer removes; ref_model is the model itself",
+            "argmax() of a causal model's logits in compute_metrics, without "
+            "preprocess_logits_for_metrics (a warning)",
         ),
         fix="Set eval_strategy and save_strategy alike; pass resume_from_checkpoint to train().",
         sources=("transformers-12685", "transformers-31142", "transformers-23325"),

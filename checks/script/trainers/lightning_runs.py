@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loop.lightning_schedules import lightning_modules
+from doctor.checks.script.naming import is_loader
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainers.hooks import of_lightning
 from doctor.checks.script.training import Training
@@ -31,8 +32,20 @@ def _tested_on_training(reading: Training) -> Iterator[Match]:
     for call in reading.named("test", "validate"):
         value = evaluate.argument(reading, call, "dataloaders", 1)
         trains = value is not None and value.kind == "name" and value.name in fitted
-        if trains and value is not None and "trainer" in call.receiver.casefold():
+        if (
+            trains
+            and value is not None
+            and _is_one_loader(reading, value, call)
+            and "trainer" in call.receiver.casefold()
+        ):
             yield Match(call.span, f"{call.method}() reads {value.name}, which trained the model")
+
+
+def _is_one_loader(reading: Training, value: Value, call: Call) -> bool:
+    """A data module has a loader for each part of the data."""
+    made = objects.makers_at(reading, value, call)
+    loaders = bool(made) and all(m is not None and m.method.endswith("Loader") for m in made)
+    return loaders or (is_loader(value.name) and None in made)
 
 
 def _left_on(reading: Training) -> Iterator[Match]:

@@ -32,8 +32,10 @@ ROWS = (
         ),
         why="The template that marks the answer is not found in the tokenized text, so every label "
         "is -100 and the loss is a mean of nothing: NaN or 0. A trailing space or newline, or a "
-        "template that is tokenized alone, gives other tokens than the same text within a sample.",
-        fix="Give the template as it stands in the text, without the space or newline at its end, "
+        "template that is tokenized alone, gives other tokens than the same text within a sample; "
+        "the template of another model's chat format is not in the text at all.",
+        fix="Give the template as it stands in the text (compare it with a printed sample and with "
+        "the chat format of this model), without the space or newline at its end, "
         "or its token ids as they are within a sample (tokenizer.encode(context + template)[2:]). "
         "Check one batch before training: (batch['labels'] != -100).any(dim=1).all(). An answer "
         "that max_length cuts off is masked as well. The learning rate and the precision are not "

@@ -100,8 +100,9 @@ ROWS = (
         id="overfits-without-regularization",
         why="The loss of the evaluation rises while that of the training falls, and what holds a "
         "model from learning samples by heart (augmentation, weight decay, dropout) is off.",
-        fix="Switch on what is off: augmentation of the data first, then weight decay (0.01 to "
-        "0.1) and dropout (0.1 to 0.3); take the checkpoint of the best evaluation.",
+        fix="Take the checkpoint of the best evaluation, and stop there (early stopping; "
+        "load_best_model_at_end). For the next run switch on what is off: augmentation of the data "
+        "first, then weight decay (0.01 to 0.1) and dropout (0.1 to 0.3).",
         role="setting",
         sources=("transformers-22934",),
     ),
@@ -109,17 +110,18 @@ ROWS = (
         id="too-many-epochs",
         why="Each sample is seen so often that the model learns it by heart, and the loss of the "
         "evaluation rises after the first epochs.",
-        fix="Train for about as many epochs as the best evaluation took (1 to 3 are usual for a "
-        "fine-tuning), with the schedule built for them, and take the checkpoint of the best "
-        "evaluation (load_best_model_at_end); more data helps more than any setting.",
+        fix="Take the checkpoint of the best evaluation, and stop there (early stopping; "
+        "load_best_model_at_end). For the next run train for about as many epochs as it took (1 to "
+        "3 are usual for a fine-tuning), with the schedule built for them; more data helps more "
+        "than any setting.",
         role="setting",
         sources=("transformers-22934",),
     ),
     Cause(
         id="few-samples",
         why="There are so few samples that a network learns them by heart.",
-        fix="Get more data or augment it, train an adapter or the last layers instead of all "
-        "weights, and stop at the best evaluation.",
+        fix="Take the checkpoint of the best evaluation, and stop there (early stopping). Then get "
+        "more data or augment it, or train an adapter or the last layers instead of all weights.",
         role="setting",
         sources=("transformers-22934",),
     ),

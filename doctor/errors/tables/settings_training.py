@@ -63,6 +63,16 @@ ROWS = (
         sources=("flan-t5-bf16",),
     ),
     Cause(
+        id="gpu-wrong-in-half",
+        why="The GPUs of the GTX 16 series (Turing without tensor cores) return NaN from some "
+        "convolutions in half precision, and the run computes in fp16 or mixed precision.",
+        template="{gpu:The GPU} returns NaN from convolutions in half precision, whatever the data "
+        "and the learning rate: train in fp32 (amp=False, fp16=False), validate in fp32 as well, "
+        "or take another GPU.",
+        role="setting",
+        sources=("pytorch-77955",),
+    ),
+    Cause(
         id="adapter-scaled",
         why="lora_alpha / r multiplies what an adapter adds to the weights, and with it the effect "
         "of the learning rate: 1 to 2 is usual, and here it is 8 or more.",

@@ -19,6 +19,7 @@ SETTING_THREADS = (
         checked="2026-11-29"),
     thread("facebookresearch/deit", 81, "num_workers is for each GPU", checked="2026-11-29"),
     thread("NVIDIA-NeMo/Speech", 1204, "Few loader workers: the GPU idles", checked="2026-11-29"),
+    thread("pytorch/pytorch", 77955, "NaN of half precision on GTX 16xx", checked="2026-11-29"),
     Source("mmdetection-rate", "MMDetection: train predefined models",
         "The default learning rate is for a batch of 16",
         "https://github.com/open-mmlab/mmdetection/blob/dev-3.x/docs/en/user_guides/train.md",

@@ -43,10 +43,11 @@ CURVES = {
     ),
     "step_time": "elapsed time per iteration (ms), step_time, time_per_step, iter_time, batch_time",
     "eval_loss": (
-        "eval_loss, eval/loss, val_loss, val/loss, valid_loss, validation_loss, test_loss, "
+        "eval_loss, eval/loss, val_loss, val/loss, valid_loss, validation_loss, "
         "dev_loss, loss/val, loss/eval, loss/validation, val loss, valid loss, validation loss, "
-        "eval loss, test loss, dev loss, val_loss_epoch, val/loss_epoch, loss_val"
+        "eval loss, dev loss, val_loss_epoch, val/loss_epoch, loss_val"
     ),
+    "test_loss": "test_loss, test loss",
     "discriminator_loss": (
         "d_loss, loss_d, loss/d, loss/disc, d loss, disc_loss, discriminator loss"
     ),
@@ -74,6 +75,8 @@ CURVES = {
 }
 """Curves -> names of metrics in logs, in lower case."""
 ALIASES = {alias: curve for curve, names in CURVES.items() for alias in names.split(", ")}
+HELD_OUT, TESTED = "eval_loss", "test_loss"
+"""The curve of an evaluation, and that of a test, often of other data at the end of a run."""
 DATA_TIME, STEP_TIMES = "data_time", ("iteration_time", "step_time")
 """Times of one row: how long a step waited for its data, and how long it took in all. A time
 without the other one may be of anything."""
@@ -208,8 +211,17 @@ class Curves:
                 points=series.points,
                 thinned=self.thinned,
             )
-            for name, series in sorted(self._series.items(), key=_is_beside)
+            for name, series in sorted(_held_out(self._series).items(), key=_is_beside)
         )
+
+
+def _held_out(series: dict[str, _Series]) -> dict[str, _Series]:
+    """The losses of a test set are those of the evaluation where there are no more of another."""
+    own = {name: each for name, each in series.items() if name != TESTED}
+    tested, evaluated = series.get(TESTED), series.get(HELD_OUT)
+    if tested is not None and (evaluated is None or tested.points > evaluated.points):
+        own[HELD_OUT] = tested
+    return own
 
 
 def _is_beside(item: tuple[str, _Series]) -> bool:

@@ -11,7 +11,9 @@ from operator import itemgetter
 
 from doctor.log.metrics import beside, by_rank
 from doctor.log.metrics.beside import values_beside
+from doctor.log.metrics.columns import Columns
 from doctor.log.metrics.curves import Curves
+from doctor.log.metrics.detector import Detector
 from doctor.log.metrics.text import EVALUATION
 
 SCORE = "score"
@@ -26,6 +28,7 @@ OF_VALUES = {
     "train/value_loss": "value_loss",
     "explained_variance": "explained_variance",
     "explained variance": "explained_variance",
+    "train/explained_variance": "explained_variance",
     "critic/vf_explained_var": "explained_variance",
     "losses/explained_variance": "explained_variance",
     "ep_rew_mean": "episode_reward",
@@ -47,6 +50,7 @@ OF_VALUES = {
     "codebook_utilization": "codebook_usage",
     "active_codes": "codebook_usage",
     "clip_fraction": "clipped_share",
+    "train/clip_fraction": "clipped_share",
     "losses/clipfrac": "clipped_share",
     "actor/pg_clipfrac": "clipped_share",
     "objective/kl": "policy_kl",
@@ -76,10 +80,10 @@ SCORES = re.compile(
     rf"{_IS}({_NUMBER})(?!%\|){_END}"
 )
 """`Map: 100%|###` is the progress of datasets.map."""
+EVALUATES = re.compile(rf"(?<![\w/.@-])({'|'.join(EVALUATION)})(?![\w/.@-])")
+IN_EVALUATION = re.compile(rf"(?<![\w/.@-])({_METRICS}){_IS}({_NUMBER})(?!%\|){_END}")
+"""A word that makes the scores after it those of an evaluation: `val loss 0.2 auc 0.7`."""
 VALUES = re.compile(rf"(?<![\w/.@-])({'|'.join(map(re.escape, OF_VALUES))}){_IS}({_NUMBER}){_END}")
-HEADER = re.compile(r"\bclass\s+images\s+instances\s+box\(p\s+r\s+map50")
-"""Above a row of Ultralytics' evaluation, whose last two columns are scores."""
-ROW_OF_ALL = re.compile(r"^\s*all\s+\d+\s+\d+\s+((?:[\d.e+-]+\s*){4,8})$")
 LATENT = "latent_kl"
 RECONSTRUCTS = re.compile(r"\brecon")
 """Beside it a KL divergence is that of an autoencoder's latents, not of a policy."""
@@ -99,16 +103,14 @@ ALL_CUES = (*CUES, *beside.CUES, *by_rank.CUES, "all")
 def read_scores(lines: Sequence[tuple[int, str]], curves: Curves) -> None:
     """Add what the lines name, each with its number, a row for each line."""
     lowered = [(number, line[:4096].lower()) for number, line in lines]
-    is_table, has_loss = False, None
+    detector, columns, has_loss = Detector(), Columns(), None
     for number, lower in lowered:
-        row = ROW_OF_ALL.match(lower) if is_table else None
-        is_table = bool(HEADER.search(lower)) or (is_table and not row and "%|" in lower)
-        values: dict[str, float] = {}
-        if row:
-            values[f"{SCORE}:map50"] = float(row[1].split()[2])
+        values = detector.read(lower)
         for name, value in _values(lower):
             values.setdefault(name, value)
         curves.append(None, values, number)
+        if row := columns.read(lower):
+            curves.append(*row, number)
         if header := NOTEBOOK.match(lower):
             has_loss = bool(header[1])
         elif has_loss is not None:
@@ -133,8 +135,12 @@ def _values(lower: str) -> Iterator[tuple[str, float]]:
     yield from values_beside(lower)
     if "best" in lower or ("|" not in lower and not any(word in lower for word in CUES)):
         return
-    for name, value, percent in SCORES.findall(lower):
+    found = SCORES.findall(lower)
+    for name, value, percent in found:
         yield f"{SCORE}:{name}", float(value) / (100 if percent else 1)
+    if not found and (kind := EVALUATES.search(lower)) and "train" not in lower:
+        for name, value, percent in IN_EVALUATION.findall(lower, kind.end()):
+            yield f"{SCORE}:{kind[1]} {name}", float(value) / (100 if percent else 1)
     for name, value, percent in VALUES.findall(lower):
         curve = OF_VALUES[name]
         if curve != LATENT or RECONSTRUCTS.search(lower):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from doctor.log.metrics.curves import ALIASES, STEPS, Curves
+from doctor.log.metrics.curves import ALIASES, HELD_OUT, STEPS, TESTED, Curves
 
 _NAMES = sorted({*ALIASES, *STEPS}, key=len, reverse=True)
 EVALUATION = ("val", "valid", "validation", "eval", "test", "dev")
@@ -51,8 +51,6 @@ SUMMARY, EVALUATED = b"train_runtime", re.compile(rb"['\"]eval_loss['\"]")
 """What only rows about a whole training, or an evaluation, contain."""
 AVERAGED = b"(ema)"
 """An evaluation of averaged weights, beside that of the weights themselves: timm's Test (EMA)."""
-HELD_OUT = "eval_loss"
-"""The curve of an evaluation."""
 RATE = "learning_rate"
 """A row with nothing else is of settings."""
 CURVES = {name.encode(): curve for name, curve in ALIASES.items()}
@@ -96,13 +94,13 @@ def _of_one_kind(values: dict[str, float], lower: bytes) -> dict[str, float]:
     """The metrics of a training's row, or of an evaluation's."""
     if EVALUATED.search(lower):
         return {name: value for name, value in values.items() if name == HELD_OUT}
-    if "loss" in values and HELD_OUT not in values:
+    if "loss" in values and not values.keys() & {HELD_OUT, TESTED}:
         before = lower[: lower.find(LOSS)]
-        if OF_EVALUATION.search(before) and b"train" not in before:
+        if (kind := OF_EVALUATION.search(before)) and b"train" not in before:
             if AVERAGED in before:
                 return {}
             rate = {RATE: values[RATE]} if RATE in values else {}
-            return {HELD_OUT: values["loss"], **rate}
+            return {TESTED if kind[0] == b"test" else HELD_OUT: values["loss"], **rate}
     return values
 
 

@@ -54,14 +54,14 @@ METHODS = (
         r"(?:grpo|gae|rloo|reinforce)|\bstage[=: ]+['\"]?ppo\b|\bnum_generations['\"]?[=:]|"
         r"main_ppo|openrlhf|\brl['\"]?: ['\"]?(?:grpo|ppo)|algo\w*['\"]?: ['\"]?grpo",
         "method", "policy"),
-    _worded("lora peft",
+    _worded("lora peft patched",
         r"\bLoraConfig\b|\badapter['\"]?[=:]\s?['\"]?q?lora|(?:finetuning|train)_type[=: ]+['\"]?"
         r"lora|\bLoRA settings|\bqlora\b|LoRAFinetune|\bnetwork_module[=: ]+\S*lora|"
         r"_lora(?:_sdxl)?\.py|\bpeft_type\b|\buse_(?:peft|lora)['\"]?[=:]\s?True|--lora\b|"
-        r"create LoRA network", "method", "lora"),
-    _worded("full trainable%",
+        r"create LoRA network|\bpatched \d+ layers with \d+ QKV layers", "method", "lora"),
+    _worded("full trainable% use_lora use_peft",
         r"(?:finetuning|train)_type[=: ]+['\"]?full|FullFinetune|\bfull[- _]?fine-?tun|"
-        r"finetune/full|trainable%: 100", "method", "full"),
+        r"finetune/full|trainable%: 100|\buse_(?:lora|peft)['\"]?[=:]\s?False", "method", "full"),
     _worded("tensor, pretrain scratch iteration decayed initializing",
         r"number of parameters on \(tensor|\bpretrain(?:ing)?_gpt|\bfrom scratch|tokens per "
         r"iteration will be|\bnum decayed parameter tensors|Initializing a new model",
@@ -102,6 +102,18 @@ WORDED = (
     _worded("foreground positive minority lesion",
         r"\b(?:foreground|positives?|minority|lesion)\b[^\d\n]{0,20}(\d{1,2}(?:\.\d+)? ?%)",
         "minority_share"),
+    _worded("earlystopping best", r"\bEarlyStopping\w*\(|\b(?:load|restor)(?:ing|ed) (?:the )?best "
+        r"(?:model|weights|checkpoint)", "best_kept", "True"),
+    _worded("torch",
+        r"(?<![A-Za-z])(?:py)?torch[^\w\n]{1,6}(?:version[^\w\n]{1,4})?"
+        r"(\d{1,2}\.\d{1,2}\.\d{1,2}\+(?:cpu|cu\d{2,3}|rocm[\d.]{1,6}))\b", "torch_build"),
+    _worded("device",
+        r"^(?:using |training on )?device\s?[:=]\s?(cpu|cuda|mps)\b", "computes_on"),
+    _worded("adam sgd rmsprop lion",
+        r"\boptimi[sz]er ((?:paged_)?adam\w*|sgd|lion|rmsprop) lr\b", "optimizer"),
+    _worded("adam sgd rmsprop lion",
+        r"\b(?:adam\w*|sgd|lion|rmsprop) lr (\d*\.?\d+(?:e-?\d{1,2})?)(?![\w.])",
+        "learning_rate"),
     _worded("timeout(ms)", r"Timeout\(ms\)=(\d{4,9})\b", "timeout_ms"),
     _worded("distributed single",
         r"\bdistributed(?: training)?['\"]?[:=] ?False\b|Training with a single process",

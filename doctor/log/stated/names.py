@@ -10,6 +10,7 @@ SETTINGS = {
         "accumulate_grad_batches accumulation_steps accum_steps update_freq accum_iter accum_grad "
         "gradient_accumulation_step grad_accumulation_steps"
     ),
+    "amp": "amp use_amp enable_amp",
     "adam_beta2": "adam_beta2 beta2 adam_beta_2",
     "all_params": (
         "all_params total_params total_parameters number_of_parameters num_params param_count "
@@ -24,8 +25,9 @@ SETTINGS = {
         "per_device_batch_size ppo_micro_batch_size_per_gpu train_bs per_gpu_batch_size "
         "train_batch_size_per_gpu"
     ),
+    "best_kept": "load_best_model_at_end restore_best_weights save_best_only",
     "beta": "beta kl_coef init_kl_coef kl_loss_coef kl_beta dpo_beta pref_beta",
-    "bf16": "bf16 use_bf16",
+    "bf16": "bf16 use_bf16 bf16_enabled bfloat16_enabled",
     "checkpointing": (
         "gradient_checkpointing activation_checkpointing enable_activation_checkpointing "
         "use_gradient_checkpointing grad_checkpointing enable_gradient_checkpointing "
@@ -47,6 +49,10 @@ SETTINGS = {
     "discriminator_steps": "n_critic d_steps disc_iters n_dis num_d_steps d_iters k_d",
     "dropout": "dropout hidden_dropout dropout_rate drop_rate dropout_prob drop dropout_p",
     "dtype": "torch_dtype dtype params_dtype param_dtype model_dtype weights_dtype",
+    "early_stopping": (
+        "early_stopping_patience early_stopping early_stop early_stop_patience "
+        "early_stopping_rounds"
+    ),
     "entropy_weight": "ent_coef entropy_coef entropy_coeff entropy_loss_coef entropy_weight",
     "epochs": (
         "num_train_epochs num_epochs epochs max_epochs n_epochs_train total_epochs max_epoch niter "
@@ -57,7 +63,7 @@ SETTINGS = {
         "per_gpu_eval_batch_size validation_batch_size test_batch_size val_bs"
     ),
     "eval_steps": "eval_steps eval_interval eval_every val_check_interval evaluation_interval",
-    "fp16": "fp16 use_fp16",
+    "fp16": "fp16 use_fp16 fp16_enabled",
     "gamma": "lr_gamma lr_decay_rate decay_rate",
     "generations": "num_generations rollout_n n_samples_per_prompt num_return_sequences group_size",
     "generator_rate": "lr_g g_lr lrg gen_lr generator_lr lr_gen g_learning_rate",

@@ -1,0 +1,69 @@
+"""Log-probabilities of a reference that are those of the policy itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script.naming import words
+from doctor.checks.script.rendering import Line, lines
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+
+REFERENCE = {"ref", "refs", "reference", "references"}
+OTHERS = ("disable_adapter", "set_adapter", "adapter_name", "functional_call", "load_state_dict",
+          "swap", "disable_lora", "unload", "eval_adapter", "copy_", "precompute")  # fmt: skip
+"""By these one object is another network for a while."""
+NEEDED = ("logsigmoid", "kl", "beta", "ratio")
+
+
+def own_reference(reading: Training) -> Iterator[Match]:
+    """ref = logps(model, batch) without a graph, beside pol = logps(model, batch)."""
+    if not reading.mentions(*NEEDED) or reading.mentions(*OTHERS):
+        return
+    table = reading.cached(lines)
+    for line in table:
+        if not line.loops or not set(words(line.target)) & REFERENCE or "(" not in line.text:
+            continue
+        if any(line.target == other.target and other is not line for other in table):
+            continue
+        same = [other for other in table if other is not line and _is_policy(reading, line, other)]
+        if same and not _is_updated_between(reading, line, same[0]):
+            yield Match(
+                line.span,
+                f"{line.target} comes from the policy itself, like {same[0].target}: nothing holds "
+                "it to a reference",
+                fix="Compute it under model.disable_adapter(), or by a frozen copy.",
+            )
+            return
+
+
+def _is_policy(reading: Training, line: Line, other: Line) -> bool:
+    """The same call of a trained model in the same iteration, with its graph."""
+    if other.loops != line.loops or other.scope != line.scope or other.arms != line.arms:
+        return False
+    given = _trained(reading, other)
+    if not given or set(words(other.target)) & (REFERENCE | {"old"}):
+        return False
+    detached = line.text in (f"{other.target}.detach()", f"{other.text}.detach()")
+    plain = line.text.removesuffix(".detach()") == other.text
+    quiet = detached or line.text.endswith(".detach()") or _without_graph(reading, line)
+    return (plain or detached) and quiet and not _without_graph(reading, other)
+
+
+def _trained(reading: Training, line: Line) -> bool:
+    """The model that is trained computes it: a call of it, or a function that gets it."""
+    for call in reading.inside(line.value):
+        names = [call.name, *(v.name for v in call.values)]
+        if any(reading.key(name, call.scope) in reading.stepped_names for name in names if name):
+            return True
+    return False
+
+
+def _without_graph(reading: Training, line: Line) -> bool:
+    return any(reading.is_without_graph(call) for call in reading.inside(line.value))
+
+
+def _is_updated_between(reading: Training, one: Line, other: Line) -> bool:
+    """An optimizer steps between them: the first are those of older weights."""
+    first, last = sorted((one.position, other.position))
+    return any(first <= n <= last for n in reading.methods("step"))
