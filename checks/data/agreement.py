@@ -196,8 +196,8 @@ CORNERS = (
 )
 FLAT = (
     "Drop boxes without an area after a crop, and keep boxes that are shares of the image as "
-    "fractions: "
-    "as whole numbers they are 0."
+    "fractions: as whole numbers they are 0. Where nothing is cropped, boxes were clamped to an "
+    "image that was resized without them: scale both."
 )
 SIDES = (
     "Divide x by the width and y by the height: the shape of an array begins with the height "
@@ -274,7 +274,7 @@ AGREED = Check(
         "a classifier's configuration names another padding token than the rows have, or the "
         "target of a row is the padding of the model's own table",
         "a Trainer removes a column that the model reads, a loader writes batches to one memory, "
-        "or all targets are one vector",
+        "or all targets are one vector, or one class",
         "rows are sorted by dates as text, numbered files in the order of text are paired with "
         "lines, or windows cross from one series to another",
         "the next state at a limit of time is that of another episode",
@@ -286,7 +286,7 @@ AGREED = Check(
     fix="Look at the rows that are named.",
     owner=Owner.JOB,
     judge=agreed,
-    limits="that masks, boxes and classes are the right ones.",
+    limits="that masks, boxes and classes are the right ones, or rewards those of their step.",
     sources=("torch-data-loading",),
 )
 

@@ -287,4 +287,9 @@ MEANINGS: Meanings = {
         "many times; and look at how targets are assigned.",
         least=0.0,
     ),
+    "one class taught": Meaning(
+        "rows have {0} as {fields}, the target of the loss: a constant is all there is to learn",
+        "Look at how the target is made: bool('False') is true, and a filter or a comparison of "
+        "other types may leave one class.",
+    ),
 }

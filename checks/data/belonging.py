@@ -34,10 +34,14 @@ MEANINGS: Meanings = {
         single=True,
     ),
     "places apart": Meaning(
-        "maps or boxes of {first} lie where the image has something once they are read otherwise: "
+        "{third} of {first} lie where the image has something once they are read otherwise: "
         "{second}",
-        "Turn, move and scale targets with their image, by one draw, and convert boxes to the form "
-        "that the model expects.",
+        "Turn, move and scale targets with their image, by one draw.",
+        single=True,
+    ),
+    "boxes of another form": Meaning(
+        "boxes of {first} lie where the image has something once they are read as {second}",
+        "Convert boxes to the form that the model expects, once and in all splits.",
         single=True,
     ),
     "stated otherwise": Meaning(
@@ -59,7 +63,8 @@ def belong(data: Data) -> Verdict:
         return worst(*found)
     if known:
         told = ", ".join(_explained(each) for each in known)
-        return ok(f"inputs belong to their own targets, of which they explain {told}")
+        return ok(f"a simple learner predicts targets from the inputs of their rows: {told}; what "
+                  "else may be wrong with the inputs was not asked")  # fmt: skip
     if covered:
         names = " and ".join(each.fields[0] for each in covered)
         return note(
@@ -70,7 +75,7 @@ def belong(data: Data) -> Verdict:
 
 
 def _explained(covered: Relation) -> str:
-    return f"{float(covered.numbers[0]):.0%} in {covered.fields[0]}"
+    return f"{float(covered.numbers[0]):.0%} explained in {covered.fields[0]}"
 
 
 BELONG = Check(

@@ -50,6 +50,11 @@ MEANINGS: Meanings = {
         "targets are the value at place {0} of {fields}, which the model gets",
         "End the input before the step that is to be predicted: x = s[t - n : t], y = s[t].",
     ),
+    "column holds target": Meaning(
+        "targets are column {0} of {fields}, step by step, which the model gets",
+        "Leave this column out of the input, and lessen the inputs of the layer that gets it: what "
+        "is to be predicted is not known beforehand.",
+    ),
     "history ends with target": Meaning(
         "targets are the last item of {fields}, which the model gets",
         "Leave the item that is to be predicted out of the history: items[:-1] and items[-1].",
@@ -140,7 +145,8 @@ UNSEEN = Check(
         "at least half of 32 or more prompts end with their answer",
         "a column has one value in all rows of a class, and others in all other rows; a token at "
         "one place, a pixel at the edge or the number of the row does so for all classes",
-        "a place of the input window is the target in all rows, or histories end with it",
+        "a place of the input window or a column of a series is the target in all rows, or "
+        "histories end with it",
         "at least 5 % of 32 or more rows have two equal inputs of a kind, as views or a triplet",
         "decoder_input_ids equal the labels, or the labels of a decoder are its input",
         "a masked model predicts the mask, or eval asks for links that its graph has",

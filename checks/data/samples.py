@@ -157,7 +157,8 @@ def _preferred(split: Split) -> Verdict:
     if pairs.scored and pairs.swapped >= 0.95 * pairs.scored:
         swapped = share(pairs.swapped, pairs.scored, "chosen answers have the lower score")
         return observed(swapped, pairs.scored, fix=SWAPPED)
-    return passed(text, split)
+    unscored = "" if pairs.scored else "; which answer is the better one no score says"
+    return passed(f"{text}{unscored}", split)
 
 
 PREFERRED = Check(

@@ -32,7 +32,24 @@ def _scaled(split: Split) -> Verdict:
         return warn(
             f"{inputs.name} has the shape {list(inputs.shape)}: channels are last", fix=LAST
         )
+    if inputs.apart:
+        return observed(f"{inputs.name} {APART}", inputs.samples, fix=PERMUTED)
     whole = inputs.whole and low >= 0 and BYTES[0] < high <= BYTES[1]
+    found = _prepared(inputs, seen)
+    if found is not None:
+        return found
+    if inputs.expected_low is not None and inputs.expected_high is not None:
+        return _expected(inputs, low, high, seen, whole, split)
+    if whole:
+        text = f"{seen}: whole numbers to 255, which were not scaled"
+        return observed(text, inputs.samples) if _is_bare(inputs) else note(text)
+    if high > BYTES[1] and _is_bare(inputs):
+        return note(f"{seen}, and nothing states the range that the model is to get", fix=LARGE)
+    return passed(seen, split)
+
+
+def _prepared(inputs: Inputs, seen: str) -> Verdict | None:
+    """A preparation that explains the values, and is not the one that was meant."""
     if inputs.unscaled:
         text = f"{seen}: as if 0 to 255 were normalized by {shown(inputs.unscaled)}"
         return observed(f"{text}, which is meant for 0 to 1", inputs.samples, fix=UNSCALED)
@@ -49,12 +66,7 @@ def _scaled(split: Split) -> Verdict:
         )
         fix = ONCE if how == "twice" else SAME_RANGE
         return observed(f"{seen}: as if images {what} {shown(name)}", inputs.samples, fix=fix)
-    if inputs.expected_low is None or inputs.expected_high is None:
-        if not whole:
-            return passed(seen, split)
-        text = f"{seen}: whole numbers to 255, which were not scaled"
-        return observed(text, inputs.samples) if _is_bare(inputs) else note(text)
-    return _expected(inputs, low, high, seen, whole, split)
+    return None
 
 
 def _is_last(inputs: Inputs) -> bool:
@@ -87,6 +99,15 @@ SAME_RANGE = (
 )
 DIVIDED = "Divide by 255 once: ToTensor() and a processor's rescale_factor do it, too."
 UNSCALED = "Divide the images by 255 (ToTensor(), rescale_factor) before they are normalized."
+APART = (
+    "repeats every three places along both sides and differs between neighbours: colours and "
+    "places are mixed, as where height x width x 3 was reshaped to 3 x height x width"
+)
+PERMUTED = "Move the axis of the colours instead: .permute(2, 0, 1), or (0, 3, 1, 2) of a batch."
+LARGE = (
+    "Compare with the range of the files: bytes are divided by 255 before they are normalized; "
+    "other numbers are brought near to 0 and 1 by the mean and deviation of train."
+)
 LAST = "Bring the channels to the second axis: images.permute(0, 3, 1, 2)."
 
 SCALED = Check(
@@ -96,15 +117,16 @@ SCALED = Check(
     why="Weights that were trained on normalized images lose much of their accuracy on others, and "
     "nothing fails.",
     passes=("values are in the range that the checkpoint's preprocessing gives",),
-    notes=("values are whole numbers to 255, and no range is stated",),
+    notes=("values are whole numbers to 255, or go beyond it, and no range is stated",),
     warns=(
         "values exceed three times the stated range, are in 0 to 1 where negative ones must "
         "occur, or whole numbers to 255 at the first convolution",
-        "they are what a known normalization for 0 to 1 gives for 0 to 255",
+        "they are what a normalization for 0 to 1 gives for 0 to 255: a known one, or steps larger "
+        "than 1",
         "they are what bytes give that were divided by 255 twice, or a known normalization that "
         "was "
         "applied twice, or for 0 to 255 to 0 to 1",
-        "channels are last",
+        "channels are last, or a reshape mixed them with places",
     ),
     fix="Apply the transforms of the weights: weights.transforms(), the image processor, or timm's "
     "create_transform(**resolve_data_config(model.pretrained_cfg)).",

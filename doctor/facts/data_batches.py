@@ -198,6 +198,8 @@ class Inputs(Section, frozen=True, kw_only=True):
     """"twice: " and the normalization that was applied twice; "bytes: " and the one for 0 to 255
     that
     was applied to 0 to 1."""
+    apart: bool = False
+    """Values three places apart are alike along both sides, and neighbours are not."""
     name: str
     samples: int
     shape: tuple[int, ...]

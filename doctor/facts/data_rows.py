@@ -79,6 +79,7 @@ RelationKind = Literal[
     "text without end", "padding pooled", "direction kept", "window of two series",
     "points of other sides", "targets no shares", "targets in another order",
     "attention on padding",
+    "one class taught", "column holds target", "boxes of another form",
     "inputs tell targets", "targets of other rows", "targets of no row", "tags of another place",
     "places apart", "prepared apart", "targets numbered apart", "stated otherwise",
     "gives class away", "may give class away",

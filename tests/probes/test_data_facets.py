@@ -222,7 +222,8 @@ def steep() -> Any:
 
 GENERAL = {
     "targets of other rows", "targets of no row", "tags of another place", "places apart",
-    "prepared apart", "targets numbered apart", "stated otherwise", "gives class away",
+    "boxes of another form", "column holds target", "one class taught", "prepared apart",
+    "targets numbered apart", "stated otherwise", "gives class away",
 }  # fmt: skip
 HEALTHY: list[Callable[[], Any]] = [
     forecast,

@@ -13,7 +13,7 @@ from .relations import Relations, relation
 from .targets import Source, as_batch
 
 SAMPLES = 64
-NAMES = ("boxes", "bbox", "bboxes")
+NAMES = ("boxes", "bbox", "bboxes", "box", "bounding_box", "bounding_boxes")
 TARGET = {"boxes", "labels", "image_id", "area", "iscrowd"}
 """The fields of a target as torchvision's references make it."""
 LEAST_IMAGES, LEAST_BOXES, CORNER = 24, 64, 0.7

@@ -126,6 +126,10 @@ def between(name: str, field: torch.Tensor, target: torch.Tensor) -> Iterator[Di
     few = 1 < len(classes) <= CLASSES and bool((classes == classes.round()).all())
     if few and field.dim() == 2 and field.is_floating_point():
         yield from separating(name, field, plain[:, 0], classes)
+    held = column_of(field, target)
+    if held is not None and not few:
+        yield relation("column holds target", len(target), len(target), (name,), (), (held,))
+        return
     last = plain[:, -1]
     column = field.dim() == 2 and plain.shape[1] == 1  # see agreement
     if few or target.shape == field.shape or len(torch.unique(last)) < LEAST_TARGETS:
@@ -176,6 +180,16 @@ def separating(
         if len(values) == 2 and (highs[0] < lows[1] or highs[1] < lows[0]):
             yield relation("column separates", len(target), len(target), (name,), (), (column,))
             return
+
+
+def column_of(field: torch.Tensor, target: torch.Tensor) -> Optional[int]:
+    """The column of a series, rows x steps x columns, that is the target in all of its steps."""
+    if field.dim() != 3 or target.shape != field.shape[:2] or not field.shape[2] > 1:
+        return None
+    if min(target.shape) < 2 or len(torch.unique(target)) < LEAST_TARGETS:
+        return None
+    equal = (field[:, :, :MOST_COLUMNS] == target[:, :, None]).all(0).all(0)
+    return int(torch.nonzero(equal)[0]) if bool(equal.any()) else None
 
 
 def holding(field: torch.Tensor, target: torch.Tensor) -> Optional[int]:

@@ -82,8 +82,8 @@ def of_first(graph: Foreign) -> List[Dict[str, Any]]:
 
 
 def of_joined(batches: List[Foreign]) -> List[Dict[str, Any]]:
-    """Graphs with an edge to another one of their batch, and graphs behind the first one of a batch
-    whose edges all name numbers that a single graph has."""
+    """Graphs with an edge to another one of their batch, and graphs without an edge behind the
+    first one of a batch whose edges all name numbers that a single graph has."""
     relations = Relations()
     first = 0
     for batch in batches:
@@ -92,8 +92,10 @@ def of_joined(batches: List[Foreign]) -> List[Dict[str, Any]]:
             continue
         counts = torch.bincount(joined.owners)
         highest = int(joined.edges.max())
+        within = highest < int(counts.max())
+        named = set(joined.owners[joined.edges.reshape(-1)].tolist()) if within else set()
         for graph in range(1, len(counts)):
-            relations.count("edges not moved", highest < int(counts.max()), first + graph)
+            relations.count("edges not moved", within and graph not in named, first + graph)
         if int(counts.max()) <= highest < len(joined.owners):
             ends = joined.owners[joined.edges]
             crossing = set(ends[0][ends[0] != ends[1]].tolist())

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import torch
 
 from ..foreign import Foreign, containers, observing
+from . import image_steps
 from .documents import host
 from .views import LABELS
 
@@ -49,6 +50,7 @@ class Inputs:
         self._some: Optional[torch.Tensor] = None
         """Values of a few images: images x channels x pixels."""
         self._highs = [float("-inf")] * 3
+        self._apart = False
 
     def add(self, batch: Foreign) -> None:
         image = image_of(batch)
@@ -66,14 +68,18 @@ class Inputs:
         steps = plain * TWICE
         self._steps = self._steps and bool((steps - steps.round()).abs().max() < 0.01)
         if plain.shape[1] == 3:
-            self._some = plain[:4].flatten(2)[:, :, :4096] if self._some is None else self._some
+            if self._some is None:
+                self._some = plain[:4].flatten(2)[:, :, :4096]
+                self._apart = image_steps.are_taken_apart(plain)
             lows, highs = plain.amin((0, 2, 3)).tolist(), plain.amax((0, 2, 3)).tolist()
             self._lows = list(map(min, self._lows, lows))
             self._highs = list(map(max, self._highs, highs))
 
     def _unscaled(self) -> str:
         """The normalization for 0 to 1 that fits values of 0 to 255, "" for none; without a value
-        below 0 nothing shows that they were normalized."""
+        below 0 their steps alone show that they were normalized."""
+        if self._some is not None and image_steps.are_divided_bytes(self._some):
+            return "a mean and a deviation of 0 to 1"
         if min(self._lows) >= 0:
             return ""
         for name, (mean, std) in NORMALIZATIONS.items():
@@ -160,6 +166,7 @@ class Inputs:
             "unscaled": "" if self.whole and self.low >= 0 else self._unscaled(),
             "twice": self._twice(),
             "again": self._again() if self.shape[1] == 3 else "",
+            "apart": self._apart,
             **self.expected,
         }
 

@@ -258,7 +258,23 @@ def _beside(batch: Foreign, ids: torch.Tensor, documents: int) -> Dict[str, torc
     for name in ("token_type_ids", "mm_token_type_ids"):
         if name in batch:
             made[name] = torch.zeros_like(ids)
-    return made
+    number = (torch.arange(length) // (length // documents)).repeat(rows, 1)
+    return {**{name: number for name in numbering(batch) if name not in made}, **made}
+
+
+def numbering(batch: Foreign) -> List[str]:
+    """Fields beside the tokens that number the documents of each row."""
+    ids, known = batch[_names(batch)[0]], (*TOKENS, *LABELS, *MASKS)
+    return [n for n, each in batch.items() if n not in known and numbers_documents(each, ids)]
+
+
+def numbers_documents(value: Foreign, ids: torch.Tensor) -> bool:
+    """Whether it has 0, 0, 0, 1, 1, 2 beside the tokens of each row."""
+    if not isinstance(value, torch.Tensor) or value.shape != ids.shape or value.dim() != 2:
+        return False
+    steps = value[:, 1:].long() - value[:, :-1].long()
+    plain = not value.is_floating_point() and value.dtype != torch.bool
+    return plain and bool((value[:, 0] == 0).all() and ((steps == 0) | (steps == 1)).all())
 
 
 MASKS = ("attention_mask", "mask")

@@ -78,6 +78,8 @@ class StepCalls:
         """Targets of a binary cross entropy that are not from 0 to 1."""
         self._attended = attended.Attended()
         self._padded = padding_targets.PaddingTargets(module)
+        self.taught: Dict[str, Set[float]] = {}
+        """Values of a field of one number for each row, that a step's only loss of classes gets."""
         self.ctc: List[Dict[str, Any]] = []
         """Arguments of CTC losses, with targets in one form: a list of rows."""
         self.left_out: Set[int] = set()
@@ -167,6 +169,10 @@ class StepCalls:
         for target in watch.probabilities:
             wrong = (target < 0) | (target > 1)
             self.probabilities = merged(self.probabilities, beyond(target, wrong, 1))
+        asked = [target for _, target, _ in watch.classed] + watch.probabilities
+        for name, each in named.items() if len(asked) == 1 else ():
+            if each.numel() == len(each) and same_numbers(each, asked[0]):
+                self.taught.setdefault(name, set()).update(torch.unique(each)[:2].tolist())
         self._attended.add(named, watch.masks)
         for sums in watch.shares:
             self.shares = merged(self.shares, beyond(sums, (sums - 1).abs() > SUMS, 1))
@@ -238,6 +244,12 @@ def rows_of(bound: Dict[str, Any]) -> List[torch.Tensor]:
     if targets.dim() == 1:
         return list(torch.split(targets[: sum(lengths)], lengths))
     return [row[:length] for row, length in zip(targets, lengths)]
+
+
+def same_numbers(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Of any type and shape."""
+    flat = [each.reshape(-1).float() for each in (one, other)]
+    return flat[0].shape == flat[1].shape and bool((flat[0] == flat[1]).all())
 
 
 def equal(one: torch.Tensor, other: torch.Tensor) -> bool:

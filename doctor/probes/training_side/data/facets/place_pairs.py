@@ -232,14 +232,14 @@ def of_split(places: Optional[Places], name: str) -> List[Dict[str, Any]]:
     stated = places.stated
     stands = fit(places, places.targets[stated]) if stated in places.targets else own
     if better(stands, own):
-        return [relation("places apart", 1, 1, (name, "boxes are " + form))]
+        return [relation("boxes of another form", 1, 1, (name, form))]
     target = places.targets[stated if stated in places.targets else form]
     own = fit(places, target)
     found = {text: fit(places, turn(target)) for text, turn in turns().items()}
     best = max(found, key=lambda text: found[text].explained)
     if better(own, found[best]):
         numbers = (own.explained, found[best].explained)
-        return [relation("places apart", 1, 1, (name, best), (), numbers)]
+        return [relation("places apart", 1, 1, (name, best, what_of(places)), (), numbers)]
     return by_image(places, target, own, name)
 
 
@@ -254,7 +254,12 @@ def by_image(places: Places, target: torch.Tensor, own: Fit, name: str) -> List[
     if not told or not several or float((which == 0).float().mean()) > MOSTLY:
         return []
     numbers = (float(own.gained.mean()), float(best.mean()))
-    return [relation("places apart", 1, 1, (name, "another change in each image"), (), numbers)]
+    fields = (name, "another change in each image", what_of(places))
+    return [relation("places apart", 1, 1, fields, (), numbers)]
+
+
+def what_of(places: Places) -> str:
+    return "maps" if "" in places.targets else "boxes"
 
 
 def guessed(places: Places, target: torch.Tensor, turn: Turn) -> torch.Tensor:
@@ -279,4 +284,5 @@ def of_two(train: Optional[Places], other: Optional[Places]) -> List[Dict[str, A
     for places, (_, own), form in ((train, one, two[0]), (other, two, one[0])):
         if form not in places.targets or not better(fit(places, places.targets[form]), own):
             return []
-    return [relation("places apart", 1, 1, ("eval", "%s, and %s in train" % (two[0], one[0])))]
+    text = "%s, and %s in train" % (two[0], one[0])
+    return [relation("boxes of another form", 1, 1, ("eval", text))]
