@@ -78,15 +78,13 @@ class Inputs:
     def _unscaled(self) -> str:
         """The normalization for 0 to 1 that fits values of 0 to 255, "" for none; without a value
         below 0 their steps alone show that they were normalized."""
-        if self._some is not None and image_steps.are_divided_bytes(self._some):
-            return "a mean and a deviation of 0 to 1"
-        if min(self._lows) >= 0:
-            return ""
-        for name, (mean, std) in NORMALIZATIONS.items():
+        for name, (mean, std) in NORMALIZATIONS.items() if min(self._lows) < 0 else ():
             lows = [low * s + m for low, m, s in zip(self._lows, mean, std)]
             highs = [high * s + m for high, m, s in zip(self._highs, mean, std)]
             if min(lows) > -0.5 and all(BYTES[0] < high <= BYTES[1] for high in highs):
                 return name
+        if self._some is not None and image_steps.are_divided_bytes(self._some):
+            return "a mean and a deviation of 0 to 1"
         return ""
 
     def _twice(self) -> str:
@@ -104,8 +102,8 @@ class Inputs:
 
     def _again(self) -> str:
         """The normalization that was applied twice, or the one in steps of 0 to 255 that was
-        applied to
-        0 to 1; "" for neither."""
+        applied to 0 to 1; "" for
+        neither."""
         if self.low >= 0 or self.samples < 2:
             return ""
         for name, (mean, std) in NORMALIZATIONS.items():
