@@ -102,8 +102,7 @@ class Inputs:
 
     def _again(self) -> str:
         """The normalization that was applied twice, or the one in steps of 0 to 255 that was
-        applied to 0 to 1; "" for
-        neither."""
+        applied to 0 to 1; "" for neither."""
         if self.low >= 0 or self.samples < 2:
             return ""
         for name, (mean, std) in NORMALIZATIONS.items():
