@@ -19,6 +19,7 @@ MEANINGS: Meanings = {
         "({second})",
         PAIRED,
         single=True,
+        explained=True,
     ),
     "targets of no row": Meaning(
         "inputs of {first} explain nothing of their targets ({0}), and those of {second}, which "
@@ -95,8 +96,8 @@ BELONG = Check(
         "maps or boxes fit their image once they are mirrored, turned, moved, of another row, or "
         "read in another form",
         "a token some places further tells a tag, and its own does not",
-        "the data set, a processor or the documentation states fewer classes, tokens or columns, "
-        "other values or another order of sides than the rows have",
+        "the data set, a processor or the documentation states fewer classes or tokens, more "
+        "columns, other values or another order of sides than the rows have",
     ),
     fix=PAIRED,
     owner=Owner.JOB,

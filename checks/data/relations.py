@@ -27,6 +27,8 @@ class Meaning:
     """The training ends at the first such row: a failure."""
     single: bool = False
     """It holds for the whole or not at all, and has no share."""
+    explained: bool = False
+    """Its numbers are what is explained: below 0 that is nothing."""
 
 
 Meanings = Mapping[RelationKind, Meaning]
@@ -46,7 +48,10 @@ def _verdict(relation: Relation, meaning: Meaning) -> Verdict:
 
 
 def _judged(relation: Relation, meaning: Meaning) -> Verdict:
-    numbers = [_number(float(each)) for each in relation.numbers]
+    numbers = [
+        "nothing" if meaning.explained and each < 0 else _number(each)
+        for each in map(float, relation.numbers)
+    ]
     fields = listed([shown(each) for each in relation.fields], 4)
     text = meaning.text.format(*numbers, fields=fields, **_places(relation))
     if meaning.single:

@@ -89,6 +89,13 @@ def test_what_a_learner_did_not_learn_is_no_pass(part: int, status: Status) -> N
     assert belonging.BELONG.judge(data=facts(each, of_data=True)).status is status
 
 
+def test_what_is_explained_is_never_below_0() -> None:
+    numbers = (-0.02, 0.7)
+    each = relation("targets of other rows", fields=("train", "1 row behind"), numbers=numbers)
+    verdict = belonging.BELONG.judge(data=facts(each, of_data=True))
+    assert "train explain nothing of their own targets, and 0.7 of" in verdict.summary
+
+
 def test_nothing_to_learn_from() -> None:
     assert belonging.BELONG.judge(data=facts()).status is Status.SKIP
     unread = msgspec.structs.replace(facts(), splits=())

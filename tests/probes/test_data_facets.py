@@ -18,7 +18,9 @@ from doctor.probes.training_side.data import targets  # noqa: E402
 from doctor.probes.training_side.data.facets import (  # noqa: E402
     changes,
     learner,
+    place_pairs,
     questions,
+    statements,
     tables,
 )
 
@@ -119,7 +121,7 @@ def texts(place: int, tells: bool) -> Any:
 
 
 class Stated(data.TensorDataset):  # type: ignore[misc]
-    """Images of shape (3, 24, 24) with pixels in [0, 1], and a class."""
+    """A sample is an image of shape (3, 24, 24) with pixels in [0, 1], and its class."""
 
     classes = ("bird", "cat", "dog", "fish")
 
@@ -129,6 +131,18 @@ def stated(scale: float = 1.0, first: int = 0) -> Any:
     return data.DataLoader(Stated(x * scale, y + first), batch_size=16, shuffle=True)
 
 
+def described(text: str, last: int = 3, columns: Any = ()) -> Any:
+    """Values beyond [0, 1] and one class more than names, or a table whose columns have names."""
+    x, y = table(96, 1) if columns else images(96, 1)
+    kind = type("Described", (data.TensorDataset,), {
+        "__doc__": text, "__module__": "own", "feature_names": columns,
+        "classes": ("bird", "cat", "dog"),
+    })  # fmt: skip
+    y = y if columns else torch.where(y == 3, last, y)
+    return data.DataLoader(kind(x if columns else x * 3 - 1, y), batch_size=16, shuffle=True)
+
+
+STORED = "Image values are stored in [0, 1]; __getitem__ standardizes them."
 FAULTS: list[tuple[str, Callable[[], Any], Callable[[], Any], str]] = [
     ("DAT027", lambda: changed(images, lambda x, y: (x, y.roll(1))), lambda: changed(images),
      "1 row"),
@@ -144,6 +158,11 @@ FAULTS: list[tuple[str, Callable[[], Any], Callable[[], Any], str]] = [
     ("DAT027", lambda: tagged(1), lambda: tagged(0), "1 place before"),
     ("DAT027", lambda: stated(255.0), lambda: stated(), "values from 0 to 1"),
     ("DAT027", lambda: stated(first=1), lambda: stated(), "4 classes"),
+    ("DAT027", lambda: described("Returns images with pixels in [0, 1]."),
+     lambda: described(STORED), "values from 0 to 1"),
+    ("DAT027", lambda: described("", last=4), lambda: described(""), "3 classes"),
+    ("DAT027", lambda: described("", columns=[f"column {n}" for n in range(40)]),
+     lambda: described("", columns=["age", "city"]), "40 columns"),
     ("DAT025", lambda: changed(images, other=lambda x, y: (x[:, [2, 1, 0]], y)),
      lambda: changed(images, other=lambda x, y: (x * 0.8, y)), "2, 1, 0"),
     ("DAT025", lambda: changed(images, normal, lambda x, y: normal(x[:, [2, 1, 0]], y)),
@@ -269,6 +288,18 @@ def test_each_change_is_undone_by_another_one() -> None:
         assert found
         assert all(len(each.text) <= 60 for each in found)
         assert all(len(each.apply(value)) == 4 for each in found)
+
+
+def test_a_move_is_told_by_its_sides() -> None:
+    assert place_pairs.moved(0, -2) == "moved by 12 % to the left"
+    assert place_pairs.moved(-1, 2) == "moved by 6 % up and 12 % to the right"
+
+
+def test_names_and_words_need_not_be_all() -> None:
+    ages = statements.Measured(classes=(0.0, 90.0), labels=73)
+    assert statements.of_classes(3, ages) is None
+    assert statements.of_tokens(100, statements.Measured(tokens=(0.0, 102.0))) is None
+    assert statements.of_tokens(100, statements.Measured(tokens=(0.0, 160.0))) is not None
 
 
 def test_rows_are_those_of_the_dataset_in_order() -> None:

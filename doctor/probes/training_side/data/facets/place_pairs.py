@@ -179,14 +179,18 @@ def turns() -> Dict[str, Turn]:
     }
     for move in MOVES:
         for down, right in product((-move, 0, move), repeat=2):
-            text = "moved by %d %% down and %d %% right" % (
-                100 * down / SIDE, 100 * right / SIDE,
-            )  # fmt: skip
-            made[text] = functools.partial(rolled, [down, right], [-2, -1])
-    del made["moved by 0 % down and 0 % right"]
+            if down or right:
+                made[moved(down, right)] = functools.partial(rolled, [down, right], [-2, -1])
     for text, step in (("row before", 1), ("row behind", -1), ("second row before", 2)):
         made["of the " + text] = functools.partial(rolled, -step, [0])
     return made
+
+
+def moved(down: int, right: int) -> str:
+    """ "moved by 12 % up and 6 % to the left"."""
+    parts = ((down, "down", "up"), (right, "to the right", "to the left"))
+    told = ["%d %% %s" % (100 * abs(n) / SIDE, to if n > 0 else back) for n, to, back in parts if n]
+    return "moved by " + " and ".join(told)
 
 
 def design(images: torch.Tensor) -> torch.Tensor:

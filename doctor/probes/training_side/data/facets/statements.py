@@ -18,6 +18,11 @@ DEPTH, MOST = 3, 60
 """Objects that are looked at, and how deep."""
 SLACK = 0.05
 """Of a stated range, by which rounding and resizing leave it. Our own number."""
+BACKGROUND, SPECIAL = 1, 16
+"""Classes and tokens beyond the listed ones: unknown and background, special ids behind the words.
+Our own numbers."""
+OTHERS = 2
+"""Different labels for each name, beyond which the names are of something else. Our own number."""
 NAMES = re.compile(r"classes|class_names|label_names|categories|id2label|label2id|class_to_idx|"
                    r"idx_to_class|label_map|label_to_id|id_to_label|label_list")  # fmt: skip
 COUNT = re.compile(r"num_classes|n_classes|nb_classes|num_labels|n_labels|nclasses")
@@ -26,12 +31,16 @@ WORDS = re.compile(r"vocab|stoi|word2idx|word_to_idx|token2id|token_to_id")
 WORD_COUNT = re.compile(r"vocab_size|n_vocab|num_tokens|vocabulary_size")
 NUMBER = r"-?\d{1,6}(?:\.\d{1,6})?"
 RANGE = re.compile(
-    r"(?:image|pixel|value|float|input|tensor|scaled|normali[sz]ed|amplitude|waveform|feature)s?"
+    r"(?:image|pixel|value|float|input|tensor|scaled|amplitude|waveform|feature)s?"
     r"(?![^\[]{0,60}(?:label|target|class|mask|box|prob))[^\[\n]{0,60}\[\s*(%s)\s*,\s*(%s)\s*\]"
     % (NUMBER, NUMBER),
     re.IGNORECASE,
 )
 SHAPE = re.compile(r"\(\s*(\d{1,5}(?:\s*,\s*\d{1,5}){1,3})\s*,?\s*\)")
+SENTENCE = re.compile(r"[.;]\s|\n\s*\n")
+OF_ITEMS = re.compile(r"\b(?:returns?|yields?|samples?|items?)\b|__getitem__", re.IGNORECASE)
+BEFORE = re.compile(r"\b(?:stored?|files?|raw|on disk)\b", re.IGNORECASE)
+RESCALED = re.compile(r"standardi[sz]|normali[sz]", re.IGNORECASE)
 
 Numbers = Tuple[float, float]
 
@@ -47,6 +56,8 @@ class Measured(NamedTuple):
     shape: Tuple[int, ...] = ()
     """Of a row of what has values."""
     columns: int = 0
+    labels: int = 0
+    """Different ones."""
 
 
 class Statement(NamedTuple):
@@ -68,11 +79,13 @@ def of_split(source: Source, table: Optional[Table], module: Foreign) -> List[Di
 
 def measure(table: Table) -> Measured:
     classes = tokens = values = None
+    labels = 0
     target = table.target
     if target is not None and not target.is_floating_point() and target.dim() == 1:
         used = target[target >= 0]
         used = used[used != 255]
         classes = (float(used.min()), float(used.max())) if len(used) else None
+        labels = len(set(used.tolist()))
     kinds = {name: features.kind_of(each) for name, each in table.inputs.items()}
     text = [each for name, each in table.inputs.items() if kinds[name] == "tokens"]
     if len(text) == 1:
@@ -86,8 +99,9 @@ def measure(table: Table) -> Measured:
         scaled = table.inputs[kept[0]].is_floating_point()  # bytes may be scaled on the GPU
         values = (float(each.min()), float(each.max())) if scaled else None
         whole = bool((each == each.round()).all())
-        columns = each.shape[1] if kinds[kept[0]] == "columns" else 0
-    return Measured(classes, tokens, values, whole, shape, columns)
+        alone = kinds[kept[0]] == "columns" and len(kinds) == 1
+        columns = each.shape[1] if alone else 0
+    return Measured(classes, tokens, values, whole, shape, columns, labels)
 
 
 def statements(source: Source, module: Foreign) -> Iterator[Statement]:
@@ -130,18 +144,22 @@ def of_object(where: str, value: Foreign) -> Iterator[Statement]:
 
 
 def of_documentation(kind: Foreign) -> Iterator[Statement]:
-    """Ranges and shapes that the documentation of a class in the user's code gives."""
+    """Ranges and shapes of items that the documentation of a class in the user's code gives."""
     if str(observing.attribute(kind, "__module__", "")).split(".")[0] in LIBRARIES:
         return
     texts = [observing.attribute(kind, "__doc__"),
              observing.attribute(observing.attribute(kind, "__getitem__"), "__doc__")]  # fmt: skip
-    text = " ".join(each for each in texts if isinstance(each, str))[:4000]
+    text = "\n\n".join(each for each in texts if isinstance(each, str))[:4000]
+    told = [each for each in SENTENCE.split(text) if OF_ITEMS.search(each)]
+    items = "\n\n".join(each for each in told if not (BEFORE.search(each) or RESCALED.search(each)))
     ranges = {tuple(map(float, each)) for each in RANGE.findall(text)}
     ranges = {each for each in ranges if each in ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0))}
-    if len(ranges) == 1 and "box" not in text.lower():
+    of_items = ranges & {tuple(map(float, each)) for each in RANGE.findall(items)}
+    rescaled = RESCALED.search(text) or "box" in text.lower()
+    if len(ranges) == 1 and of_items and not rescaled:
         yield Statement("the documentation of the dataset", "values", ranges.pop())
     shapes = {tuple(int(n) for n in each.split(",")) for each in SHAPE.findall(text)}
-    if len(shapes) == 1:
+    if len(shapes) == 1 and SHAPE.search(items):
         yield Statement("the documentation of the dataset", "shape", shapes.pop())
 
 
@@ -187,20 +205,24 @@ Contradiction = Optional[Tuple[str, str]]
 
 
 def of_classes(stated: Any, measured: Measured) -> Contradiction:
-    if measured.classes is None or measured.classes[1] < stated:
+    """Labels that count from 1 have no class more than the listed ones: the last one is beyond."""
+    if measured.classes is None or measured.labels > OTHERS * stated:
         return None
     low, high = measured.classes
+    if high < stated + (BACKGROUND if low == 0 else 0):
+        return None
     return "%d classes" % stated, "labels from %d to %d" % (low, high)
 
 
 def of_tokens(stated: Any, measured: Measured) -> Contradiction:
-    if measured.tokens is None or measured.tokens[1] < stated:
+    if measured.tokens is None or measured.tokens[1] < stated + SPECIAL:
         return None
     return "%d tokens" % stated, "numbers to %d" % measured.tokens[1]
 
 
 def of_columns(stated: Any, measured: Measured) -> Contradiction:
-    if measured.columns <= stated:
+    """One-hot columns and indicators come on top of the names."""
+    if measured.columns == 0 or measured.columns >= stated:
         return None
     return "%d columns" % stated, "%d columns" % measured.columns
 
