@@ -253,6 +253,16 @@ def test_a_loss_that_stands_is_still() -> None:
     assert still(stated_log([2.0 - step / 100 for step in range(40)], "")) is None
 
 
+def test_a_long_warm_up_is_too_long_only_where_the_rate_does_not_reach_its_value() -> None:
+    settings = "warmup_steps: 100\nmax_steps: 200\n"
+    still_warm = stated_log([2.0 + step % 2 / 100 for step in range(40)], settings)
+    for peak, id in ((20, None), (40, "warm-up-too-long")):
+        rate = curve("learning_rate", [1e-5 * (min(at, peak) + 1) for at in range(40)])
+        log = structs.replace(still_warm, curves=(*still_warm.curves, rate))
+        found = decided(log, ("loss-plateau",), "train.log")
+        assert (found.row.id if found else None) == id
+
+
 def test_where_no_setting_decides_the_finding_names_what_it_looked_at() -> None:
     log = stated_log([1.0] * 10 + [math.nan] * 20, "lr: 1e-5\nbatch_size: 8\nclip_grad: 1.0\n")
     found = findings(log)["loss-nonfinite"]
