@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.kinds import meetings, uses
+from doctor.checks.script.kinds import meetings, rows, uses
 from doctor.checks.script.kinds.clash import Clash, clash
 from doctor.checks.script.kinds.dimensions import KIND, OF, Kind, stated
 from doctor.checks.script.kinds.flow import Flow, flow_of, place_of
@@ -37,6 +37,9 @@ PLACES = ("set_device", "device", "DistributedDataParallel", "DDP", "cuda", "to"
 """What takes the number of a GPU."""
 OLDER = {("spread", DERIVED, "a variance"): "SCR322"}
 """What a rule of another package reports: exp(logvar) named std."""
+GRAPHS = {"torch_geometric", "dgl", "networkx", "edge_index", "adj", "adjacency", "degree",
+          "in_degrees", "out_degrees"}  # fmt: skip
+"""Names of files whose degrees may be those of a graph's nodes."""
 NOT_STATED = {"score", "share", "dropped"}
 """Dimensions whose words are used loosely: `logits = logits.softmax(-1)` harms nobody."""
 
@@ -127,11 +130,12 @@ def _argument(flow: Flow, each: Requirement, call: Call, callee: str) -> Iterato
         value = receiver(call)
     else:
         value = evaluate.argument(flow.reading, call, each.name, each.position)
-    if value is None or call.keywords.keys() & set(each.unless):
+    chosen = call.keywords.keys() & set(each.unless) or (each.alone and len(call.args) > 1)
+    if value is None or chosen:
         return
     dimension = each.dimension or OF[each.takes[0]].name
     known = flow.of_argument(value, call).get(dimension)
-    if known is None or known.kind.name in each.takes or not _counts(known, each, value):
+    if known is None or known.kind.name in each.takes or not _counts(flow, known, each, value):
         return
     if not each.takes:
         message = f"{callee} takes no {known.kind.name}, and gets them ({known.origin})"
@@ -140,10 +144,12 @@ def _argument(flow: Flow, each: Requirement, call: Call, callee: str) -> Iterato
     yield clash(call.span, f"{callee} takes", KIND[each.takes[0]], known, each.code, each.severity)
 
 
-def _counts(known: Known, each: Requirement, value: Value) -> bool:
+def _counts(flow: Flow, known: Known, each: Requirement, value: Value) -> bool:
     """Whether the evidence is enough: a call, or a name that is used for nothing else."""
     if known.evidence != NAME:
         return True
+    if known.kind.name == "degrees" and GRAPHS & flow.reading.script.identifiers:
+        return False
     sure = stated(value.name, sure=True).get(OF[known.kind.name].name) if value.name else None
     return each.named and sure is known.kind
 
@@ -176,8 +182,11 @@ def _stated(flow: Flow) -> Iterator[Clash]:
             continue
         if not (kinds := _binding(each.target, possible)):
             continue
-        if each.target not in each.value.names and _matters(flow, kinds, each):
-            yield from _compared(flow, kinds, each.value, before(each), each.span, each.target)
+        if each.target in each.value.names or not _matters(flow, kinds, each):
+            continue
+        found = list(_compared(flow, kinds, each.value, before(each), each.span, each.target))
+        if found and rows.suspect(flow, kinds, each):
+            yield from found
 
 
 def _matters(flow: Flow, kinds: dict[str, Kind], each: Assignment) -> bool:

@@ -55,7 +55,6 @@ MAKES = {
     ("complement", "the share to drop"): "the share to keep",
     ("complement", "similarities"): "distances",
     ("complement", "betas"): "alphas",
-    ("complement", "alphas"): "betas",
     ("complement", "a fraction"): "a fraction",
     ("complement", "probabilities"): "probabilities",
     ("complement", "True for tokens"): "True for what is ignored",

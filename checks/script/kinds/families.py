@@ -157,12 +157,14 @@ RULES = (
         title="Distances, similarities and sums of losses are used as what they are",
         severity="warn",
         find=_of("distance", "reduction"),
-        why="A similarity that is minimized, or the nearest by the largest distance, takes apart "
-        "what belongs together; a mean divided by the batch size is a rate that depends on it.",
+        why="A similarity of positives that is minimized, or the nearest by the largest distance, "
+        "takes apart what belongs together; a mean divided by the batch size is a rate that "
+        "depends on it.",
         fires=(
             "cosine_similarity() named a distance, cdist() named a similarity",
             "squared distances compared with distances",
-            "backward() of a similarity, the nearest by argmax() of distances",
+            "backward() of the similarity of an anchor and its positive",
+            "the nearest by argmax() of distances",
             "a mean that is divided by the batch's size before backward()",
         ),
         fix="1 - similarity is a distance; divide what is summed.",

@@ -26,6 +26,8 @@ class Requirement:
     method: bool = False
     dimension: str = ""
     unless: tuple[str, ...] = ()
+    alone: bool = False
+    """Judged only where no argument follows by position."""
     named: bool = True
     """The name of a value is evidence enough, where only such values have it."""
     severity: Severity | None = None
@@ -71,11 +73,12 @@ REQUIREMENTS = (
     Requirement(("a variance",), "MultivariateNormal", DIST, "covariance_matrix", 1),
     Requirement(("training data",), "*Trainer", "", "train_dataset"),
     Requirement(("held-out data",), "*Trainer", "", "eval_dataset"),
-    Requirement(("RGB",), "fromarray", "PIL.Image", "obj", 0),
-    Requirement(("RGB",), "imshow", "matplotlib.pyplot", "X", 0),
+    Requirement(("RGB", "gray"), "fromarray", "PIL.Image", "obj", 0, unless=("mode",), alone=True),
+    Requirement(("RGB", "gray"), "imshow", "matplotlib.pyplot", "X", 0),
     Requirement(("BGR", "gray"), "imwrite", "cv2", "img", 1),
     Requirement(("BGR", "gray"), "imshow", "cv2", "mat", 1),
-    Requirement(("0 to 255",), "fromarray", "PIL.Image", "obj", 0, unless=("mode",)),
+    Requirement(("0 to 255",), "fromarray", "PIL.Image", "obj", 0, unless=("mode",),
+                alone=True),
     Requirement(("0 to 1",), "save_image", "torchvision.utils", "tensor", 0, unless=("normalize",)),
     Requirement(("0 to 1",), "normalize", f"{TRANSFORMS}.functional", "tensor", 0),
     Requirement(("channels last",), "fromarray", "PIL.Image", "obj", 0),

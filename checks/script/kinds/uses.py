@@ -14,9 +14,13 @@ from doctor.checks.script.kinds.made import codes, is_library, receiver
 from doctor.checks.script.kinds.sources import COLORS
 from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import render
+from doctor.checks.script.rule import Match
 from doctor.facts.script import Call
 
 MINUS = re.compile(r"-.*inf|^-1e\+?\d|finfo.*min|^-\d{4,}")
+ANCHORS = {"anchor", "anchors", "pred", "preds", "prediction", "predictions"}
+POSITIVES = {"positive", "positives", "pos", "target", "targets"}
+PLAIN = re.compile(r"[\w.]+?(?:\.detach\(\))?")
 NEAREST = re.compile("nearest|closest|neighbou?rs?|knn|nn")
 SCHEDULES = (
     "get_linear_schedule_with_warmup", "get_cosine_schedule_with_warmup", "get_scheduler",
@@ -110,11 +114,30 @@ def _largest_distance(flow: Flow, call: Call) -> Iterator[Clash]:
 
 
 def _minimized(flow: Flow, call: Call) -> Iterator[Clash]:
-    """backward() of a similarity alone: the optimizer takes apart what belongs together."""
+    """backward() of a similarity alone, where all of the file's are of pairs that belong
+    together by their names: of negatives, of parts to keep apart or in an attack it is right.
+    """
+    reading = flow.reading
     value = receiver(call)
-    known = flow.of_argument(value, call).get("distance") if value is not None else None
-    if known is not None and known.evidence == CALL and known.kind.name == "similarities":
-        yield clash(call.span, "an optimizer minimizes", KIND["distances"], known)
+    pairs = [reading.calls[number] for number in reading.methods("cosine_similarity", "cos_sim")]
+    if value is None or not pairs or not all(_belong(flow, each) for each in pairs):
+        return
+    known = flow.of_argument(value, call).get("distance")
+    if any("maximize" in each.keywords for each in reading.calls) or known is None:
+        return
+    if known.evidence == CALL and known.kind.name == "similarities":
+        one, other = (render(reading, each) for each in pairs[0].args[:2])
+        message = f"minimizing the similarity of {one} and {other} drives them apart"
+        yield Clash("distance", Match(call.span, message, fix="Use 1 - similarity."))
+
+
+def _belong(flow: Flow, call: Call) -> bool:
+    """An anchor and its positive, a prediction and its target."""
+    texts = [render(flow.reading, each) for each in call.args[:2]]
+    if len(texts) != 2 or not all(PLAIN.fullmatch(each) for each in texts):
+        return False
+    one, other = (set(words(each.removesuffix(".detach()"))) for each in texts)
+    return bool(one & ANCHORS and other & POSITIVES)
 
 
 FINDERS: tuple[tuple[Callable[[Flow, Call], Iterator[Clash]], tuple[str, ...]], ...] = (
