@@ -369,6 +369,9 @@ def test_a_warm_up_that_does_not_end_is_told() -> None:
     finding = findings(with_curves(loss([2.303] * 29 + [2.302]), rates))["loss-plateau"]
     assert finding.status is Status.NOTE
     assert "scheduler.step()" in (finding.fix or "")
+    rates = curve("learning_rate", [n * 1e-7 for n in range(1, 29)] + [29e-7] * 2)
+    finding = findings(with_curves(loss([2.303] * 29 + [2.302]), rates))["loss-plateau"]
+    assert "still rises" not in finding.verdict.summary
 
 
 def test_what_changed_while_the_rewards_fell_is_told() -> None:

@@ -99,6 +99,8 @@ CASES = [
          "train_type='full'\nlr: 1e-5\nmodel: Qwen-7B"),
         ("rate-below-usual", "loss-plateau", "lora_r: 16\nlr: 1e-6", "lora_r: 16\nlr: 1e-4"),
         ("adapter-scaled", "loss-spike", "lora_r: 8\nlora_alpha: 512", "lora_r: 8\nlora_alpha: 16"),
+        ("adapter-scaled", "loss-spike", "lora_r: 64\nlora_alpha: 1024\nlr: 2e-4",
+         "lora_r: 64\nlora_alpha: 1024\nuse_rslora: True\nlr: 1e-5"),
         ("ctc-infinite", "loss-nonfinite", "ctc_zero_infinity: false", "ctc_zero_infinity: true"),
         ("vae-in-fp16", "loss-nonfinite", "model: sdxl-base\nfp16: true", "model: sdxl-base"),
         ("t5-in-fp16-without-bf16", "loss-nonfinite", "model: t5-base\nfp16: true\nTesla T4",
@@ -121,6 +123,9 @@ CASES = [
         ("gradients-unclipped", "loss-spike", "clip_grad: 0.0", "clip_grad: 1.0"),
         ("resumed-with-another-batch", "loss-spike", "world_size=8" + 30 * "\nx" + "\nworld_size=2",
          "world_size=8" + 30 * "\nx" + "\nworld_size=8"),
+        ("resumed-with-another-batch", "loss-spike",
+         "world_size=8\ngrad_accum=4" + 30 * "\nx" + "\nworld_size=16\ngrad_accum=4",
+         "world_size=8\ngrad_accum=8" + 30 * "\nx" + "\nworld_size=16\ngrad_accum=4"),
         ("resumed-with-another-length", "schedule-begins-anew",
          "max_steps=400" + 30 * "\nx" + "\nmax_steps=800", "max_steps=400"),
         ("second-moment-slow", "loss-spike", "Initializing a new model from scratch\nbeta2: 0.999",
@@ -129,10 +134,15 @@ CASES = [
         ("preference-factor-zero", "loss-plateau",
          "DPOConfig(\nbeta=0.0,\n)", "DPOConfig(\nbeta=0.1,\n)"),
         ("decay-too-strong", "loss-plateau", "weight_decay: 10.0", "weight_decay: 0.1"),
+        ("decay-too-strong", "loss-plateau", "weight_decay: 10.0\nlr: 1e-3",
+         "optimizer: lion\nweight_decay: 10.0\nlr: 3e-5"),
         ("dropout-too-strong", "loss-plateau", "dropout: 0.9", "dropout: 0.1"),
         ("classes-unequal", "evaluation-stands-still",
          "foreground pixels 0.2 %", "foreground 40 %"),
         ("updates-rounded-away", "loss-plateau", "dtype: bf16\nlr: 1e-6", "dtype: bf16\nlr: 2e-5"),
+        ("updates-rounded-away", "loss-plateau", "dtype: bf16\nlr: 1e-6",
+         "dtype: bf16\nfp32 master weights\nlr: 1e-6"),
+        ("rate-below-usual", "loss-plateau", "lora_r: 16\nlr: 2e-6", "lora_r: 16\nlr: 5e-6"),
         ("schedule-too-short", "learning-rate-zero", "T_max: 100\nmax_steps: 900",
          "T_max: 900\nmax_steps: 900"),
         ("overfits-without-regularization", "evaluation-rises", "augment: False", "augment: True"),
@@ -231,11 +241,26 @@ def test_a_mild_rise_is_a_warning_only_with_a_setting_that_is_far_off() -> None:
     assert problems(stated_log(rises, SETTINGS[1])) == {}
     assert problems(stated_log(rises, FAR_OFF)) == {"loss-divergence": Status.WARN}
     assert worse(stated_log(rises, f"{FAR_OFF}lr_d: 1e-4\n")) is None
+    assert problems(stated_log(rises, "optimizer: Adam\nlr: 1e-2\n")) == {}  # of any kind
+    beside = with_curves(
+        curve("loss", rises), curve("score:val_acc", [at / 50 for at in range(40)])
+    )
+    assert worse(beside) is None
 
 
 def test_a_loss_that_stands_is_still() -> None:
     assert still(stated_log([2.0 + step % 2 / 100 for step in range(40)], "")) is not None
     assert still(stated_log([2.0 - step / 100 for step in range(40)], "")) is None
+
+
+def test_a_long_warm_up_is_too_long_only_where_the_rate_does_not_reach_its_value() -> None:
+    settings = "warmup_steps: 100\nmax_steps: 200\n"
+    still_warm = stated_log([2.0 + step % 2 / 100 for step in range(40)], settings)
+    for peak, id in ((20, None), (40, "warm-up-too-long")):
+        rate = curve("learning_rate", [1e-5 * (min(at, peak) + 1) for at in range(40)])
+        log = structs.replace(still_warm, curves=(*still_warm.curves, rate))
+        found = decided(log, ("loss-plateau",), "train.log")
+        assert (found.row.id if found else None) == id
 
 
 def test_where_no_setting_decides_the_finding_names_what_it_looked_at() -> None:
@@ -266,6 +291,7 @@ def test_the_usual_rates_are_in_order() -> None:
         ),
         ("optimizer Adam lr 0.1\n", True),
         ("lr: 0.1\n", False),
+        ("model: graphite-cnn\nlr: 0.002\n", False),
     ],
 )
 def test_a_rate_is_high_only_for_a_known_way_of_training(settings: str, is_high: bool) -> None:

@@ -45,6 +45,9 @@ def test_a_schedule_that_begins_anew(text: str) -> None:
         rates(*WARM, *HELD) + rates(*WARM, *HELD),  # a second run: the steps go back
         rates(*COSINE[:15], *COSINE[15:], note="Resuming from checkpoint-250 (global step 250)"),
         rates(*(WARM + WARM[::-1]) * 3),  # a triangle
+        "lr re-warmed\n" + rates(*HELD, 1e-6, *WARM, *HELD),
+        "cosine with warm restarts\n"
+        + rates(*COSINE[:15], *COSINE[:15], note="Resuming from checkpoint-250 (global step 250)"),
     ],
 )
 def test_schedules_that_go_on(text: str) -> None:

@@ -159,7 +159,12 @@ def _of_rate(log: Log, loss: Curve) -> tuple[str, str | None]:
     if len(rates) < series.FEWEST:
         return "", None
     first, last, highest = rates[0], rates[-1], max(rates)
-    if last == highest >= RISEN_RATE * first and last > 0 and rates == sorted(rates):
+    if (
+        last == highest >= RISEN_RATE * first
+        and last > 0
+        and rates[-2] < last
+        and rates == sorted(rates)
+    ):
         return (
             f"; the learning rate still rises, from {first:.3g} to {last:.3g}: the warm-up does "
             "not end within the log",

@@ -4,11 +4,13 @@ usual they are one."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 from doctor._util.median import median
 from doctor.checks.log import series
 from doctor.checks.log.curves.reading import finite_of, place_at, runs_of, step_at, values_of
+from doctor.checks.log.curves.resumed import restarts_are_meant
 from doctor.checks.log.curves.rewards import is_of_policy
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Verdict, warn
@@ -57,7 +59,9 @@ def still(log: Log) -> Verdict | None:
 
 
 def jumps(log: Log) -> Verdict | None:
-    """The learning rate rises at once where the run is resumed."""
+    """The learning rate rises at once where the run is resumed, and no line says that it should."""
+    if restarts_are_meant(log):
+        return None
     resumed = [each for each in log.harmless if each.name == RESUMED]
     for rate in (each for each in log.curves if each.name == "learning_rate"):
         values, lines = values_of(rate), [each.line for each in resumed if each.path == rate.path]
@@ -89,8 +93,26 @@ def _losses(log: Log) -> list[Curve]:
         if each.name == "loss"
         and len(finite_of(each)[0]) >= series.FEWEST
         and min(finite_of(each)[0]) > 0
+        and not _improves_beside(log, each)
         and not is_of_policy(log, each)
     ]
+
+
+ERRORS = re.compile(r"loss|error|wer$|cer$")
+"""Curves of an evaluation that fall as it improves; scores rise."""
+
+
+def _improves_beside(log: Log, loss: Curve) -> bool:
+    """An evaluation is better in the last third of the log than ever before."""
+    for curve in log.curves:
+        if curve.path != loss.path or not curve.name.startswith(("score:", "eval_loss")):
+            continue
+        sign = -1 if ERRORS.search(curve.name) else 1
+        values = [sign * value for value in finite_of(curve)[0]]
+        third = len(values) // 3
+        if third >= 2 and median(values[-third:]) > max(values[:-third]):
+            return True
+    return False
 
 
 MILD: dict[str, Callable[[Log], Verdict | None]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from doctor.checks.log.differential import failures, learning_rows, training_rows
@@ -67,20 +67,20 @@ class Decision:
 def decided(log: Log, symptoms: Collection[str], path: str) -> Decision | None:
     """The cause of these symptoms that the settings of a file decide."""
     rows = (row for row in ROWS if set(row.symptoms) & set(symptoms))
-    return _first(rows, log, path)
+    return next(_held(rows, log, path), None)
 
 
 def decided_by_far(log: Log, symptom: str, path: str) -> Decision | None:
     """The same by rows of settings far outside of what is usual."""
-    return _first((row for row in ROWS if symptom in row.suffices), log, path)
+    rows = (row for row in ROWS if symptom in row.suffices)
+    return next((each for each in _held(rows, log, path) if each.evidence.is_far), None)
 
 
-def _first(rows: Iterable[Differential], log: Log, path: str) -> Decision | None:
+def _held(rows: Iterable[Differential], log: Log, path: str) -> Iterator[Decision]:
     run = Run(log, path)
     for row in rows if log.stated else ():
         if (found := row.evidence(run)) is not None:
-            return Decision(row, found)
-    return None
+            yield Decision(row, found)
 
 
 def looked_at(log: Log, symptoms: Collection[str], path: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from doctor.checks.log.differential.rates import usual_of
-from doctor.checks.log.differential.relations import changed
+from doctor.checks.log.differential.relations import at_least, changed
 from doctor.checks.log.differential.row import Evidence, cited, number
 from doctor.checks.log.differential.run import Run
 
@@ -46,6 +48,8 @@ def warm_up_too_long(run: Run) -> Evidence | None:
                         (run.positive("warmup_epochs"), run.positive("epochs"))):  # fmt: skip
         length = (whole.number or 0) if whole else 0
         few = max(1, round(0.03 * length))
+        if _has_warmed_up(run):
+            return None
         if warm and whole and (warm.number or 0) >= HALF_OF * length:
             return Evidence(
                 f"{cited(warm)} of {cited(whole)}: the rate never reaches its value, or only at "
@@ -56,8 +60,32 @@ def warm_up_too_long(run: Run) -> Evidence | None:
     return None
 
 
+def _has_warmed_up(run: Run) -> bool:
+    """Whether the logged rate is at its highest before the last fifth of the log."""
+    rate = run.curve("learning_rate")
+    values = [float(value) for value in rate.values] if rate else []
+    highest = max(values, default=0.0)
+    return highest > 0 and values.index(highest) < LAST_FIFTH * len(values)
+
+
+LAST_FIFTH = 0.8
+"""Part of the log; a rate that is highest after it may still rise. Our own number."""
 HALF_OF = 0.5
 """Part of the run from which on a warm-up leaves no time to train. Our own number."""
+
+
+def strong_decay(run: Run) -> Evidence | None:
+    """The decay of a step is the product with the rate: Lion takes ten times more at a tenth."""
+    found = at_least("weight_decay", DECAY)(run)
+    rate = run.rate.number if run.rate else None
+    if found is None or (rate and rate * (run.value("weight_decay") or 0) < OF_STEP):
+        return None
+    return found
+
+
+DECAY, OF_STEP = 5.0, 1e-3
+"""Weight decay, and the part of a weight that a step takes, from which on little is learned. Our
+own numbers."""
 
 
 def rounded_away(run: Run) -> Evidence | None:
@@ -65,7 +93,7 @@ def rounded_away(run: Run) -> Evidence | None:
     weights = run.of_kind("dtype", "bf16", "bfloat16")
     mixed = run.positive("bf16") or run.of_kind("precision", "bf16")
     rate = run.rate
-    if weights is None or mixed or rate is None or run.is_lora:
+    if weights is None or mixed or rate is None or run.is_lora or run.setting("master_weights"):
         return None
     if (rate.number or 1) > ROUNDED:
         return None
@@ -116,6 +144,19 @@ def stepped_per_process(run: Run) -> Evidence | None:
                 {"name": by.name.replace("_", " ")},
             )
     return None
+
+
+def another_batch(run: Run) -> Evidence | None:
+    """A step of the run that goes on takes another number of samples than one before."""
+    found = changed("world_size", "global_batch")(run)
+    if found is None:
+        return None
+    whole = [each.number for each in run.all("global_batch")]
+    if len(whole) > 1:
+        return found if whole[0] != whole[-1] else None
+    own = [run.all(name) for name in ("batch_size", "accumulation", "world_size")]
+    before, after = (math.prod(each[at].number or 1 for each in own if each) for at in (0, -1))
+    return found if before != after else None
 
 
 def same_run_made_longer(run: Run) -> Evidence | None:

@@ -42,7 +42,7 @@ ROWS = (
     Differential(
         id="decay-too-strong",
         symptoms=(*FLAT, *STANDS),
-        evidence=at_least("weight_decay", 5.0),
+        evidence=evidence.strong_decay,
         suffices=FLAT,
     ),
     Differential(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,9 +11,11 @@ from doctor.checks.log.differential.run import BILLION, Run
 
 ENCODERS = ("bert", "roberta", "electra")
 DECODERS = (
-    "gemma", "qwen", "llama", "mistral", "mixtral", "phi", "deepseek", "olmo", "internlm",
-    "baichuan", "yi-", "falcon", "mpt", "bloom", "opt-", "gpt",
+    "gemma", "qwen", "llama", "mistral", "mixtral", r"(?<![a-z])phi(?![a-z])", "deepseek", "olmo",
+    "internlm", "baichuan", r"(?<![a-z])yi-", "falcon", r"(?<![a-z])mpt(?![a-z])", "bloom",
+    r"(?<![a-z])opt-", r"gpt(?![a-z])",
 )  # fmt: skip
+"""Expressions: the short ones are parts of other words."""
 PICTURES = ("stable-diffusion", "sdxl", "flux")
 DETECTORS = ("rcnn", "retinanet")
 
@@ -74,6 +77,8 @@ def _is_sgd(run: Run) -> bool:
     return bool(run.of_kind("optimizer", "sgd") and run.global_batch and not _is_full(run))
 
 
+WITH_ADAM = Usual("training with Adam", 1e-5, 1e-3, 1e-8, 5e-3)
+"""Of any kind of training, of which some take more."""
 RULES: tuple[tuple[Callable[[Run], object], Usual | Callable[[Run], Usual]], ...] = (
     (lambda run: "preference" in run.kinds("method") and run.is_lora,
      Usual("preference optimization (DPO) of an adapter", 1e-6, 5e-5, 1e-8, 2e-4)),
@@ -85,7 +90,7 @@ RULES: tuple[tuple[Callable[[Run], object], Usual | Callable[[Run], Usual]], ...
      Usual("reinforcement learning (GRPO, PPO) of all weights", 5e-7, 3e-6, 1e-9, 8e-6)),
     (lambda run: "control" in run.kinds("method"),
      Usual("PPO of a small network", 1e-4, 1e-3, 1e-7, 3e-3)),
-    (lambda run: run.is_lora, Usual("LoRA", 5e-5, 5e-4, 5.5e-6, 1e-3)),
+    (lambda run: run.is_lora, Usual("LoRA", 5e-5, 5e-4, 2.5e-6, 1e-3)),
     (lambda run: "pretrain" in run.kinds("method"), _pretrained),
     (lambda run: run.of_kind("family", "yolo"),
      Usual("training of a YOLO detector", 1e-3, 1e-2, 1e-7, 1e-1)),
@@ -101,8 +106,7 @@ RULES: tuple[tuple[Callable[[Run], object], Usual | Callable[[Run], Usual]], ...
     (_is_unknown, Usual("fine-tuning of a language model (of all weights or of an adapter)",
         1e-6, 5e-4, 1e-8, 1e-3)),
     (_is_full, Usual("fine-tuning of all weights of a language model", 1e-6, 5e-5, 1e-8, 1e-4)),
-    (lambda run: run.of_kind("optimizer", "adam", "lion"),
-     Usual("training with Adam", 1e-5, 1e-3, 1e-8, 5e-3)),
+    (lambda run: run.of_kind("optimizer", "adam", "lion"), WITH_ADAM),
 )  # fmt: skip
 """The first whose condition holds."""
 
@@ -119,29 +123,42 @@ def too_high(run: Run) -> Evidence | None:
     rate, usual = run.rate, usual_of(run)
     if rate is None or rate.number is None or usual is None or rate.number < usual.most:
         return None
-    return Evidence(f"{cited(rate)}; {usual}", (rate,), {"usual": usual.rates})
+    words = {"usual": usual.rates}
+    return Evidence(f"{cited(rate)}; {usual}", (rate,), words, is_far=usual is not WITH_ADAM)
 
 
 def too_low(run: Run) -> Evidence | None:
     rate, usual = run.rate, usual_of(run)
     if rate is None or rate.number is None or usual is None or rate.number > usual.least:
         return None
-    sentence = f"{cited(rate)}, which is too low to learn; {usual}"
+    sentence = f"{cited(rate)}, which may be too low; {usual}"
     return Evidence(sentence, (rate,), {"usual": usual.rates})
 
 
 def adapter_scaled(run: Run) -> Evidence | None:
     """alpha / rank multiplies what an adapter adds, and with it the effect of the rate."""
     alpha, rank = run.positive("lora_alpha"), run.positive("lora_rank")
-    scale = alpha.number / rank.number if alpha and rank and alpha.number and rank.number else 0
-    if alpha is None or rank is None or scale < SCALED:
+    if alpha is None or rank is None or not alpha.number or not rank.number:
         return None
+    rooted = run.positive("rslora") is not None
+    scale = alpha.number / (math.sqrt(rank.number) if rooted else rank.number)
+    if scale < SCALED or _is_made_up_for(run, scale, or_unknown=rooted):
+        return None
+    root = "the root of " if rooted else ""
     return Evidence(
-        f"{cited(alpha)} over {cited(rank)} scales the adapter by {number(scale)}, where 1 to 2 is "
-        "usual",
+        f"{cited(alpha)} over {root}{cited(rank)} scales the adapter by {number(scale)}, where 1 "
+        "to 2 is usual",
         (alpha, rank),
         {"rank": number(rank.number or 0), "twice": number(2 * (rank.number or 0))},
     )
+
+
+def _is_made_up_for(run: Run, scale: float, *, or_unknown: bool) -> bool:
+    """Whether the rate is as much smaller as the adapter is scaled."""
+    rate, usual = run.rate, usual_of(run)
+    if rate is None or rate.number is None or usual is None:
+        return or_unknown
+    return rate.number * scale < 2 * usual.most
 
 
 SCALED = 8.0

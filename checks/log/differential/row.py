@@ -16,6 +16,8 @@ class Evidence:
     sentence: str
     settings: tuple[Setting, ...] = ()
     words: dict[str, str] = field(default_factory=dict)
+    is_far: bool = True
+    """Whether it makes a warning of a mild symptom, where the row suffices for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,9 +67,13 @@ class Run:
         return {each.text.lower() for each in self.all(name)}
 
     def of_kind(self, name: str, *words: str) -> Setting | None:
-        """The first setting whose text has one of these words."""
+        """The first setting whose text has one of these words, which may be expressions."""
         return next(
-            (each for each in self.all(name) if any(word in each.text.lower() for word in words)),
+            (
+                each
+                for each in self.all(name)
+                if any(re.search(word, each.text.lower()) for word in words)
+            ),
             None,
         )
 

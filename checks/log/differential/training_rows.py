@@ -9,7 +9,6 @@ from doctor.checks.log.differential.rates import adapter_scaled, too_high
 from doctor.checks.log.differential.relations import (
     at_least,
     both,
-    changed,
     in_amp,
     in_half,
     of_family,
@@ -86,7 +85,7 @@ ROWS = (
     Differential(
         id="resumed-with-another-batch",
         symptoms=(*WORSE, *RESUMED, *NAN),
-        evidence=changed("world_size", "global_batch"),
+        evidence=evidence.another_batch,
         suffices=DIVERGED,
     ),
     Differential(

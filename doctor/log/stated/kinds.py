@@ -114,6 +114,11 @@ WORDED = (
     _worded("adam sgd rmsprop lion",
         r"\b(?:adam\w*|sgd|lion|rmsprop) lr (\d*\.?\d+(?:e-?\d{1,2})?)(?![\w.])",
         "learning_rate"),
+    _worded("restart sgdr warmed warming",
+        r"\bwarm[- _]?restarts?\b|\bSGDR\b|WarmRestarts\b|\bre-?warm(?:ed|ing)\b|"
+        r"\brestart\w* .{0,60}\b(?:intended|on purpose)\b", "restarts", "True"),
+    _worded("deepspeed master",
+        r"\bdeepspeed\b|\b(?:fp32|float32)[ _-]master\b", "master_weights", "True"),
     _worded("timeout(ms)", r"Timeout\(ms\)=(\d{4,9})\b", "timeout_ms"),
     _worded("distributed single",
         r"\bdistributed(?: training)?['\"]?[:=] ?False\b|Training with a single process",

@@ -110,6 +110,7 @@ SETTINGS = {
         "resume_from_checkpoint resume resume_from ckpt_path load_from resume_path "
         "load_checkpoint_path"
     ),
+    "rslora": "use_rslora rslora",
     "rows": (
         "num_examples train_samples num_train_samples train_size samples train_dataset_size "
         "train_images num_train_examples n_train training_examples training_samples "
