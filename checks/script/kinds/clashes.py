@@ -14,6 +14,7 @@ from doctor.checks.script.kinds.known import CALL, DERIVED, NAME, Known, Place, 
 from doctor.checks.script.kinds.made import is_function, of_module, receiver, short
 from doctor.checks.script.kinds.needs import active
 from doctor.checks.script.kinds.requirements import KEYWORDS, REQUIREMENTS, Requirement
+from doctor.checks.script.kinds.sources import by_call
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Span, Value
@@ -54,17 +55,8 @@ def clashes(reading: Training) -> dict[str, list[Match]]:
     return table
 
 
-def _by_call(module: bool) -> dict[str, list[Requirement]]:
-    table: dict[str, list[Requirement]] = defaultdict(list)
-    for each in REQUIREMENTS:
-        if each.module == module:
-            for name in each.calls.split():
-                table[name].append(each)
-    return dict(table)
-
-
-FUNCTIONS = _by_call(module=False)
-OBJECTS = _by_call(module=True)
+FUNCTIONS = by_call(REQUIREMENTS, module=False)
+OBJECTS = by_call(REQUIREMENTS, module=True)
 
 
 def _required(flow: Flow) -> Iterator[Clash]:
@@ -202,7 +194,7 @@ def _matters(flow: Flow, kinds: dict[str, Kind], each: Assignment) -> bool:
         name.rpartition(".")[2] == last
         for call in calls
         for value in (*call.args, *call.keywords.values())
-        for name in (value.name, *value.names)
+        for name in value.all_names
     )
 
 

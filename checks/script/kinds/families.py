@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypedDict
 
 from doctor.checks.script.kinds.clashes import clashes
 from doctor.checks.script.kinds.needs import needs_of
@@ -10,13 +11,21 @@ from doctor.checks.script.rule import Find, Match, Rule
 from doctor.checks.script.training import WORDS, Training
 
 
-def _of(*dimensions: str) -> Find:
+class About(TypedDict):
+    """What the rule of some dimensions has of them."""
+
+    find: Find
+    needs: tuple[str, ...]
+    limits: str
+
+
+def _about(*dimensions: str) -> About:
     def find(reading: Training) -> Iterator[Match]:
         table = reading.cached(clashes)
         for dimension in dimensions:
             yield from table.get(dimension, ())
 
-    return find
+    return About(find=find, needs=needs_of(*dimensions), limits=LIMITS)
 
 
 LIMITS = "that values whose kind the file does not state are of the right one."
@@ -26,7 +35,7 @@ RULES = (
         slug="kind-of-score",
         title="Logits, probabilities, variances and rates are used as what they are",
         severity="warn",
-        find=_of("score", "spread", "dropped", "noise", "information"),
+        **_about("score", "spread", "dropped", "noise", "information"),
         why="A loss of logits of probabilities, a normal distribution of a variance or a dropout "
         "of the share to keep raise no error: the loss falls, towards another optimum.",
         fires=(
@@ -38,29 +47,25 @@ RULES = (
         ),
         fix="Convert the value, or pass the one that the call takes.",
         sources=("lightly-1341", "deep-uncertainty-estimation-5"),
-        limits=LIMITS,
-        needs=needs_of("score", "spread", "dropped", "noise", "information"),
     ),
     Rule(
         code="SCR421",
         slug="kind-of-rows",
         title="What is named for training or evaluation holds the rows of that part",
         severity="warn",
-        find=_of("role"),
+        **_about("role"),
         why="A test set that is read with train=True measures what the model has learned by heart, "
         "and a training on the test set is found by nobody.",
         fires=("a name for held-out rows that gets the training split, and the reverse",),
         fix="Read the split that the name says.",
         sources=("detecto-37",),
-        limits=LIMITS,
-        needs=needs_of("role"),
     ),
     Rule(
         code="SCR422",
         slug="kind-of-image",
         title="Images have the order of channels and the range that is required",
         severity="warn",
-        find=_of("color", "range", "layout", "plane", "form"),
+        **_about("color", "range", "layout", "plane", "form"),
         why="OpenCV reads BGR and rows first, PIL gives (width, height), ToTensor() makes 0 to 1. "
         "An image in another order or range is a valid array, and the model learns or shows "
         "something else.",
@@ -72,8 +77,6 @@ RULES = (
         ),
         fix="Convert the image where it is read.",
         sources=("camerahmr-20",),
-        limits=LIMITS,
-        needs=needs_of("color", "range", "layout", "plane", "form"),
         training=False,
         words=(*WORDS, r"\bcv2\b", r"\bPIL\b", "torchvision"),
     ),
@@ -82,7 +85,7 @@ RULES = (
         slug="kind-of-geometry",
         title="Boxes and angles have the form that is required",
         severity="warn",
-        find=_of("box", "angle"),
+        **_about("box", "angle"),
         why="(x, y, width, height) read as two corners is another box, and the cosine of degrees "
         "is a number like any other: overlaps and rotations are wrong without an error.",
         fires=(
@@ -91,8 +94,6 @@ RULES = (
         ),
         fix="Convert with box_convert(), math.radians() or math.degrees().",
         sources=("owl-vit-object-detection-14",),
-        limits=LIMITS,
-        needs=needs_of("box", "angle"),
         training=False,
         words=(*WORDS, "torchvision"),
     ),
@@ -101,7 +102,7 @@ RULES = (
         slug="kind-of-unit",
         title="Times, sizes, shares and counts have the unit that their names and calls state",
         severity="warn",
-        find=_of("time", "size", "share", "progress"),
+        **_about("time", "size", "share", "progress"),
         why="Milliseconds named seconds, bytes named GiB, percent compared with 0.9 and epochs "
         "passed as steps are wrong by factors of 100 to 10^9: measurements, thresholds and "
         "schedules mean something else.",
@@ -112,15 +113,13 @@ RULES = (
         ),
         fix="Convert the value, or name it for its unit.",
         sources=("setfit-137",),
-        limits=LIMITS,
-        needs=needs_of("time", "size", "share", "progress"),
     ),
     Rule(
         code="SCR425",
         slug="kind-of-rank",
         title="Ranks of a node and of the whole job are not exchanged",
         severity="warn",
-        find=_of("rank", "processes"),
+        **_about("rank", "processes"),
         why="On one node both are equal. On two, a global rank names a GPU that is not there, and "
         "a sampler or a process group of local ranks gives two processes one place.",
         fires=(
@@ -129,15 +128,13 @@ RULES = (
         ),
         fix='LOCAL_RANK chooses the GPU, RANK and WORLD_SIZE the process.',
         sources=("llama-cookbook-90",),
-        limits=LIMITS,
-        needs=needs_of("rank", "processes"),
     ),
     Rule(
         code="SCR426",
         slug="kind-of-label",
         title="Labels and masks have the form that is required",
         severity="warn",
-        find=_of("label", "mask"),
+        **_about("label", "mask"),
         why="A tokenizer's mask is 1 for tokens, a padding mask of torch is True for padding: "
         "inverted, attention sees the padding alone. One-hot rows read as indices are classes 0 "
         "and 1.",
@@ -148,15 +145,13 @@ RULES = (
         ),
         fix="~mask.bool() inverts a mask, argmax(-1) makes indices of rows.",
         sources=("torch-multihead", "torch-sdpa"),
-        limits=LIMITS,
-        needs=needs_of("label", "mask"),
     ),
     Rule(
         code="SCR427",
         slug="kind-of-distance",
         title="Distances, similarities and sums of losses are used as what they are",
         severity="warn",
-        find=_of("distance", "reduction"),
+        **_about("distance", "reduction"),
         why="A similarity of positives that is minimized, or the nearest by the largest distance, "
         "takes apart what belongs together; a mean divided by the batch size is a rate that "
         "depends on it.",
@@ -169,15 +164,13 @@ RULES = (
         ),
         fix="1 - similarity is a distance; divide what is summed.",
         sources=("pytorch-metric-learning-454",),
-        limits=LIMITS,
-        needs=needs_of("distance", "reduction"),
     ),
     Rule(
         code="SCR428",
         slug="kind-of-spectrum",
         title="Spectra are amplitude, power or decibels as required",
         severity="warn",
-        find=_of("audio"),
+        **_about("audio"),
         why="Decibels of an amplitude are half of those of its power, and the logarithm of "
         "decibels is NaN for all that is below 0 dB: features differ from those of every other "
         "program.",
@@ -187,8 +180,6 @@ RULES = (
         ),
         fix="power_to_db() for |S| ** 2, amplitude_to_db() for |S|.",
         sources=("librosa-1057",),
-        limits=LIMITS,
-        needs=needs_of("audio"),
         training=False,
         words=(*WORDS, "librosa", "torchaudio"),
     ),

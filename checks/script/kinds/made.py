@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.kinds.dimensions import KIND, OF
 from doctor.checks.script.kinds.known import CALL, Follower, Kinds, Known, Place
-from doctor.checks.script.kinds.sources import COLORS, CV2, ENVIRONMENT, SOURCES, Source
+from doctor.checks.script.kinds.sources import COLORS, CV2, ENVIRONMENT, SOURCES, Source, by_call
 from doctor.facts.script import Call, Value
 
 SHALLOW = 8
@@ -16,17 +15,8 @@ SHALLOW = 8
 READS = {"os.environ.get", "os.getenv"}
 
 
-def _by_call(module: bool) -> dict[str, list[Source]]:
-    table: dict[str, list[Source]] = defaultdict(list)
-    for each in SOURCES:
-        if each.module == module:
-            for name in each.calls.split():
-                table[name].append(each)
-    return dict(table)
-
-
-FUNCTIONS = _by_call(module=False)
-MODULES = _by_call(module=True)
+FUNCTIONS = by_call(SOURCES, module=False)
+MODULES = by_call(SOURCES, module=True)
 
 
 def of_module(name: str, modules: str) -> bool:

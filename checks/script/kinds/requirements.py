@@ -13,8 +13,7 @@ class Requirement:
     """The argument `name` or `position` of `calls` is of one of the kinds `takes`, where its kind
     in the dimension of these is known; `dimension` where none is right.
 
-    `method`: position -1 is what the method is called on. `unless`: keywords with which it is not
-    judged.
+    Position -1 is what a method is called on. `unless`: keywords with which it is not judged.
     """
 
     takes: tuple[str, ...]
@@ -23,7 +22,6 @@ class Requirement:
     name: str = ""
     position: int | None = None
     module: bool = False
-    method: bool = False
     dimension: str = ""
     unless: tuple[str, ...] = ()
     alone: bool = False
@@ -61,7 +59,7 @@ REQUIREMENTS = (
     Requirement(("class indices",), "confusion_matrix", "sklearn.metrics", "y_pred", 1),
     Requirement(("class indices",), "confusion_matrix", "sklearn.metrics", "y_true", 0),
     Requirement(("probabilities",), "log log2 log10", "torch numpy", "input", 0, named=False),
-    Requirement(("probabilities",), "log log2 log10", "", position=-1, method=True, named=False),
+    Requirement(("probabilities",), "log log2 log10", "", position=-1, named=False),
     Requirement(("a mean", "one loss per element"), "exp", "torch math numpy", "input", 0),
     Requirement(("steps",), "*Arguments", "", "max_steps"),
     Requirement(("steps",), "*Arguments", "", "warmup_steps"),
@@ -126,7 +124,7 @@ REQUIREMENTS = (
                 when=("stype", "magnitude")),
     Requirement(("decibels",), "mfcc", "librosa.feature", "S"),
     Requirement(("amplitude", "power"), "log log10 log1p log2", "torch numpy", "input", 0),
-    Requirement(("amplitude", "power"), "log log10 log1p", "", position=-1, method=True),
+    Requirement(("amplitude", "power"), "log log10 log1p", "", position=-1),
     Requirement(("the share to drop",), "Dropout Dropout1d Dropout2d Dropout3d AlphaDropout",
                 "torch.nn", "p", 0),
     Requirement(("the share to drop",), "dropout dropout2d alpha_dropout", FUNCTIONAL, "p", 1),

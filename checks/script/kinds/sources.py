@@ -2,10 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 ARRAYS = "torch numpy scipy math jax.numpy"
+
+
+class Row(Protocol):
+    """A row about calls of these names; `module`: about calls of the objects that they make."""
+
+    @property
+    def calls(self) -> str: ...
+
+    @property
+    def module(self) -> bool: ...
+
+
+R = TypeVar("R", bound=Row)
+
+
+def by_call(rows: Iterable[R], *, module: bool) -> dict[str, list[R]]:
+    """Rows of functions, or of objects, by the name of each call."""
+    table: dict[str, list[R]] = defaultdict(list)
+    for each in rows:
+        if each.module == module:
+            for name in each.calls.split():
+                table[name].append(each)
+    return dict(table)
 
 
 @dataclass(frozen=True, slots=True)
