@@ -16,7 +16,7 @@ from paths import ROOT, TESTS
 from doctor.checks.log.classes import BY_SLUG
 from doctor.checks.log.curves import CHECKS
 from doctor.checks.log.curves.mild import MILD, still, worse
-from doctor.checks.log.differential.decide import IDS, ROWS, decided, looked_at
+from doctor.checks.log.differential.decide import ROWS, decided, looked_at
 from doctor.checks.log.differential.rates import RULES, Usual, too_high, usual_of
 from doctor.checks.log.differential.run import Run
 from doctor.cli.explain.name import explain
@@ -34,6 +34,7 @@ CORPUS = [
     for line in (TESTS / "corpus" / "stated_logs.jsonl").read_text("utf-8").splitlines()
 ]
 """Logs in own words after public threads: the class, the row, the lines that decide."""
+IDS = frozenset(row.id for row in ROWS)
 WORD = re.compile(r"\{(\w+):")
 REAL = [json.loads(line) for line in (TESTS / "corpus" / "curves.jsonl").read_text().splitlines()]
 

@@ -15,7 +15,6 @@ from doctor.judge.check import Verdict
 from doctor.judge.place import Place
 
 ROWS = (*training_rows.ROWS, *learning_rows.ROWS, *failures.ROWS)
-IDS = frozenset(row.id for row in ROWS)
 LOOKED_AT = (
     "learning_rate", "warmup_steps", "warmup_ratio", "batch_size", "accumulation", "clip", "fp16",
     "bf16", "weight_decay", "lora_rank", "lora_alpha", "beta", "seq_length", "workers", "epochs",

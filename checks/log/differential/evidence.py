@@ -44,12 +44,12 @@ numbers."""
 
 
 def warm_up_too_long(run: Run) -> Evidence | None:
+    if _has_warmed_up(run):
+        return None
     for warm, whole in ((run.positive("warmup_steps"), run.steps),
                         (run.positive("warmup_epochs"), run.positive("epochs"))):  # fmt: skip
         length = (whole.number or 0) if whole else 0
         few = max(1, round(0.03 * length))
-        if _has_warmed_up(run):
-            return None
         if warm and whole and (warm.number or 0) >= HALF_OF * length:
             return Evidence(
                 f"{cited(warm)} of {cited(whole)}: the rate never reaches its value, or only at "

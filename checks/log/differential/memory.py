@@ -10,15 +10,21 @@ from doctor.checks.log.differential.run import Run
 from doctor.checks.log.differential.symptoms import MEMORY
 from doctor.errors.memory_numbers import FULL, Numbers, describe_oom, read_numbers
 from doctor.errors.memory_stage import stage_of
+from doctor.facts.log import LogEvent
 
 BYTES, BYTES_8BIT = 16, 10
 """Of a parameter that is trained with Adam: weight, gradient, two moments and, in mixed precision,
 the fp32 weight; with moments of 8 bits."""
 
 
+def _event(run: Run) -> LogEvent | None:
+    """The line that says that the GPU's memory ended."""
+    return next((each for each in run.log.events if each.name == MEMORY[0]), None)
+
+
 def _failed(run: Run) -> Numbers | None:
     """The numbers of the message, where the step needs more than the GPU has."""
-    event = next((each for each in run.log.events if each.name == MEMORY[0]), None)
+    event = _event(run)
     described = describe_oom(event.text) if event else None
     return read_numbers(event.text) if event and described and described.kind == FULL else None
 
@@ -47,7 +53,7 @@ def state_too_large(run: Run) -> Evidence | None:
 
 def evaluates(run: Run) -> Evidence | None:
     """The memory ended in the evaluation, and not as its results are put together."""
-    event = next((each for each in run.log.events if each.name == MEMORY[0]), None)
+    event = _event(run)
     functions = event.groups.get("functions", "") if event else ""
     stage = stage_of(functions)
     if stage is None or "evaluation" not in stage.summary or COLLECTS.search(functions):
@@ -96,7 +102,7 @@ def _vocabulary_of(run: Run) -> float:
 def _in_first_step(run: Run) -> bool:
     """The forward or backward pass needs too much from the start: no step was logged before, and
     the traceback names no other part of the program."""
-    event = next((each for each in run.log.events if each.name == MEMORY[0]), None)
+    event = _event(run)
     if event is None or _failed(run) is None:
         return False
     stage = stage_of(event.groups.get("functions", ""))

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from doctor.facts.log import Curve, Log
 from doctor.facts.stated import Setting
+from doctor.hardware.find import capability_of
 
 SIZE = re.compile(r"(?<![\w.])(\d{1,3}(?:\.\d{1,2})?)[bB](?![a-zA-Z])")
 """In the name of a model."""
@@ -16,7 +17,10 @@ BILLION = 1e9
 FEW = 1e5
 """Numbers up to which "params" counts tensors or settings."""
 HALF = re.compile(r"fp16|(?<!b)float16|(?<!bf)\b16-mixed|^16$|^half$", re.IGNORECASE)
-WITHOUT_BF16 = re.compile(r"V100|\bT4\b|P100|P40|K80|GTX|RTX 20\d\d|2080|TITAN|Quadro RTX", re.I)
+AMPERE = (8, 0)
+"""The first capability with bf16."""
+OLDER = re.compile(r"GTX|TITAN", re.IGNORECASE)
+"""Series that ended before it, whose oldest products the table of hardware lacks."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +159,7 @@ class Run:
     def has_bf16(self) -> bool | None:
         """Whether the GPU computes in bf16; None where no line names it."""
         named = self.all("gpu")
-        return None if not named else not any(WITHOUT_BF16.search(each.text) for each in named)
+        return None if not named else not any(_lacks_bf16(each.text) for each in named)
 
     @cached_property
     def half(self) -> Setting | None:
@@ -163,6 +167,11 @@ class Run:
         on = next((each for each in self.all("fp16") if each.number == 1), None)
         named = (*self.all("precision"), *self.all("dtype"))
         return on or next((each for each in named if HALF.search(each.text)), None)
+
+
+def _lacks_bf16(gpu: str) -> bool:
+    capability = capability_of(gpu)
+    return capability < AMPERE if capability is not None else OLDER.search(gpu) is not None
 
 
 def _has_text(settings: list[Setting]) -> bool:
