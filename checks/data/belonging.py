@@ -28,8 +28,8 @@ MEANINGS: Meanings = {
         single=True,
     ),
     "tags of another place": Meaning(
-        "tags are told by tokens of another place ({first}) by {1}, and by their own by {0}, more "
-        "than by the most frequent tag",
+        "tokens of another place ({first}) explain {1} of the tags, and their own {0}, beyond what "
+        "the most frequent tag does",
         "Give each token the tag of its own place, with -100 for the special tokens that were "
         "added, and let no collating function shift the tags.",
         single=True,
@@ -63,9 +63,11 @@ def belong(data: Data) -> Verdict:
     if found:
         return worst(*found)
     if known:
-        told = ", ".join(_explained(each) for each in known)
-        return ok(f"a simple learner predicts targets from the inputs of their rows: {told}; what "
-                  "else may be wrong with the inputs was not asked")  # fmt: skip
+        shares = ", ".join(_explained(each) for each in known)
+        return ok(
+            f"a simple learner predicts targets from the inputs of their rows: {shares}; what else "
+            "may be wrong with the inputs was not asked"
+        )
     if covered:
         names = " and ".join(each.fields[0] for each in covered)
         return note(

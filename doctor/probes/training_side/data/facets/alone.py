@@ -92,11 +92,11 @@ def of_image(value: torch.Tensor, at: torch.Tensor, classes: int) -> Iterator[Al
         value[:, :, :EDGE].flatten(1), value[:, :, -EDGE:].flatten(1),
         value[:, :, :, :EDGE].flatten(1), value[:, :, :, -EDGE:].flatten(1),
     ], 1).float()  # fmt: skip
-    told = one_each(edges, at, classes)
+    separating = one_each(edges, at, classes)
     varied = value.flatten(1)[:, ::17].float().std(0).median() > 0
-    if not bool(told.any()) or not bool(varied):
+    if not bool(separating.any()) or not bool(varied):
         return
-    first = torch.stack([edges[at == n][0] for n in range(classes)])[:, told]
+    first = torch.stack([edges[at == n][0] for n in range(classes)])[:, separating]
     steps = first[1:] - first[:-1]
     even = classes > 2 and bool(((steps - steps[:1]).abs() < 1e-3 * steps[:1].abs()).all(0).any())
     yield Alone("a pixel at the edge", not even)

@@ -17,6 +17,8 @@ SHORT = {
     name.split(" mean")[0].replace("a mean", "the 0.5"): (list(mean), list(std))
     for name, (mean, std) in NORMALIZATIONS.items()
 }
+AS_IT_IS = [0.0], [1.0]
+"""No normalization."""
 DECIBELS = 10 / math.log(10)
 FACTORS = (10.0, 100.0, 1e3, 1e4, 1e6, 60.0, 3600.0, 24.0, 12.0, 365.0, 57.29578, 255.0)
 """Between units of length, time, weight and angle; smaller ones may be a drift."""
@@ -63,7 +65,7 @@ def moved(step: int, value: torch.Tensor) -> torch.Tensor:
 def of_images(value: torch.Tensor) -> Iterator[Change]:
     """Plain ones, and the same before a normalization of both splits."""
     low = float(value.min())
-    yield from before(value, [1.0], [0.0])  # as it is
+    yield from before(value, *AS_IT_IS)
     if value.shape[1] == 1 or value.shape[1] == 3:
         for name, (mean, std) in SHORT.items():
             means, stds = mean[: value.shape[1]], std[: value.shape[1]]
@@ -78,8 +80,7 @@ def before(value: torch.Tensor, mean: List[float], std: List[float]) -> Iterator
         scale, middle = (torch.tensor(one).view(1, -1, 1, 1) for one in (std, mean))
         return (change(each.float() * scale + middle) - middle) / scale
 
-    plain = len(mean) == 1 and std == [0.0]
-    mean, std = ([0.0], [1.0]) if plain else (mean, std)
+    plain = (mean, std) == AS_IT_IS
     each = functools.partial
     yield Change("eval = train x 255", each(within, each(scaled, 1 / 255)))
     yield Change("eval = train / 255", each(within, each(scaled, 255.0)))

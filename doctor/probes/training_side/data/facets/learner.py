@@ -124,15 +124,22 @@ class Learner:
         return torch.matmul(made, self._weights[self.best])
 
 
-def agreement(predicted: torch.Tensor, outputs: torch.Tensor) -> List[float]:
-    """Correlation, and how far it is above that of permuted rows, in spreads."""
+def correlation(predicted: torch.Tensor, outputs: torch.Tensor) -> float:
+    """Of outputs of mean 0; 0 where one side is constant."""
     one = predicted - predicted.mean(0)
-    size = float((one**2).sum().sqrt() * (outputs**2).sum().sqrt())
-    if not size > 0:
-        return [0.0, 0.0]
+    return float((one * outputs).sum() / size_of(one, outputs))
+
+
+def size_of(one: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
+    return ((one**2).sum() * (outputs**2).sum()).sqrt().clamp(min=1e-9)
+
+
+def above_chance(predicted: torch.Tensor, outputs: torch.Tensor) -> float:
+    """How far the correlation is above that of permuted rows, in spreads."""
+    one = predicted - predicted.mean(0)
     draw = torch.Generator().manual_seed(0)
-    chance = torch.stack([
-        (one * outputs[torch.randperm(len(outputs), generator=draw)]).sum() for _ in range(DRAWS)
-    ]) / size  # fmt: skip
-    own = float((one * outputs).sum()) / size
-    return [own, (own - float(chance.mean())) / max(float(chance.std()), 1e-6)]
+    orders = [torch.randperm(len(outputs), generator=draw) for _ in range(DRAWS)]
+    chance = torch.stack([(one * outputs[order]).sum() for order in orders])
+    chance = chance / size_of(one, outputs)
+    own = correlation(predicted, outputs)
+    return (own - float(chance.mean())) / max(float(chance.std()), 1e-6)

@@ -189,8 +189,8 @@ def turns() -> Dict[str, Turn]:
 def moved(down: int, right: int) -> str:
     """ "moved by 12 % up and 6 % to the left"."""
     parts = ((down, "down", "up"), (right, "to the right", "to the left"))
-    told = ["%d %% %s" % (100 * abs(n) / SIDE, to if n > 0 else back) for n, to, back in parts if n]
-    return "moved by " + " and ".join(told)
+    texts = ["%d %% %s" % (100 * abs(n) / SIDE, a if n > 0 else b) for n, a, b in parts if n]
+    return "moved by " + " and ".join(texts)
 
 
 def design(images: torch.Tensor) -> torch.Tensor:
@@ -201,12 +201,14 @@ def design(images: torch.Tensor) -> torch.Tensor:
     return torch.cat([scaled, scaled**2, torch.ones_like(scaled[..., :1])], 2).clamp(-20, 20)
 
 
-def fit(places: Places, target: torch.Tensor) -> Fit:
-    """By a linear model of each place, fitted on half of the images and asked of the others."""
+def fit(places: Places, target: torch.Tensor, turned: Optional[torch.Tensor] = None) -> Fit:
+    """By a linear model of each place, fitted on half of the images and asked of the others, there
+    of the `turned` targets where they are given."""
     wanted = target.flatten(2).transpose(1, 2)
+    asked = wanted if turned is None else turned.flatten(2).transpose(1, 2)
     missed, whole = [], []
     for n, half in enumerate(places.halves):
-        y, other = wanted[n::2].flatten(0, 1), wanted[1 - n :: 2]
+        y, other = wanted[n::2].flatten(0, 1), asked[1 - n :: 2]
         missed.append(((half.asked @ (half.solved @ y) - other) ** 2).sum((1, 2)))
         whole.append(((y.mean(0) - other) ** 2).sum((1, 2)))
     errors, all_of_it = torch.cat(missed), torch.cat(whole)
@@ -250,12 +252,13 @@ def of_split(places: Optional[Places], name: str) -> List[Dict[str, Any]]:
 def by_image(places: Places, target: torch.Tensor, own: Fit, name: str) -> List[Dict[str, Any]]:
     """Where each image has a relation of its own, as from two draws of one random change."""
     each = {text: turn for text, turn in turns().items() if not text.startswith("of ")}
-    found = torch.stack([own.gained, *(guessed(places, target, turn) for turn in each.values())])
+    turned = (fit(places, target, turn(target)).gained for turn in each.values())
+    found = torch.stack([own.gained, *turned])
     best, which = found.max(0)
     kinds = torch.bincount(which[which > 0], minlength=len(found))
-    told = float(best.mean()) > DRAWN and float(own.gained.mean()) < MOSTLY * float(best.mean())
+    clear = float(best.mean()) > DRAWN and float(own.gained.mean()) < MOSTLY * float(best.mean())
     several = int((kinds > 0.05 * len(best)).sum()) > 1
-    if not told or not several or float((which == 0).float().mean()) > MOSTLY:
+    if not clear or not several or float((which == 0).float().mean()) > MOSTLY:
         return []
     numbers = (float(own.gained.mean()), float(best.mean()))
     fields = (name, "another change in each image", what_of(places))
@@ -264,18 +267,6 @@ def by_image(places: Places, target: torch.Tensor, own: Fit, name: str) -> List[
 
 def what_of(places: Places) -> str:
     return "maps" if "" in places.targets else "boxes"
-
-
-def guessed(places: Places, target: torch.Tensor, turn: Turn) -> torch.Tensor:
-    """What the model of the own places explains of each image once its target is turned."""
-    wanted, turned = (e.flatten(2).transpose(1, 2) for e in (target, turn(target)))
-    found = []
-    for n, half in enumerate(places.halves):
-        y, other = wanted[n::2].flatten(0, 1), turned[1 - n :: 2]
-        missed = ((half.asked @ (half.solved @ y) - other) ** 2).sum((1, 2))
-        found.append((((y.mean(0) - other) ** 2).sum((1, 2)), missed))
-    whole = torch.cat([each[0] for each in found])
-    return (whole - torch.cat([each[1] for each in found])) / whole.mean().clamp(min=1e-9)
 
 
 def of_two(train: Optional[Places], other: Optional[Places]) -> List[Dict[str, Any]]:

@@ -9,7 +9,7 @@ import torch
 
 from ..relations import relation
 from . import features
-from .learner import CHANCE, CLEAR, Learner, Score, agreement, outputs_of
+from .learner import CHANCE, CLEAR, Learner, Score, above_chance, correlation, outputs_of
 from .tables import BLOCK, Table
 
 SHIFTS = 16
@@ -139,7 +139,7 @@ def of_asked(known: Side, asked: Side) -> Optional[Dict[str, Any]]:
     if outputs is None:
         return None
     predicted = known.learner.predict(features_by(known, asked))
-    own, above = agreement(predicted, outputs)
+    own, above = correlation(predicted, outputs), above_chance(predicted, outputs)
     if above < CLEAR and len(known.classes) and asked.own.is_clear:
         moved = renumbered(predicted, known, asked)
         if moved is not None:
@@ -147,23 +147,16 @@ def of_asked(known: Side, asked: Side) -> Optional[Dict[str, Any]]:
     if above < -CLEAR and not len(known.classes) and own < -BEST:
         return relation(NUMBERED, 1, 1, ("the sign is the opposite one",))
     orders = orders_of(asked.table)
-    agreed = [agreement_of(predicted, outputs[order]) for _, order in orders]
-    best = max(range(len(orders)), key=lambda n: agreed[n])
-    fits_best = agreed[best] >= BEST and own < MOSTLY * agreed[best]
-    if fits_best and agreement(predicted, outputs[orders[best][1]])[1] >= CLEAR:
-        return displaced(asked.name, orders[best][0], own, agreed[best], asked.table.rows)
+    each = [correlation(predicted, outputs[order]) for _, order in orders]
+    best = max(range(len(orders)), key=lambda n: each[n])
+    fits_best = each[best] >= BEST and own < MOSTLY * each[best]
+    if fits_best and above_chance(predicted, outputs[orders[best][1]]) >= CLEAR:
+        return displaced(asked.name, orders[best][0], own, each[best], asked.table.rows)
     if above < CHANCE and asked.own.is_chance and known.own.above > 1.5 * CLEAR:
         rows = asked.table.rows
         return relation("targets of no row", rows, rows, (asked.name, known.name), (),
                         (asked.own.explained, known.own.explained))  # fmt: skip
     return None
-
-
-def agreement_of(predicted: torch.Tensor, outputs: torch.Tensor) -> float:
-    one = predicted - predicted.mean(0)
-    return float(
-        (one * outputs).sum() / ((one**2).sum() * (outputs**2).sum()).sqrt().clamp(min=1e-9)
-    )
 
 
 def features_by(known: Side, asked: Side) -> torch.Tensor:

@@ -150,8 +150,10 @@ def of_documentation(kind: Foreign) -> Iterator[Statement]:
     texts = [observing.attribute(kind, "__doc__"),
              observing.attribute(observing.attribute(kind, "__getitem__"), "__doc__")]  # fmt: skip
     text = "\n\n".join(each for each in texts if isinstance(each, str))[:4000]
-    told = [each for each in SENTENCE.split(text) if OF_ITEMS.search(each)]
-    items = "\n\n".join(each for each in told if not (BEFORE.search(each) or RESCALED.search(each)))
+    stating = [each for each in SENTENCE.split(text) if OF_ITEMS.search(each)]
+    items = "\n\n".join(
+        each for each in stating if not (BEFORE.search(each) or RESCALED.search(each))
+    )
     ranges = {tuple(map(float, each)) for each in RANGE.findall(text)}
     ranges = {each for each in ranges if each in ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0))}
     of_items = ranges & {tuple(map(float, each)) for each in RANGE.findall(items)}

@@ -78,11 +78,11 @@ def gain_of(
             counts.setdefault(token, [0] * tags)[tag] += 1
             whole[tag] += 1
     usual = max(range(tags), key=lambda tag: whole[tag])
-    told = {token: max(range(tags), key=lambda tag: each[tag]) for token, each in counts.items()}
+    likely = {token: max(range(tags), key=lambda tag: each[tag]) for token, each in counts.items()}
     found = []
     for number in range(half, len(ids)):
         pairs = pairs_of(ids[number], labels[number], step)
-        right = sum((told.get(token, usual) == tag) - (usual == tag) for token, tag in pairs)
+        right = sum((likely.get(token, usual) == tag) - (usual == tag) for token, tag in pairs)
         found.append(right / max(1, len(pairs)))
     return torch.tensor(found)
 

@@ -8,8 +8,8 @@ import torch
 
 from ..relations import relation
 from . import changes, features
-from .learner import CLEAR, agreement
-from .row_pairs import LEAST, MOSTLY, Side, agreement_of, differs, outputs_by
+from .learner import CLEAR, above_chance, correlation
+from .row_pairs import LEAST, MOSTLY, Side, differs, outputs_by
 from .tables import Table
 
 DIFFERENT, EXPLAINED = 1.5, 0.5
@@ -160,7 +160,7 @@ class Teacher:
     def correlation(self, made: torch.Tensor) -> Optional[float]:
         """With the targets of eval; None where train teaches nothing."""
         return (
-            agreement_of(self.predicted(made), self._outputs) if self._outputs is not None else None
+            correlation(self.predicted(made), self._outputs) if self._outputs is not None else None
         )
 
     def agrees(self, made: torch.Tensor, own: Optional[float], *, needed: bool) -> bool:
@@ -173,7 +173,7 @@ class Teacher:
             return own is None or learned > own - LOST
         if learned < MOSTLY * self.likely or (own is not None and own >= MOSTLY * learned):
             return False
-        return agreement(self.predicted(made), self._outputs)[1] >= CLEAR
+        return above_chance(self.predicted(made), self._outputs) >= CLEAR
 
 
 def of_shapes(pair: Pair) -> Iterator[str]:
