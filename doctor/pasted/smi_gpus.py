@@ -73,7 +73,7 @@ CORRECTED = re.compile(
 )
 
 WORDS: dict[str, int | bool] = {
-    "enabled": True, "disabled": False, "yes": True, "no": False,
+    "enabled": True, "disabled": False, "yes": True, "no": False, "1": True, "0": False,
     "default": 0, "prohibited": 2, "exclusive_process": 3, "e. process": 3,
 }  # fmt: skip
 ACTIONS = {

@@ -47,6 +47,8 @@ SLOWER = re.compile(
     r"half (?:of )?(?:the|its) (?:speed|rate)|throughput (?:fell|drop)",
     re.IGNORECASE,
 )
+LOWERED = re.compile(r"\s*LnkSta:\s+Speed 2\.5GT/s \(downgraded\)")
+"""lspci compares with what the GPU is capable of, which a placeholder never falls short of."""
 PLACES = {
     "use": ("utilization/gpu", "utilization/gpu_util"),
     "generation": ("pcie_generation/current", "pcie_gen/current_link_gen", "pcie/link/gen/current",
@@ -80,7 +82,9 @@ class Card(NamedTuple):
     has_still_fan: bool = False
 
 
-def slow_of(trees: Sequence[tuple[str, Tree]], first: int = 0) -> Iterator[Reported]:
+def slow_of(
+    trees: Sequence[tuple[str, Tree]], lines: Sequence[str], first: int = 0
+) -> Iterator[Reported]:
     """What is slow on which GPU; `first`: the number of the first one."""
     every = [flat(tree) for _, tree in trees]
     read = [{name: _number(first_of(leaves, places)) or 0 for name, places in PLACES.items()}
@@ -89,7 +93,7 @@ def slow_of(trees: Sequence[tuple[str, Tree]], first: int = 0) -> Iterator[Repor
     for number, (leaves, values) in enumerate(zip(every, read, strict=True), first):
         label = f"GPU {leaves.get('index', number)}"
         # A virtual machine may report a placeholder, and no generation of the host.
-        if fastest > SLOW_GENERATION or values["host"]:
+        if fastest > SLOW_GENERATION or values["host"] or any(map(LOWERED.match, lines)):
             yield from _slow_link(label, values)
         mask = clock_reasons(leaves)
         yield from _low_clock(label, values, mask)
