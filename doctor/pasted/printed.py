@@ -40,12 +40,17 @@ AARCH64 = re.compile(r"\baarch64\b")
 
 
 def read(lines: list[str]) -> Reading:
-    """The first value of each expression."""
+    """The first value of each expression; nothing of torch where two of them are compared, of which
+    one starts CUDA."""
     values: dict[str, str] = {}
+    states: dict[str, str] = {}
     for number, line in enumerate(lines):
         names = EXPRESSION.findall(line)
-        if names:
-            _take(names, lines[number + 1 : number + 1 + FOLLOWING], values)
+        own = _values(names, lines[number + 1 : number + 1 + FOLLOWING]) if names else {}
+        values = own | values
+        states.setdefault(own.get("cuda.is_available", ""), own.get("__version__", ""))
+    if states.keys() >= AVAILABLE.keys() and len({states["True"], states["False"]}) > 1:
+        values = {name: value for name, value in values.items() if name in ALONE}
     torch = values.get("__version__", "")
     devices = _visible_devices(lines)
     if not torch and values.keys().isdisjoint(ALONE):
@@ -99,16 +104,17 @@ def _visible_devices(lines: list[str]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _take(names: list[str], following: list[str], values: dict[str, str]) -> None:
+def _values(names: list[str], following: list[str]) -> dict[str, str]:
     """One value for each expression, in their order, from the lines up to the next expression."""
     own = []
     for line in following:
         if EXPRESSION.search(line):
             break
         own.append(line)
-    text, position = "\n".join(own), 0
+    text, position, values = "\n".join(own), 0, {}
     for name in names:
         match = re.compile(VALUES[name]).search(text, position)
         if match:
             values.setdefault(name, match[1])
             position = match.end()
+    return values
