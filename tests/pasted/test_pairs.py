@@ -34,7 +34,10 @@ PROMPT = "$ python -c 'import torch; print(torch.__version__, torch.cuda.is_avai
 NAME = (
     "$ python -c 'import torch; print(torch.cuda.is_available(), torch.cuda.get_device_name())'\n"
 )
-LOGIN = "PyTorch version: 2.9.1+cu128\nIs CUDA available: False\nGPU models and configuration: No CUDA\n"
+LOGIN = (
+    "PyTorch version: 2.9.1+cu128\nIs CUDA available: False\n"
+    "GPU models and configuration: No CUDA\n"
+)
 FABRIC = "Unit nvidia-fabricmanager.service could not be found.\n" + SMI
 PTXAS = (
     "torch._inductor.exc.InductorError: PTXASError: PTXAS error: Internal\n"
@@ -61,6 +64,8 @@ def found(text: str) -> dict[str, Finding]:
         (FABRIC, "DRV003", "Install nvidia-fabricmanager"),
         (PTXAS.format("121a") + SMI, "DRV003", "Give Triton the ptxas"),
         (PTXAS.format("120") + SMI, "DRV003", "newer Triton"),
+        ("".join(f"    > {line}\n" for line in ROWS.format(1).splitlines()), "GPU003", "replaced"),
+        ("    shm      64M   64M     0 100% /dev/shm\n" + SMI, "MEM003", "--shm-size"),
     ],
 )
 def test_the_fault_has_its_remedy(text: str, code: str, fix: str) -> None:
@@ -99,3 +104,15 @@ def test_an_override_of_the_own_family_is_not_the_cause() -> None:
 def test_the_xid_of_a_program_is_a_note_and_not_beside_one_of_the_hardware() -> None:
     assert found(XID.format(31))["DRV003"].status is Status.NOTE
     assert not read(XID.format(31) + XID.format(48)).reported
+
+
+def test_torchvision_follows_torch() -> None:
+    text = (
+        "PyTorch version: 2.5.1+cu124\nIs debug build: False\nCUDA used to build PyTorch: 12.4\n"
+        "Is CUDA available: True\nGPU models and configuration: GPU 0: NVIDIA GeForce RTX 5090\n"
+        "Nvidia driver version: 580.95.05\n[pip3] torch==2.5.1+cu124\n"
+    )
+    (alone,) = found(text)["TOR003"].commands
+    (both,) = found(text + "[pip3] torchvision==0.20.1+cu124\n")["TOR003"].commands
+    assert "torchvision" not in alone
+    assert '"torch==2.15.*" "torchvision==0.30.*"' in both
