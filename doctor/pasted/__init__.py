@@ -19,7 +19,6 @@ from doctor.pasted import (
     diagnoses,
     ds_report,
     host_tools,
-    inodes,
     kernel_log,
     links,
     packages,
@@ -50,7 +49,6 @@ READERS = (
     ds_report.read,
     packages.read,
     diagnoses.read,
-    inodes.read,
     ranks.read,
     cores.read,
 )

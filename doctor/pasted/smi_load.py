@@ -9,7 +9,7 @@ from typing import NamedTuple
 from doctor.facts.host import Reported
 from doctor.pasted.reading import Reading
 from doctor.pasted.smi_gpus import Tree, clock_reasons, first_of, flat
-from doctor.pasted.smi_table import memory_of
+from doctor.pasted.smi_table import FIRST, memory_of
 
 BUSY, FULL = 50, 80
 """Percent of utilization at which a link, and a clock, no longer save power. Our own numbers."""
@@ -28,9 +28,6 @@ IDLE_STATE, IDLE_POWER = 8, 0.3
 """P8 and above are states of idle GPUs, which draw less than this share. Our own number."""
 SMALL_LIMIT = 0.8
 """Share of the others' power limit; boards of two makers differ by a tenth. Our own number."""
-FIRST = re.compile(
-    r"\s*\|\s*(\d{1,3})\s+(.{3,60}?)\s+(?:On|Off|WDDM|TCC|MCDM|N/A)\s*\|\s*[\dA-Fa-f]{4,8}:"
-)
 SECOND = re.compile(
     r"\s*\|\s*(?P<fan>\d{1,3}%|N/A|ERR!)\s+(?P<heat>\d{1,3})C\s+P(?P<state>\d{1,2})\s+"
     r"(?P<power>\d{1,4})W\s*/\s*(?P<limit>\d{1,4})W\s*\|[^|]{1,30}\|\s*(?P<use>\d{1,3})%"

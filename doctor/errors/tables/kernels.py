@@ -55,7 +55,6 @@ ROWS = (
         sources=("flash-attention-762", "transformers-28188", "flash-attention-1485"),
         owner=Owner.ENVIRONMENT, next_check="NUM003", code="LOG019"),
     Cause(id="ptxas-arch",
-        refines=("compile-failed",),
         messages=(r"ptxas(?:-\w{1,20})? fatal {1,4}: Value 'sm_\w+' is not defined for option "
             r"'gpu-name'",
             "too old to be supported by the triton GPU compiler",
