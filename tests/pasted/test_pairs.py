@@ -26,6 +26,21 @@ LINK = (
     "name, pcie.link.gen.current, pcie.link.gen.max, pcie.link.width.current, utilization.gpu [%]\n"
     "NVIDIA GeForce RTX 4070, 1, 4, 16, {} %\n\t\tLnkSta:\tSpeed {}, Width x16\n"
 )
+BANKS = (
+    "    Remapped Rows\n        Remapping Failure Occurred : No\n"
+    "        Bank Remap Availability Histogram\n            Max : 637 bank(s)\n"
+    "            High : 1 bank(s)\n            Partial : 0 bank(s)\n            Low : 0 bank(s)\n"
+    "            None : {} bank(s)\n"
+)
+UNREAD = (
+    "| NVIDIA-SMI 575.64.03   Driver Version: 575.64.03   CUDA Version: 12.9 |\n"
+    "|   0  NVIDIA GeForce RTX 5090   Off |   00000000:01:00.0 Off |      N/A |\n"
+    "| ERR!   {0}   P5        N/A /  575W |       {0} |    {0}      Default |\n"
+)
+KFD = (
+    "$ python -c 'import torch; print(torch.__version__, torch.cuda.is_available())'\n"
+    "2.9.0+rocm6.4 False\nls: cannot access '/dev/kfd': {}\n"
+)
 LISTED = (
     "- `transformers` version: 4.56.2\n- Platform: Linux-6.8.0-1013-aarch64-with-glibc2.39\n"
     "- PyTorch version (accelerator?): 2.5.1 (NA)\n"
@@ -65,6 +80,10 @@ def found(text: str) -> dict[str, Finding]:
         (PTXAS.format("121a") + SMI, "DRV003", "Give Triton the ptxas"),
         (PTXAS.format("120") + SMI, "DRV003", "newer Triton"),
         ("".join(f"    > {line}\n" for line in ROWS.format(1).splitlines()), "GPU003", "replaced"),
+        (BANKS.format(2), "GPU003", "works on"),
+        (UNREAD.format("ERR!"), "GPU003", "does not answer"),
+        (KFD.format("No such file or directory"), "GPU001", "--device=/dev/kfd"),
+        (KFD.format("Permission denied"), "GPU001", "render"),
         ("    shm      64M   64M     0 100% /dev/shm\n" + SMI, "MEM003", "--shm-size"),
     ],
 )
@@ -82,6 +101,8 @@ def test_the_fault_has_its_remedy(text: str, code: str, fix: str) -> None:
         IMEX.format("READY") + SMI,
         LINK.format(1, "2.5GT/s (downgraded)"),
         LINK.format(100, "16GT/s"),
+        BANKS.format(0),
+        UNREAD.format("N/A"),
         LISTED,
         LISTED + NAME + "True NVIDIA H200\n" + SMI,
         LOGIN + NAME + "True NVIDIA H200\n",
