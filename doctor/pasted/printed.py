@@ -111,7 +111,8 @@ def _values(names: list[str], following: list[str]) -> dict[str, str]:
         if EXPRESSION.search(line):
             break
         own.append(line)
-    text, position, values = "\n".join(own), 0, {}
+    text, position = "\n".join(own), 0
+    values: dict[str, str] = {}
     for name in names:
         match = re.compile(VALUES[name]).search(text, position)
         if match:
