@@ -18,9 +18,8 @@ NODES = ("ls -l /dev/kfd /dev/dri/renderD*", "id")
 LISTS = ("rocminfo | grep -E 'Agent|gfx'", "amd-smi list")
 IN_CONTAINER = "--device=/dev/kfd --device=/dev/dri --group-add video --group-add render"
 MISSING = (
-    "ROCm needs /dev/kfd. In a container: start it with "
-    f"{IN_CONTAINER}. On the host: load the kernel module amdgpu (sudo modprobe amdgpu); the "
-    "kernel log says why it does not start."
+    f"ROCm needs /dev/kfd: start a container with {IN_CONTAINER}; on the host, load the kernel "
+    "module amdgpu (sudo modprobe amdgpu). The kernel log says why it does not start."
 )
 DENIED = (
     "Add this user to the groups render and video (sudo usermod -aG render,video USER), then log "
@@ -32,6 +31,7 @@ REFUSED = (
     "the kernel or AMD's amdgpu driver."
 )
 PERMISSION = re.compile(r"permi(?:tted|ssion)", re.IGNORECASE)
+ABSENT = re.compile(r"No such file|NOT loaded")
 KERNEL_LOG = ("sudo dmesg | grep -iE 'amdgpu|kfd'",)
 NOT_STARTED = (
     "Compare with rocminfo and amd-smi. If they list the GPU, torch's ROCm does not fit it: see "
@@ -56,6 +56,8 @@ def problem(host: Host | Unknown, count: int | None, error: str | None) -> Verdi
 def _by_host(host: Host, found: str, denied: dict[str, str]) -> Verdict | None:
     """The cause where the host's files and variables show it."""
     refused = [reason for reason in denied.values() if not PERMISSION.search(reason)]
+    if refused and all(map(ABSENT.search, refused)):
+        return fail(f"{found}; there is no /dev/kfd", *NODES, fix=MISSING)
     if refused:
         nodes = ", ".join(f"{node}: {reason}" for node, reason in denied.items())
         return fail(f"{found} ({nodes}); /dev/kfd must open", *NODES, *KERNEL_LOG, fix=REFUSED)

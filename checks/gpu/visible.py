@@ -40,6 +40,13 @@ NOT_STARTED = (
     "device node that is missing in the container, and variables that torch reads. If nothing "
     "differs, restart the container, then the host."
 )
+BUILD = "torch's build"
+"""In the message where a report does not show it."""
+UNKNOWN_BUILD = (
+    "Where torch.version.cuda is None, torch is built for the CPU only, as PyPI's is for Windows "
+    "and was for aarch64: install it from PyTorch's index for CUDA (pytorch.org/get-started). "
+    "Otherwise the process was given no GPU, or the driver is older than torch's CUDA requires."
+)
 NUMBER = re.compile(r"ValueError: sto(ull|ul|ll|l|i|d|f)")
 """The whole message of torch about an allocator's option whose value is no number."""
 UNKNOWN_ERROR = "CUDA unknown error"
@@ -128,6 +135,9 @@ def _not_started(cuda: Cuda | Unknown | None, host: Host | Unknown) -> Verdict |
                 "option or a value in it. Options are written as name:value, separated by commas.",
                 sources=ALLOCATOR_OPTIONS.sources,
             )
+    if pattern is None and BUILD in started.detail:
+        return fail(summary, 'python -c "import torch; print(torch.version.cuda)"',
+                    "nvidia-smi", fix=UNKNOWN_BUILD)  # fmt: skip
     if UNKNOWN_ERROR in started.detail and isinstance(host, Host) and host.sandbox == "WSL2":
         return fail_by(WSL_DRIVER, summary)  # WSL has no module nvidia_uvm
     return fail_by(pattern, summary) if pattern else fail(summary, *WHERE_FROM, fix=NOT_STARTED)

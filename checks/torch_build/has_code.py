@@ -14,6 +14,7 @@ from doctor.facts.host import Host
 from doctor.facts.interpreter import Interpreter, Torch
 from doctor.facts.machine import Driver
 from doctor.facts.views import JobGpu, JobGpus
+from doctor.hardware.find import family_of
 from doctor.hardware.product import Capability
 from doctor.hardware.vendors import ON_CUDA
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, unknown, warn
@@ -23,6 +24,10 @@ FORCED = ("CUDA_FORCE_PTX_JIT", "CUDA_FORCE_JIT")
 """Set to 1, the driver ignores machine code and compiles PTX, which most wheels do not contain."""
 DISABLED = ("CUDA_DISABLE_PTX_JIT", "CUDA_DISABLE_JIT")
 """Set to 1, the driver compiles no PTX."""
+
+OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
+NOT_USED = (NO_GPU_CODE.id, NO_HIP_CODE.id, "hip-no-code", "hip-memory-fault")
+"""Errors of a kernel where the code that the build has is not used, or other code is."""
 
 RELEASE = re.compile(r"\d+\.\d+\.\d+(?:\+cu\d+)?")
 """A release of PyTorch, whose wheels contain no PTX; builds of others may."""
@@ -76,12 +81,26 @@ def _kernel_ran(gpu: JobGpu) -> bool:
 
 def _hiding(host: Host | Unknown, torch: Torch, gpu: JobGpu) -> tuple[str, ...]:
     """Variables because of which the driver does not use the code that the build has for it."""
-    if not isinstance(host, Host) or torch.hip or gpu.capability is None:
+    if not isinstance(host, Host):
+        return ()
+    if torch.hip:
+        return _overriding(host, torch, gpu)
+    if gpu.capability is None:
         return ()
     native = cubins(torch.archs, gpu.capability)
     compiled = ptx(torch.archs, gpu.capability) or may_hide_ptx(torch.cuda, gpu.capability)
     names = FORCED if native else DISABLED if compiled else ()
-    return tuple(name for name in names if host.env.get(name) == "1")
+    return tuple(f"{name}=1" for name in names if host.env.get(name) == "1")
+
+
+def _overriding(host: Host, torch: Torch, gpu: JobGpu) -> tuple[str, ...]:
+    """The override that makes ROCm run code of another family than the GPU's; it changes the gfx
+    name that ROCm prints, and not the GPU's own."""
+    value, family = host.env.get(OVERRIDE, ""), family_of(gpu.name)
+    gfx = (family.gfx if family else "") or _gfx(gpu) or ""
+    has_code = gfx in torch.archs or gfx in (wheel_codes(torch.version) or ())
+    is_other = value.partition(".")[0] != gfx[3:-2]
+    return (f"{OVERRIDE}={value}",) if value and has_code and is_other else ()
 
 
 def _code_for(torch: Torch, gpu: JobGpu, hiding: tuple[str, ...], wheel: Replacement) -> Verdict:
@@ -94,7 +113,8 @@ def _code_for(torch: Torch, gpu: JobGpu, hiding: tuple[str, ...], wheel: Replace
         return ok(f"{label}: a kernel ran and its result was read back; {code}")
     if kernel is not None:
         summary = f"{label}: the kernel {how(kernel)}; {code}"
-        if hiding and find_cause(kernel) is NO_GPU_CODE:
+        cause = find_cause(kernel)
+        if hiding and cause and cause.id in NOT_USED:
             return _hidden(summary, hiding)
         remedy = _for_gpu(torch, gpu, wheel)
         if find_cause(kernel) is NO_GPU_CODE and _has_native(torch, gpu):
@@ -106,7 +126,7 @@ def _code_for(torch: Torch, gpu: JobGpu, hiding: tuple[str, ...], wheel: Replace
         return unknown(f"{label}: the compute capability could not be read; {code}")
     summary = f"{label}: no kernel was run; {code}"
     if hiding:
-        return unknown(f"{summary}; whether it is used with {_assigned(hiding)} is not known")
+        return unknown(f"{summary}; whether it is used with {', '.join(hiding)} is not known")
     return _by_table(summary, torch, capability, wheel)
 
 
@@ -130,17 +150,14 @@ def _for_gpu(torch: Torch, gpu: JobGpu, wheel: Replacement) -> Replacement:
 
 def _hidden(summary: str, hiding: tuple[str, ...]) -> Verdict:
     """The build has code for the GPU, and the environment forbids the driver to use it."""
+    names = [each.partition("=")[0] for each in hiding]
     return fail(
-        f"{summary}; {_assigned(hiding)} is set",
-        f"unset {' '.join(hiding)}",
-        fix=f"Unset {' and '.join(hiding)}: with it the driver does not use the code that this "
+        f"{summary}; {', '.join(hiding)} is set",
+        f"unset {' '.join(names)}",
+        fix=f"Unset {' and '.join(names)}: with it the driver does not use the code that this "
         "build has for the GPU. Another build is not needed.",
         sources=("cuda-environment",),
     )
-
-
-def _assigned(names: tuple[str, ...]) -> str:
-    return ", ".join(f"{name}=1" for name in names)
 
 
 def _kernel_failed(summary: str, kernel: Ended, wheel: Replacement) -> Verdict:

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 from doctor._util.records import Unknown
 from doctor._util.units import dotted
+from doctor.checks.torch_build.wheels import torchvision_of
 from doctor.errors.match import first
 from doctor.facts.interpreter import Interpreter, Libraries, Torch
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
@@ -153,8 +154,8 @@ def companions(interpreter: Interpreter | Unknown) -> Verdict | None:
 
 def _fitting(name: str, torch: re.Match[str]) -> tuple[int, int]:
     """The release of it that belongs to this torch."""
-    major, minor = int(torch[1]), int(torch[2])
-    return (major, minor) if name == "torchaudio" else (0, minor + (15 if major == 2 else 1))
+    release = int(torch[1]), int(torch[2])
+    return release if name == "torchaudio" else torchvision_of(release)
 
 
 def _other_torch(name: str, own: re.Match[str], torch: re.Match[str]) -> str:

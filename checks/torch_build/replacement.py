@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from doctor._util.records import Unknown
@@ -33,6 +35,10 @@ OTHER_SYSTEM = "Install the build that pytorch.org/get-started names for this sy
 UPGRADE = "Upgrade the driver on the host; rented, take a machine with a newer one."
 
 
+Command = Callable[[Wheel], str]
+"""The command that installs a wheel."""
+
+
 class Replacement(NamedTuple):
     """A remedy: install another torch, or why there is none."""
 
@@ -61,11 +67,15 @@ def replace_torch(
     known = _driver(driver, reported_cuda)
     python, platform = _python(interpreter), _platform(host)
     wheel = choose(capabilities, known, python=python, platform=platform)
-    installed = torch.version if isinstance(torch, Torch) else None
+    command = partial(
+        pip_command,
+        installed=torch.version if isinstance(torch, Torch) else None,
+        vision=platform != "aarch64" and _has_torchvision(interpreter),
+    )
     if isinstance(wheel, Wheel):
-        return _install(wheel, capabilities, installed, known)
+        return _install(wheel, capabilities, known, command)
     if known == wheels.Driver() and capabilities:
-        return _whatever_the_driver(capabilities, python, platform, installed)
+        return _whatever_the_driver(capabilities, python, platform, command)
     if python and isinstance(other := choose(capabilities, known, platform=platform), Wheel):
         return _another_python(other, python, capabilities)
     if "driver" in wheel.reason and capabilities:
@@ -80,7 +90,7 @@ def replace_torch(
 
 
 def _install(
-    wheel: Wheel, capabilities: list[Capability], installed: str | None, known: wheels.Driver
+    wheel: Wheel, capabilities: list[Capability], known: wheels.Driver, command: Command
 ) -> Replacement:
     codes = _codes(capabilities)
     version = ".".join(f"{part:02}" for part in known.version) if known.version else "this driver"
@@ -89,14 +99,14 @@ def _install(
         f"Install torch {dotted(wheel.torch)} for CUDA {dotted(wheel.cuda)}: {driver} runs it, and "
         f"it has code for {codes}."
     )
-    return Replacement(fix, (pip_command(wheel, installed),))
+    return Replacement(fix, (command(wheel),))
 
 
 def _whatever_the_driver(
     capabilities: list[Capability],
     python: tuple[int, int] | None,
     platform: str,
-    installed: str | None,
+    command: Command,
 ) -> Replacement:
     """The driver is not known: the wheel that the oldest driver runs."""
     for major in (12, 13):
@@ -109,7 +119,7 @@ def _whatever_the_driver(
                 f"code for {_codes(capabilities)} and requires driver {needed} or newer; the "
                 "driver's version could not be read."
             )
-            return Replacement(fix, (pip_command(wheel, installed),))
+            return Replacement(fix, (command(wheel),))
     none = f"No wheel of PyTorch exists with code for {_codes(capabilities)} (Linux {platform})."
     return Replacement(none)
 
@@ -152,6 +162,11 @@ def _python(interpreter: Interpreter | Unknown) -> tuple[int, int] | None:
     version = interpreter.version if isinstance(interpreter, Interpreter) else ""
     match = re.match(r"(\d+)\.(\d+)", version)
     return (int(match[1]), int(match[2])) if match else None
+
+
+def _has_torchvision(interpreter: Interpreter | Unknown) -> bool:
+    rows = (interpreter.installed or ()) if isinstance(interpreter, Interpreter) else ()
+    return any(row.startswith("torchvision==") for row in rows)
 
 
 def _platform(host: Host | Unknown) -> str:

@@ -125,14 +125,23 @@ def choose(
     return max(runnable, key=preference)
 
 
-def pip_command(wheel: Wheel, installed: str | None = None) -> str:
-    """The command that installs it; `installed` is the version that it is to replace.
+def pip_command(wheel: Wheel, installed: str | None = None, *, vision: bool = False) -> str:
+    """The command that installs it; `installed` is the version that it is to replace, `vision`:
+    whether torchvision, which fits one release of torch alone, is to follow.
 
     Another build of the same release already satisfies the requirement, so pip must be forced.
     """
     same = re.match(rf"{re.escape(dotted(wheel.torch))}(?!\d)", installed or "")
     force = "--force-reinstall " if same else ""
-    return f'python -m pip install {force}"{wheel.requirement}" --index-url {wheel.index_url}'
+    also = f' "torchvision=={dotted(torchvision_of(wheel.torch))}.*"' if vision else ""
+    wanted = f'{force}"{wheel.requirement}"{also}'
+    return f"python -m pip install {wanted} --index-url {wheel.index_url}"
+
+
+def torchvision_of(torch: Version) -> Version:
+    """The release of torchvision that belongs to this torch."""
+    major, minor = torch
+    return 0, minor + (15 if major == 2 else 1)
 
 
 def _no_code(

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from doctor.facts.host import Reported
 from doctor.pasted import (
     collect_env,
     cores,
     diagnoses,
     ds_report,
     host_tools,
-    inodes,
     kernel_log,
     links,
     packages,
@@ -49,7 +49,6 @@ READERS = (
     ds_report.read,
     packages.read,
     diagnoses.read,
-    inodes.read,
     ranks.read,
     cores.read,
 )
@@ -76,5 +75,12 @@ def read(text: str, *, alone: bool = True) -> Reading:
     if unjudged:
         known_as = torch_messages.reported_as(unjudged)
         reading = replace(reading, reported=(*known_as, *reading.reported))
+    if reading.cuda_available:
+        reading = replace(reading, reported=tuple(filter(_is_open, reading.reported)))
     reading = kernel_log.add_log(reading, lines)
     return host_tools.add_tools(reading, lines) if alone or reading else reading
+
+
+def _is_open(line: Reported) -> bool:
+    """Whether CUDA that starts leaves it open: without NVSwitches no fabric manager is needed."""
+    return line.cause != "fabric-service-not-ready" or "fabricmanager" not in line.line

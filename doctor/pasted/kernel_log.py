@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from msgspec.structs import replace as with_fields
 
-from doctor.facts.host import KernelEvent
-from doctor.facts.kernel_lines import address, events
+from doctor.facts.host import KernelEvent, Reported
+from doctor.facts.kernel_lines import LOADED, address, events
 from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu
 from doctor.hardware.xids import BROKEN, BY_NUMBER, Grade
@@ -37,7 +37,8 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
         if (match := next(filter(None, (form.search(line) for form in OTHERS)), None))
     )
     if not found:
-        return reading
+        is_log = any(map(LOADED.search, lines))
+        return replace(reading, kinds=(*reading.kinds, "kernel log")) if is_log else reading
     gpus, watched = list(reading.gpus), list(reading.watched)
     addresses = dict.fromkeys(event.address for event in found)
     if len(addresses) > 1:
@@ -64,7 +65,17 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
         gpus=tuple(gpus),
         watched=tuple(watched),
         kernel_events=found,
+        reported=(*reading.reported, *_of_program(found)),
     )
+
+
+def _of_program(found: Sequence[KernelEvent]) -> tuple[Reported, ...]:
+    """The first fault that a program caused, where no event is of a GPU at fault."""
+    known = [xid for event in found if (xid := BY_NUMBER.get(event.xid or 0))]
+    own = [xid for xid in known if xid.grade == "process" and xid.later == "check the program"]
+    if not own or any(map(_is_broken, found)):
+        return ()
+    return (Reported(cause="xid-of-program", line=f"Xid {own[0].number}: {own[0].meaning}"),)
 
 
 def _is_of_another(gpus: Sequence[Gpu], own: Sequence[KernelEvent]) -> bool:

@@ -26,12 +26,13 @@ ALONE = ("cuda.get_device_name", "cuda.get_device_capability", "cuda.get_arch_li
 """Values of a form of their own, which count without torch's version."""
 AVAILABLE = {"True": True, "False": False}
 VISIBLE = re.compile(
-    r"(?:^|[\s'\"(])(?:os\.environ\[.)?((?:CUDA|HIP|ROCR)_VISIBLE_DEVICES)(?:.\])?\s?=\s?['\"]?"
-    r"([-\w,/]{0,600})"
+    r"(?:^|[\s'\"(])(?:os\.environ\[.)?((?:CUDA|HIP|ROCR)_VISIBLE_DEVICES|HSA_OVERRIDE_GFX_VERSION)"
+    r"(?:.\])?\s?=\s?['\"]?([-\w,/.]{0,600})"
 )
+VALUE = re.compile(r"-1|[\d,]{0,60}|(?:GPU|MIG)-[\w,/-]{1,600}|\d{1,2}\.\d\.\d")
 BRACKETS = re.compile(r"\s*-?\s*gpu_ids: ['\"]?(\[[\d, ]{1,60}\])")
 """accelerate's configuration; in brackets it goes into the variable as it is."""
-ECHO = re.compile(r"echo \"?\$\{?CUDA_VISIBLE_DEVICES\b")
+ECHO = re.compile(r"echo \"?\$\{?(CUDA_VISIBLE_DEVICES|HSA_OVERRIDE_GFX_VERSION)\b")
 WINDOWS = re.compile(r"\bWindows (?:10|11|Server)\b")
 FOLLOWING = 6
 """Lines in which the values of a line's expressions are looked for."""
@@ -39,12 +40,17 @@ AARCH64 = re.compile(r"\baarch64\b")
 
 
 def read(lines: list[str]) -> Reading:
-    """The first value of each expression."""
+    """The first value of each expression; nothing of torch where two of them are compared, of which
+    one starts CUDA."""
     values: dict[str, str] = {}
+    states: dict[str, str] = {}
     for number, line in enumerate(lines):
         names = EXPRESSION.findall(line)
-        if names:
-            _take(names, lines[number + 1 : number + 1 + FOLLOWING], values)
+        own = _values(names, lines[number + 1 : number + 1 + FOLLOWING]) if names else {}
+        values = own | values
+        states.setdefault(own.get("cuda.is_available", ""), own.get("__version__", ""))
+    if states.keys() >= AVAILABLE.keys() and len({states["True"], states["False"]}) > 1:
+        values = {name: value for name, value in values.items() if name in ALONE}
     torch = values.get("__version__", "")
     devices = _visible_devices(lines)
     if not torch and values.keys().isdisjoint(ALONE):
@@ -54,6 +60,7 @@ def read(lines: list[str]) -> Reading:
     name = values.get("cuda.get_device_name", "").strip()
     major, _, minor = values.get("cuda.get_device_capability", "").partition(", ")
     capability = (int(major), int(minor)) if major else None
+    available = AVAILABLE.get(values.get("cuda.is_available", ""))
     arm = any(map(AARCH64.search, lines))
     jetson = any(map(JETSON.search, lines))
     return Reading(
@@ -61,7 +68,7 @@ def read(lines: list[str]) -> Reading:
         torch=torch or None,
         cuda=cuda,
         hip=hip_of(torch),
-        cuda_available=AVAILABLE.get(values.get("cuda.is_available", "")) if torch else None,
+        cuda_available=available if torch or (available and name) else None,
         archs=tuple(
             re.findall(r"(?:sm|compute)_\w{2,5}|gfx\w{3,6}", values.get("cuda.get_arch_list", ""))
         ),
@@ -86,17 +93,18 @@ def _visible_devices(lines: list[str]) -> tuple[tuple[str, str], ...]:
         for name, value in VISIBLE.findall(line):
             values.setdefault(name, set()).add(value)
     for line, following in pairwise(lines):
-        if ECHO.search(line) and following.strip():  # an empty line may also be an unset variable
-            values.setdefault("CUDA_VISIBLE_DEVICES", set()).add(following.strip())
+        echo = ECHO.search(line)
+        if echo and following.strip():  # an empty line may also be an unset variable
+            values.setdefault(echo[1], set()).add(following.strip())
     return tuple(
         (name, value)
         for name, stated in sorted(values.items())
         for value in stated
-        if len(stated) == 1 and re.fullmatch(r"-1|[\d,]{0,60}|(?:GPU|MIG)-[\w,/-]{1,600}", value)
+        if len(stated) == 1 and VALUE.fullmatch(value)
     )
 
 
-def _take(names: list[str], following: list[str], values: dict[str, str]) -> None:
+def _values(names: list[str], following: list[str]) -> dict[str, str]:
     """One value for each expression, in their order, from the lines up to the next expression."""
     own = []
     for line in following:
@@ -104,8 +112,10 @@ def _take(names: list[str], following: list[str], values: dict[str, str]) -> Non
             break
         own.append(line)
     text, position = "\n".join(own), 0
+    values: dict[str, str] = {}
     for name in names:
         match = re.compile(VALUES[name]).search(text, position)
         if match:
             values.setdefault(name, match[1])
             position = match.end()
+    return values

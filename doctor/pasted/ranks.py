@@ -14,8 +14,8 @@ USES = re.compile(r"(?:NET/Socket : Using (?:\[\d\])?|_SOCKET_IFNAME=)(\w[\w.-]{
 OVER_ADAPTERS = re.compile(r"NET/(?:IB|OFI) : Using|Using network (?:IB|AWS)")
 """The interface only brings the ranks together then."""
 SEVERAL_NODES = re.compile(
-    r"nnodes[= ]+[2-9]|--nodes[= ]+[2-9]|\b(?:[2-9]|\d{2,3}|two|three|four|eight) (?:nodes|boxes|"
-    r"machines|hosts|servers)\b|multi-? ?node|(?:between|across) (?:the )?nodes|inter-?node|"
+    r"nnodes[= ]+[2-9]|--nodes[= ]+[2-9]|\b(?:[2-9]|\d{2,3}|two|both|three|four|eight) (?:nodes|"
+    r"boxes|machines|hosts|servers)\b|multi-? ?node|(?:between|across) (?:the )?nodes|inter-?node|"
     r"\beach node\b|\bp[45]de?\b|instances\b",
     re.IGNORECASE,
 )

@@ -40,6 +40,8 @@ class Reading:
     """The CUDA that torch was built for; "" for none."""
     hip: str | None = None
     cuda_available: bool | None = None
+    cuda_denied: bool | None = None
+    """A list without a GPU states that CUDA is not available: it counts beside nvidia-smi."""
     without_nvidia: bool | None = None
     """collect_env found neither a driver nor a GPU nor a toolkit, and prints No CUDA."""
     cuda_error: str | None = None
@@ -112,6 +114,7 @@ def merge(readings: Iterable[Reading]) -> Reading:
         values[field.name] = next((value for value in stated if value not in (None, ())), None)
     if not stating:
         return Reading()
+    values["cuda_available"] = _available(stating)
     values["kinds"] = tuple(kind for reading in stating for kind in reading.kinds)
     values["gpus"] = _merged([reading.gpus for reading in stating])
     values["watched"] = _watched(stating, values["gpus"])
@@ -129,6 +132,19 @@ def merge(readings: Iterable[Reading]) -> Reading:
     )
     values |= {name: values[name] or () for name in lists}
     return Reading(**values)
+
+
+def _available(stating: list[Reading]) -> bool | None:
+    """The first statement; but one of a machine without a GPU, such as a login node, yields to one
+    of a machine where CUDA started."""
+    first = next((each for each in stating if each.cuda_available is not None), None)
+    started = any(each.cuda_available for each in stating)
+    if first and started and not (first.gpus or first.driver):
+        return True
+    if first is None and any(each.cuda_denied for each in stating):
+        is_listed = any(each.gpus and each.kinds[0].startswith("nvidia-smi") for each in stating)
+        return False if is_listed else None
+    return first.cuda_available if first else None
 
 
 def _merged(lists: list[tuple[Gpu, ...]]) -> tuple[Gpu, ...]:

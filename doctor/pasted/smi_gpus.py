@@ -72,8 +72,11 @@ CORRECTED = re.compile(
     r"^ecc/errors/corrected/volatile/total$"
 )
 
+LEVELS = ("max", "high", "partial", "low", "none")
+BANKS = re.compile(rf"histogram[/_]({'|'.join(LEVELS)})=(\d{{1,6}})(?: bank\(s\))?$")
+
 WORDS: dict[str, int | bool] = {
-    "enabled": True, "disabled": False, "yes": True, "no": False,
+    "enabled": True, "disabled": False, "yes": True, "no": False, "1": True, "0": False,
     "default": 0, "prohibited": 2, "exclusive_process": 3, "e. process": 3,
 }  # fmt: skip
 ACTIONS = {
@@ -107,7 +110,8 @@ def flat(tree: Tree, above: str = "") -> dict[str, str]:
 def _gpu(index: int, bus_id: str, leaves: Mapping[str, str]) -> Gpu:
     texts = {field: first_of(leaves, places) for field, places in PLACES.items()}
     values = {field: _value(field, text) for field, text in texts.items()}
-    values |= {"uncorrected": _sum(leaves, UNCORRECTED), "corrected": _sum(leaves, CORRECTED)}
+    values |= {"uncorrected": _sum(leaves, UNCORRECTED), "corrected": _sum(leaves, CORRECTED),
+               "remap_banks": _banks(leaves)}  # fmt: skip
     if values["recovery_action"] is None:  # drivers before 570
         values["recovery_action"] = _reset_status(leaves)
     used = values["memory_used"]
@@ -142,6 +146,13 @@ def _value(field: str, text: str | None) -> Any:
     if field == "recovery_action":
         return ACTIONS.get(text.lower())
     return text if field in ("name", "uuid") else WORDS.get(text.lower())
+
+
+def _banks(leaves: Mapping[str, str]) -> tuple[int, ...] | None:
+    """How many banks have all, many, some, few and no spare rows left."""
+    found = {m[1]: int(m[2]) for path, value in leaves.items()
+             if (m := BANKS.search(f"{path}={value}"))}  # fmt: skip
+    return tuple(found[level] for level in LEVELS) if found.keys() == {*LEVELS} else None
 
 
 def _reset_status(leaves: Mapping[str, str]) -> int | None:

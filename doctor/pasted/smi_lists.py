@@ -43,7 +43,7 @@ def read(lines: list[str]) -> Reading:
     for row, gpu in zip(rows, listed, strict=False) if len(rows) == len(listed) else ():
         row |= {"name": row.get("name", gpu.name), "uuid": row.get("uuid", gpu.uuid)}
     if rows:
-        table = _table(rows)
+        table = _table(rows, lines)
         return replace(table, gpus=tuple(_divided(gpu, listed) for gpu in table.gpus))
     if not listed or any("GPU models and configuration" in line for line in lines):
         return Reading()
@@ -103,7 +103,7 @@ def _rows(names: list[str], lines: list[str]) -> list[dict[str, str]]:
     return rows
 
 
-def _table(rows: list[dict[str, str]]) -> Reading:
+def _table(rows: list[dict[str, str]], lines: list[str]) -> Reading:
     """The rows as the trees that -q prints: "pcie.link.gen.max" is a path, too."""
     trees: list[tuple[str, dict[str, object]]] = [
         (
@@ -118,5 +118,5 @@ def _table(rows: list[dict[str, str]]) -> Reading:
         driver=next((each for each in versions if re.fullmatch(r"\d[\d.]{2,20}", each)), None),
         gpus=gpus_of(trees),
         watched=watched_of(trees),
-        reported=tuple(slow_of(trees)),
+        reported=tuple(slow_of(trees, lines)),
     )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from doctor.facts.host import Reported
 from doctor.pasted.reading import Reading
 from doctor.pasted.smi_gpus import Tree, clock_reasons, first_of, flat
-from doctor.pasted.smi_table import memory_of
+from doctor.pasted.smi_table import FIRST, memory_of
 
 BUSY, FULL = 50, 80
 """Percent of utilization at which a link, and a clock, no longer save power. Our own numbers."""
@@ -28,9 +28,6 @@ IDLE_STATE, IDLE_POWER = 8, 0.3
 """P8 and above are states of idle GPUs, which draw less than this share. Our own number."""
 SMALL_LIMIT = 0.8
 """Share of the others' power limit; boards of two makers differ by a tenth. Our own number."""
-FIRST = re.compile(
-    r"\s*\|\s*(\d{1,3})\s+(.{3,60}?)\s+(?:On|Off|WDDM|TCC|MCDM|N/A)\s*\|\s*[\dA-Fa-f]{4,8}:"
-)
 SECOND = re.compile(
     r"\s*\|\s*(?P<fan>\d{1,3}%|N/A|ERR!)\s+(?P<heat>\d{1,3})C\s+P(?P<state>\d{1,2})\s+"
     r"(?P<power>\d{1,4})W\s*/\s*(?P<limit>\d{1,4})W\s*\|[^|]{1,30}\|\s*(?P<use>\d{1,3})%"
@@ -47,6 +44,8 @@ SLOWER = re.compile(
     r"half (?:of )?(?:the|its) (?:speed|rate)|throughput (?:fell|drop)",
     re.IGNORECASE,
 )
+LOWERED = re.compile(r"\s*LnkSta:\s+Speed 2\.5GT/s \(downgraded\)")
+"""lspci compares with what the GPU is capable of, which a placeholder never falls short of."""
 PLACES = {
     "use": ("utilization/gpu", "utilization/gpu_util"),
     "generation": ("pcie_generation/current", "pcie_gen/current_link_gen", "pcie/link/gen/current",
@@ -80,7 +79,9 @@ class Card(NamedTuple):
     has_still_fan: bool = False
 
 
-def slow_of(trees: Sequence[tuple[str, Tree]], first: int = 0) -> Iterator[Reported]:
+def slow_of(
+    trees: Sequence[tuple[str, Tree]], lines: Sequence[str], first: int = 0
+) -> Iterator[Reported]:
     """What is slow on which GPU; `first`: the number of the first one."""
     every = [flat(tree) for _, tree in trees]
     read = [{name: _number(first_of(leaves, places)) or 0 for name, places in PLACES.items()}
@@ -89,7 +90,7 @@ def slow_of(trees: Sequence[tuple[str, Tree]], first: int = 0) -> Iterator[Repor
     for number, (leaves, values) in enumerate(zip(every, read, strict=True), first):
         label = f"GPU {leaves.get('index', number)}"
         # A virtual machine may report a placeholder, and no generation of the host.
-        if fastest > SLOW_GENERATION or values["host"]:
+        if fastest > SLOW_GENERATION or values["host"] or any(map(LOWERED.match, lines)):
             yield from _slow_link(label, values)
         mask = clock_reasons(leaves)
         yield from _low_clock(label, values, mask)

@@ -70,7 +70,7 @@ def read(lines: list[str]) -> Reading:
         driver_cuda=cuda_number(_stated(head, "cuda_umd_version", "cuda_version")),
         gpus=gpus_of(gpus, first),
         watched=watched_of(gpus, first),
-        reported=tuple(slow_of(gpus, first)),
+        reported=tuple(slow_of(gpus, lines, first)),
     )
 
 

@@ -28,7 +28,7 @@ MEMORY = re.compile(r"\|\s*(\d{1,9})Mi?B\s*/\s*(\d{1,9})Mi?B\s*\|")
 MODE = re.compile(r"\|\s*(?:\d{1,3}%|N/A|ERR!)\s+(Default|E\. Process|Prohibited)\s*\|")
 READINGS = re.compile(
     r"\s*\|\s*\S{1,8}\s+(?P<temperature>\S{1,8})\s+(?P<performance>\S{1,8})\s+(?P<power>\S{1,8})\s*/"
-    r"[^|]{1,30}\|\s*(?P<memory>\S{1,14})\s*/[^|]{1,24}\|\s*(?P<utilization>\S{1,8})\s"
+    r"[^|]{1,30}\|\s*(?P<memory>[^\s|]{1,14})\s*(?:/[^|]{1,24})?\|\s*(?P<utilization>\S{1,8})\s"
 )
 """The second line of a GPU, behind its fan: a fan that cannot be read says nothing of the GPU."""
 MIG = re.compile(r"\|\s*(Disabled|Enabled)\*?\s*\|\s*$")

@@ -76,7 +76,7 @@ AVAILABLE = re.compile(
     r"(?:returns?|is|gives|prints|says|was)?[^\w\n]{0,5}(True|False)\b",
     re.IGNORECASE,
 )
-SHM = re.compile(r"\S+\s+(\d[\d.]{0,12})([KMGT]?)i?B?\s+\S+\s+\S+\s+\d{1,3}%\s+/dev/shm$")
+SHM = re.compile(r"\s*\S+\s+(\d[\d.]{0,12})([KMGT]?)i?B?\s+\S+\s+\S+\s+\d{1,3}%\s+/dev/shm$")
 """df, with -h or in blocks of 1 KiB."""
 WSL = re.compile(r"-microsoft-standard|/usr/lib/wsl/|/dev/dxg\b|\bwsl --(?:shutdown|update)")
 """Its kernel, the directory of its driver, its device, and its commands."""

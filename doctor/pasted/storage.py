@@ -10,6 +10,10 @@ from doctor.facts.host import Reported
 
 DF_HEAD = re.compile(r"\s*Filesystem\b.{0,60}\bUse% Mounted on")
 DF_ROW = re.compile(r"(\S{1,200})\s+(\S{1,8})\s+\S{1,8}\s+(\d\S{0,7})\s+(\d{1,3})%\s+(/\S{0,200})$")
+INODES_HEAD = re.compile(r"\s*Filesystem\b.{0,60}\bInodes\s+IUsed\s+IFree\s+IUse%")
+INODES_ROW = re.compile(
+    r"\s*(\S{1,200})(?:\s+\w{2,12})?\s+[\d.]+\w?\s+[\d.]+\w?\s+0\s+100%\s+(/\S{0,200})\s*$"
+)
 NEVER_WRITTEN = re.compile(
     r"/dev/loop|squashfs|/snap/|iso9660|/dev/sr\d|efivar|^udev|^devtmpfs|"
     r"\s/(?:boot|run|dev|sys|proc)\b"
@@ -17,7 +21,7 @@ NEVER_WRITTEN = re.compile(
 ALWAYS_WRITTEN = ("/", "/tmp", "/var", "/home", "/root")  # noqa: S108
 REFUSED = re.compile(
     r"No space left on device|Errno 28\b|ENOSPC|file write failed|PytorchStreamWriter failed|"
-    r"disk (?:is )?full"
+    r"disk (?:is )?full|[Nn]o free inodes"
 )
 FILLED = 85
 """Percent of /dev/shm. Our own number: NCCL's and workers' segments take some GiB of hundreds."""
@@ -44,7 +48,7 @@ RATES = {"kB": 1e-3, "MB": 1.0, "GB": 1e3, "KiB": 1e-3, "MiB": 1.05, "GiB": 1074
 
 def read(lines: Sequence[str]) -> Iterator[Reported]:
     """What is full, slow or does not answer."""
-    for reader in (_full, _shm_filled, _servers, _waiting, _slow):
+    for reader in (_full, _without_inodes, _shm_filled, _servers, _waiting, _slow):
         yield from reader(lines)
 
 
@@ -66,6 +70,16 @@ def _full(lines: Sequence[str]) -> Iterator[Reported]:
         elif is_full and row[5] in ALWAYS_WRITTEN:
             text = f"only {row[3]} of {row[5]} ({row[2]}) are left{other}"
             yield Reported(cause="system-disk-full", line=text)
+
+
+def _without_inodes(lines: Sequence[str]) -> Iterator[Reported]:
+    """The file systems of `df -i` without a free inode, if the text has an error of a full one."""
+    head = next((n for n, line in enumerate(lines) if INODES_HEAD.match(line)), None)
+    if head is None or not any(map(REFUSED.search, lines)):
+        return
+    for line in lines[head + 1 : head + LONGEST_TABLE]:
+        if (row := INODES_ROW.match(line)) and not NEVER_WRITTEN.search(line):
+            yield Reported(cause="disk-full", line=f"{row[1]} on {row[2]} has no free inodes")
 
 
 def _shm_filled(lines: Sequence[str]) -> Iterator[Reported]:

@@ -38,6 +38,8 @@ CUDA = re.compile(r"(?:CUDA )?(\d{2}\.\d)(?:\.\d{1,4})?")
 DRIVER = re.compile(r"(?:NVIDIA )?v?(\d{3}\.[\d.]{1,12})\b")
 MANY = re.compile(r"gpu ([\d,]{1,400})")
 CAPABILITY = re.compile(r"gpu ([\d,]{1,400}) compute capability")
+OF_SMI = re.compile(r"^GPU|\(UUID: ")
+"""A row of a table, or a line of nvidia-smi -L: another report's."""
 COUNT = re.compile(r"(?:(\d{1,4})\s?[x×]\s?(?=\D))?(.{3,80}?)(?:\s?[x×]\s?(\d{1,4}))?$")
 KNOWN_GPU = re.compile(
     r"\b(?:NVIDIA|GeForce|GTX|RTX|Quadro|Tesla|TITAN|[ABHLPTV]\d{1,4}[SGX]?|GB\d{2,3}|GH200|"
@@ -70,6 +72,7 @@ def read(lines: list[str]) -> Reading:
         hip=hip,
         # A list without a GPU does not tell whether there is one that should be used.
         cuda_available=available if gpus or driver or available else None,
+        cuda_denied=available is False,
         python=next((m[0] for m in [re.match(r"3\.[\d.]{1,8}", _python(values))] if m), None),
         driver=None if hip else driver,
         amd=True if hip else None,
@@ -142,7 +145,7 @@ def _gpus(values: dict[str, str]) -> tuple[Gpu, ...]:
             if number is not None:
                 found = int(number[1]), int(number[2])
                 capabilities |= dict.fromkeys(_indices(match[1]), found)
-        elif (match := MANY.fullmatch(label)) and not value.startswith("GPU"):
+        elif (match := MANY.fullmatch(label)) and not OF_SMI.search(value):
             numbered |= dict.fromkeys(_indices(match[1]), value)
     if not numbered:
         named = next((values[label] for label in NAMES if label in values), "")

@@ -63,7 +63,8 @@ ROWS = (
             "version (CUDA_HOME); or train without torch.compile and fused kernels.",
         commands=("gcc --version; nvcc --version",),
         title="torch.compile and just-in-time builds succeed",
-        yields_to=("toolkit-of-other-cuda",), sources=("infinity-31", "torch-compile-ablation"),
+        yields_to=("toolkit-of-other-cuda", "ptxas-arch"),
+        sources=("infinity-31", "torch-compile-ablation"),
         owner=Owner.ENVIRONMENT, next_check="SMK005", code="LOG067"),
     Cause(id="cuda-toolkit-mismatch",
         messages=(r"(?:Exception|Error): .{0,60}Installed CUDA version [\d.]{1,10} does not "

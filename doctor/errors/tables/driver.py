@@ -54,8 +54,9 @@ ROWS = (
         why="GPUs on NVSwitches need the host's fabric manager.",
         fix="The NVSwitch fabric is not ready: the host's fabric manager does not run, or not "
             "in the driver's version. Rented: return the machine. Your own: start it and read "
-            "its log. A GPU in confidential-computing mode waits for nvidia-smi conf-compute "
-            "-srs 1 instead.",
+            "its log; from B200 on it also needs nvlsm and the kernel modules ib_umad and mlx5_ib "
+            "(Ubuntu: linux-modules-extra). A GPU in confidential-computing mode waits for "
+            "nvidia-smi conf-compute -srs 1 instead.",
         commands=("sudo systemctl restart nvidia-fabricmanager",
             "systemctl status nvidia-fabricmanager"),
         sources=("pytorch-35710",), owner=Owner.MACHINE, retry="node", next_check="DRV001"),

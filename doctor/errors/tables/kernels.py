@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause, Remedy
+from doctor.errors.cause import Cause, Remedy, Wording
 from doctor.errors.tables.commands import LD_PATHS
 
 ROWS = (
@@ -66,6 +66,15 @@ ROWS = (
             "'sm_120' is not a recognized processor for this target (ignoring processor)",
             "subprocess.CalledProcessError: Command '/opt/triton/backends/nvidia/bin/ptxas "
             "-lineinfo -v --gpu-name=sm_120 /tmp/a.ptx' returned non-zero exit status 255."),
+        wordings=(
+            Wording(r"ptxas\b.{0,20} {1,4}: Value 'sm_1(?:03|10|21)[af]?' is not defined",
+                "ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'",
+                "The ptxas that Triton brings is of CUDA 12.8, which does not know this GPU.",
+                "Give Triton the ptxas of an installed toolkit, CUDA 13.0 or newer: "
+                "TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas. Or install a torch whose Triton "
+                "brings a newer one. Until then train without torch.compile.",
+                ("export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas",
+                    "/usr/local/cuda/bin/ptxas --version")),),
         why="Triton, or the ptxas or LLVM that it brings, is older than the GPU; or the GPU is "
             "older than what Triton compiles for (compute capability 7.0).",
         fix="New GPU: install a torch with a newer Triton (RTX 50 and B200, sm_100 to sm_121: "

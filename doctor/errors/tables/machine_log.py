@@ -94,6 +94,18 @@ ROWS = (
             "No (?:GPU|compute) instances found: Not Found"),
         examples=("|  No MIG devices found                                                    |",
             "No GPU instances found: Not Found"),
+        wordings=(
+            Wording(r"MIG mode is in pending (?:en|dis)able state|No MIG-enabled devices found",
+                "Warning: MIG mode is in pending enable state for GPU 00000000:3B:00.0:In use by "
+                "another client",
+                "A change of MIG mode takes effect at a reset of the GPU, which waits until "
+                "nothing uses it; instances cannot be created before.",
+                "Stop what uses the GPU (jobs, dcgm, nvidia-persistenced, the display), then: sudo "
+                "nvidia-smi -i N --gpu-reset; in a virtual machine reboot. Where MIG mode was "
+                "never requested: sudo nvidia-smi -i N -mig 1 before that.",
+                ("nvidia-smi --query-gpu=mig.mode.current,mig.mode.pending --format=csv",
+                    "sudo fuser -v /dev/nvidia*"),
+                more=("No MIG-enabled devices found.",)),),
         why="The GPU is in MIG mode and nobody created an instance on it: CUDA finds no device.",
         fix="Create instances, sudo nvidia-smi mig -cgi 0 -C for one of the whole GPU, or "
             "switch MIG mode off: sudo nvidia-smi -i 0 -mig 0, then reset the GPU.",
@@ -117,8 +129,8 @@ ROWS = (
                     "cat /proc/driver/nvidia/version"),
                 more=("Unit nvidia-fabricmanager.service could not be found.",)),
             Wording(r"nvidia-imex\S{0,10}: Failed with result|nvidia-imex\.service could not be "
-                r"found|MNNVL .{0,60}not supported on some system component|cannot access "
-                r"'?/dev/nvidia-caps-imex-channels",
+                r"found|Node #\d{1,3}\b.{0,60}- UNAVAILABLE\b|MNNVL .{0,60}not supported on some "
+                r"system component|cannot access '?/dev/nvidia-caps-imex-channels",
                 "nvidia-imex.service: Failed with result 'exit-code'.",
                 "The nodes of an NVLink domain (GB200 NVL72) share memory through the service "
                 "IMEX, and it does not run on one of them.",
@@ -130,6 +142,7 @@ ROWS = (
                     "systemctl status nvidia-imex"),
                 more=("ls: cannot access '/dev/nvidia-caps-imex-channels': No such file or "
                     "directory",
+                    "Node #1   - 10.0.0.12      - UNAVAILABLE          - Version: ?",
                     "NCCL WARN MNNVL (cliqueSize 8) is available but not supported on some "
                     "system component"))),
         why="GPUs on NVSwitches and in NVLink domains need a service of exactly the driver's "
