@@ -10,6 +10,8 @@ from importlib import import_module
 from doctor.errors.cause import Cause
 from doctor.errors.decided import decided
 from doctor.errors.index import ENTRIES
+from doctor.errors.words import is_said, is_told
+from doctor.errors.words import symptoms as symptoms_of
 
 LONGEST = 4_000
 """Characters of a message that are read: it says what it is about at its beginning."""
@@ -17,6 +19,9 @@ PART = 4
 """Characters of the shortest literal."""
 MOST = 4
 """Causes of one message: more are no help."""
+
+MOST_TOLD = 2
+"""Symptoms of one text in words."""
 
 REPORTS = ("consequence", "summary")
 """Roles of lines that tell of a failure whose cause another line or another part of it names."""
@@ -66,6 +71,8 @@ def is_message_of(cause: Cause, text: str) -> bool:
 
 
 def _is_message(cause: Cause, text: str, folded: str) -> bool:
+    if cause.words:
+        return is_told(cause, text)
     return any(_compiled(each).search(text) for each in _admitted(cause, folded))
 
 
@@ -83,11 +90,7 @@ def with_message(
     text = text[:LONGEST]
     folded = text.casefold()
     possible = _candidates(folded) if causes is None else causes
-    found = [
-        each
-        for each in possible
-        if (symptoms or each.role != "symptom") and _is_message(each, text, folded)
-    ]
+    found = [each for each in possible if not each.words and _is_message(each, text, folded)]
     ids = {each.id for each in found}
     # A stable sort: rows of equal frequency keep the order of the table.
     refined = {id for each in found for id in each.refines}
@@ -101,7 +104,12 @@ def with_message(
         return each.role in REPORTS, each.id != leads, not refines, is_between, -_frequency(each)
 
     found.sort(key=order)
-    return tuple(_specific(found, text)[:MOST])
+    known = _specific(found, text)
+    said = symptoms_of(text) if symptoms and causes is None and is_said(text) else ()
+    told = [row for groups, row in said if groups >= said[0][0] - 1][:MOST_TOLD]
+    ids = {each.id for each in known}
+    leading = [each for each in told if not ids.isdisjoint(each.refines)]
+    return tuple(dict.fromkeys((*leading, *known, *told)))[:MOST]
 
 
 def _specific(found: list[Cause], text: str) -> list[Cause]:

@@ -103,6 +103,14 @@ ROWS = (
                 "The value is not among the saved hyperparameters of the LightningModule.",
                 "Call self.save_hyperparameters() in __init__ of the LightningModule, and let "
                 "__init__ take that name as an argument."),
+            Wording("`model` must be a `LightningModule`",
+                "TypeError: `model` must be a `LightningModule` or "
+                "`torch._dynamo.OptimizedModule`, "
+                "got `Net`",
+                "Modules of lightning (lightning.pytorch) and of pytorch_lightning are different "
+                "classes, and the program imports from both; or the model is a plain nn.Module.",
+                "Import everything from one: import lightning as L, L.LightningModule and "
+                "L.Trainer; look also where callbacks and libraries import from."),
             Wording("not attached to a `Trainer`",
                 "RuntimeError: Lit is not attached to a `Trainer`.",
                 "The LightningModule runs without a Trainer.",
