@@ -23,6 +23,11 @@ MOST = 4
 MOST_TOLD = 2
 """Symptoms of one text in words."""
 
+SURE = 3
+"""Groups of words of a symptom that leads where a message is a small part of the text."""
+MOSTLY = 0.4
+"""Share of a text that is a message: questions quote less of one. Our own number."""
+
 REPORTS = ("consequence", "summary")
 """Roles of lines that tell of a failure whose cause another line or another part of it names."""
 
@@ -105,11 +110,26 @@ def with_message(
 
     found.sort(key=order)
     known = _specific(found, text)
-    said = symptoms_of(text) if symptoms and causes is None and is_said(text) else ()
+    told = _told(known, text) if symptoms and causes is None and is_said(text) else []
+    return tuple(dict.fromkeys((*told, *known)))[:MOST]
+
+
+def _told(known: list[Cause], text: str) -> list[Cause]:
+    """The symptoms that a text in words tells of, after the rows of which most of it is the
+    message."""
+    said = symptoms_of(text)
     told = [row for groups, row in said if groups >= said[0][0] - 1][:MOST_TOLD]
-    ids = {each.id for each in known}
-    leading = [each for each in told if not ids.isdisjoint(each.refines)]
-    return tuple(dict.fromkeys((*leading, *known, *told)))[:MOST]
+    sure = bool(said) and said[0][0] >= SURE
+    ids = {each.id for each in known
+           if each.role != "condition" and (not sure or _share(each, text) >= MOSTLY)}  # fmt: skip
+    leading = [each for each in told if not ids or not ids.isdisjoint(each.refines)]
+    return [*leading, *(known if ids else ()), *told]
+
+
+def _share(cause: Cause, text: str) -> float:
+    """The share of the text that is the row's message."""
+    found = (_compiled(each).search(text) for each in cause.messages)
+    return max((len(each[0]) for each in found if each), default=0) / len(text)
 
 
 def _specific(found: list[Cause], text: str) -> list[Cause]:

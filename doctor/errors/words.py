@@ -14,10 +14,12 @@ from importlib import import_module
 from doctor.errors.cause import Cause
 
 FAMILIES = {
+    "loss": "loss|losses|cross_entropy|crossentropy|bce|perplexity|nll",
     "eval": "val$|valid|eval|test$|tests|testing|dev_set|held",
     "not": "not$|no$|never|without|cannot|cant$|doesnt|dont|isnt|wont|didnt|hardly|barely|fails",
     "fall": "decreas|fall|fell$|drop|goes_down|go_down|going_down|went_down|declin|converg|minimi",
-    "rise": "increas|ris$|rise|rising|rose$|grow|grew|goes_up|go_up|going_up|went_up|climb|creep",
+    "rise": "increas|ris$|rise|rising|rose$|grow|grew|goes_up|go_up|going_up|went_up|climb|creep"
+    "|explod|blow",
     "same": "same$|stuck|constant|flat$|plateau|stagnat|stay|remain|unchang|stops_at|hover",
     "hang": "hang|hung$|stuck|freez|froze|stall|deadlock",
     "oom": "oom$|out_of_memory|out_of_vram|memory_error",
@@ -34,10 +36,10 @@ GAP = 40
 _MESSAGE = re.compile(
     r"\w(?:Error|Exception|Warning|Interrupt)\b|\b(?:error|fatal|warning|warn|failed|info)\b\s?:|"
     r'Traceback|^\s*(?:File "|[\[{<$])|(?:\w[:=]\s?(?:\d|nan\b).{0,80}){2}|(?:\bGiB\b.{0,80}){2}|'
-    r"\w/\w+/\w|\w\(\w+[=,]",
+    r"\w/\w+/\w|\w\(\w+[=,]|\bdifferences? between\b",
     re.IGNORECASE | re.MULTILINE,
 )
-"""What a text has that a program printed."""
+"""What a text has that a program printed, or that asks for no fault."""
 
 
 def is_said(text: str) -> bool:
@@ -47,14 +49,18 @@ def is_said(text: str) -> bool:
 
 def symptoms(text: str) -> tuple[tuple[int, Cause], ...]:
     """The symptoms that the text tells of, with their numbers of groups, the most first."""
-    plain = re.sub(r"n['’]t\b", " not", text)
+    plain = _plain(text)
     found = [(told, row) for row in _rows() if (told := _told(row, plain))]
     return tuple(sorted(found, key=lambda pair: -pair[0]))
 
 
 def is_told(row: Cause, text: str) -> bool:
     """Whether the text is of one of the row's phrases."""
-    return any(row is each for _, each in symptoms(text))
+    return is_said(text) and bool(_told(row, _plain(text)))
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"n['’]t\b", " not", text)
 
 
 def _told(row: Cause, text: str) -> int:

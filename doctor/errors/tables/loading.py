@@ -143,7 +143,6 @@ ROWS = (
         sources=("datasets-load",)),
     Cause(id="datasets-of-another-release",
         errors=("ValueError", "RuntimeError", "TypeError", "NotImplementedError", "AttributeError"),
-        refines=("attribute-missing", "property-raised"),
         wordings=(
             Wording(r"Unable to avoid copy while creating an array",
                 "ValueError: Unable to avoid copy while creating an array as requested. If using "

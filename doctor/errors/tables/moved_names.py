@@ -184,7 +184,7 @@ ROWS = (
             "torch than the one installed.",
         sources=("transformers-imports",), owner=Owner.ENVIRONMENT),
     Cause(id="module-hidden-by-own-file",
-        refines=("import-failed", "name-not-in-package"),
+        refines=("import-failed",),
         errors=("AttributeError", "ImportError"),
         messages=(r"partially initialized module '[\w.]{1,100}'|most likely due to a circular "
               r"import",),

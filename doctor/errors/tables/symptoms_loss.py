@@ -25,7 +25,7 @@ ROWS = (
         role="symptom",
         commands=("doctor lint train.py",),
     ),
-    Cause(id="softmax-before-cross-entropy",
+    Cause(id="softmax-twice",
         words=(
             "softmax|log_softmax cross_entropy|crossentropy|crossentropyloss|"
             "nn.crossentropyloss",
@@ -101,7 +101,7 @@ ROWS = (
         role="symptom",
         commands=("doctor lint train.py",),
     ),
-    Cause(id="one-class-predicted",
+    Cause(id="same-class-predicted",
         words=(
             "predict|predicts|predictions|output|outputs|classif|segment|detect|model|"
             "network same|only|one$|single|always|every|all$ class|classes|label|"
@@ -123,7 +123,7 @@ ROWS = (
     Cause(id="evaluation-mode-worse",
         words=(
             "model.eval|eval()|eval_mode|evaluation_mode|.eval() model.train|train()|"
-            "train_mode|training_mode|same_batch|same_data|@bad",
+            "train_mode|training_mode|same_batch|same_data|@bad|collaps|@fall|switch",
             "batchnorm|batch_norm|running_mean|running_var|running_stat @eval|inference|"
             "predict @bad|@not|small",
         ),
@@ -220,9 +220,9 @@ ROWS = (
     ),
     Cause(id="loss-does-not-fall",
         words=(
-            "loss @not>@fall|improv|learn|go_down|going_down|chang|move !scale "
+            "@loss @not>@fall|improv|learn|go_down|going_down|chang|move !scale "
             "!up_and_down !oscillat",
-            "loss>@same !scale !accumul",
+            "@loss>@same !scale !accumul",
             "@same>loss !scale !accumul",
             "model|network|net$|classifier @not>learn|converg|improv",
         ),
@@ -239,8 +239,8 @@ ROWS = (
     Cause(id="loss-at-logarithm-of-classes",
         words=(
             "loss ln$|log$|log( number|vocab|class|classes|v$|k$",
-            "loss 0.69|2.30|2.3$|4.6|6.9|10.8|1.09|1.1$|11.9 @same|@not|always|around|start|"
-            "exactly",
+            "@loss 0.69|2.30|2.3$|4.6|6.9|10.8|1.09|1.1$|11.9 @same|@not|always|around|"
+            "start|exactly",
             "accuracy|loss|result|prediction|model chance|random_guess|guessing|coin_flip|"
             "coin_toss",
         ),
@@ -284,7 +284,8 @@ ROWS = (
     Cause(id="loss-diverges",
         words=(
             "loss diverg|explod|blow",
-            "loss>@rise !@eval !accumul !resum !batch_size !up_and_down",
+            "loss>@rise !@eval !accumul !resum !batch_size !up_and_down !gan$ !generator "
+            "!discriminator",
             "training|train|run|model diverg|unstable|instab",
         ),
         examples=("loss explodes after a while", "training is unstable", "the loss diverges"),
@@ -355,6 +356,8 @@ ROWS = (
             "@same|@not|chance|gap",
             "overfit",
             "generaliz|generalis @not|bad|poor",
+            "train|training>acc|accuracy|f1|score>@eval>only|just|lower|less|wors",
+            "@eval>acc|accuracy|f1>only|just|much_lower",
         ),
         examples=("validation loss increases while training loss falls",
             "eval accuracy is much worse",

@@ -10,7 +10,7 @@ ROWS = (
             "@not>stop|end$|finish|terminat generat|talk|output|print|until|answer|token|"
             "model|llama|qwen|after",
             "generat|output|talk|answer endless|forever|non_stop|nonstop|until_max|"
-            "max_length|too_long|keeps|rambl",
+            "max_length|too_long|keeps|rambl !repeat",
             "missing|no$|without eos|end_token|end_of_sequence|end_of_turn",
         ),
         examples=("never stops generating",
@@ -160,9 +160,9 @@ ROWS = (
     ),
     Cause(id="new-tokens-unknown",
         words=(
-            "new_token|added_token|special_token|new_tokens|added_tokens|special_tokens|"
-            "token tokenizer|added|new|special|add_tokens|learn|model @not|ignored|unknown|"
-            "split|random|no_effect !stop !generat",
+            "new|newly|added|special|additional>token>@not|unknown|split|random|no_effect|"
+            "untrained !stop !generat !eos",
+            "ignor>new|added|special>token",
             "tokenizer|vocab mismatch|not_match|differ",
         ),
         examples=("added tokens are not learned", "new tokens are split", "tokenizer mismatch"),
@@ -222,7 +222,7 @@ ROWS = (
             "labels|label|targets all|every|most|only -100|masked|ignored",
             "labels|targets -100",
         ),
-        examples=("all labels are -100", "most labels are masked"),
+        examples=("most labels are masked", "targets are all ignored"),
         why="The response template was not found in the tokens, samples are cut before the answer, "
             "or padding and end token are one.",
         fix="Decode the labels that are not -100 of three samples; compare the template's token "

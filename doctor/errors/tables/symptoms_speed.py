@@ -88,7 +88,7 @@ ROWS = (
         fix="with torch.no_grad() (or inference_mode) and model.eval(); a batch as in training. "
             "Trainer: eval_accumulation_steps=1 to 20, preprocess_logits_for_metrics with argmax, "
             "prediction_loss_only=True where no metric needs logits.",
-        role="symptom", refines=("cuda-oom", "gpu-full-or-in-use"),
+        role="symptom", refines=("gpu-full-or-in-use",),
         commands=("doctor lint train.py", "doctor guard --all -- python train.py",),
     ),
     Cause(id="memory-of-longest-sample",
@@ -105,8 +105,8 @@ ROWS = (
         fix="Cap the length (max_length, truncation), form batches by tokens or group by length, "
             "and run the longest batch first, so that it fails at once. "
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against pieces of memory.",
-        role="symptom", refines=("cuda-oom", "gpu-full-or-in-use"),
-        commands=("doctor data DATA", "doctor run --params 7B --batch-size 1",),
+        role="symptom", refines=("gpu-full-or-in-use",),
+        commands=("doctor lint train.py", "doctor run --params 7B --batch-size 1",),
     ),
     Cause(id="first-gpu-fuller",
         words=(
@@ -123,7 +123,7 @@ ROWS = (
         fix="torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before anything of CUDA; "
             "torch.load(..., map_location='cpu'); DistributedDataParallel instead of "
             "DataParallel. nvidia-smi then shows one process for each GPU.",
-        role="symptom", refines=("cuda-oom", "gpu-full-or-in-use"),
+        role="symptom", refines=("gpu-full-or-in-use",),
         commands=("doctor lint train.py", "nvidia-smi",),
     ),
     Cause(id="process-ends-silently",
@@ -146,10 +146,11 @@ ROWS = (
     ),
     Cause(id="slower-every-epoch",
         words=(
-            "slower|slow|slows|slowdown|slowing|drops every|each|gradual|progress|after|"
+            "slower|slow$|slows|slowdown|slowing|drops every|each|gradual|progress|after|"
             "over_time|longer|as_training|during speed|training|step|steps|it/s|iteration|"
-            "iterations|epoch|epochs|throughput|it$",
+            "iterations|epoch|epochs|throughput|it$ !@memory !ram$",
             "slower_and_slower",
+            "speed|throughput|it/s @fall|lower time|over|from|after|during",
             "each|every>epoch|step|iteration>longer|slower>than|before|previous|last",
         ),
         examples=("slower every epoch", "training gets slower over time"),
@@ -200,7 +201,8 @@ ROWS = (
     Cause(id="more-gpus-not-faster",
         words=(
             "gpus|multi_gpu|ddp|fsdp|nodes|multi_node|dataparallel @not|only|slower|same|"
-            "little|less faster|slower|speed|scal|speedup|improvement|than_one|than_1|single",
+            "little|less faster|slower|speed|scal|speedup|improvement|than_one|than_1|"
+            "single !one_of !others !rest",
             "speedup|scaling @not|poor|bad|little",
             "ddp|dataparallel|data_parallel|fsdp slow|slower !hang",
         ),
@@ -288,7 +290,7 @@ ROWS = (
         fix="Print torch.cuda.memory_allocated() per step at equal lengths: growth is a kept "
             "tensor; growth of reserved memory alone is fragmentation; growth of host memory is "
             "workers.",
-        role="symptom", refines=("cuda-oom", "gpu-full-or-in-use"),
+        role="symptom", refines=("gpu-full-or-in-use",),
         commands=("doctor guard --all -- python train.py", "doctor lint train.py"),
         sources=("torch-faq-memory",),
     ),
@@ -313,6 +315,7 @@ ROWS = (
             "nvidia_smi|gpu|gpus|@memory no_process|no_running|no_python|without_process|"
             "without_any_process|process_list_is_empty|no_other_process used|use|memory|gb|"
             "gib|mib|occupied|full|taken|reserved",
+            "@memory|gpu still>used|occupied|allocated|full|taken|reserved|held|in_use",
         ),
         examples=("GPU memory is not released", "how to free GPU memory",
             "nvidia-smi shows 20 GB used but no processes"),
