@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 
 import pytest
 from error_index import messages
@@ -36,8 +37,7 @@ def test_a_symptom_comes_first_for_its_examples(row: Cause) -> None:
 def test_a_phrase_names_families_that_exist_and_has_two_groups_or_rare_words() -> None:
     for row in ROWS:
         for phrase in row.words:
-            named = [each[1:] for each in phrase.replace(">", " ").replace("!", " ").replace("|", " ").split()
-                     if each.startswith("@")]  # fmt: skip
+            named = re.findall(r"@(\w+)", phrase)
             assert set(named) <= set(FAMILIES), phrase
             assert len(phrase) >= 6, phrase
 

@@ -33,7 +33,8 @@ ROWS = (
             Wording(r"(?:less|more) than INT_MAX|canUse32BitIndexMath|(?:integer out of range|"
                 r"too many "
                 r"elements) for (?:32|int)|must be less than 2\*\*31|exceeds (?:the )?(?:int32|"
-                r"INT_MAX|32-bit)|Triton Error \[CUDA\]: invalid argument",
+                r"INT_MAX|32-bit)|(?:Triton Error \[CUDA\]|CUDA driver "
+                r"error): invalid argument",
                 "RuntimeError: Expected canUse32BitIndexMath(input) && "
                 "canUse32BitIndexMath(output) to be true, but got false.",
                 "A tensor has more elements than a kernel counts with 32 bits (2,147,483,647), "

@@ -304,18 +304,15 @@ ROWS = (
     ),
     Cause(id="cuda-fork", code="LOG022",
         title="CUDA was not used in a forked process",
-        messages=(r"Cannot re-initialize (?:CUDA|XPU|MPS) in forked subprocess|can't create new "
-              r"processes if CUDA is already initialized",
+        messages=(r"Cannot re-initialize (?:CUDA|XPU|MPS) in forked subprocess",
             r"CUDA error: initialization error"),
         examples=("RuntimeError: CUDA error: initialization error",
-            "RuntimeError: Lightning can't create new processes if CUDA is already initialized.",
             "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
               "multiprocessing, you must use the 'spawn' start method"),
         why="CUDA was started in the parent, and a forked child (a DataLoader worker, a launcher's "
             "function) used it again.",
         fix="Keep CUDA tensors out of datasets and collate functions, start CUDA only in the "
-            'children, or use the "spawn" start method. In a notebook restart the kernel, and '
-            "call nothing of torch.cuda and no .to('cuda') before the processes start.",
+            'children, or use the "spawn" start method.',
         sources=("pytorch-40403", "torch-multiprocessing"),
     ),
 )  # fmt: skip

@@ -220,7 +220,7 @@ ROWS = (
     Cause(id="labels-all-masked",
         words=(
             "labels|label|targets all|every|most|only -100|masked|ignored",
-            "labels|targets -100",
+            "labels|targets -100 all|every|only|most|everything",
         ),
         examples=("most labels are masked", "targets are all ignored"),
         why="The response template was not found in the tokens, samples are cut before the answer, "

@@ -164,9 +164,9 @@ ROWS = (
     ),
     Cause(id="first-step-slow",
         words=(
-            "first|1st step|steps|batch|iteration|epoch|call slow|slower|long|longer|forever|"
-            "minutes|hours|takes|min$",
-            "startup|start_up|starting slow|long|minutes|takes|forever",
+            "first|1st step|steps|batch|iteration|epoch|call slow|slower|long|longer|"
+            "forever|minutes|hours",
+            "startup|start_up|starting slow|long|minutes|forever",
         ),
         examples=("first step takes minutes", "the first epoch is slow"),
         why="Usually no fault: torch.compile, cuDNN's benchmark, files that are read for the "
