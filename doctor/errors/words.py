@@ -16,10 +16,11 @@ from doctor.errors.cause import Cause
 FAMILIES = {
     "loss": "loss|losses|cross_entropy|crossentropy|bce|perplexity|nll",
     "eval": "val$|valid|eval|test$|tests|testing|dev_set|held",
-    "not": "not$|no$|never|without|cannot|cant$|doesnt|dont|isnt|wont|didnt|hardly|barely|fails",
+    "not": "not$|no$|never|without|cannot|cant$|doesnt|dont|isnt|wont|didnt|hardly|barely"
+    "|fails|refus",
     "fall": "decreas|fall|fell$|drop|goes_down|go_down|going_down|went_down|declin|converg|minimi",
     "rise": "increas|ris$|rise|rising|rose$|grow|grew|goes_up|go_up|going_up|went_up|climb|creep"
-    "|explod|blow",
+    "|explod|blow|shoot|skyrocket",
     "same": "same$|stuck|constant|flat$|plateau|stagnat|stay|remain|unchang|stops_at|hover",
     "hang": "hang|hung$|stuck|freez|froze|stall|deadlock",
     "oom": "oom$|out_of_memory|out_of_vram|memory_error",

@@ -89,13 +89,11 @@ ROWS = (
                 r"\d{2,5}\] "
                 r"at entry \d{1,5} and \[(?!\1,)[134], \d{2,5}, \d{2,5}\]",
                 "RuntimeError: stack expects each tensor to be equal size, but got [3, 224, "
-                "224] at "
-                "entry 0 and [1, 224, 224] at entry 5",
+                "224] at entry 0 and [1, 224, 224] at entry 5",
                 "The images of a batch have different numbers of channels: some are grey, or have "
                 "an alpha channel.",
                 "Open every image with Image.open(path).convert('RGB') (torchvision's "
-                "decode_image: "
-                "mode='RGB'), and resize all to one size."),
+                "decode_image: mode='RGB'), and resize all to one size."),
         ),
         why="Samples of different sizes, or lists of different lengths, are to become one tensor.",
         fix="Pad or resize the samples of a batch to one size in collate_fn: "

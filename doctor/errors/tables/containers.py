@@ -159,8 +159,7 @@ ROWS = (
         fix="Compare with what the partition has (sinfo) and with your limits: --gres=gpu:N or "
             "--gpus-per-node=N in the names of sinfo, --mem or --mem-per-gpu below the node's, "
             "--time below the partition's limit; sacctmgr show assoc user=$USER names your "
-            "accounts "
-            "(--account). A step inside a job needs no more tasks and "
+            "accounts (--account). A step inside a job needs no more tasks and "
             "cores than the job; srun --overlap shares them.",
         commands=('sinfo -o "%P %G %m %c %l"',
             "scontrol show job JOBID"),

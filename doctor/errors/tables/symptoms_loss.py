@@ -27,8 +27,7 @@ ROWS = (
     ),
     Cause(id="softmax-twice",
         words=(
-            "softmax|log_softmax cross_entropy|crossentropy|crossentropyloss|"
-            "nn.crossentropyloss",
+            "softmax|log_softmax cross_entropy|crossentropy|crossentropyloss|nn.crossentropyloss",
             "sigmoid bcewithlogits|bcewithlogitsloss|bce_with_logits|with_logits",
         ),
         examples=(
@@ -358,6 +357,10 @@ ROWS = (
             "generaliz|generalis @not|bad|poor",
             "train|training>acc|accuracy|f1|score>@eval>only|just|lower|less|wors",
             "@eval>acc|accuracy|f1>only|just|much_lower",
+            "train|training>great|good|well|perfect|fine>bad|badly|fails|poor|wors>@eval|"
+            "unseen|new_data",
+            "great|good|well|perfect|fine>train>bad|badly|fails|poor|wors>@eval|unseen|"
+            "new_data",
         ),
         examples=("validation loss increases while training loss falls",
             "eval accuracy is much worse",
@@ -372,7 +375,7 @@ ROWS = (
     Cause(id="accuracy-too-good",
         words=(
             "accuracy|acc$|score|scores|auc|f1|r2|results|loss too_good|suspicious|perfect|"
-            "100%|1.0$",
+            "100%|1.0$ !discriminator",
             "accuracy|acc$|score|auc|f1|result 99|98|100|perfect|high real|production|new|"
             "unseen|deploy|patients|users @bad|fails|drop",
             "data_leak|leakage|leaking",

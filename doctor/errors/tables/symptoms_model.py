@@ -27,11 +27,12 @@ ROWS = (
     ),
     Cause(id="repeats-itself",
         words=(
-            "repeat|repeats|repeating|repeated itself|same|token|tokens|word|words|sentence|"
-            "sentences|endless|over|phrase|output|generat",
+            "repeat|repeats|repeating|repeated itself|same|token|tokens|word|words|"
+            "sentence|sentences|endless|over|phrase|output|generat",
             "repetit",
-            "same token|word|output|answer|sentence|phrase|text|caption over_and_over|again|"
-            "for_every|for_each|for_all|every_time",
+            "same token|word|output|answer|sentence|phrase|text|caption over_and_over|"
+            "again|for_every|for_each|for_all|every_time",
+            "loops|looping same|sentence|phrase|words|answer|output",
         ),
         examples=("repeats the same word", "output is repetitive", "same answer for every input"),
         why="Greedy decoding of a weak or overtrained model, a prompt without its template, or "
@@ -247,8 +248,7 @@ ROWS = (
     Cause(id="zero-shard-cannot-load",
         words=(
             "convert|merge|load|export|consolidate|combine zero|zero_3|deepspeed|fsdp|"
-            "sharded|dcp|distributed shards|shard|checkpoint|checkpoints|weights|single|"
-            "one_file",
+            "sharded|dcp|distributed shards|shard|checkpoint|checkpoints|weights|single|one_file",
         ),
         examples=("convert a DeepSpeed checkpoint", "merge FSDP sharded checkpoint into one file"),
         why="A sharded checkpoint is no state_dict of one file.",

@@ -96,6 +96,8 @@ ROWS = (
             "@oom|@memory random|middle|sometimes|occasional|occasionally|some_batch|"
             "some_batches|certain|suddenly|unpredictab|long_sequence|long_sequences !@eval "
             "!leak !zero",
+            "@oom|@memory length|lengths|sequence|sequences vary|varies|variable|varying|"
+            "different|long !@eval",
         ),
         examples=(
             "OOM at a random step in the middle of the epoch",
@@ -205,6 +207,7 @@ ROWS = (
             "single !one_of !others !rest",
             "speedup|scaling @not|poor|bad|little",
             "ddp|dataparallel|data_parallel|fsdp slow|slower !hang",
+            "gpus|2x|4x|8x only|just|barely>faster|speedup !compile",
         ),
         examples=("2 GPUs are slower than one", "poor scaling over nodes", "DDP is slow"),
         why="The exchange of gradients costs more than it saves: small steps, PCIe without peer "
@@ -218,8 +221,8 @@ ROWS = (
         words=(
             "slower|slow than|expected|very|too|extremely|should|so$ training|train|"
             "fine_tuning|finetuning|step|model|gpu|it$|inference|run !compile !gpus "
-            "!others !ddp !checkpoint",
-            "slower>than !compile !gpus !others !ddp",
+            "!the_others !ddp !checkpoint",
+            "slower>than !compile !gpus !the_others !ddp",
             "h100|h200|b200|a100|4090|5090|gpu @not|same|barely faster|speed|slower",
         ),
         examples=("training is very slow", "slower than a A100 should be",
@@ -247,10 +250,11 @@ ROWS = (
     ),
     Cause(id="training-hangs",
         words=(
-            "@hang training|job|process|run|script|program|step|barrier|forever|loader|rank|"
-            "ranks|epoch|progress|init|without",
+            "@hang training|job|process|run|script|program|step|barrier|forever|loader|"
+            "rank|ranks|epoch|progress|init|without",
             "no_output|no_progress|nothing_happens|not_progress training|job|log|hours|"
             "minutes|gpu|after|script",
+            "stops|stopped|quits>progress|advanc|respond|moving training|job|it$|gpu|gpus|run",
         ),
         examples=("training hangs without an error", "stuck at init",
             "job is stuck at the barrier"),
@@ -267,7 +271,8 @@ ROWS = (
         words=(
             "@hang end|last|finish|finished|exit|destroy|final",
             "@hang end|last|finish|final epoch|batch|dataset|data|training|uneven|divisible",
-            "@not>exit|terminat|finish|end$|quit process|script|training|program|python|job|it$",
+            "@not>exit|terminat|finish|end$|ends$|quit process|script|training|program|"
+            "python|job|it$",
         ),
         examples=("hangs at the last batch", "process does not exit after training"),
         why="Ranks have different numbers of batches, one of them saves or evaluates alone, or "
@@ -315,7 +320,8 @@ ROWS = (
             "nvidia_smi|gpu|gpus|@memory no_process|no_running|no_python|without_process|"
             "without_any_process|process_list_is_empty|no_other_process used|use|memory|gb|"
             "gib|mib|occupied|full|taken|reserved",
-            "@memory|gpu still>used|occupied|allocated|full|taken|reserved|held|in_use",
+            "@memory|gpu still|stays|remains>used|occupied|allocated|full|taken|reserved|"
+            "held|in_use",
         ),
         examples=("GPU memory is not released", "how to free GPU memory",
             "nvidia-smi shows 20 GB used but no processes"),

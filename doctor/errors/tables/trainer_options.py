@@ -71,8 +71,7 @@ ROWS = (
                 "another value than it has.",
                 "Start a new run: another id, no resume; mlflow: mlflow.end_run() before, or "
                 "start_run(nested=True) for each trial. Initialize once only: the Trainer makes "
-                "its "
-                "own. wandb also takes wandb.config.update(values, allow_val_change=True).",
+                "its own. wandb also takes wandb.config.update(values, allow_val_change=True).",
                 more=("mlflow.exceptions.MlflowException: INVALID_PARAMETER_VALUE: Changing param "
                     "values is not allowed. Param with key='lr' was already logged",)),
             Wording("evenly divisible by the number of generations per prompt|"

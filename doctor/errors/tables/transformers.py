@@ -114,8 +114,7 @@ ROWS = (
                 "__init__ take that name as an argument."),
             Wording("`model` must be a `LightningModule`",
                 "TypeError: `model` must be a `LightningModule` or "
-                "`torch._dynamo.OptimizedModule`, "
-                "got `Net`",
+                "`torch._dynamo.OptimizedModule`, got `Net`",
                 "Modules of lightning (lightning.pytorch) and of pytorch_lightning are different "
                 "classes, and the program imports from both; or the model is a plain nn.Module.",
                 "Import everything from one: import lightning as L, L.LightningModule and "

@@ -51,8 +51,7 @@ ROWS = (
                 "the command of PyTorch's install page (--index-url of that CUDA); for an old "
                 "release take a Python of its time (torch 1.13: up to 3.11, 2.1: up to 3.11, "
                 "2.4: up to 3.12); check pip's proxy and mirror. A new Python has no wheels of "
-                "torch "
-                "for some months: uv venv --python 3.12, conda create python=3.12.",
+                "torch for some months: uv venv --python 3.12, conda create python=3.12.",
                 ("python --version",
                     "python -m pip index versions NAME"),
                 more=("  Because torch==2.9.0+cu128 has no wheels with a matching Python ABI "
