@@ -35,7 +35,9 @@ GAP = 40
 """Characters between two groups that are given in order."""
 
 _MESSAGE = re.compile(
-    r"\w(?:Error|Exception|Warning|Interrupt)\b|\b(?:error|fatal|warning|warn|failed|info)\b\s?:|"
+    r"\w(?:Error|Exception|Warning|Interrupt)\b|"
+    r"\b(?:error|exception|fatal|warning|warn|failed|info)\b\s?[:\[]|"
+    r"^\s*\w+(?:\.\w+){1,8}: |(?-i:^\s*\w*[a-z][A-Z]\w*: )|"
     r'Traceback|^\s*(?:File "|[\[{<$])|(?:\w[:=]\s?(?:\d|nan\b).{0,80}){2}|(?:\bGiB\b.{0,80}){2}|'
     r"\w/\w+/\w|\w\(\w+[=,]|\bdifferences? between\b",
     re.IGNORECASE | re.MULTILINE,
