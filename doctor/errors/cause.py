@@ -90,6 +90,8 @@ class Cause:
     """Real messages, at least one for each expression."""
     wordings: tuple[Wording, ...] = ()
     """Further messages and examples: failures of one kind that are corrected in different ways."""
+    words: tuple[str, ...] = ()
+    """Of a symptom: what people say of it, in the phrases of `doctor.errors.words`."""
     why: str
     fix: str = BY_WORDING
     """True without having seen the program."""

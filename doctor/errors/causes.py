@@ -16,8 +16,8 @@ ORDER = """
     serving limits memory rocm cuda gpu kernels links communication processes sharding shapes layers
     types devices losses graph modules schedules datasets data model_files transformers values
     environment mixtures packages compilation files factory precision scaler statements
-    symptoms_loss symptoms_speed symptoms_model circumstances conditions settings_training
-    settings_learning settings_failures notices harmless
+    symptoms_metrics symptoms_loss symptoms_memory symptoms_speed symptoms_model
+    circumstances conditions settings_training settings_learning settings_failures notices harmless
 """
 """The modules of `doctor.errors.tables`."""
 TABLES = tuple(import_module(f"doctor.errors.tables.{name}") for name in ORDER.split())

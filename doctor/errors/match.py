@@ -10,6 +10,8 @@ from importlib import import_module
 from doctor.errors.cause import Cause
 from doctor.errors.decided import decided
 from doctor.errors.index import ENTRIES
+from doctor.errors.words import is_said, is_told
+from doctor.errors.words import symptoms as symptoms_of
 
 LONGEST = 4_000
 """Characters of a message that are read: it says what it is about at its beginning."""
@@ -17,6 +19,14 @@ PART = 4
 """Characters of the shortest literal."""
 MOST = 4
 """Causes of one message: more are no help."""
+
+MOST_TOLD = 2
+"""Symptoms of one text in words."""
+
+SURE = 3
+"""Groups of words of a symptom that leads where a message is a small part of the text."""
+MOSTLY = 0.4
+"""Share of a text that is a message: questions quote less of one. Our own number."""
 
 REPORTS = ("consequence", "summary")
 """Roles of lines that tell of a failure whose cause another line or another part of it names."""
@@ -66,6 +76,8 @@ def is_message_of(cause: Cause, text: str) -> bool:
 
 
 def _is_message(cause: Cause, text: str, folded: str) -> bool:
+    if cause.words:
+        return is_told(cause, text)
     return any(_compiled(each).search(text) for each in _admitted(cause, folded))
 
 
@@ -83,11 +95,7 @@ def with_message(
     text = text[:LONGEST]
     folded = text.casefold()
     possible = _candidates(folded) if causes is None else causes
-    found = [
-        each
-        for each in possible
-        if (symptoms or each.role != "symptom") and _is_message(each, text, folded)
-    ]
+    found = [each for each in possible if not each.words and _is_message(each, text, folded)]
     ids = {each.id for each in found}
     # A stable sort: rows of equal frequency keep the order of the table.
     refined = {id for each in found for id in each.refines}
@@ -101,7 +109,27 @@ def with_message(
         return each.role in REPORTS, each.id != leads, not refines, is_between, -_frequency(each)
 
     found.sort(key=order)
-    return tuple(_specific(found, text)[:MOST])
+    known = _specific(found, text)
+    told = _told(known, text) if symptoms and causes is None and is_said(text) else []
+    return tuple(dict.fromkeys((*told, *known)))[:MOST]
+
+
+def _told(known: list[Cause], text: str) -> list[Cause]:
+    """The symptoms that a text in words tells of, after the rows of which most of it is the
+    message."""
+    said = symptoms_of(text)
+    told = [row for groups, row in said if groups >= said[0][0] - 1][:MOST_TOLD]
+    sure = bool(said) and said[0][0] >= SURE
+    ids = {each.id for each in known
+           if each.role != "condition" and (not sure or _share(each, text) >= MOSTLY)}  # fmt: skip
+    leading = [each for each in told if not ids or not ids.isdisjoint(each.refines)]
+    return [*leading, *(known if ids else ()), *told]
+
+
+def _share(cause: Cause, text: str) -> float:
+    """The share of the text that is the row's message."""
+    found = (_compiled(each).search(text) for each in cause.messages)
+    return max((len(each[0]) for each in found if each), default=0) / len(text)
 
 
 def _specific(found: list[Cause], text: str) -> list[Cause]:

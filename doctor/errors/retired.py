@@ -30,6 +30,7 @@ _JOINED = {
     "deepspeed-values-differ micro-batch-unknown zero-for-evaluation-only moe-groups-missing "
     "fp16-with-other-parameters zero-with-device-map no-sync-under-zero "
     "zero-of-another-world-size deepspeed-and-trainer-differ deepspeed-batch-arithmetic",
+    "gpu-not-busy": "loader-slow",
     "element0-no-grad": "path-to-the-loss-ends",
     "device-mismatch": "two-devices",
     "dtype-mismatch": "mixed-dtypes",

@@ -275,6 +275,11 @@ SAID: tuple[Said, ...] = (
         "The model returns the tensor itself: compute the loss from it.",
     ),
     (
+        "api-changed attribute-missing",
+        r"has no attribute '(?P<name>(?:batch_)?encode_plus|prepare_seq2seq_batch)'",
+        "{name} left transformers in release 5: call the tokenizer itself, tokenizer(texts, ...).",
+    ),
+    (
         "name-not-in-package",
         r"'load_metric' from 'datasets",
         "It is evaluate.load now: python -m pip install evaluate.",

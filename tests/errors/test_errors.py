@@ -26,6 +26,7 @@ from doctor.judge.names import names_of
 from doctor.judge.sources import SOURCES
 
 COMMANDS = ("run", "guard", "lint", "scan", "triage", "prescribe", "read")
+UNCAUGHT = "uncaught-exception"
 ROWS = pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
 
 
@@ -42,7 +43,10 @@ def test_each_expression_has_an_example_and_each_example_proposes_the_cause(caus
 
 @ROWS
 def test_a_row_is_complete(cause: Cause) -> None:
-    assert cause.messages or cause.role == "setting" or cause.id == "uncaught-exception"
+    assert (
+        cause.messages or cause.role == "setting" or cause.id == "uncaught-exception" or cause.words
+    )
+    assert bool(cause.words) == (cause.role == "symptom")
     assert cause.why
     assert all(each.why and each.fix for each in cause.wordings)
     assert len({each.message for each in cause.wordings}) == len(cause.wordings)

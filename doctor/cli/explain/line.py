@@ -25,9 +25,11 @@ def explain_line(text: str) -> str:
     """The causes of a message of one line and the harmless texts in it; "" where there are
     none, and for what is read with more care: several lines, metrics, a part of a message."""
     line = text.strip()
-    if "\n" in line or METRIC.search(line):
+    if "\n" in line:
         return ""
     rows = with_message(line, symptoms=True)
+    if METRIC.search(line) and not (rows and rows[0].words):
+        return ""
     if not any(row.code or row.role in WHOLE for row in rows) and _is_part(line):
         return ""
     causes = tuple(fitted(row, line) for row in rows if row.fix)

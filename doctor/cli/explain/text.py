@@ -87,6 +87,8 @@ def _explain_as_it_is(text: str) -> Explained | None:
     harmless = tuple(row for row in HARMLESS if row.id in names)
     message = message_of(text)
     rows = tuple(row for row in with_message(message, symptoms=True, around=text) if row.fix)
+    if rows and rows[0].words:  # a question in words holds no lines and no metrics
+        return Explained((), (), _read(""), message, rows)
     of_lines = {finding.check.slug for finding in findings}
     causes = tuple(fitted(row, message) for row in rows if row.id not in of_lines)
     if causes:  # they are of the whole message, and the exception of no class of its first line

@@ -52,6 +52,14 @@ ROWS = (
                 'attn_implementation="eager".',
                 ("nvidia-smi --query-gpu=name,compute_cap --format=csv",),
                 owner=Owner.JOB),
+            Wording("cutlass[FB]: no kernel found to launch",
+                "RuntimeError: cutlassF: no kernel found to launch!",
+                "The memory-efficient attention of this torch has no kernel for this dtype on this "
+                "GPU, such as bf16 before Ampere.",
+                "Run it in fp16 (or fp32) on that GPU, or "
+                "torch.backends.cuda.enable_mem_efficient_sdp(False).",
+                ("nvidia-smi --query-gpu=name,compute_cap --format=csv",),
+                owner=Owner.JOB),
             Wording("nvrtc: error: invalid value for --gpu-architecture",
                 "RuntimeError: nvrtc: error: invalid value for --gpu-architecture (-arch)",
                 "torch's compiler for fused kernels (TorchScript) is older than this GPU.",

@@ -84,6 +84,17 @@ ROWS = (
             "RuntimeError: each element in list of batch should be of equal size",
             "ValueError: setting an array element with a sequence. The requested array has an "
               "inhomogeneous shape after 1 dimensions."),
+        wordings=(
+            Wording(r"stack expects each tensor to be equal size, but got \[([134]), \d{2,5}, "
+                r"\d{2,5}\] "
+                r"at entry \d{1,5} and \[(?!\1,)[134], \d{2,5}, \d{2,5}\]",
+                "RuntimeError: stack expects each tensor to be equal size, but got [3, 224, "
+                "224] at entry 0 and [1, 224, 224] at entry 5",
+                "The images of a batch have different numbers of channels: some are grey, or have "
+                "an alpha channel.",
+                "Open every image with Image.open(path).convert('RGB') (torchvision's "
+                "decode_image: mode='RGB'), and resize all to one size."),
+        ),
         why="Samples of different sizes, or lists of different lengths, are to become one tensor.",
         fix="Pad or resize the samples of a batch to one size in collate_fn: "
             "torch.nn.utils.rnn.pad_sequence for sequences, a transform for images, for texts "

@@ -7,7 +7,7 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(id="compiler-not-usable",
-        refines=("compile-failed",),
+        refines=("compile-failed", "killed-sigkill"),
         wordings=(
             Wording("Unknown CUDA arch|nvcc fatal {1,4}: {1,4}Unsupported gpu architecture",
                 "ValueError: Unknown CUDA arch (8.9) or GPU not supported",
@@ -61,14 +61,17 @@ ROWS = (
                     "FileNotFoundError: [Errno 2] No such file or directory: "
                     "'/usr/local/cuda/bin/nvcc'")),
             Wording(r"internal compiler error: Killed|Killed signal terminated program|died due "
-                r"to signal 9|nvcc error {1,4}: '\w{1,20}' died",
+                r"to signal 9|(?:pip3? install|pip wheel|setup\.py)[^\n]{0,200}exit code: 137|"
+                r"nvcc error {1,4}: '\w{1,20}' died",
                 "c++: internal compiler error: Killed (program cc1plus)",
                 "The machine ran out of memory: each compiler of a CUDA extension needs some "
                 "GB, and ninja starts one per core.",
                 "Build with few at once: MAX_JOBS=2 pip install --no-build-isolation PACKAGE "
                 "(NVCC_THREADS=1), on a machine with more memory, or take a prebuilt wheel.",
                 ("MAX_JOBS=2 pip install --no-build-isolation PACKAGE",
-                    "free -g")),
+                    "free -g"),
+                more=('process "/bin/sh -c pip install flash-attn --no-build-isolation" did not '
+                    "complete successfully: exit code: 137",)),
             Wording(r"cannot find -l(?:cuda|cudart|curand|cublas|cudnn|nvrtc|c10|torch|aio)|"
                 r"libcuda\.so cannot found",
                 "/usr/bin/ld: cannot find -lcuda: No such file or directory",

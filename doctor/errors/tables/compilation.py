@@ -9,7 +9,7 @@ ROWS = (
     Cause(id="compile-backend-raised",
         errors=("BackendCompilerFailed",), refines=("compile-failed",),
         messages=(r"_dynamo\.exc\.BackendCompilerFailed: backend='\w{1,40}' "
-            r"raised:(?![\s\S]{1,300}(?:gcc|g\+\+|nvcc|CUDA_HOME|[Cc]ompiler))",),
+            r"raised:(?![\s\S]{1,300}(?:gcc|g\+\+|nvcc|ptxas|CUDA_HOME|[Cc]ompiler))",),
         examples=("torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",),
         why="The backend of torch.compile raised an exception; this line only passes it on, and "
             "the exception below it is the cause.",

@@ -141,7 +141,7 @@ ROWS = (
             r"custom-columns=NAME:.metadata.name,GPU:.status.allocatable.nvidia\\.com/gpu"),
         yields_to=("container-without-gpu-runtime", "gpus-not-allocatable"), owner=Owner.MACHINE),
     Cause(id="slurm-request-refused",
-        messages=("Batch job submission failed",
+        messages=("Batch job submission failed|Job submit/allocate failed",
             "Unable to allocate resources|Requested node configuration is not available|Invalid "
             "generic resource",
             r"Memory required by task is not available|Unable to create step for job|More "
@@ -158,7 +158,8 @@ ROWS = (
             "does not exist or is not allowed, or a step that asks for more than its job holds.",
         fix="Compare with what the partition has (sinfo) and with your limits: --gres=gpu:N or "
             "--gpus-per-node=N in the names of sinfo, --mem or --mem-per-gpu below the node's, "
-            "--time below the partition's limit. A step inside a job needs no more tasks and "
+            "--time below the partition's limit; sacctmgr show assoc user=$USER names your "
+            "accounts (--account). A step inside a job needs no more tasks and "
             "cores than the job; srun --overlap shares them.",
         commands=('sinfo -o "%P %G %m %c %l"',
             "scontrol show job JOBID"),

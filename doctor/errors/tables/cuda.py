@@ -201,9 +201,11 @@ ROWS = (
         sources=("cuda-errors",), owner=Owner.ENVIRONMENT),
     Cause(id="cudnn-attention-failed",
         errors=("RuntimeError",),
-        messages=("No execution plans support the graph",
+        messages=(r"No (?:valid )?execution plans? (?:support|built|found)",
             "mha_graph"),
-        examples=("RuntimeError: cuDNN Frontend error: [cudnn_frontend] Error: No execution "
+        examples=("RuntimeError: cuDNN Frontend error: [cudnn_frontend] Error: No valid execution "
+            "plans built.",
+            "RuntimeError: cuDNN Frontend error: [cudnn_frontend] Error: No execution "
             "plans support the graph.",
             "RuntimeError: Expected mha_graph.execute(handle, variant_pack, ptr).is_good() to "
             "be true"),
@@ -220,6 +222,15 @@ ROWS = (
             "`cublasGemmEx( handle`",
             "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling `cublasGemmEx`",
             "RuntimeError: CUDA error: CUBLAS_STATUS_LICENSE_ERROR"),
+        wordings=(
+            Wording(r"CUBLAS_STATUS_(?:NOT_SUPPORTED|INVALID_VALUE)[^\n]{0,200}CUDA_R_16BF",
+                "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling `cublasGemmEx( "
+                "handle, opa, opb, m, n, k, &falpha, a, CUDA_R_16BF, lda`",
+                "A product in bf16 was refused: GPUs before Ampere (compute capability below 8.0) "
+                "have none; elsewhere another cuBLAS was loaded than torch's.",
+                "nvidia-smi --query-gpu=compute_cap --format=csv: below 8.0 train in fp16 or fp32. "
+                "Else remove other copies of cuBLAS from LD_LIBRARY_PATH.", LD_PATHS),
+        ),
         why="cuBLAS refuses a call of torch: another cuBLAS was loaded, or this one does not "
             "support the GPU.",
         fix="cuBLAS refuses a call of torch: another cuBLAS was loaded (TOR004), or the one "

@@ -74,7 +74,9 @@ ROWS = (
             "RuntimeError: Expected all tensors to be on the same device, but found at least two "
               "devices, cpu and meta!"),
         why="Weights or buffers are on the meta device: they have shapes and no values.",
-        fix="Build the model outside of torch.device('meta') and without init_empty_weights, or "
+        fix="With device_map the model is placed already, and what did not fit was left out: no "
+            ".to() or .cuda() after it, and for training device_map={'': LOCAL_RANK} or none. Else "
+            "build the model outside of torch.device('meta') and without init_empty_weights, or "
             "materialize it with module.to_empty(device=...) and load its weights; .to(device) has "
             "no values to copy. A buffer with persistent=False is in no state dict: create it "
             "outside of the meta context, or compute it again afterwards.",

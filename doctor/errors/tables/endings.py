@@ -30,9 +30,11 @@ ROWS = (
                 "second training in one process leaves such calls. If a plain example fails, too, "
                 "driver and CUDA or ROCm of torch do not fit: upgrade the driver.",
                 ("CUDA_LAUNCH_BLOCKING=1 python train.py",)),
-            Wording(r"less than INT_MAX|canUse32BitIndexMath|(?:integer out of range|too many "
+            Wording(r"(?:less|more) than INT_MAX|canUse32BitIndexMath|(?:integer out of range|"
+                r"too many "
                 r"elements) for (?:32|int)|must be less than 2\*\*31|exceeds (?:the )?(?:int32|"
-                r"INT_MAX|32-bit)|Triton Error \[CUDA\]: invalid argument",
+                r"INT_MAX|32-bit)|(?:Triton Error \[CUDA\]|CUDA driver "
+                r"error): invalid argument",
                 "RuntimeError: Expected canUse32BitIndexMath(input) && "
                 "canUse32BitIndexMath(output) to be true, but got false.",
                 "A tensor has more elements than a kernel counts with 32 bits (2,147,483,647), "
@@ -44,6 +46,8 @@ ROWS = (
                 "(torch.cuda.set_device) and that the batch is not empty.",
                 more=("RuntimeError: upsample_nearest_nhwc only supports output tensors with "
                     "less than INT_MAX elements",
+                    "RuntimeError: nonzero is not supported for tensors with more than INT_MAX "
+                    "elements",
                     "RuntimeError: Triton Error [CUDA]: invalid argument"))),
         why="A kernel is started with more elements, threads or blocks than it counts.",
         sources=("cuda-errors",)),

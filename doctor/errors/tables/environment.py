@@ -41,8 +41,9 @@ ROWS = (
         examples=("torch._inductor.exc.TritonMissing: Cannot find a working triton installation.",
             "ModuleNotFoundError: No module named 'triton'"),
         why="torch.compile needs Triton on a GPU.",
-        fix="Install the torch wheel of PyTorch's own index: it includes triton, which "
-            "torch.compile needs on a GPU.",
+        fix="Linux: install the torch wheel of PyTorch's own index, which brings triton. Windows: "
+            "pip install triton-windows in the release for this torch. Without it "
+            "TORCH_COMPILE_DISABLE=1.",
         sources=("torch-inductor-errors",), owner=Owner.ENVIRONMENT),
     Cause(id="python-headers-missing",
         errors=("RuntimeError",),

@@ -32,6 +32,13 @@ ROWS = (
             "result is the same.",
         fix="", role="harmless", sources=("torch-recompute",),
     ),
+    Cause(id="leftovers-of-pip",
+        messages=(r"Ignoring invalid distribution [~-]",),
+        examples=("WARNING: Ignoring invalid distribution ~orch (c:\\env\\lib\\site-packages)",),
+        why="Remains of an upgrade that was interrupted, which pip skips: the folders of "
+            "site-packages whose names begin with ~ or - can be deleted.",
+        fix="", role="harmless",
+    ),
     Cause(id="scheduler-before-optimizer",
         messages=(r"Detected call of `?(?:lr_)?scheduler\.step\(\)`? before "
               r"`?optimizer\.step\(\)",),

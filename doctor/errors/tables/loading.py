@@ -142,7 +142,7 @@ ROWS = (
             "arrow, a directory of save_to_disk, or a private repository.",
         sources=("datasets-load",)),
     Cause(id="datasets-of-another-release",
-        errors=("ValueError", "RuntimeError", "TypeError", "NotImplementedError"),
+        errors=("ValueError", "RuntimeError", "TypeError", "NotImplementedError", "AttributeError"),
         wordings=(
             Wording(r"Unable to avoid copy while creating an array",
                 "ValueError: Unable to avoid copy while creating an array as requested. If using "
@@ -157,6 +157,11 @@ ROWS = (
                 "An older datasets gives patterns to a newer fsspec that no longer takes them.",
                 "Upgrade datasets (pip install -U datasets), or install fsspec<2023.10.",
                 ("python -m pip show datasets fsspec",)),
+            Wording(r"module 'pyarrow' has no attribute",
+                "AttributeError: module 'pyarrow' has no attribute 'PyExtensionType'",
+                "A newer pyarrow removed the name, which an older datasets uses.",
+                "Upgrade datasets (pip install -U datasets), or install pyarrow<21.",
+                ("python -m pip show datasets pyarrow",)),
             Wording(r"Dataset scripts are no longer supported",
                 "RuntimeError: Dataset scripts are no longer supported, but found wikitext.py",
                 "datasets 4.0 runs no code of a dataset's repository.",

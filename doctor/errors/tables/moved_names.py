@@ -184,11 +184,14 @@ ROWS = (
             "torch than the one installed.",
         sources=("transformers-imports",), owner=Owner.ENVIRONMENT),
     Cause(id="module-hidden-by-own-file",
+        refines=("import-failed",),
         errors=("AttributeError", "ImportError"),
         messages=(r"partially initialized module '[\w.]{1,100}'|most likely due to a circular "
               r"import",),
         examples=("AttributeError: partially initialized module 'torch' has no attribute 'cuda' "
-              "(most likely due to a circular import)",),
+              "(most likely due to a circular import)",
+            "ImportError: cannot import name 'load_dataset' from partially initialized module "
+              "'datasets' (most likely due to a circular import) (/home/jo/proj/datasets.py)"),
         why="A file or directory of your own has the name of a package (torch.py, datasets/, "
             "tokenizers.py) and is imported in its place; or two modules of the program import "
             "each other.",

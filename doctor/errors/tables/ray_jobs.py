@@ -29,11 +29,12 @@ ROWS = (
                 r"cannot be scheduled right now|No available node types can fulfill resource "
                 r"request|Placement group creation timed out",
                 "ValueError: Total available GPUs 0 is less than total desired GPUs 8",
-                "The Ray cluster has fewer GPUs than the job asks for: nodes have not joined, "
-                "another cluster or job holds them, or Ray sees none (CUDA_VISIBLE_DEVICES, a "
-                "head started without GPUs).",
-                "Compare ray status with nodes x GPUs of the configuration. Start Ray on every "
-                "node with --num-gpus, join with the head's address, end old jobs, and give the "
+                "The Ray cluster has fewer free GPUs or cores than the job asks for, or no node "
+                "has as many as one worker asks for: nodes have not joined, another job holds "
+                "them, or Ray sees none (CUDA_VISIBLE_DEVICES, a head started without GPUs).",
+                "Compare ray status with nodes x GPUs of the configuration, and the request of one "
+                "worker (resources_per_worker, num_cpus) with one node. Start Ray on every node "
+                "with --num-gpus, join with the head's address, end old jobs, and give the "
                 "job that cluster (RAY_ADDRESS=auto).",
                 ("ray status",
                     "nvidia-smi -L"),

@@ -6,10 +6,13 @@ from doctor.errors.cause import Cause
 
 ROWS = (
     Cause(id="never-stops-generating",
-        messages=(r"(?:never|does(?:n't| not)|won't|not|doesnt) stop(?:s|ping)? (?:generat|talk|"
-              r"output|print)?|generat\w{1,4} (?:forever|endless|until|too long|non-?stop)|endless "
-              r"(?:generation|output)|keeps (?:generating|talking)|missing (?:the )?(?:eos|end)|no "
-              r"(?:eos token|end.of.(?:sequence|turn))",),
+        words=(
+            "@not>stop|end$|finish|terminat generat|talk|output|print|until|answer|token|"
+            "model|llama|qwen|after",
+            "generat|output|talk|answer endless|forever|non_stop|nonstop|until_max|"
+            "max_length|too_long|keeps|rambl !repeat",
+            "missing|no$|without eos|end_token|end_of_sequence|end_of_turn",
+        ),
         examples=("never stops generating",
             "the model keeps generating until max length",
             "does not stop after the answer",
@@ -23,9 +26,14 @@ ROWS = (
         commands=("doctor scan CHECKPOINT", "doctor lint train.py"),
     ),
     Cause(id="repeats-itself",
-        messages=(r"repeat(?:s|ing|ed)? (?:it ?self|the same|tokens?|words?|sentences?|endlessly|"
-              r"over)|repetitive|same (?:token|word|output|answer) (?:over|again|every|for)|"
-              r"degenerate (?:text|output)",),
+        words=(
+            "repeat|repeats|repeating|repeated itself|same|token|tokens|word|words|"
+            "sentence|sentences|endless|over|phrase|output|generat",
+            "repetit",
+            "same token|word|output|answer|sentence|phrase|text|caption over_and_over|"
+            "again|for_every|for_each|for_all|every_time",
+            "loops|looping same|sentence|phrase|words|answer|output",
+        ),
         examples=("repeats the same word", "output is repetitive", "same answer for every input"),
         why="Greedy decoding of a weak or overtrained model, a prompt without its template, or "
             "weights that lost their values.",
@@ -35,8 +43,12 @@ ROWS = (
         commands=("doctor scan --deep CHECKPOINT",),
     ),
     Cause(id="output-is-garbage",
-        messages=(r"(?:outputs?|generat\w{1,4}|produces?|prints?|answers?) (?:is |are |only "
-              r")?(?:garbage|gibberish|nonsense|random|rubbish|weird)|gibberish",),
+        words=(
+            "output|outputs|generat|produc|print|answer|answers|response|responses|samples "
+            "garbage|gibberish|nonsense|random_text|random_words|random_tokens|random_char|"
+            "rubbish|weird|jibberish",
+            "gibberish|jibberish",
+        ),
         examples=("outputs gibberish", "model produces garbage after fine-tuning"),
         why="NaN or overflow in fp16 (the token 0 prints as !), another tokenizer than in "
             "training, an adapter on another base, or weights that were not loaded.",
@@ -46,8 +58,10 @@ ROWS = (
         commands=("doctor scan --deep CHECKPOINT",),
     ),
     Cause(id="merged-model-differs",
-        messages=(r"merg(?:ed?|ing) .{0,40}(?:differ|worse|degrad|wrong|not the same|quality|"
-              r"garbage)|after merg(?:e|ing)|merge_and_unload",),
+        words=(
+            "merg|merge|merged @bad|quality|degrad|not_the_same|4bit|quantiz",
+            "merge_and_unload",
+        ),
         examples=("merged model differs from the adapter", "quality is worse after merging",
             "merge_and_unload gives bad results"),
         why="The adapter was trained on a quantized base and merged into another, the sum was "
@@ -58,10 +72,13 @@ ROWS = (
         commands=("doctor scan ADAPTER", "doctor scan MERGED"),
     ),
     Cause(id="saved-model-differs",
-        messages=(r"(?:reload|load|sav)(?:ed|ing|es)? .{0,30}(?:model|checkpoint|weights) "
-              r".{0,40}(?:differ|wors|bad|wrong|not the same|random|untrained|different)|(?:model|"
-              r"results?) .{0,20}(?:differ\w*|worse|untrained|random) .{0,20}(?:after|when) "
-              r"(?:load|reload|sav)",),
+        words=(
+            "load|loaded|loading|reload|saved|saving|save model|weights|checkpoint|file|"
+            "inference @bad|different|random|accuracy|predictions|results|perform !merg "
+            "!slow !minutes !resum",
+            "after_loading|after_saving|after_reloading|when_loaded @bad|different|random "
+            "!merg !resum",
+        ),
         examples=("loaded model gives different results than before saving",
             "results are worse after loading"),
         why="Keys were not matched (a prefix module. or _orig_mod.), only part was saved, dropout "
@@ -72,12 +89,14 @@ ROWS = (
         commands=("doctor scan CHECKPOINT",),
     ),
     Cause(id="training-has-no-effect",
-        messages=(r"(?:fine-?tun\w{1,4}|training|lora|adapter) (?:has|had|have|shows?) no "
-              r"(?:effect|impact|influence)|(?:model|it) (?:does(?:n't| not)|did(?:n't| not)) "
-              r"(?:learn|change)|(?:same|identical) (?:output|answers?|results?) (?:as|like) "
-              r"(?:the )?base",),
-        examples=("fine-tuning has no effect", "the model does not learn anything",
-            "same output as the base model"),
+        words=(
+            "fine_tun|finetun|training|lora|adapter no_effect|no_impact|no_influence|"
+            "no_difference",
+            "same|identical|like|equal output|outputs|answers|answer|results|generations|"
+            "responses|behav base|before|original|pretrained|untrained",
+            "weights|parameters|params @not|same|identical chang|updat|move|same|after",
+        ),
+        examples=("fine-tuning has no effect", "same output as the base model"),
         why="The adapter is not active or was not saved with values, weights did not move (16-bit "
             "rounding, rate too small), or another file is loaded.",
         fix="The B matrices of LoRA must not be zero, and norms must differ from the base's.",
@@ -85,8 +104,11 @@ ROWS = (
         commands=("doctor scan CHECKPOINT", "doctor scan CHECKPOINT --baseline BASE"),
     ),
     Cause(id="forgets-what-it-knew",
-        messages=(r"(?:catastrophic(?:ally)? )?forget(?:s|ting|ful)?\b.{0,30}|los(?:es|t|ing) "
-              r"(?:its )?(?:general|previous|base|english|other) (?:abilit|knowledge|skill)",),
+        words=(
+            "forget|forgot|forgets|forgetting",
+            "los|loses|lost|losing general|previous|base|english|other|original abilit|"
+            "knowledge|skill|capabilit",
+        ),
         examples=("catastrophic forgetting", "loses its general abilities after fine-tuning"),
         why="The rate or the number of epochs is too high for narrow data.",
         fix="A tenth of the rate, one epoch, 5 to 20 % of general data mixed in, or LoRA with a "
@@ -95,9 +117,11 @@ ROWS = (
         commands=("doctor triage train.log",),
     ),
     Cause(id="inference-differs-from-training",
-        messages=(r"(?:inference|production|vllm|gguf|ollama|llama\.?cpp|onnx|serving) "
-              r".{0,40}(?:differ|wors|bad|wrong|not the same|different)|works? in (?:training|the "
-              r"notebook) but not",),
+        words=(
+            "inference|production|vllm|sglang|gguf|ollama|llama.cpp|llamacpp|onnx|serving|"
+            "deploy|deployed|tensorrt @bad|different|mismatch|not_the_same",
+            "works training|notebook but_not|not_in",
+        ),
         examples=("vLLM output differs from transformers",
             "inference is worse than in training",
             "works in the notebook but not in production"),
@@ -109,9 +133,11 @@ ROWS = (
         commands=("doctor scan CHECKPOINT",),
     ),
     Cause(id="batch-changes-result",
-        messages=(r"(?:batch(?:ed|ing)?|padding) .{0,30}(?:changes?|different|differ|affects?|"
-              r"wrong) .{0,20}(?:result|output|answer|logit|generation)|different .{0,20}(?:batch "
-              r"size|when batched|in a batch)",),
+        words=(
+            "batch|batched|batching|padding|pad$|left_padding chang|differ|different|affect|"
+            "wrong|depend|influence result|results|output|outputs|answer|logits|generation|"
+            "prediction !accumul !larger !increas",
+        ),
         examples=("batched generation gives different results", "padding changes the output"),
         why="Padding on the wrong side, no attention mask, positions that count the padding, or "
             "kernels that sum in another order (differences in the last digits).",
@@ -121,8 +147,10 @@ ROWS = (
         commands=("doctor run --model FILE.py:factory",),
     ),
     Cause(id="quantized-model-bad",
-        messages=(r"quanti[sz](?:ed|ation|ing) .{0,40}(?:wors|bad|degrad|garbage|accuracy|quality|"
-              r"loss)|4-?bit .{0,30}(?:worse|garbage)",),
+        words=(
+            "quantiz|quantis|quantized|4bit|4_bit|8bit|8_bit|int8|int4|awq|gptq @bad|quality|"
+            "garbage|accuracy !merg !train",
+        ),
         examples=("quantized model is much worse", "4-bit gives garbage"),
         why="Outliers in few channels, a calibration on other data, or a group size that is too "
             "coarse for the model.",
@@ -132,8 +160,12 @@ ROWS = (
         commands=("doctor scan CHECKPOINT",),
     ),
     Cause(id="new-tokens-unknown",
-        messages=(r"(?:new|added|special) tokens? .{0,40}(?:not|n't|never|ignored|unknown|split|no "
-              r"effect)|token(?:izer)? .{0,20}(?:mismatch|differs|does(?:n't| not) match)",),
+        words=(
+            "new|newly|added|special|additional>token>@not|unknown|split|random|no_effect|"
+            "untrained !stop !generat !eos",
+            "ignor>new|added|special>token",
+            "tokenizer|vocab mismatch|not_match|differ",
+        ),
         examples=("added tokens are not learned", "new tokens are split", "tokenizer mismatch"),
         why="The embedding was not resized, its new rows are not trained (LoRA without "
             "modules_to_save), or the tokenizer was not saved with the model.",
@@ -143,9 +175,10 @@ ROWS = (
         commands=("doctor scan CHECKPOINT",),
     ),
     Cause(id="checkpoint-too-large",
-        messages=(r"checkpoint (?:size |file |is )?(?:is )?(?:too |so |very |twice |much "
-              r")?(?:large|big|huge|double|twice)|(?:adapter|model) file (?:is )?(?:too |so "
-              r")?(?:large|big|huge|small|empty)",),
+        words=(
+            "checkpoint|adapter|model|file|safetensors size|file|gb|mb|checkpoint large|big|"
+            "huge|twice|double|small|empty|tiny !batch !memory",
+        ),
         examples=("checkpoint is twice as large as expected", "adapter file is too small"),
         why="fp32 instead of 16 bits, the optimizer's state, tied weights stored twice, or the "
             "base model beside the adapter; a file of a few hundred bytes is an empty state or a "
@@ -154,9 +187,11 @@ ROWS = (
         commands=("doctor scan --tensors CHECKPOINT",),
     ),
     Cause(id="resume-starts-over",
-        messages=(r"resum\w{1,5} .{0,40}(?:from (?:step )?0|from (?:the )?(?:start|beginning|"
-              r"scratch)|starts? over|ignored|does(?:n't| not) work|not work)|(?:starts?|begins?) "
-              r"(?:over|from scratch) (?:after|when|instead)",),
+        words=(
+            "resum|resume|resuming|restart|resume_from_checkpoint from_0|from_step_0|step_0|"
+            "from_start|from_scratch|beginning|starts_over|ignored|not_work|epoch_0|"
+            "from_zero|not_resum",
+        ),
         examples=("resume starts from step 0", "training starts over instead of resuming"),
         why="The path is not found and that is no error, the checkpoint has no trainer state, or "
             "the directory of output differs from the first run's.",
@@ -166,9 +201,14 @@ ROWS = (
         commands=("doctor scan CHECKPOINT",),
     ),
     Cause(id="same-data-again",
-        messages=(r"(?:same|identical|repeated) (?:data|batch(?:es)?|samples?|order) (?:every|each|"
-              r"again|after|on|across)|(?:data|order) (?:is )?not shuffled|shuffle .{0,20}(?:not|"
-              r"n't)",),
+        words=(
+            "same|identical|repeated>data|batch|batches|samples|order every|each|again|"
+            "after|across|all|ranks !output !effective !inputs !eval()",
+            "@not shuffle|shuffled|shuffling",
+            "whole|entire|full|all|complete dataset|data$|samples every|each|all gpu|rank|"
+            "process|worker|gpus !memory",
+            "steps|iterations same|as_many|not_divid gpus|ddp epoch",
+        ),
         examples=("same batches on all ranks", "same order every epoch",
             "data is not shuffled after resume"),
         why="set_epoch is not called, every rank has the whole dataset, workers have one seed, or "
@@ -179,9 +219,11 @@ ROWS = (
         commands=("doctor lint train.py",),
     ),
     Cause(id="labels-all-masked",
-        messages=(r"(?:all|every|most) labels? (?:are |is )?(?:-100|masked|ignored)|labels? "
-              r".{0,20}all -?100",),
-        examples=("all labels are -100", "most labels are masked"),
+        words=(
+            "labels|label|targets all|every|most|only -100|masked|ignored",
+            "labels|targets -100 all|every|only|most|everything",
+        ),
+        examples=("most labels are masked", "targets are all ignored"),
         why="The response template was not found in the tokens, samples are cut before the answer, "
             "or padding and end token are one.",
         fix="Decode the labels that are not -100 of three samples; compare the template's token "
@@ -190,9 +232,11 @@ ROWS = (
         commands=("doctor guard -- python train.py", "doctor run --model FILE.py:factory"),
     ),
     Cause(id="multi-node-does-not-start",
-        messages=(r"(?:multi|two|second|several|2|other)[- ]?nodes? .{0,50}(?:fail|hang|stuck|"
-              r"timeout|connect|not start)|nodes? (?:can(?:not|'t)|fail to) (?:connect|reach|"
-              r"join)",),
+        words=(
+            "multi_node|multinode|two_nodes|2_nodes|second_node|several_nodes|other_node|"
+            "nodes|node|worker_node @not|fails|@hang|timeout|timed_out|unable connect|start|"
+            "join|reach|init|rendezvous|communicat|@hang|timeout",
+        ),
         examples=("second node does not connect", "multi-node training is stuck at init"),
         why="MASTER_ADDR or the port is not reachable, an interface is chosen wrongly, versions "
             "differ, or one launcher was started with other numbers.",
@@ -202,9 +246,10 @@ ROWS = (
         commands=("doctor run --only GPU008", 'nc -vz "$MASTER_ADDR" "$MASTER_PORT"'),
     ),
     Cause(id="zero-shard-cannot-load",
-        messages=(r"(?:convert|merge|load|export) .{0,25}(?:zero|deepspeed|fsdp|sharded|dcp) "
-              r"(?:shards?|checkpoints?|weights?)|(?:zero|deepspeed|fsdp|sharded|distributed) "
-              r"checkpoints? .{0,30}(?:convert|load|merge|single)",),
+        words=(
+            "convert|merge|load|export|consolidate|combine zero|zero_3|deepspeed|fsdp|"
+            "sharded|dcp|distributed shards|shard|checkpoint|checkpoints|weights|single|one_file",
+        ),
         examples=("convert a DeepSpeed checkpoint", "merge FSDP sharded checkpoint into one file"),
         why="A sharded checkpoint is no state_dict of one file.",
         fix="DeepSpeed: zero_to_fp32.py in the checkpoint; FSDP and DCP: "

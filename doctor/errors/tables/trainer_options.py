@@ -64,13 +64,16 @@ ROWS = (
                 "Set gradient_checkpointing=False and save memory otherwise (smaller micro "
                 "batch, accumulation), or call model.gradient_checkpointing_enable() on the "
                 "inner transformers model; upgrade transformers if the class is its own."),
-            Wording("Attempted to change value of key",
+            Wording("Attempted to change value of key|Changing param values is not allowed",
                 'wandb.sdk.lib.config_util.ConfigError: Attempted to change value of key "lr" '
                 "from 1 to 2",
-                "A run of wandb is resumed, or initialized twice, with other settings than it "
-                "has.",
-                "wandb.config.update(values, allow_val_change=True), a new run (another id, no "
-                "resume), or one wandb.init only: the Trainer makes its own."),
+                "A run of the tracker (wandb, mlflow) is resumed, or logs a setting twice, with "
+                "another value than it has.",
+                "Start a new run: another id, no resume; mlflow: mlflow.end_run() before, or "
+                "start_run(nested=True) for each trial. Initialize once only: the Trainer makes "
+                "its own. wandb also takes wandb.config.update(values, allow_val_change=True).",
+                more=("mlflow.exceptions.MlflowException: INVALID_PARAMETER_VALUE: Changing param "
+                    "values is not allowed. Param with key='lr' was already logged",)),
             Wording("evenly divisible by the number of generations per prompt|"
                 "generation_batch_size .{0,80}divisible by num_generations|"
                 "batch.{0,80}divisible by `?num_generations",

@@ -81,8 +81,17 @@ ROWS = (
         sources=("peft-tuners",),
     ),
     Cause(id="flash-attention-missing",
-        errors=("ImportError",),
+        errors=("ImportError", "ValueError"),
         refines=("import-failed",),
+        wordings=(
+            Wording(r"does not support (?:Flash Attention|an attention implementation)",
+                "ValueError: Qwen2ForCausalLM does not support Flash Attention 2.0 yet.",
+                "This release has not that kernel for this model.",
+                "attn_implementation='sdpa', or 'eager' where the message names sdpa; or upgrade "
+                "transformers, whose newer releases have it for most models.",
+                more=("ValueError: MptForCausalLM does not support an attention implementation "
+                    "through torch.nn.functional.scaled_dot_product_attention yet.",)),
+        ),
         messages=(r"has been toggled on, but it cannot be used",
             r"No module named 'flash_attn'|requires? the following packages .{0,80}flash_attn|"
               r"packages that were not found in your environment: flash_attn"),
@@ -103,6 +112,20 @@ ROWS = (
                 "The value is not among the saved hyperparameters of the LightningModule.",
                 "Call self.save_hyperparameters() in __init__ of the LightningModule, and let "
                 "__init__ take that name as an argument."),
+            Wording("`model` must be a `LightningModule`",
+                "TypeError: `model` must be a `LightningModule` or "
+                "`torch._dynamo.OptimizedModule`, got `Net`",
+                "Modules of lightning (lightning.pytorch) and of pytorch_lightning are different "
+                "classes, and the program imports from both; or the model is a plain nn.Module.",
+                "Import everything from one: import lightning as L, L.LightningModule and "
+                "L.Trainer; look also where callbacks and libraries import from."),
+            Wording("can't create new processes if CUDA is already initialized",
+                "RuntimeError: Lightning can't create new processes if CUDA is already "
+                "initialized.",
+                "CUDA was started in the notebook or the main process before Lightning forks one "
+                "process for each GPU.",
+                "Restart the kernel, and before fit call nothing of torch.cuda and no .to('cuda'); "
+                "or run the training as a script."),
             Wording("not attached to a `Trainer`",
                 "RuntimeError: Lit is not attached to a `Trainer`.",
                 "The LightningModule runs without a Trainer.",

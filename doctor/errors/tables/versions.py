@@ -40,7 +40,8 @@ ROWS = (
         refines=("import-failed",),
         wordings=(
             Wording("Could not find suitable distribution for|No matching distribution found "
-                "for|Could not find a version that satisfies the requirement",
+                "for|Could not find a version that satisfies the requirement|ha(?:s|ve) no wheels "
+                "with a matching",
                 "error: Could not find suitable distribution for "
                 "Requirement.parse('torch>=1.1.0')",
                 "The index has no such version for this Python, this system or this CUDA: "
@@ -49,9 +50,12 @@ ROWS = (
                 "Compare with the versions that pip lists in the line before. For torch take "
                 "the command of PyTorch's install page (--index-url of that CUDA); for an old "
                 "release take a Python of its time (torch 1.13: up to 3.11, 2.1: up to 3.11, "
-                "2.4: up to 3.12); check pip's proxy and mirror.",
+                "2.4: up to 3.12); check pip's proxy and mirror. A new Python has no wheels of "
+                "torch for some months: uv venv --python 3.12, conda create python=3.12.",
                 ("python --version",
-                    "python -m pip index versions NAME")),
+                    "python -m pip index versions NAME"),
+                more=("  Because torch==2.9.0+cu128 has no wheels with a matching Python ABI "
+                    "tag",)),
             Wording("pip's dependency resolver does not currently take into account",
                 "ERROR: pip's dependency resolver does not currently take into account all the "
                 "packages that are installed. This behaviour is the source of the following "

@@ -1,0 +1,200 @@
+"""Symptoms of metrics and of evaluation, in the words of people."""
+
+from __future__ import annotations
+
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(id="validation-better-than-training",
+        words=(
+            "@eval>loss|error>lower|less|smaller|below|better>train",
+            "train>loss|error>higher|larger|above|greater|wors>@eval",
+            "@eval>accuracy|acc$|score>higher|better|above|exceeds>train",
+            "train>accuracy|acc$|score>lower|wors|below>@eval",
+        ),
+        examples=(
+            "validation loss lower than training loss",
+            "training accuracy is lower than test accuracy",
+        ),
+        why="Usually no fault: dropout, augmentation, label smoothing and regularization act in "
+            "training only, and the training value is a mean over an epoch in which the model was "
+            "still worse.",
+        fix="Evaluate the training samples with the evaluation code: if these are as good, "
+            "nothing is wrong. If not, the validation set is easier, or holds samples of the "
+            "training set: search duplicates.",
+        role="symptom",
+        commands=("doctor lint train.py",),
+    ),
+    Cause(id="softmax-twice",
+        words=(
+            "softmax|log_softmax cross_entropy|crossentropy|crossentropyloss|nn.crossentropyloss",
+            "sigmoid bcewithlogits|bcewithlogitsloss|bce_with_logits|with_logits",
+        ),
+        examples=(
+            "softmax in forward and CrossEntropyLoss",
+            "sigmoid before BCEWithLogitsLoss",
+        ),
+        why="CrossEntropyLoss and BCEWithLogitsLoss contain the softmax or the sigmoid: applied "
+            "twice, outputs are pressed together, gradients are small, and the loss cannot come "
+            "near 0.",
+        fix="Return the logits from forward, without softmax or sigmoid; apply it only to "
+            "predictions.",
+        role="symptom",
+        commands=("doctor lint train.py", "doctor run --model FILE.py:factory",),
+    ),
+    Cause(id="accumulation-differs",
+        words=(
+            "accumulat @bad|@not|higher|different|equal|equivalent|match|large|larger|"
+            "scale|divide !@memory !@oom !@hang",
+        ),
+        examples=(
+            "gradient accumulation gives a worse loss than a large batch",
+        ),
+        why="The loss is averaged for each micro-batch, so that short ones weigh as much as long "
+            "ones; or it is not divided by the number of micro-batches; or the scheduler and the "
+            "clipping act once per micro-batch.",
+        fix="Divide the sum of the losses by the number of tokens of all micro-batches "
+            "(transformers does so since 4.46, where the model takes num_items_in_batch); average "
+            "losses of samples: loss / steps. Step the scheduler and clip once per optimizer "
+            "step.",
+        role="symptom",
+        commands=("doctor lint train.py",),
+    ),
+    Cause(id="larger-batch-worse",
+        words=(
+            "batch|batches|batch_size|batchsize bigger|larger|increas|large|doubl|huge "
+            "accuracy|acc$|loss|result|results|generaliz|performance|quality @bad|@fall|"
+            "hurts !accumul !@memory !@oom",
+        ),
+        examples=(
+            "larger batch size makes accuracy worse",
+        ),
+        why="With the same epochs a larger batch takes fewer steps, and the learning rate was "
+            "that of the small one.",
+        fix="Raise the learning rate with the batch (SGD in proportion, Adam with its square "
+            "root) after a warm-up, and train as many steps; beyond some size (the critical one) "
+            "it only costs samples.",
+        role="symptom",
+        commands=("doctor prescribe",),
+    ),
+    Cause(id="metric-does-not-follow-loss",
+        words=(
+            "loss>@fall|improv|low$|good>accuracy|acc$|f1|metric|map$|bleu|wer$|"
+            "score>@same|@not|chance|@zero|random",
+            "accuracy|acc$|f1|metric|map$|bleu|wer$|score>@same|@not|@zero>loss>@fall|improv",
+            "map$|map50|recall|iou$ @zero train|loss|detect|epoch|yolo",
+            "boxes|bbox|bboxes|keypoints shift|offset|wrong|misalign|scaled",
+        ),
+        examples=(
+            "loss decreases but accuracy does not improve",
+            "mAP is 0 while training goes on",
+            "predicted boxes are shifted",
+        ),
+        why="The metric is computed from something else than the loss: labels, classes or boxes "
+            "in another order, form or scale, predictions before the last step of processing, a "
+            "threshold, or padding that is counted.",
+        fix="Feed the targets themselves to the metric as predictions: it must be perfect. Then "
+            "compare the ids of classes, the form of boxes (xyxy or xywh, pixels or shares, of "
+            "the resized image) and the argmax or threshold. On new samples only: see "
+            "overfitting.",
+        role="symptom",
+        commands=("doctor lint train.py",),
+    ),
+    Cause(id="same-class-predicted",
+        words=(
+            "predict|predicts|predictions|output|outputs|classif|segment|detect|model|"
+            "network same|only|one$|single|always|every|all$ class|classes|label|"
+            "background|majority|category|negative|positive|zeros|mask !labels !stuck",
+        ),
+        examples=(
+            "model predicts the same class for every image",
+            "segmentation predicts only background",
+        ),
+        why="The most frequent answer is a cheap one: classes are unbalanced, the learning rate "
+            "killed the units at the start, or inputs reach the model constant or without their "
+            "normalization.",
+        fix="Overfit 20 samples of all classes with a tenth of the rate. If that works, balance: "
+            "class weights, a weighted sampler, dice or focal loss for segmentation, crops with "
+            "foreground. If not, print the inputs, and the spread of the logits over a batch.",
+        role="symptom",
+        commands=("doctor run --model FILE.py:factory", "doctor guard -- python train.py",),
+    ),
+    Cause(id="evaluation-mode-worse",
+        words=(
+            "model.eval|eval()|eval_mode|evaluation_mode|.eval() model.train|train()|"
+            "train_mode|training_mode|same_batch|same_data|@bad|collaps|@fall|switch",
+            "batchnorm|batch_norm|running_mean|running_var|running_stat @eval|inference|"
+            "predict @bad|@not|small",
+        ),
+        examples=(
+            "model.eval() is much worse than model.train() on the same data",
+            "BatchNorm gives bad results at test time",
+        ),
+        why="BatchNorm uses the statistics of the batch in training and stored means in "
+            "evaluation; these do not fit: small batches, few steps, a momentum that is too low, "
+            "one layer used for two kinds of data, or a frozen part.",
+        fix="Compute them anew: reset_running_stats() and momentum=None, one pass over training "
+            "data in train() under no_grad. Lasting: larger batches, SyncBatchNorm, or GroupNorm. "
+            "Without BatchNorm look at dropout and other code that asks self.training.",
+        role="symptom",
+        commands=("doctor lint train.py", "doctor scan CHECKPOINT",),
+    ),
+    Cause(id="metrics-not-shown",
+        words=(
+            "no_log",
+            "loss|metrics|logs|wandb|tensorboard|training_loss @not>show|log|logged|"
+            "display|print|appear|updat",
+            "wandb|tensorboard|mlflow empty|@not|nothing",
+        ),
+        examples=(
+            "training loss column says No log",
+            "wandb shows no metrics",
+        ),
+        why="The run is shorter than the interval of logging, or the reports go elsewhere.",
+        fix="logging_steps=1 (or a tenth of the steps; the default is 500), report_to with the "
+            "tracker's name; Lightning: log_every_n_steps, and self.log in training_step. Only "
+            "rank 0 logs.",
+        role="symptom",
+        commands=("doctor lint train.py",),
+    ),
+    Cause(id="evaluation-worse-than-training",
+        words=(
+            "@eval>loss|error|perplexity @rise|wors|higher|diverg",
+            "@eval accuracy|acc$|score|metric|metrics|f1|performance|results @bad|@fall|"
+            "@same|@not|chance|gap",
+            "overfit",
+            "generaliz|generalis @not|bad|poor",
+            "train|training>acc|accuracy|f1|score>@eval>only|just|lower|less|wors",
+            "@eval>acc|accuracy|f1>only|just|much_lower",
+            "train|training>great|good|well|perfect|fine>bad|badly|fails|poor|wors>@eval|"
+            "unseen|new_data",
+            "great|good|well|perfect|fine>train>bad|badly|fails|poor|wors>@eval|unseen|"
+            "new_data",
+        ),
+        examples=("validation loss increases while training loss falls",
+            "eval accuracy is much worse",
+            "my model overfits"),
+        why="Overfitting, or a difference between the two paths: eval() is missing, another "
+            "preprocessing, another template, a leak.",
+        fix="Evaluate on training samples with the evaluation code: if they score badly, too, the "
+            "path differs and not the model.",
+        role="symptom",
+        commands=("doctor lint train.py",),
+    ),
+    Cause(id="accuracy-too-good",
+        words=(
+            "accuracy|acc$|score|scores|auc|f1|r2|results|loss too_good|suspicious|perfect|"
+            "100%|1.0$ !discriminator",
+            "accuracy|acc$|score|auc|f1|result 99|98|100|perfect|high real|production|new|"
+            "unseen|deploy|patients|users @bad|fails|drop",
+            "data_leak|leakage|leaking",
+        ),
+        examples=("accuracy is suspiciously high", "accuracy of 100% at once", "data leakage"),
+        why="The answer is in the input: samples of the test set in training, a label among the "
+            "features, a causal mask or a shift that is missing.",
+        fix="Search duplicates between the splits, and predict from inputs with the later tokens "
+            "replaced: the outputs before must not change.",
+        role="symptom",
+        commands=("doctor run --model FILE.py:factory",),
+    ),
+)  # fmt: skip

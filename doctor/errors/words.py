@@ -1,0 +1,103 @@
+"""From what people say of a training to the symptoms that they mean.
+
+A phrase of a row is groups of words: each group must be in the text, in any order; `a>b` asks for
+an order. Of a group one word is enough, as its beginning (`fall` is also falls and falling), with
+`$` as a whole word, `_` for a space; `@name` is a family of words, and `!` excludes a text.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from importlib import import_module
+
+from doctor.errors.cause import Cause
+
+FAMILIES = {
+    "loss": "loss|losses|cross_entropy|crossentropy|bce|perplexity|nll",
+    "eval": "val$|valid|eval|test$|tests|testing|dev_set|held",
+    "not": "not$|no$|never|without|cannot|cant$|doesnt|dont|isnt|wont|didnt|hardly|barely"
+    "|fails|refus",
+    "fall": "decreas|fall|fell$|drop|goes_down|go_down|going_down|went_down|declin|converg|minimi",
+    "rise": "increas|ris$|rise|rising|rose$|grow|grew|goes_up|go_up|going_up|went_up|climb|creep"
+    "|explod|blow|shoot|skyrocket",
+    "same": "same$|stuck|constant|flat$|plateau|stagnat|stay|remain|unchang|stops_at|hover",
+    "hang": "hang|hung$|stuck|freez|froze|stall|deadlock",
+    "oom": "oom$|out_of_memory|out_of_vram|memory_error",
+    "memory": "memory|vram|gpu_ram",
+    "bad": "wors|bad$|badly|poor|terribl|wrong|random$|garbage|gibberish|nonsense|differ|low$|lower"
+    "|degrad|untrained|useless|lousy",
+    "zero": "0$|0.0$|0.00$|0.000$|0.0000$|zero",
+}
+LONGEST = 400
+"""Characters of a text in words; the longest question without a message. Our own number."""
+GAP = 40
+"""Characters between two groups that are given in order."""
+
+_MESSAGE = re.compile(
+    r"\w(?:Error|Exception|Warning|Interrupt)\b|"
+    r"\b(?:error|exception|fatal|warning|warn|failed|info)\b\s?[:\[]|"
+    r"^\s*\w+(?:\.\w+){1,8}: |(?-i:^\s*\w*[a-z][A-Z]\w*: )|"
+    r'Traceback|^\s*(?:File "|[\[{<$])|(?:\w[:=]\s?(?:\d|nan\b).{0,80}){2}|(?:\bGiB\b.{0,80}){2}|'
+    r"\w/\w+/\w|\w\(\w+[=,]|\bdifferences? between\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What a text has that a program printed, or that asks for no fault."""
+
+
+def is_said(text: str) -> bool:
+    """Whether a text is the words of a person."""
+    return len(text) <= LONGEST and not _MESSAGE.search(text)
+
+
+def symptoms(text: str) -> tuple[tuple[int, Cause], ...]:
+    """The symptoms that the text tells of, with their numbers of groups, the most first."""
+    plain = _plain(text)
+    found = [(told, row) for row in _rows() if (told := _told(row, plain))]
+    return tuple(sorted(found, key=lambda pair: -pair[0]))
+
+
+def is_told(row: Cause, text: str) -> bool:
+    """Whether the text is of one of the row's phrases."""
+    return is_said(text) and bool(_told(row, _plain(text)))
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"n['’]t\b", " not", text)
+
+
+def _told(row: Cause, text: str) -> int:
+    return max((_groups(phrase, text) for phrase in row.words), default=0)
+
+
+def _groups(phrase: str, text: str) -> int:
+    """How many groups the phrase has, 0 where the text lacks one of them."""
+    groups = phrase.split()
+    if all(bool(_expression(each).search(text)) != each.startswith("!") for each in groups):
+        return sum(each.count(">") + 1 for each in groups if not each.startswith("!"))
+    return 0
+
+
+@functools.cache
+def _expression(group: str) -> re.Pattern[str]:
+    steps = (f"(?:{_one_of(each)})" for each in group.removeprefix("!").split(">"))
+    return re.compile(rf"[^\n]{{0,{GAP}}}?".join(steps), re.IGNORECASE)
+
+
+def _one_of(words: str) -> str:
+    named = (FAMILIES[each[1:]] if each.startswith("@") else each for each in words.split("|"))
+    return "|".join(map(_beginning, "|".join(named).split("|")))
+
+
+def _beginning(word: str) -> str:
+    end = r"(?!\w|\.\d)" if word.endswith("$") else ""
+    spaced = re.escape(word.removesuffix("$")).replace("_", r"[\s_-]{1,2}")
+    start = r"(?<![\w.])" if word[0].isdigit() else r"(?<!\w)"
+    return rf"{start}{spaced}{end}"
+
+
+@functools.cache
+def _rows() -> tuple[Cause, ...]:
+    names = ("metrics", "loss", "memory", "speed", "model")
+    tables = (import_module(f"doctor.errors.tables.symptoms_{each}") for each in names)
+    return tuple(row for table in tables for row in table.ROWS)

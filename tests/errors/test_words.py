@@ -1,0 +1,90 @@
+"""Symptoms are found by what people say, in their words, and not in what programs print."""
+
+from __future__ import annotations
+
+import csv
+import re
+
+import pytest
+from error_index import messages
+from pasted_errors import answer
+from paths import TESTS
+
+from doctor.errors.cause import Cause
+from doctor.errors.causes import CAUSES
+from doctor.errors.match import with_message
+from doctor.errors.words import FAMILIES, is_said, symptoms
+
+with (TESTS / "corpus" / "said_symptoms.csv").open(encoding="utf-8", newline="") as _file:
+    SAID = [(row["text"], row["cause"]) for row in csv.DictReader(_file)]
+ROWS = [row for row in CAUSES if row.words]
+
+
+@pytest.mark.parametrize(("text", "cause"), SAID)
+def test_what_people_say_has_its_symptom_and_a_question_without_a_fault_none(
+    text: str, cause: str
+) -> None:
+    found = with_message(text, symptoms=True)
+    assert (found[0].id if found else "") == cause
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_a_symptom_comes_first_for_its_examples(row: Cause) -> None:
+    for example in row.examples:
+        assert with_message(example, symptoms=True)[0].id == row.id, example
+
+
+def test_a_phrase_names_families_that_exist_and_has_two_groups_or_rare_words() -> None:
+    for row in ROWS:
+        for phrase in row.words:
+            named = re.findall(r"@(\w+)", phrase)
+            assert set(named) <= set(FAMILIES), phrase
+            assert len(phrase) >= 6, phrase
+
+
+def test_groups_stand_in_any_order_and_an_arrow_asks_for_one() -> None:
+    for text in ("the loss is nan after step 3", "after step 3: nan as the loss"):
+        assert symptoms(text)[0][1].id == "loss-becomes-nan"
+    for text, cause in (
+        ("validation loss is lower than training loss", "validation-better-than-training"),
+        ("training loss is lower than validation loss", ""),
+    ):
+        assert next((row.id for _, row in symptoms(text)), "") == cause
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RuntimeError: the loss is nan after step 3",
+        "{'loss': 0.0, 'grad_norm': nan}",
+        "step 10 loss: 0.0 grad_norm: 0.0",
+        "[rank0]: training hangs at the first step",
+        "WARNING[XFORMERS]: xFormers can't load CUDA extensions, GPU kernels are not available",
+        "torch._dynamo.exc.FailOnRecompileLimitHit: recompiling every call makes it slow",
+        "FailOnRecompileLimitHit: recompiling every call makes it slow",
+        "Exception: training hangs at the first step",
+        "GPU 0 has a total capacity of 23.64 GiB of which 1.21 GiB is free, memory grows",
+    ],
+)
+def test_what_a_program_prints_is_not_said(text: str) -> None:
+    assert not is_said(text)
+    assert not [row for row in with_message(text, symptoms=True) if row.words]
+
+
+def test_messages_of_the_corpora_lead_with_no_symptom() -> None:
+    for row in messages():
+        found = with_message(row["message"], symptoms=True)
+        assert not found or not found[0].words, row["message"]
+
+
+def test_a_symptom_in_words_is_answered_without_the_metrics_in_it() -> None:
+    given = answer("binary classifier stuck at loss 0.693 no matter what")
+    assert given.names[0] == "loss-at-logarithm-of-classes"
+    assert "nothing wrong" not in given.first
+
+
+def test_a_symptom_says_more_than_the_message_within_it() -> None:
+    told = with_message("CUDA out of memory during evaluation, training fits", symptoms=True)
+    assert [row.id for row in told[:2]] == ["memory-at-evaluation", "gpu-full-or-in-use"]
+    whole = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB in evaluation"
+    assert with_message(whole, symptoms=True)[0].id == "cuda-oom"
