@@ -11,6 +11,7 @@ from doctor.checks.log.curves.nonfinite import skips_all
 from doctor.checks.log.curves.reading import (
     each_curve,
     finite_of,
+    learned_beside,
     partner,
     place_at,
     too_few,
@@ -89,11 +90,13 @@ def _progress(log: Log, loss: Curve) -> Verdict:
         return few
     if not series.is_flat(values):
         return ok(f"the loss went from {values[0]:.4g} to {values[-1]:.4g}")
+    if learned_beside(log, loss):
+        return ok("the loss hardly changes, and the evaluations became better")
     guesses = chance(median(values))
     level = guesses or chance(values[0])
     hint, fix = _of_rate(log, loss)
     is_long = len(values) >= LONG and fix != STILL_WARMS_UP
-    is_guess = bool(guesses) and guesses == chance(values[0])
+    is_guess = bool(guesses) and (guesses == chance(values[0]) or TOO_HIGH in hint)
     make = warn if is_guess and is_long and (values[0] > 2 or _is_of_one_side(log, loss)) else note
     return make(
         f"the loss hardly changes: {values[0]:.4g} at first, {values[-1]:.4g} at last"

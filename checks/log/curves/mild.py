@@ -4,13 +4,20 @@ usual they are one."""
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 
 from doctor._util.median import median
 from doctor.checks.log import series
-from doctor.checks.log.curves.reading import finite_of, place_at, runs_of, step_at, values_of
-from doctor.checks.log.curves.resumed import restarts_are_meant
+from doctor.checks.log.curves.reading import (
+    finite_of,
+    improves_beside,
+    learned_beside,
+    place_at,
+    runs_of,
+    states,
+    step_at,
+    values_of,
+)
 from doctor.checks.log.curves.rewards import is_of_policy
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Verdict, warn
@@ -47,6 +54,8 @@ def worse(log: Log) -> Verdict | None:
 def still(log: Log) -> Verdict | None:
     """The loss falls by next to nothing from its first tenth to its last third."""
     for loss in _losses(log):
+        if learned_beside(log, loss):
+            continue
         values, places = finite_of(loss)
         first = median(values[: max(3, len(values) // 10)])
         final = median(values[-(len(values) // 3) :])
@@ -60,7 +69,7 @@ def still(log: Log) -> Verdict | None:
 
 def jumps(log: Log) -> Verdict | None:
     """The learning rate rises at once where the run is resumed, and no line says that it should."""
-    if restarts_are_meant(log):
+    if states(log, "restarts"):
         return None
     resumed = [each for each in log.harmless if each.name == RESUMED]
     for rate in (each for each in log.curves if each.name == "learning_rate"):
@@ -93,26 +102,9 @@ def _losses(log: Log) -> list[Curve]:
         if each.name == "loss"
         and len(finite_of(each)[0]) >= series.FEWEST
         and min(finite_of(each)[0]) > 0
-        and not _improves_beside(log, each)
+        and not improves_beside(log, each)
         and not is_of_policy(log, each)
     ]
-
-
-ERRORS = re.compile(r"loss|error|wer$|cer$")
-"""Curves of an evaluation that fall as it improves; scores rise."""
-
-
-def _improves_beside(log: Log, loss: Curve) -> bool:
-    """An evaluation is better in the last third of the log than ever before."""
-    for curve in log.curves:
-        if curve.path != loss.path or not curve.name.startswith(("score:", "eval_loss")):
-            continue
-        sign = -1 if ERRORS.search(curve.name) else 1
-        values = [sign * value for value in finite_of(curve)[0]]
-        third = len(values) // 3
-        if third >= 2 and median(values[-third:]) > max(values[:-third]):
-            return True
-    return False
 
 
 MILD: dict[str, Callable[[Log], Verdict | None]] = {

@@ -9,6 +9,7 @@ from doctor.checks.log.curves.reading import (
     finite_of,
     partner,
     place_at,
+    states,
     too_few,
     values_of,
 )
@@ -17,6 +18,8 @@ from doctor.checks.log.curves.shape import certain
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Status, Verdict, note, ok, skip, warn
 
+RATES = ("throughput", "sample_rate")
+"""How fast a training goes: by tokens, which sequences of other lengths do not change, first."""
 SLOWER = 0.7
 """Share of the early throughput below which it is reported. Our own number."""
 STARTED, ENOUGH = 2, 10
@@ -27,7 +30,8 @@ MOSTLY, PARTLY = 0.5, 0.3
 
 
 def throughput_holds(log: Log) -> Verdict:
-    name = "throughput" if any(curve.name == "throughput" for curve in log.curves) else "step_time"
+    own = {curve.name for curve in log.curves}
+    name = next((each for each in RATES if each in own), "step_time")
     return each_curve(log, name, lambda curve: _throughput(log, curve))
 
 
@@ -36,6 +40,10 @@ def _throughput(log: Log, curve: Curve) -> Verdict:
         return few
     if is_of_policy(log, curve):
         return skip("completions of other lengths take other times")
+    if curve.name != "throughput" and _sequences_grow(log, curve):
+        return skip("the sequences become longer")
+    if states(log, "stages"):
+        return skip("the log says that the training goes in stages, whose steps differ")
     values, places = finite_of(curve)
     is_time = curve.name == "step_time"
     lower = series.fell([1 / value for value in values if value] if is_time else values, SLOWER)
@@ -50,6 +58,13 @@ def _throughput(log: Log, curve: Curve) -> Verdict:
         places=(place_at(curve, places[-1]),),
     )
     return certain(values, slower)
+
+
+def _sequences_grow(log: Log, curve: Curve) -> bool:
+    lengths = partner(log, curve, "sequence_length")
+    values = finite_of(lengths)[0] if lengths is not None else []
+    third = len(values) // 3
+    return third > 0 and median(values[-third:]) > median(values[:third])
 
 
 FEW, IDLE = 3, 30.0

@@ -37,10 +37,14 @@ CURVES = {
     ),
     "loss_scale": "loss_scale, loss scale, loss-scale",
     "throughput": (
-        "tokens_per_second, tokens/s, tokens_per_sec, samples_per_second, samples/s, "
-        "train/samples_per_second, throughput, tgs, tok/s, tokens/sec, tokens_per_gpu_per_second, "
-        "samples/sec, images/s, images/sec, img/s, throughput per gpu (tflop/s/gpu)"
+        "tokens_per_second, tokens/s, tokens_per_sec, throughput, tgs, tok/s, tokens/sec, "
+        "tokens_per_gpu_per_second, tokens per second, tps, throughput per gpu (tflop/s/gpu)"
     ),
+    "sample_rate": (
+        "samples_per_second, samples/s, train/samples_per_second, samples per second, samples/sec, "
+        "images/s, images/sec, img/s, images per second"
+    ),
+    "sequence_length": "actual seqlen, seqlen, seq_len, seq len, sequence length, sequence_length",
     "step_time": "elapsed time per iteration (ms), step_time, time_per_step, iter_time, batch_time",
     "eval_loss": (
         "eval_loss, eval/loss, val_loss, val/loss, valid_loss, validation_loss, "
@@ -82,7 +86,7 @@ DATA_TIME, STEP_TIMES = "data_time", ("iteration_time", "step_time")
 without the other one may be of anything."""
 BESIDE = {
     DATA_TIME, STEP_TIMES[0], "rollout_gap", "policy_kl", "policy_entropy", "answer_length",
-    "cut_off_share",
+    "cut_off_share", "sequence_length",
 }  # fmt: skip
 """Curves that are read together with others."""
 STEPS = ("step", "global_step", "train/global_step", "iteration", "iter", "_step", "steps", "it")

@@ -47,6 +47,8 @@ BEFORE_NONFINITE = (*"\t:='\"(+-", ": ", "= ", "  ", *(f"{end} " for end in "smt
 NONFINITE = re.compile(
     rf"(?:{'|'.join(map(re.escape, BEFORE_NONFINITE))})(?:nan|inf(?:inity)?)(?![\w.])".encode()
 )
+ONLY_EVALUATED = re.compile(rb"\b(?:eval(?:uat\w+)?|validat\w+)[- ]only\b")
+"""An epoch without steps: the weights stand still, and the rate may be printed as 0."""
 SUMMARY, EVALUATED = b"train_runtime", re.compile(rb"['\"]eval_loss['\"]")
 """What only rows about a whole training, or an evaluation, contain."""
 AVERAGED = b"(ema)"
@@ -97,9 +99,9 @@ def _of_one_kind(values: dict[str, float], lower: bytes) -> dict[str, float]:
     if "loss" in values and not values.keys() & {HELD_OUT, TESTED}:
         before = lower[: lower.find(LOSS)]
         if (kind := OF_EVALUATION.search(before)) and b"train" not in before:
-            if AVERAGED in before:
+            if AVERAGED in before or ONLY_EVALUATED.search(lower):
                 return {}
-            rate = {RATE: values[RATE]} if RATE in values else {}
+            rate = {RATE: values[RATE]} if values.get(RATE) else {}
             return {TESTED if kind[0] == b"test" else HELD_OUT: values["loss"], **rate}
     return values
 
