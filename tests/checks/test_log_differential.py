@@ -146,6 +146,8 @@ CASES = [
         ("rate-below-usual", "loss-plateau", "lora_r: 16\nlr: 2e-6", "lora_r: 16\nlr: 5e-6"),
         ("schedule-too-short", "learning-rate-zero", "T_max: 100\nmax_steps: 900",
          "T_max: 900\nmax_steps: 900"),
+        ("schedule-counts-epochs", "learning-rate-zero", "T_max: 50\nepochs: 50",
+         "T_max: 10\nepochs: 50"),
         ("overfits-without-regularization", "evaluation-rises", "augment: False", "augment: True"),
         ("too-many-epochs", "evaluation-rises", "epochs: 30\ntrain_samples: 500", "epochs: 2"),
         ("few-samples", "evaluation-rises", "train_samples: 300", "train_samples: 300000"),

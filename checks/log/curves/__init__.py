@@ -170,7 +170,7 @@ def _checks() -> Iterator[Check]:
             "it is higher, in fewer than 100 values: a note",
         ),
         warns=(
-            "the last third is 1.25 times the lowest tenth or higher, and the log states a setting "
+            "the last third is 1.15 times the lowest tenth or higher, and the log states a setting "
             "that is far from what is usual (learning rate, alpha of an adapter, batch)",
         ),
         fails=("it is higher",),

@@ -52,6 +52,12 @@ EQUAL_REWARDS = (
 )
 
 
+WITHOUT_TARGETS = (
+    "All labels of these samples are masked (-100): the prompt alone fills max_length, so that the "
+    "answer is cut off, or the template's mark of the answer is not found in them. Raise "
+    "max_length, leave out or shorten prompts that fill it, and count samples without a label "
+    "above -100 before the training."
+)
 REPEATED = (
     "Every epoch begins with the weights of the first one. Print the trainable parameters and the "
     "learning rate, check that optimizer.step() runs and that its parameters are those of the "
@@ -90,6 +96,10 @@ def _progress(log: Log, loss: Curve) -> Verdict:
         return few
     if not series.is_flat(values):
         return ok(f"the loss went from {values[0]:.4g} to {values[-1]:.4g}")
+    return _plateau(log, loss, values)
+
+
+def _plateau(log: Log, loss: Curve, values: list[float]) -> Verdict:
     if learned_beside(log, loss):
         return ok("the loss hardly changes, and the evaluations became better")
     guesses = chance(median(values))
@@ -119,6 +129,31 @@ def _without_gradients(log: Log, loss: Curve, values: list[float]) -> Verdict | 
     )
 
 
+EMPTY, PART = 0.0, 0.1
+"""Loss and gradient norm of a step without targets, and the share of such steps which is no
+accident. Our own number."""
+
+
+def _partly_without_targets(log: Log, loss: Curve, values: list[float]) -> Verdict | None:
+    """Steps whose loss and gradient are exactly 0 between others that train."""
+    norm = partner(log, loss, "grad_norm")
+    norms = dict(zip(norm.lines, values_of(norm), strict=True)) if norm is not None else {}
+    pairs = list(zip(loss.lines, values_of(loss), strict=True))
+    empty = [at for at, (line, value) in enumerate(pairs) if value == norms.get(line) == EMPTY]
+    early = sum(at < len(pairs) // 3 for at in empty)  # a margin that is kept is so at the end
+    trains = median([value for value in values if value != EMPTY] or [EMPTY])
+    if early < len(empty) // 6:
+        return None
+    if len(values) < series.FEWEST or len(empty) < PART * len(values) or trains < PART:
+        return None
+    return warn(
+        f"loss and gradient norm are 0 at {len(empty):,} of {len(values):,} logged steps, between "
+        f"losses of {trains:.3g}: their samples have no targets",
+        fix=WITHOUT_TARGETS,
+        places=(place_at(loss, empty[0]),),
+    )
+
+
 def _is_of_one_side(log: Log, loss: Curve) -> bool:
     """Whether the log is of a trainer that prints its learning rate, and of no adversarial one."""
     rate = partner(log, loss, "learning_rate")
@@ -127,7 +162,7 @@ def _is_of_one_side(log: Log, loss: Curve) -> bool:
 
 def _untrained(log: Log, loss: Curve, values: list[float]) -> Verdict | None:
     still = _without_gradients(log, loss, values) or _equals_reference(log, loss, values)
-    return still or _repeated(loss, values)
+    return still or _partly_without_targets(log, loss, values) or _repeated(loss, values)
 
 
 def _repeated(loss: Curve, values: list[float]) -> Verdict | None:

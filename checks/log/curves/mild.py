@@ -22,7 +22,7 @@ from doctor.checks.log.curves.rewards import is_of_policy
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Verdict, warn
 
-WORSE, STILL = math.log(1.25), 0.025
+WORSE, STILL = math.log(1.15), 0.025
 """By how much a loss ends above its lowest level, and by what share it falls at most. Our own
 numbers."""
 TENTH, JUMPS = 5, 1.5
@@ -31,7 +31,7 @@ RESUMED = "training-resumed"
 
 
 def worse(log: Log) -> Verdict | None:
-    """The last third of the loss is certainly above its lowest tenth."""
+    """The last third of the loss, and its end, are certainly above its lowest tenth."""
     for loss in _losses(log):
         values, places = finite_of(loss)
         logs = series.logarithms(values)
@@ -39,7 +39,7 @@ def worse(log: Log) -> Verdict | None:
             continue
         width = max(TENTH, len(logs) // 10)
         levels = [median(logs[at : at + width]) for at in range(0, len(logs) - width + 1, width)]
-        lowest, final = min(levels), median(logs[-(len(logs) // 3) :])
+        lowest, final = min(levels), min(median(logs[-(len(logs) // 3) :]), median(logs[-width:]))
         noise = series.ERRORS * series.OF_MEDIAN * series.noise_of(logs) * math.sqrt(2 / width)
         if final - lowest > max(WORSE, noise):
             at = places[values.index(min(values))]
@@ -85,6 +85,30 @@ def jumps(log: Log) -> Verdict | None:
     return None
 
 
+def swings(log: Log) -> Verdict | None:
+    """The learning rate falls to nothing and rises again, more than once."""
+    if states(log, "restarts"):
+        return None
+    for rate in (each for each in log.curves if each.name == "learning_rate"):
+        values = finite_of(rate)[0]
+        low, half = NOTHING * max(values, default=0), max(values, default=0) / 2
+        turns, fallen = [], False
+        for at, value in enumerate(values):
+            if fallen and value > half:
+                turns.append(at)
+            fallen = (fallen or value < low) and value <= half
+        if len(turns) >= TWICE and values[0] > half:
+            return warn(
+                f"the learning rate falls to nothing and returns {len(turns)} times, first at "
+                f"{step_at(rate, turns[0])}",
+                places=(place_at(rate, turns[0]),),
+            )
+    return None
+
+
+NOTHING, TWICE = 0.02, 2
+"""Part of the highest rate that is next to nothing, and returns from it that are no second run. Our
+own numbers."""
 ONE_SIDED = ("discriminator_loss", "generator_loss")
 OTHERS = ("gan", "control")
 """Ways of training whose losses may rise although all is well."""
@@ -111,5 +135,6 @@ MILD: dict[str, Callable[[Log], Verdict | None]] = {
     "loss-divergence": worse,
     "loss-plateau": still,
     "schedule-begins-anew": jumps,
+    "learning-rate-zero": swings,
 }
 """Check -> its symptom in a milder form."""

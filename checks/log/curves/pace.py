@@ -20,8 +20,9 @@ from doctor.judge.check import Status, Verdict, note, ok, skip, warn
 
 RATES = ("throughput", "sample_rate")
 """How fast a training goes: by tokens, which sequences of other lengths do not change, first."""
-SLOWER = 0.7
-"""Share of the early throughput below which it is reported. Our own number."""
+SLOWER, HALVED = 0.7, 0.5
+"""Shares of the early throughput below which it is reported, and from which on few values are
+enough. Our own numbers."""
 STARTED, ENOUGH = 2, 10
 """Rows at the start, in which workers fill their queues, and rows from which on waiting is no
 accident. Our own."""
@@ -57,7 +58,7 @@ def _throughput(log: Log, curve: Curve) -> Verdict:
         "early value expected",
         places=(place_at(curve, places[-1]),),
     )
-    return certain(values, slower)
+    return slower if late < HALVED * early else certain(values, slower)
 
 
 def _sequences_grow(log: Log, curve: Curve) -> bool:

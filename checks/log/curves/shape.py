@@ -32,6 +32,8 @@ ENOUGH = 5
 """Equal values that are no accident. Our own number."""
 
 
+MARGIN = 10
+"""One of so many values that is 0: no cross-entropy. Our own number."""
 BELOW_ZERO = "it has values below 0, as the loss of a policy: its shape shows nothing"
 
 
@@ -41,6 +43,8 @@ def _without_shape(log: Log, loss: Curve) -> Verdict | None:
         return few
     if is_of_policy(log, loss):
         return skip(OF_POLICY)
+    if values_of(loss).count(0.0) * MARGIN > len(loss.values):
+        return skip("it is 0 at many steps, as where a margin is kept: its shape shows nothing")
     if states(log, "loss_weights"):
         return skip("the log says that the weights of the loss change: its level shows nothing")
     return skip(BELOW_ZERO) if min(finite_of(loss)[0], default=0.0) < 0 else None

@@ -121,6 +121,14 @@ ENDS_EARLY = 0.8
 """Part of the run before which a schedule ends too early. Our own number."""
 
 
+def shorter_than_an_epoch(run: Run) -> Evidence | None:
+    """A cosine of as many steps as the run has epochs, whose rate rises again after its end."""
+    planned, epochs = run.positive("schedule_steps"), run.positive("epochs")
+    if planned is None or epochs is None or planned.number != epochs.number:
+        return None
+    return Evidence(f"{cited(planned)} and {cited(epochs)}", (planned, epochs))
+
+
 def stepped_per_process(run: Run) -> Evidence | None:
     """The rate is at its end after the run's steps over the processes, or over the accumulation."""
     rate, steps = run.curve("learning_rate"), run.steps

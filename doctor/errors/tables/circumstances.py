@@ -191,7 +191,8 @@ ROWS = (
             "worker-ended-early",
             "dataloader-worker-killed",
         ),
-    ),    Cause(
+    ),
+    Cause(
         id="host-name-unknown",
         messages=(r"network addresses? of .{0,120} cannot be retrieved \(gai error",),
         examples=(
@@ -209,7 +210,7 @@ ROWS = (
         explains=("rendezvous-timeout",),
     ),
     Cause(
-        id="checkpoint-of-other-sizes",
+        id="shards-of-other-sizes",
         messages=(r"Size mismatch between saved (?P<about>torch\.Size\(\[[\d, ]{0,60}\]\)) and",),
         examples=(
             "ValueError: Size mismatch between saved torch.Size([32000, 4096]) and current: "

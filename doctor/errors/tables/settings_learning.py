@@ -86,6 +86,15 @@ ROWS = (
         sources=("cbl-root",),
     ),
     Cause(
+        id="schedule-counts-epochs",
+        why="The schedule is as long as the run has epochs and takes a step at every batch: a "
+        "cosine is at its end after so many batches, and then rises to its start and falls again.",
+        fix="Call scheduler.step() once per epoch, or build the scheduler for the batches of the "
+        "whole run (T_max = epochs x batches per epoch; in Lightning interval: step).",
+        role="setting",
+        sources=("torch-lr-scheduler",),
+    ),
+    Cause(
         id="schedule-stepped-per-process",
         why="The learning rate ends after the steps of the run over the number of processes, or "
         "over the accumulation: the scheduler takes so many steps for each of the optimizer's.",

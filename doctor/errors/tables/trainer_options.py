@@ -107,7 +107,7 @@ ROWS = (
         refines=("call-arguments",),
         messages=(r"_calculate_rewards[\s\S]{0,1500}?got an unexpected keyword argument|"
             r"\w*rewards?\w*\(\) got an unexpected keyword argument",),
-        examples=("TypeError: format_reward() got an unexpected keyword argument 'completion_ids'",),
+        examples=("TypeError: style_reward() got an unexpected keyword argument 'prompts'",),
         why="The trainer passes every column of the data, and what it knows of the completions, to "
             "each reward function by name.",
         fix="Let the reward function take what it does not use: def reward(completions, **kwargs).",

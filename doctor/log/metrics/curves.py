@@ -44,7 +44,10 @@ CURVES = {
         "samples_per_second, samples/s, train/samples_per_second, samples per second, samples/sec, "
         "images/s, images/sec, img/s, images per second"
     ),
-    "sequence_length": "actual seqlen, seqlen, seq_len, seq len, sequence length, sequence_length",
+    "sequence_length": (
+        "actual seqlen, seqlen, seq_len, seq len, sequence length, sequence_length, img_size, "
+        "image_size, resolution, imgsz"
+    ),
     "step_time": "elapsed time per iteration (ms), step_time, time_per_step, iter_time, batch_time",
     "eval_loss": (
         "eval_loss, eval/loss, val_loss, val/loss, valid_loss, validation_loss, "

@@ -41,6 +41,11 @@ METRIC = re.compile(
 
 A space alone separates a name from a number with a point.
 """
+UNIT_BEHIND = re.compile(
+    rb"(?<![\w.,=:])(\d[\d,]{0,12}(?:\.\d{1,6})?) ?(?:(tok(?:ens?)?)|img|images?|samples?|seqs?|"
+    rb"sequences?|frames?) ?/ ?s(?:ec)?\b"
+)
+"""A throughput whose name is its unit: `| 23,110 tok/s |`."""
 BARE = re.compile(rb"\b(?:step|iteration|iter)\s{1,12}(\d{1,12})\b")
 BEFORE_NONFINITE = (*"\t:='\"(+-", ": ", "= ", "  ", *(f"{end} " for end in "smtre'\"]"))
 """What stands before a NaN that is a value; the last ones are the ends of names."""
@@ -83,6 +88,9 @@ def read_metrics(row: bytes, line: int, curves: Curves) -> None:
             values.setdefault(curve, float(number))
         else:
             steps.setdefault(name.decode(), float(number))
+    if found := UNIT_BEHIND.search(lower):
+        name = "throughput" if found[2] else "sample_rate"
+        values.setdefault(name, float(found[1].replace(b",", b"")))
     values = _of_one_kind(values, lower)
     if not values or set(values) == {RATE}:
         return
