@@ -85,12 +85,17 @@ def jumps(log: Log) -> Verdict | None:
     return None
 
 
-def swings(log: Log) -> Verdict | None:
-    """The learning rate falls to nothing and rises again, more than once."""
-    if states(log, "restarts"):
-        return None
+def moves_wrongly(log: Log) -> Verdict | None:
+    """The learning rate stands still, or falls to nothing and rises again more than once."""
     for rate in (each for each in log.curves if each.name == "learning_rate"):
         values = finite_of(rate)[0]
+        if len(values) >= series.FEWEST and len(set(values)) == 1 and values[0] > 0:
+            return warn(
+                f"the learning rate is {values[0]:g} at all {rate.points:,} logged steps",
+                places=(place_at(rate, 0),),
+            )
+        if states(log, "restarts"):
+            continue
         low, half = NOTHING * max(values, default=0), max(values, default=0) / 2
         turns, fallen = [], False
         for at, value in enumerate(values):
@@ -135,6 +140,6 @@ MILD: dict[str, Callable[[Log], Verdict | None]] = {
     "loss-divergence": worse,
     "loss-plateau": still,
     "schedule-begins-anew": jumps,
-    "learning-rate-zero": swings,
+    "learning-rate-zero": moves_wrongly,
 }
 """Check -> its symptom in a milder form."""

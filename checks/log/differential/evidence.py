@@ -129,6 +129,28 @@ def shorter_than_an_epoch(run: Run) -> Evidence | None:
     return Evidence(f"{cited(planned)} and {cited(epochs)}", (planned, epochs))
 
 
+def should_have_moved(run: Run) -> Evidence | None:
+    """A schedule without a constant part is stated, and the rate is one value for a part of the run
+    in which it changes by more than the digits that are printed."""
+    rate, schedule = run.curve("learning_rate"), run.of_kind("scheduler", *DECAYING)
+    values = {float(value) for value in rate.values} if rate else set()
+    steps = run.value("max_steps")
+    if rate is None or schedule is None or len(values) != 1 or "constant" in schedule.text:
+        return None
+    stated = [each.number or 0 for each in run.all("learning_rate")]
+    if stated and not any(math.isclose(each, *values, rel_tol=0.01) for each in stated):
+        return None  # the rest of a schedule that has moved
+    if not steps or rate.steps[-1] - rate.steps[0] < MOVED * steps:
+        return None
+    return Evidence(f"{cited(schedule)} over {number(steps)} steps", (schedule,))
+
+
+DECAYING = ("cosine", "linear", "polynomial", "poly", "one_?cycle", "inverse", "exponential")
+"""Schedules that move at every step."""
+MOVED = 0.25
+"""Part of the run in which a cosine falls by a seventh, and the others further. Our own number."""
+
+
 def stepped_per_process(run: Run) -> Evidence | None:
     """The rate is at its end after the run's steps over the processes, or over the accumulation."""
     rate, steps = run.curve("learning_rate"), run.steps

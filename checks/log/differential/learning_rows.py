@@ -80,6 +80,12 @@ ROWS = (
         suffices=RATE_ZERO,
     ),
     Differential(
+        id="schedule-stands-still",
+        symptoms=RATE_ZERO,
+        evidence=evidence.should_have_moved,
+        suffices=RATE_ZERO,
+    ),
+    Differential(
         id="schedule-stepped-per-process",
         symptoms=RATE_ZERO,
         evidence=evidence.stepped_per_process,

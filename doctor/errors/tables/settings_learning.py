@@ -95,6 +95,17 @@ ROWS = (
         sources=("torch-lr-scheduler",),
     ),
     Cause(
+        id="schedule-stands-still",
+        why="The log states a schedule that moves at every step, and the learning rate is one "
+        "value: the scheduler was built and takes no step, or is of another optimizer.",
+        fix="Call scheduler.step() after every optimizer.step(), on the scheduler that was built "
+        "with this optimizer (after wrapping and accelerate's or DeepSpeed's prepare); in "
+        "Lightning return it from configure_optimizers with interval: step, and step it yourself "
+        "under manual optimization.",
+        role="setting",
+        sources=("torch-lr-scheduler",),
+    ),
+    Cause(
         id="schedule-stepped-per-process",
         why="The learning rate ends after the steps of the run over the number of processes, or "
         "over the accumulation: the scheduler takes so many steps for each of the optimizer's.",
