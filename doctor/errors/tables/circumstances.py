@@ -193,7 +193,7 @@ ROWS = (
         ),
     ),
     Cause(
-        id="host-name-unknown",
+        id="meeting-host-unresolved",
         messages=(r"network addresses? of .{0,120} cannot be retrieved \(gai error",),
         examples=(
             "[W socket.cpp:462] [c10d] The IPv6 network addresses of (job-master-0, 23456) cannot "
