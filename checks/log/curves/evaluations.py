@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 
-from doctor._util.median import median
+from doctor.checks.log import series
 from doctor.checks.log.curves.held_out import NEVER_BETTER, halves
 from doctor.checks.log.curves.nonfinite import finite, hidden_nan
 from doctor.checks.log.curves.reading import each_curve, place_at, step_at, values_of
@@ -132,13 +132,12 @@ def _score(curve: Curve, trained: bool) -> Verdict:
 
 def _stays(values: list[float], value: float, times: int) -> bool:
     """Whether a low score is the usual one in the first and in the last third."""
-    third = len(values) // 3 + 1
     low = 0 <= value <= (LOW if value <= 1 else 100 * LOW)
     return (
         low
         and len(values) >= LONG
         and times >= MOSTLY * len(values)
-        and median(values[:third]) == median(values[-third:]) == value
+        and series.thirds(values) == (value, value)
     )
 
 

@@ -119,8 +119,8 @@ def _without_gradients(log: Log, loss: Curve, values: list[float]) -> Verdict | 
     """A loss that varies with the batches, while the gradient norm is 0 and nothing improves."""
     norm = partner(log, loss, "grad_norm")
     norms = values_of(norm) if norm is not None else []
-    third = max(1, len(values) // 3)
-    falls = median(values[-third:]) < (1 - series.FLAT_TOTAL) * median(values[:third])
+    early, late = series.thirds(values)
+    falls = late < (1 - series.FLAT_TOTAL) * early
     if len(norms) < ENOUGH or any(norms) or falls or not any(values):
         return None
     return warn(
@@ -129,22 +129,22 @@ def _without_gradients(log: Log, loss: Curve, values: list[float]) -> Verdict | 
     )
 
 
-EMPTY, PART = 0.0, 0.1
-"""Loss and gradient norm of a step without targets, and the share of such steps which is no
-accident. Our own number."""
+PART = 0.1
+"""Share of steps without targets which is no accident, and the least loss of the others. Our own
+number."""
 
 
 def _partly_without_targets(log: Log, loss: Curve, values: list[float]) -> Verdict | None:
-    """Steps whose loss and gradient are exactly 0 between others that train."""
+    """Steps whose loss and gradient are exactly 0 between others that train, from the start on: a
+    margin that is kept is so at the end."""
     norm = partner(log, loss, "grad_norm")
-    norms = dict(zip(norm.lines, values_of(norm), strict=True)) if norm is not None else {}
-    pairs = list(zip(loss.lines, values_of(loss), strict=True))
-    empty = [at for at, (line, value) in enumerate(pairs) if value == norms.get(line) == EMPTY]
-    early = sum(at < len(pairs) // 3 for at in empty)  # a margin that is kept is so at the end
-    trains = median([value for value in values if value != EMPTY] or [EMPTY])
-    if early < len(empty) // 6:
-        return None
-    if len(values) < series.FEWEST or len(empty) < PART * len(values) or trains < PART:
+    norms = dict(zip(norm.steps, values_of(norm), strict=True)) if norm is not None else {}
+    steps = list(zip(loss.steps, values_of(loss), strict=True))
+    empty = [at for at, (step, value) in enumerate(steps) if value == norms.get(step) == 0.0]
+    early = sum(at < len(steps) // 3 for at in empty)
+    trains = median([value for value in values if value] or [0.0])
+    few = len(empty) < PART * len(values) or early < len(empty) // 6
+    if few or len(values) < series.FEWEST or trains < PART:
         return None
     return warn(
         f"loss and gradient norm are 0 at {len(empty):,} of {len(values):,} logged steps, between "

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from doctor._util.median import median
 from doctor.checks.log import series
+from doctor.checks.log.curves.learning import TWO_SIDES
 from doctor.checks.log.curves.reading import (
     finite_of,
     improves_beside,
@@ -114,13 +115,12 @@ def moves_wrongly(log: Log) -> Verdict | None:
 NOTHING, TWICE = 0.02, 2
 """Part of the highest rate that is next to nothing, and returns from it that are no second run. Our
 own numbers."""
-ONE_SIDED = ("discriminator_loss", "generator_loss")
 OTHERS = ("gan", "control")
 """Ways of training whose losses may rise although all is well."""
 
 
 def _losses(log: Log) -> list[Curve]:
-    if any(each.name in ONE_SIDED for each in log.curves) or any(
+    if any(each.name in TWO_SIDES for each in log.curves) or any(
         each.name == "method" and each.text in OTHERS for each in log.stated
     ):
         return []

@@ -64,8 +64,8 @@ def _throughput(log: Log, curve: Curve) -> Verdict:
 def _sequences_grow(log: Log, curve: Curve) -> bool:
     lengths = partner(log, curve, "sequence_length")
     values = finite_of(lengths)[0] if lengths is not None else []
-    third = len(values) // 3
-    return third > 0 and median(values[-third:]) > median(values[:third])
+    early, late = series.thirds(values or [0.0])
+    return late > early
 
 
 FEW, IDLE = 3, 30.0
