@@ -85,7 +85,7 @@ IN_EVALUATION = re.compile(rf"(?<![\w/.@-])({_METRICS}){_IS}({_NUMBER})(?!%\|){_
 """A word that makes the scores after it those of an evaluation: `val loss 0.2 auc 0.7`."""
 VALUES = re.compile(rf"(?<![\w/.@-])({'|'.join(map(re.escape, OF_VALUES))}){_IS}({_NUMBER}){_END}")
 LATENT = "latent_kl"
-RECONSTRUCTS = re.compile(r"\brec(?:on|[_ ]|\b)|\belbo\b")
+RECONSTRUCTS = re.compile(r"\brec(?:on|_loss)|\belbo\b")
 """Beside it a KL divergence is that of an autoencoder's latents, not of a policy."""
 NOTEBOOK = re.compile(r"^\W{0,4}step\s{0,20}\|?\s{1,20}training loss\b(.{0,40}validation loss)?")
 NOTEBOOK_ROW = re.compile(

@@ -34,13 +34,16 @@ METRIC = re.compile(
         rf"({_name_expression()})['\"]?(?:\s?\[[^\]]{{1,20}}\])?"
         r"(?:\s{0,4}[:=]\s{0,12}(?:tensor\()?['\"]?"
         r"|\s{1,4}(?:is |was )?(?=[-+]?(?:nan\b|inf\b|\d{1,40}\.\d)))"
-        r"([-+]?(?:nan|inf(?:inity)?\b|\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?))s?(?![\w.])"
+        r"([-+]?(?:nan|inf(?:inity)?\b|\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?))"
+        r"((?:,\d{3}){1,4}(?!\d))?s?(?![\w.])"
     ).encode()
 )
 """A name, a colon or an equals sign, and a number, in lower case.
 
-A space alone separates a name from a number with a point.
+A space alone separates a name from a number with a point. Thousands are of a throughput: elsewhere
+the comma separates values.
 """
+RATES = ("throughput", "sample_rate")
 UNIT_BEHIND = re.compile(
     rb"(?<![\w.,=:])(\d[\d,]{0,12}(?:\.\d{1,6})?) ?(?:(tok(?:ens?)?)|img|images?|samples?|seqs?|"
     rb"sequences?|frames?) ?/ ?s(?:ec)?\b"
@@ -83,14 +86,14 @@ def read_metrics(row: bytes, line: int, curves: Curves) -> None:
         return
     values: dict[str, float] = {}
     steps: dict[str, float] = {}
-    for name, number in METRIC.findall(lower):
+    for name, number, thousands in METRIC.findall(lower):
         if curve := CURVES.get(name):
-            values.setdefault(curve, float(number))
+            whole = number + thousands.replace(b",", b"") if curve in RATES else number
+            values.setdefault(curve, float(whole))
         else:
             steps.setdefault(name.decode(), float(number))
     if found := UNIT_BEHIND.search(lower):
-        name = "throughput" if found[2] else "sample_rate"
-        values.setdefault(name, float(found[1].replace(b",", b"")))
+        values.setdefault(RATES[not found[2]], float(found[1].replace(b",", b"")))
     values = _of_one_kind(values, lower)
     if not values or set(values) == {RATE}:
         return
