@@ -137,18 +137,22 @@ def should_have_moved(run: Run) -> Evidence | None:
     steps = run.value("max_steps")
     if rate is None or schedule is None or len(values) != 1 or "constant" in schedule.text:
         return None
+    (value,) = values
     stated = [each.number or 0 for each in run.all("learning_rate")]
-    if stated and not any(math.isclose(each, *values, rel_tol=0.01) for each in stated):
+    if stated and not any(math.isclose(each, value, rel_tol=0.01) for each in stated):
         return None  # the rest of a schedule that has moved
-    if not steps or rate.steps[-1] - rate.steps[0] < MOVED * steps:
+    part = MOVED if value != float(f"{value:.0e}") else MOVED_A_DIGIT
+    is_level = run.value("min_rate") == value
+    if is_level or not steps or rate.steps[-1] - rate.steps[0] < part * steps:
         return None
     return Evidence(f"{cited(schedule)} over {number(steps)} steps", (schedule,))
 
 
 DECAYING = ("cosine", "linear", "polynomial", "poly", "one_?cycle", "inverse", "exponential")
 """Schedules that move at every step."""
-MOVED = 0.25
-"""Part of the run in which a cosine falls by a seventh, and the others further. Our own number."""
+MOVED, MOVED_A_DIGIT = 0.25, 0.6
+"""Parts of the run in which a cosine falls by a seventh, and to a third, which one digit shows; the
+others fall further. Our own numbers."""
 
 
 def stepped_per_process(run: Run) -> Evidence | None:
