@@ -54,6 +54,12 @@ def logarithms(values: Sequence[float]) -> list[float] | None:
     return [math.log(value or smallest / 2) for value in values]
 
 
+def thirds(values: Sequence[float]) -> tuple[float, float]:
+    """The medians of the first and of the last third. Raises ValueError without values."""
+    third = max(1, len(values) // 3)
+    return median(values[:third]), median(values[-third:])
+
+
 def noise_of(values: Sequence[float]) -> float:
     """Standard deviation of a value from its level, by the differences of neighbours."""
     steps = [abs(later - value) for value, later in pairwise(values)]
@@ -301,8 +307,7 @@ def fell(values: Sequence[float], share: float) -> tuple[float, float] | None:
     logs = logarithms(values) if len(values) >= FEWEST else None
     if logs is None:
         return None
-    third = len(logs) // 3
-    early, late = median(logs[:third]), median(logs[-third:])
-    error = OF_MEDIAN * noise_of(logs) / math.sqrt(third)
+    early, late = thirds(logs)
+    error = OF_MEDIAN * noise_of(logs) / math.sqrt(len(logs) // 3)
     certain = early - late > max(-math.log(share), ERRORS * error * math.sqrt(2))
     return (math.exp(early), math.exp(late)) if certain else None

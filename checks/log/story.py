@@ -180,9 +180,14 @@ def _role(event: LogEvent) -> str:
     and some Xids follow from an error of the program."""
     if event.name == CANCELLED and not event.groups:
         return "crash"
-    if OF_PROGRAM.search(event.text):
+    if OF_PROGRAM.search(event.text) or _is_of_spawned(event):
         return "consequence"
     return class_of(event).role
+
+
+def _is_of_spawned(event: LogEvent) -> bool:
+    """Whether a child got less than it needs from its parent, which failed while it sent it."""
+    return "EOFError" in event.text and "spawn_main" in event.groups.get("functions", "")
 
 
 def class_of(event: LogEvent) -> Cause:

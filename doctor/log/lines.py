@@ -19,7 +19,8 @@ CONTROL_BYTES = bytes(code for code in (*range(32), 127) if chr(code) not in "\t
 CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if code != 9}
 
 EXPLICIT_RANK = re.compile(
-    r"\[(?:rank|Rank |default|RANK )(\d{1,6})\]"  # torch's own, and torchrun --tee
+    r"\[default\d{1,6}\]:? ?\[rank(\d{1,6})\]"  # --tee names the local rank, torch the global one
+    r"|\[(?:rank|Rank |default|RANK )(\d{1,6})\]"
     r"|\b[Rr]ank[ =:](\d{1,6})\]|^(?:\[\w+\] )?[Rr]ank[ _]?(\d{1,6}):"
 )
 RANK = re.compile(

@@ -101,11 +101,6 @@ def literals_of(expression: str) -> tuple[str, ...]:
     return tuple(literals)
 
 
-def cues_of(expression: str) -> tuple[bytes, ...]:
-    """The letters of these texts. Raises ValueError if they are too few."""
-    return tuple(dict.fromkeys(letters(literal) for literal in literals_of(expression)))
-
-
 def _required(sequence: Sequence[Any]) -> list[str] | None:
     """Literals of which every match contains one: the best of the alternatives in a sequence."""
     options: list[list[str]] = []

@@ -94,6 +94,15 @@ OOM = (
 )
 
 
+COSINE = "lr_scheduler_type: cosine\nmax_steps: 300\n"
+
+
+def steps(rates: list[float]) -> str:
+    """A row of metrics every ten steps."""
+    return "".join(f"step {10 * at} loss {3 - at / 20:.3f} lr {rate:.3e}\n"
+                   for at, rate in enumerate(rates))  # fmt: skip
+
+
 CASES = [
         ("rate-above-usual", "loss-divergence", "lora_r: 16\nlr: 2e-3", "lora_r: 16\nlr: 2e-4"),
         ("rate-above-usual", "loss-divergence", "train_type='full'\nlr: 1e-4\nmodel: Qwen-7B",
@@ -146,6 +155,16 @@ CASES = [
         ("rate-below-usual", "loss-plateau", "lora_r: 16\nlr: 2e-6", "lora_r: 16\nlr: 5e-6"),
         ("schedule-too-short", "learning-rate-zero", "T_max: 100\nmax_steps: 900",
          "T_max: 900\nmax_steps: 900"),
+        ("schedule-counts-epochs", "learning-rate-zero", "T_max: 50\nepochs: 50",
+         "T_max: 10\nepochs: 50"),
+        ("schedule-stands-still", "learning-rate-zero", f"{COSINE}{steps([3e-4] * 30)}",
+         f"{COSINE}{steps([3e-4 - at * 1e-6 for at in range(30)])}"),
+        ("schedule-stands-still", "learning-rate-zero", f"{COSINE}{steps([3e-4] * 30)}",
+         f"lr: 3e-4\nmin_lr: 3e-4\n{COSINE}{steps([3e-4] * 30)}"),
+        ("schedule-stands-still", "learning-rate-zero", f"{COSINE}{steps([3.1e-4] * 10)}",
+         f"{COSINE}{steps([3e-4] * 10)}"),
+        ("schedule-stands-still", "learning-rate-zero", f"{COSINE}{steps([3e-4] * 30)}",
+         f"noise scheduler: linear\nmax_steps: 300\n{steps([3e-4] * 30)}"),
         ("overfits-without-regularization", "evaluation-rises", "augment: False", "augment: True"),
         ("too-many-epochs", "evaluation-rises", "epochs: 30\ntrain_samples: 500", "epochs: 2"),
         ("few-samples", "evaluation-rises", "train_samples: 300", "train_samples: 300000"),

@@ -15,7 +15,7 @@ from doctor import catalog
 from doctor.checks.log.classes import CLASSES, HARMLESS
 from doctor.checks.log.patterns import line_patterns
 from doctor.judge.sources import SOURCES
-from doctor.log.patterns import Gate, LinePattern, cues_of, with_words_of
+from doctor.log.patterns import Gate, LinePattern, literals_of, with_words_of
 from doctor.log.templates import letters
 
 GATE = Gate(line_patterns())
@@ -115,7 +115,7 @@ def test_a_gate_admits_every_line_that_contains_a_literal(literal: str) -> None:
 def test_the_cues_of_an_expression_are_in_every_line_that_it_matches() -> None:
     chance = random.Random(0)
     for name, pattern in PATTERNS:
-        cues = cues_of(pattern)
+        cues = [letters(literal) for literal in literals_of(pattern)]
         for other, example in EXAMPLES:
             noisy = "".join(chance.choice(string.digits) for _ in range(9)) + example
             if other == name and re.search(pattern, noisy):
@@ -125,7 +125,7 @@ def test_the_cues_of_an_expression_are_in_every_line_that_it_matches() -> None:
 @pytest.mark.parametrize("expression", [r"\d+", r"abc|\w+", r"(?:abcdef)?x"])
 def test_an_expression_without_letters_is_refused(expression: str) -> None:
     with pytest.raises(ValueError, match="literal"):
-        cues_of(expression)
+        literals_of(expression)
 
 
 def test_every_class_cites_a_public_source() -> None:

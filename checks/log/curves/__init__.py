@@ -170,7 +170,7 @@ def _checks() -> Iterator[Check]:
             "it is higher, in fewer than 100 values: a note",
         ),
         warns=(
-            "the last third is 1.25 times the lowest tenth or higher, and the log states a setting "
+            "the last third is 1.15 times the lowest tenth or higher, and the log states a setting "
             "that is far from what is usual (learning rate, alpha of an adapter, batch)",
         ),
         fails=("it is higher",),
@@ -212,7 +212,7 @@ def _checks() -> Iterator[Check]:
         slug="learning-rate-zero",
         owner=Owner.JOB,
         judge=shape.rate_positive,
-        title="The learning rate is above zero",
+        title="The learning rate is above zero, and moves as its schedule says",
         why="Zero at the first step of a warm-up and at the end of a schedule is normal. Zero "
         "elsewhere trains nothing: a scheduler that was built for fewer steps than the run has, or "
         "that steps once per rank or micro-batch.",
@@ -221,6 +221,8 @@ def _checks() -> Iterator[Check]:
         warns=(
             "it is below a two-hundredth of its highest value in the second half, and the loss "
             "does not improve",
+            "it is one value, or swings between 0 and its highest one, and the log states a "
+            "schedule of which that is not true",
         ),
         fails=("it stays at zero, or is always zero",),
         fix="Build the scheduler for the number of optimizer steps of the whole run, on all ranks "

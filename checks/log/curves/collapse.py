@@ -84,10 +84,8 @@ def _entropy(log: Log, curve: Curve) -> Verdict:
         return skip(FEW)
     reward = partner(log, curve, "reward")
     rewards = finite_of(reward)[0] if reward else []
-    third = max(1, len(rewards) // 3)
-    rises = bool(rewards) and median(rewards[-third:]) > median(rewards[:third]) + RISES * abs(
-        median(rewards[:third])
-    )
+    early, late = series.thirds(rewards or [0.0])
+    rises = late > early + RISES * abs(early)
     if levels[0] < STARTED or levels[1] > CERTAIN_ANSWERS or not rewards or rises:
         return ok(f"the entropy went from {levels[0]:.3g} to {levels[1]:.3g}")
     return _fell(curve, "the rewards do not rise, and the entropy", *levels, ANSWERS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from doctor._util.median import median
+from doctor.checks.log import series
 from doctor.checks.log.curves.reading import each_curve, finite_of, partner, place_at, values_of
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Verdict, fail, ok, skip, warn
@@ -56,8 +57,7 @@ def _value_loss(log: Log, curve: Curve) -> Verdict:
         )
     if len(values) < FEWEST:
         return skip(f"{len(values)} logged updates; fewer than {FEWEST} are not judged")
-    third = max(1, len(values) // 3)
-    early, late = median(values[:third]), median(values[-third:])
+    early, late = series.thirds(values)
     if late > LARGE and late > GREW * early > 0:
         return warn(
             f"the loss of the value function grew from {early:.4g} to {late:.4g}",
@@ -66,7 +66,11 @@ def _value_loss(log: Log, curve: Curve) -> Verdict:
         )
     explained = partner(log, curve, "explained_variance")
     shares = finite_of(explained)[0] if explained else []
-    if len(shares) < FEWEST or max(shares[-max(FEWEST, third) :]) > NOTHING or late < LARGE:
+    if (
+        len(shares) < FEWEST
+        or max(shares[-max(FEWEST, len(values) // 3) :]) > NOTHING
+        or late < LARGE
+    ):
         return ok(f"the loss of the value function went from {early:.4g} to {late:.4g}")
     return warn(
         f"the value function explains nothing: explained variance {median(shares):.2g} at the last "

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 
+from doctor.checks.log import series
+from doctor.checks.log.curves.held_out import NEVER_BETTER, halves
 from doctor.checks.log.curves.nonfinite import finite, hidden_nan
-from doctor.checks.log.curves.reading import each_curve, place_at, values_of
+from doctor.checks.log.curves.reading import each_curve, place_at, step_at, values_of
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Status, Verdict, note, ok, skip, warn
 from doctor.judge.combine import worst
@@ -51,10 +54,25 @@ NOTHING_RIGHT = (
 )
 
 
+SHARES = re.compile(r"acc|top-?\d|f1|auc|auroc|precision|recall|iou|dice|match|map|rate|pass@")
+MORE_THAN_ALL = (
+    "Divide by the number of samples that were evaluated: len(dataset) of the evaluation, on "
+    "several ranks the sum of their counts; not the batches times a fixed batch size, and not one "
+    "rank's share beside a sum over all ranks. With a padded DistributedSampler use "
+    "gather_for_metrics or count what is not padding. What was selected by this score is not the "
+    "best one."
+)
+LONG, MOSTLY, LOW = 12, 0.65, 0.5
+"""Evaluations, the share of them that are equal, and the highest such score, with which it does not
+follow the training although single ones differ. Our own numbers."""
+
+
 def standing(log: Log) -> Verdict:
     """The worst of the loss and the scores of the evaluations."""
     names = dict.fromkeys(curve.name for curve in log.curves if curve.name.startswith(SCORE))
-    verdicts = [each_curve(log, name, _score) for name in names]
+    verdicts = [
+        each_curve(log, name, lambda curve: _score(curve, halves(log, curve))) for name in names
+    ]
     if any(curve.name == "eval_loss" for curve in log.curves):
         verdicts.append(each_curve(log, "eval_loss", _loss))
     if not verdicts:
@@ -79,13 +97,22 @@ def _loss(curve: Curve) -> Verdict:
     return _stands(curve, "the loss of the evaluation", SAME)
 
 
-def _score(curve: Curve) -> Verdict:
+def _score(curve: Curve, trained: bool) -> Verdict:
+    """Where the loss of the training fell to half meanwhile, it was `trained`."""
     values, name = values_of(curve), curve.name.partition(":")[2]
+    if max(values) > 100 and SHARES.search(name) and not math.isinf(max(values)):
+        at = values.index(max(values))
+        return warn(
+            f"{name} is {values[at]:g} at {step_at(curve, at)}: more than 100 %",
+            fix=MORE_THAN_ALL,
+            places=(place_at(curve, at),),
+        )
     if len(values) < FEWEST:
         return skip(f"{len(values)} values of {name}; fewer than {FEWEST} are not judged")
+    value, times = Counter(values).most_common(1)[0]
     if len(set(values)) > 1:
-        return ok(f"{name} changes")
-    value = values[0]
+        stays = trained and _stays(values, value, times)
+        return _mostly(curve, name, value, times) if stays else ok(f"{name} changes")
     if re.split(r"[\W_]", name)[-1] in ERROR_RATES:
         bad = value in (1.0, 100.0)
         return _stands(curve, name, NOTHING_RIGHT) if bad else ok(f"{name} is {value:g}")
@@ -100,6 +127,26 @@ def _score(curve: Curve) -> Verdict:
     is_guess = value == 0.5 and re.split(r"[\W_]", name)[-1] in RANKINGS
     return (
         _stands(curve, name, SAME) if is_guess or _is_exact(value) else ok(f"{name} is {value:g}")
+    )
+
+
+def _stays(values: list[float], value: float, times: int) -> bool:
+    """Whether a low score is the usual one in the first and in the last third."""
+    low = 0 <= value <= (LOW if value <= 1 else 100 * LOW)
+    return (
+        low
+        and len(values) >= LONG
+        and times >= MOSTLY * len(values)
+        and series.thirds(values) == (value, value)
+    )
+
+
+def _mostly(curve: Curve, name: str, value: float, times: int) -> Verdict:
+    return warn(
+        f"{name} is {value:g} at {times} of {len(curve.values)} evaluations, the first and the "
+        "last ones among them, while the loss of the training fell to less than half",
+        fix=NEVER_BETTER,
+        places=(place_at(curve, 0),),
     )
 
 

@@ -30,10 +30,10 @@ NEVER_BETTER = (
     "If the training began from scratch or with a new head, look for evaluation data that are "
     "prepared in another way: classes numbered in another order (compare class_to_idx of both "
     "sets; a missing folder shifts all that follow), other normalization, tokenizer or template, "
-    "shuffled labels, a model that is not in eval() mode. Check that the metric is at the level of "
-    "guessing, and evaluate the training data with the same code. If it began from pretrained "
-    "weights and the metric is good, it is overfitting: a lower learning rate, fewer epochs, more "
-    "data."
+    "shuffled labels, a model that is not in eval() mode, or in it with statistics of batch norm "
+    "that were never updated. Check that the metric is at the level of guessing, and evaluate the "
+    "training data with the same code. If it began from pretrained weights and the metric is good, "
+    "it is overfitting: a lower learning rate, fewer epochs, more data."
 )
 
 
@@ -98,6 +98,11 @@ def _selected(log: Log, verdict: Verdict) -> Verdict:
         return verdict
     text = f"{verdict.summary}; {kept.name.replace('_', ' ')} is set (line {kept.line})"
     return replace(verdict, status=Status.NOTE, summary=text, fix="")
+
+
+def halves(log: Log, held_out: Curve) -> bool:
+    """Whether the loss of the training fell to half after the first evaluation."""
+    return bool(held_out.steps) and _trained_on(log, held_out, held_out.steps[0], HALVED)
 
 
 def _trained_on(log: Log, held_out: Curve, since: int, share: float = TRAINED) -> bool:

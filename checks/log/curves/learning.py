@@ -11,6 +11,7 @@ from doctor.checks.log.curves.nonfinite import skips_all
 from doctor.checks.log.curves.reading import (
     each_curve,
     finite_of,
+    learned_beside,
     partner,
     place_at,
     too_few,
@@ -51,6 +52,12 @@ EQUAL_REWARDS = (
 )
 
 
+WITHOUT_TARGETS = (
+    "All labels of these samples are masked (-100): the prompt alone fills max_length, so that the "
+    "answer is cut off, or the template's mark of the answer is not found in them. Raise "
+    "max_length, leave out or shorten prompts that fill it, and count samples without a label "
+    "above -100 before the training."
+)
 REPEATED = (
     "Every epoch begins with the weights of the first one. Print the trainable parameters and the "
     "learning rate, check that optimizer.step() runs and that its parameters are those of the "
@@ -89,11 +96,17 @@ def _progress(log: Log, loss: Curve) -> Verdict:
         return few
     if not series.is_flat(values):
         return ok(f"the loss went from {values[0]:.4g} to {values[-1]:.4g}")
+    return _plateau(log, loss, values)
+
+
+def _plateau(log: Log, loss: Curve, values: list[float]) -> Verdict:
+    if learned_beside(log, loss):
+        return ok("the loss hardly changes, and the evaluations became better")
     guesses = chance(median(values))
     level = guesses or chance(values[0])
     hint, fix = _of_rate(log, loss)
     is_long = len(values) >= LONG and fix != STILL_WARMS_UP
-    is_guess = bool(guesses) and guesses == chance(values[0])
+    is_guess = bool(guesses) and (guesses == chance(values[0]) or TOO_HIGH in hint)
     make = warn if is_guess and is_long and (values[0] > 2 or _is_of_one_side(log, loss)) else note
     return make(
         f"the loss hardly changes: {values[0]:.4g} at first, {values[-1]:.4g} at last"
@@ -106,13 +119,38 @@ def _without_gradients(log: Log, loss: Curve, values: list[float]) -> Verdict | 
     """A loss that varies with the batches, while the gradient norm is 0 and nothing improves."""
     norm = partner(log, loss, "grad_norm")
     norms = values_of(norm) if norm is not None else []
-    third = max(1, len(values) // 3)
-    falls = median(values[-third:]) < (1 - series.FLAT_TOTAL) * median(values[:third])
+    early, late = series.thirds(values)
+    falls = late < (1 - series.FLAT_TOTAL) * early
     if len(norms) < ENOUGH or any(norms) or falls or not any(values):
         return None
     return warn(
         f"the gradient norm is 0 at all {len(norms):,} logged steps, and the loss goes from "
         f"{values[0]:.4g} to {values[-1]:.4g}: nothing is trained"
+    )
+
+
+PART = 0.1
+"""Share of steps without targets which is no accident, and the least loss of the others. Our own
+number."""
+
+
+def _partly_without_targets(log: Log, loss: Curve, values: list[float]) -> Verdict | None:
+    """Steps whose loss and gradient are exactly 0 between others that train, from the start on: a
+    margin that is kept is so at the end."""
+    norm = partner(log, loss, "grad_norm")
+    norms = dict(zip(norm.steps, values_of(norm), strict=True)) if norm is not None else {}
+    steps = list(zip(loss.steps, values_of(loss), strict=True))
+    empty = [at for at, (step, value) in enumerate(steps) if value == norms.get(step) == 0.0]
+    early = sum(at < len(steps) // 3 for at in empty)
+    trains = median([value for value in values if value] or [0.0])
+    few = len(empty) < PART * len(values) or early < len(empty) // 6
+    if few or len(values) < series.FEWEST or trains < PART:
+        return None
+    return warn(
+        f"loss and gradient norm are 0 at {len(empty):,} of {len(values):,} logged steps, between "
+        f"losses of {trains:.3g}: their samples have no targets",
+        fix=WITHOUT_TARGETS,
+        places=(place_at(loss, empty[0]),),
     )
 
 
@@ -124,7 +162,7 @@ def _is_of_one_side(log: Log, loss: Curve) -> bool:
 
 def _untrained(log: Log, loss: Curve, values: list[float]) -> Verdict | None:
     still = _without_gradients(log, loss, values) or _equals_reference(log, loss, values)
-    return still or _repeated(loss, values)
+    return still or _partly_without_targets(log, loss, values) or _repeated(loss, values)
 
 
 def _repeated(loss: Curve, values: list[float]) -> Verdict | None:

@@ -4,18 +4,26 @@ usual they are one."""
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 
 from doctor._util.median import median
 from doctor.checks.log import series
-from doctor.checks.log.curves.reading import finite_of, place_at, runs_of, step_at, values_of
-from doctor.checks.log.curves.resumed import restarts_are_meant
+from doctor.checks.log.curves.learning import TWO_SIDES
+from doctor.checks.log.curves.reading import (
+    finite_of,
+    improves_beside,
+    learned_beside,
+    place_at,
+    runs_of,
+    states,
+    step_at,
+    values_of,
+)
 from doctor.checks.log.curves.rewards import is_of_policy
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Verdict, warn
 
-WORSE, STILL = math.log(1.25), 0.025
+WORSE, STILL = math.log(1.15), 0.025
 """By how much a loss ends above its lowest level, and by what share it falls at most. Our own
 numbers."""
 TENTH, JUMPS = 5, 1.5
@@ -24,7 +32,7 @@ RESUMED = "training-resumed"
 
 
 def worse(log: Log) -> Verdict | None:
-    """The last third of the loss is certainly above its lowest tenth."""
+    """The last third of the loss, and its end, are certainly above its lowest tenth."""
     for loss in _losses(log):
         values, places = finite_of(loss)
         logs = series.logarithms(values)
@@ -32,7 +40,7 @@ def worse(log: Log) -> Verdict | None:
             continue
         width = max(TENTH, len(logs) // 10)
         levels = [median(logs[at : at + width]) for at in range(0, len(logs) - width + 1, width)]
-        lowest, final = min(levels), median(logs[-(len(logs) // 3) :])
+        lowest, final = min(levels), min(median(logs[-(len(logs) // 3) :]), median(logs[-width:]))
         noise = series.ERRORS * series.OF_MEDIAN * series.noise_of(logs) * math.sqrt(2 / width)
         if final - lowest > max(WORSE, noise):
             at = places[values.index(min(values))]
@@ -47,6 +55,8 @@ def worse(log: Log) -> Verdict | None:
 def still(log: Log) -> Verdict | None:
     """The loss falls by next to nothing from its first tenth to its last third."""
     for loss in _losses(log):
+        if learned_beside(log, loss):
+            continue
         values, places = finite_of(loss)
         first = median(values[: max(3, len(values) // 10)])
         final = median(values[-(len(values) // 3) :])
@@ -60,7 +70,7 @@ def still(log: Log) -> Verdict | None:
 
 def jumps(log: Log) -> Verdict | None:
     """The learning rate rises at once where the run is resumed, and no line says that it should."""
-    if restarts_are_meant(log):
+    if states(log, "restarts"):
         return None
     resumed = [each for each in log.harmless if each.name == RESUMED]
     for rate in (each for each in log.curves if each.name == "learning_rate"):
@@ -76,13 +86,41 @@ def jumps(log: Log) -> Verdict | None:
     return None
 
 
-ONE_SIDED = ("discriminator_loss", "generator_loss")
+def moves_wrongly(log: Log) -> Verdict | None:
+    """The learning rate stands still, or falls to nothing and rises again more than once."""
+    for rate in (each for each in log.curves if each.name == "learning_rate"):
+        values = finite_of(rate)[0]
+        if len(values) >= series.FEWEST and len(set(values)) == 1 and values[0] > 0:
+            return warn(
+                f"the learning rate is {values[0]:g} at all {rate.points:,} logged steps",
+                places=(place_at(rate, 0),),
+            )
+        if states(log, "restarts"):
+            continue
+        low, half = NOTHING * max(values, default=0), max(values, default=0) / 2
+        turns, fallen = [], False
+        for at, value in enumerate(values):
+            if fallen and value > half:
+                turns.append(at)
+            fallen = (fallen or value < low) and value <= half
+        if len(turns) >= TWICE and values[0] > half:
+            return warn(
+                f"the learning rate falls to nothing and returns {len(turns)} times, first at "
+                f"{step_at(rate, turns[0])}",
+                places=(place_at(rate, turns[0]),),
+            )
+    return None
+
+
+NOTHING, TWICE = 0.02, 2
+"""Part of the highest rate that is next to nothing, and returns from it that are no second run. Our
+own numbers."""
 OTHERS = ("gan", "control")
 """Ways of training whose losses may rise although all is well."""
 
 
 def _losses(log: Log) -> list[Curve]:
-    if any(each.name in ONE_SIDED for each in log.curves) or any(
+    if any(each.name in TWO_SIDES for each in log.curves) or any(
         each.name == "method" and each.text in OTHERS for each in log.stated
     ):
         return []
@@ -93,31 +131,15 @@ def _losses(log: Log) -> list[Curve]:
         if each.name == "loss"
         and len(finite_of(each)[0]) >= series.FEWEST
         and min(finite_of(each)[0]) > 0
-        and not _improves_beside(log, each)
+        and not improves_beside(log, each)
         and not is_of_policy(log, each)
     ]
-
-
-ERRORS = re.compile(r"loss|error|wer$|cer$")
-"""Curves of an evaluation that fall as it improves; scores rise."""
-
-
-def _improves_beside(log: Log, loss: Curve) -> bool:
-    """An evaluation is better in the last third of the log than ever before."""
-    for curve in log.curves:
-        if curve.path != loss.path or not curve.name.startswith(("score:", "eval_loss")):
-            continue
-        sign = -1 if ERRORS.search(curve.name) else 1
-        values = [sign * value for value in finite_of(curve)[0]]
-        third = len(values) // 3
-        if third >= 2 and median(values[-third:]) > max(values[:-third]):
-            return True
-    return False
 
 
 MILD: dict[str, Callable[[Log], Verdict | None]] = {
     "loss-divergence": worse,
     "loss-plateau": still,
     "schedule-begins-anew": jumps,
+    "learning-rate-zero": moves_wrongly,
 }
 """Check -> its symptom in a milder form."""

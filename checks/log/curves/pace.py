@@ -9,6 +9,7 @@ from doctor.checks.log.curves.reading import (
     finite_of,
     partner,
     place_at,
+    states,
     too_few,
     values_of,
 )
@@ -17,8 +18,11 @@ from doctor.checks.log.curves.shape import certain
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Status, Verdict, note, ok, skip, warn
 
-SLOWER = 0.7
-"""Share of the early throughput below which it is reported. Our own number."""
+RATES = ("throughput", "sample_rate")
+"""How fast a training goes: by tokens, which sequences of other lengths do not change, first."""
+SLOWER, HALVED = 0.7, 0.5
+"""Shares of the early throughput below which it is reported, and from which on few values are
+enough. Our own numbers."""
 STARTED, ENOUGH = 2, 10
 """Rows at the start, in which workers fill their queues, and rows from which on waiting is no
 accident. Our own."""
@@ -27,7 +31,8 @@ MOSTLY, PARTLY = 0.5, 0.3
 
 
 def throughput_holds(log: Log) -> Verdict:
-    name = "throughput" if any(curve.name == "throughput" for curve in log.curves) else "step_time"
+    own = {curve.name for curve in log.curves}
+    name = next((each for each in RATES if each in own), "step_time")
     return each_curve(log, name, lambda curve: _throughput(log, curve))
 
 
@@ -36,6 +41,10 @@ def _throughput(log: Log, curve: Curve) -> Verdict:
         return few
     if is_of_policy(log, curve):
         return skip("completions of other lengths take other times")
+    if curve.name != "throughput" and _sequences_grow(log, curve):
+        return skip("the sequences become longer")
+    if states(log, "stages"):
+        return skip("the log says that the training goes in stages, whose steps differ")
     values, places = finite_of(curve)
     is_time = curve.name == "step_time"
     lower = series.fell([1 / value for value in values if value] if is_time else values, SLOWER)
@@ -49,7 +58,14 @@ def _throughput(log: Log, curve: Curve) -> Verdict:
         "early value expected",
         places=(place_at(curve, places[-1]),),
     )
-    return certain(values, slower)
+    return slower if late < HALVED * early else certain(values, slower)
+
+
+def _sequences_grow(log: Log, curve: Curve) -> bool:
+    lengths = partner(log, curve, "sequence_length")
+    values = finite_of(lengths)[0] if lengths is not None else []
+    early, late = series.thirds(values or [0.0])
+    return late > early
 
 
 FEW, IDLE = 3, 30.0

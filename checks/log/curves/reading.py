@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from doctor._util.median import median
 from doctor.checks.log import series
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Verdict, skip
@@ -52,6 +54,47 @@ def each_curve(log: Log, name: str, judge: Callable[[Curve], Verdict]) -> Verdic
         owner=combined.owner,
         places=places[:20],
     )
+
+
+def states(log: Log, name: str) -> bool:
+    """Whether a line says so: that a schedule restarts, or that the training goes in stages."""
+    return any(each.name == name for each in log.stated)
+
+
+ERRORS = re.compile(r"loss|error|wer$|cer$")
+"""Curves of an evaluation that fall as it improves; scores rise."""
+
+
+LEARNED, AT_FIRST = 1.2, 5
+"""By what an evaluation is better than its first values, so that something was learned. Our own
+numbers."""
+
+
+def improves_beside(log: Log, loss: Curve) -> bool:
+    """An evaluation is better in the last third of the log than ever before."""
+    return any(
+        median(values[-third:]) > max(values[:-third])
+        for values in _evaluations(log, loss)
+        if (third := len(values) // 3) >= 2
+    )
+
+
+def learned_beside(log: Log, loss: Curve) -> bool:
+    """An evaluation is far better in the last third of the log than at its start."""
+    for values in _evaluations(log, loss):
+        first, last = median(values[:AT_FIRST]), median(values[-(len(values) // 3) - 1 :])
+        better = last > LEARNED * first if first > 0 else LEARNED * last > first
+        if len(values) >= 2 * AT_FIRST and last > first and better:
+            return True
+    return False
+
+
+def _evaluations(log: Log, loss: Curve) -> Iterator[list[float]]:
+    """The values of each evaluation in the same file; higher ones are better."""
+    for curve in log.curves:
+        if curve.path == loss.path and curve.name.startswith(("score:", "eval_loss")):
+            sign = -1 if ERRORS.search(curve.name) else 1
+            yield [sign * value for value in finite_of(curve)[0]]
 
 
 def too_few(curve: Curve) -> Verdict | None:

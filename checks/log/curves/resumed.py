@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from doctor._util.median import median
-from doctor.checks.log.curves.reading import each_curve, finite_of, place_at, step_at, values_of
+from doctor.checks.log.curves.reading import (
+    each_curve,
+    finite_of,
+    place_at,
+    states,
+    step_at,
+    values_of,
+)
 from doctor.checks.log.curves.rewards import is_of_policy
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Verdict, ok, skip, warn
@@ -39,7 +46,7 @@ def _again(log: Log, rate: Curve) -> Verdict:
     values = values_of(rate)
     if not all(map(math.isfinite, values)):
         return skip("the learning rate is not finite")
-    if restarts_are_meant(log):
+    if states(log, "restarts"):
         return ok("the log says that the schedule restarts")
     resumed = _resumed(log, rate)
     warmed = [at for at in _went_on(rate) if _warms_up(values, at, decayed=at in resumed)]
@@ -52,11 +59,6 @@ def _again(log: Log, rate: Curve) -> Verdict:
             summary = f"the learning rate rises from {values[at - 1]:.3g} to {values[at]:.3g}"
             return _found(rate, at, f"{summary} at {step_at(rate, at)}, where the run was resumed")
     return ok("the schedule of the learning rate does not begin anew")
-
-
-def restarts_are_meant(log: Log) -> bool:
-    """Whether a line says that the schedule restarts by intent."""
-    return any(each.name == "restarts" for each in log.stated)
 
 
 def _found(rate: Curve, at: int, summary: str) -> Verdict:

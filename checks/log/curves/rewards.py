@@ -135,10 +135,10 @@ def divergence_holds(log: Log) -> Verdict:
 
 def _below_zero(curve: Curve) -> Verdict:
     values, places = finite_of(curve)
-    third = max(1, len(values) // 3)
-    if len(values) < ENOUGH or (late := median(values[-third:])) > BELOW:
+    early, late = series.thirds(values or [0.0])
+    if len(values) < ENOUGH or late > BELOW:
         return ok("the KL divergence from the reference is not below 0")
-    if late > median(values[:third]):
+    if late > early:
         return ok("the KL divergence comes back to 0")
     return warn(
         f"the KL divergence from the reference is {late:.3g} at the end, and cannot be below 0: "
@@ -155,14 +155,10 @@ that the reference would: below 1 is usual. Our own numbers."""
 
 def _far_away(log: Log, reward: Curve) -> Verdict | None:
     """A policy that has left its reference, whatever its rewards are."""
-    curve = partner(log, reward, "policy_kl")
-    values = finite_of(curve)[0] if curve else []
-    if curve is None or len(values) < series.FEWEST:
+    found = _thirds(log, reward, "policy_kl")
+    if found is None or found[2] < max(FAR, FARTHER * found[1]):
         return None
-    third = len(values) // 3
-    early, late = median(values[:third]), median(values[-third:])
-    if late < FAR or late < FARTHER * early:
-        return None
+    curve, early, late = found
     return warn(
         f"the KL divergence from the reference went from {early:.3g} to {late:.3g}: what the "
         "rewards favour is far from what the model wrote before",
@@ -184,8 +180,7 @@ def _thirds(log: Log, reward: Curve, name: str) -> tuple[Curve, float, float] | 
     values = finite_of(curve)[0] if curve else []
     if curve is None or len(values) < series.FEWEST:
         return None
-    third = len(values) // 3
-    return curve, median(values[:third]), median(values[-third:])
+    return curve, *series.thirds(values)
 
 
 def _apart(log: Log, reward: Curve) -> Verdict | None:
@@ -241,9 +236,8 @@ def _cut_off(log: Log, reward: Curve, values: list[float]) -> Verdict | None:
     shares = finite_of(curve)[0] if curve else []
     if min(len(shares), len(values)) < series.FEWEST or min(shares) < CUT_OFF:
         return None
-    third = len(values) // 3
-    early, late = median(values[:third]), median(values[-third:])
-    error = series.OF_MEDIAN * series.noise_of(values) / math.sqrt(third)
+    early, late = series.thirds(values)
+    error = series.OF_MEDIAN * series.noise_of(values) / math.sqrt(len(values) // 3)
     if late - early > max(RISES * error * math.sqrt(2), series.FLAT_TOTAL * abs(early)):
         return None
     return warn(

@@ -11,8 +11,10 @@ from doctor.checks.log.curves.nonfinite import skips_all
 from doctor.checks.log.curves.reading import (
     each_curve,
     finite_of,
+    improves_beside,
     partner,
     place_at,
+    states,
     step_at,
     too_few,
     values_of,
@@ -30,6 +32,8 @@ ENOUGH = 5
 """Equal values that are no accident. Our own number."""
 
 
+MARGIN = 10
+"""One of so many values that is 0: no cross-entropy. Our own number."""
 BELOW_ZERO = "it has values below 0, as the loss of a policy: its shape shows nothing"
 
 
@@ -39,7 +43,25 @@ def _without_shape(log: Log, loss: Curve) -> Verdict | None:
         return few
     if is_of_policy(log, loss):
         return skip(OF_POLICY)
+    if values_of(loss).count(0.0) * MARGIN > len(loss.values):
+        return skip("it is 0 at many steps, as where a margin is kept: its shape shows nothing")
+    if states(log, "loss_weights"):
+        return skip("the log says that the weights of the loss change: its level shows nothing")
     return skip(BELOW_ZERO) if min(finite_of(loss)[0], default=0.0) < 0 else None
+
+
+def _unless_meant(log: Log, loss: Curve, verdict: Verdict) -> Verdict:
+    """A note where the loss rises because the task does, or while an evaluation improves."""
+    meant = (
+        "the log says that the training goes in stages"
+        if states(log, "stages")
+        else "an evaluation is better than ever before"
+        if improves_beside(log, loss)
+        else ""
+    )
+    if not meant:
+        return verdict
+    return replace(verdict, status=Status.NOTE, summary=f"{verdict.summary}; {meant}")
 
 
 def no_spikes(log: Log) -> Verdict:
@@ -65,7 +87,7 @@ def _spikes(log: Log, loss: Curve) -> Verdict:
     recovered = all(each.recovered for each in spikes)
     found = tuple(place_at(loss, places[each.first]) for each in spikes[:10])
     verdict = (fail if severe else note if recovered else warn)(summary, places=found)
-    return certain(values, verdict)
+    return _unless_meant(log, loss, certain(values, verdict))
 
 
 def certain(values: list[float], verdict: Verdict) -> Verdict:
@@ -108,7 +130,7 @@ def _divergence(log: Log, loss: Curve) -> Verdict:
         f"{exploded.summary if exploded else ''}{_rate_of(log, loss)}",
         places=(place_at(loss, at, "the lowest value"),),
     )
-    return diverged if exploded else certain(values, diverged)
+    return _unless_meant(log, loss, diverged if exploded else certain(values, diverged))
 
 
 @dataclass(frozen=True, slots=True)

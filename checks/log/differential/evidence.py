@@ -121,6 +121,40 @@ ENDS_EARLY = 0.8
 """Part of the run before which a schedule ends too early. Our own number."""
 
 
+def shorter_than_an_epoch(run: Run) -> Evidence | None:
+    """A cosine of as many steps as the run has epochs, whose rate rises again after its end."""
+    planned, epochs = run.positive("schedule_steps"), run.positive("epochs")
+    if planned is None or epochs is None or planned.number != epochs.number:
+        return None
+    return Evidence(f"{cited(planned)} and {cited(epochs)}", (planned, epochs))
+
+
+def should_have_moved(run: Run) -> Evidence | None:
+    """A schedule without a constant part is stated, and the rate is one value for a part of the run
+    in which it changes by more than the digits that are printed."""
+    rate, schedule = run.curve("learning_rate"), run.of_kind("scheduler", *DECAYING)
+    values = {float(value) for value in rate.values} if rate else set()
+    steps = run.value("max_steps")
+    if rate is None or schedule is None or len(values) != 1 or "constant" in schedule.text:
+        return None
+    (value,) = values
+    stated = [each.number or 0 for each in run.all("learning_rate")]
+    if stated and not any(math.isclose(each, value, rel_tol=0.01) for each in stated):
+        return None  # the rest of a schedule that has moved
+    part = MOVED if value != float(f"{value:.0e}") else MOVED_A_DIGIT
+    is_level = run.value("min_rate") == value
+    if is_level or not steps or rate.steps[-1] - rate.steps[0] < part * steps:
+        return None
+    return Evidence(f"{cited(schedule)} over {number(steps)} steps", (schedule,))
+
+
+DECAYING = ("cosine", "linear", "polynomial", "poly", "one_?cycle", "inverse", "exponential")
+"""Schedules that move at every step."""
+MOVED, MOVED_A_DIGIT = 0.25, 0.6
+"""Parts of the run in which a cosine falls by a seventh, and to a third, which one digit shows; the
+others fall further. Our own numbers."""
+
+
 def stepped_per_process(run: Run) -> Evidence | None:
     """The rate is at its end after the run's steps over the processes, or over the accumulation."""
     rate, steps = run.curve("learning_rate"), run.steps

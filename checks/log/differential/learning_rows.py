@@ -74,6 +74,18 @@ ROWS = (
         evidence=evidence.schedule_too_short,
     ),
     Differential(
+        id="schedule-counts-epochs",
+        symptoms=RATE_ZERO,
+        evidence=evidence.shorter_than_an_epoch,
+        suffices=RATE_ZERO,
+    ),
+    Differential(
+        id="schedule-stands-still",
+        symptoms=RATE_ZERO,
+        evidence=evidence.should_have_moved,
+        suffices=RATE_ZERO,
+    ),
+    Differential(
         id="schedule-stepped-per-process",
         symptoms=RATE_ZERO,
         evidence=evidence.stepped_per_process,

@@ -81,7 +81,7 @@ WITH_ADAM = Usual("training with Adam", 1e-5, 1e-3, 1e-8, 5e-3)
 """Of any kind of training, of which some take more."""
 RULES: tuple[tuple[Callable[[Run], object], Usual | Callable[[Run], Usual]], ...] = (
     (lambda run: "preference" in run.kinds("method") and run.is_lora,
-     Usual("preference optimization (DPO) of an adapter", 1e-6, 5e-5, 1e-8, 2e-4)),
+     Usual("preference optimization (DPO) of an adapter", 5e-6, 5e-5, 1e-6, 2e-4)),
     (lambda run: "preference" in run.kinds("method"),
      Usual("preference optimization (DPO) of all weights", 5e-7, 5e-6, 1e-9, 1.5e-5)),
     (lambda run: "policy" in run.kinds("method") and run.is_lora,

@@ -88,18 +88,17 @@ class Run:
 
     @cached_property
     def rate(self) -> Setting | None:
-        """The learning rate as it is stated, else the highest of its curve."""
-        if found := self.positive("learning_rate"):
-            return found
-        curve = self.curve("learning_rate")
+        """The learning rate as it is stated, else the highest of its curve; that of the curve
+        also where it is scaled to twice what is stated or more."""
+        found, curve = self.positive("learning_rate"), self.curve("learning_rate")
         pairs = [
             (float(value), at)
             for at, value in enumerate(curve.values if curve else ())
             if math.isfinite(float(value)) and float(value) > 0
         ]
-        if curve is None or not pairs:
-            return None
-        value, at = max(pairs, key=lambda pair: pair[0])
+        value, at = max(pairs, key=lambda pair: pair[0], default=(0.0, 0))
+        if curve is None or not pairs or (found and value < 2 * (found.number or 0)):
+            return found
         line = curve.lines[at] if curve.lines else 0
         return Setting(
             name="learning_rate", text=f"{value:g}", number=value, path=curve.path, line=line

@@ -192,4 +192,49 @@ ROWS = (
             "dataloader-worker-killed",
         ),
     ),
+    Cause(
+        id="meeting-host-unresolved",
+        messages=(r"network addresses? of .{0,120} cannot be retrieved \(gai error",),
+        examples=(
+            "[W socket.cpp:462] [c10d] The IPv6 network addresses of (job-master-0, 23456) cannot "
+            "be retrieved (gai error: -2 - Name or service not known).",
+        ),
+        why="The name of the host where all ranks meet has no address on this node or in this pod: "
+        "it is misspelt, has no service or DNS entry, or that host has not started yet.",
+        fix="Make MASTER_ADDR (--rdzv-endpoint) a name that every node resolves, or an address. "
+        "Kubernetes: a headless Service with the pod's subdomain, in the same namespace, with "
+        "publishNotReadyAddresses. Check with getent hosts NAME, and that the first rank runs.",
+        commands=('getent hosts "$MASTER_ADDR"',),
+        owner=Owner.ENVIRONMENT,
+        role="condition",
+        explains=("rendezvous-timeout",),
+    ),
+    Cause(
+        id="shards-of-other-sizes",
+        messages=(r"Size mismatch between saved (?P<about>torch\.Size\(\[[\d, ]{0,60}\]\)) and",),
+        examples=(
+            "ValueError: Size mismatch between saved torch.Size([32000, 4096]) and current: "
+            "torch.Size([128256, 4096]) for tok_embeddings.weight",
+        ),
+        why="The distributed checkpoint is of a model of other sizes (the first shape is the one "
+        "that is stored): often that of an earlier run in the same directory, from which the "
+        "trainer resumes by itself.",
+        fix="For a new run name an empty directory of checkpoints. To go on with the old one, set "
+        "what the tensor's name shows (vocabulary and tokenizer, hidden size, layers) back to the "
+        "stored shape.",
+        role="condition",
+        explains=("checkpoint-of-other-keys",),
+    ),
+    Cause(
+        id="same-batches-on-purpose",
+        messages=(
+            r"You requested to overfit|\boverfit_batches['\"]?\s?[:=]\s?(?!0(?:\.0)?\b)[\d.]",
+        ),
+        examples=("You requested to overfit but enabled train dataloader shuffling.",),
+        why="A switch for tests lets every epoch train on the same few batches.",
+        fix="Remove overfit_batches (also limit_train_batches, fast_dev_run) from the Trainer: all "
+        "epochs saw the same batches, and nothing of the other data was learned.",
+        role="condition",
+        explains=("evaluation-rises",),
+    ),
 )

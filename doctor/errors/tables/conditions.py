@@ -236,6 +236,7 @@ ROWS = (
         id="gpu-lowers-clock",
         messages=(
             r"(?:HW|SW)[ _](?:Thermal|Power Brake)?[ _]?Slowdown\s{0,30}:? ?Active|"
+            r"[hs]w_(?:thermal|power_brake)?_?slowdown\s?[:=]\s?(?:Active|True|1\b)|"
             r"[Tt]hermal throttl\w{1,6} (?:active|detected)",
         ),
         examples=("    HW Thermal Slowdown                   : Active",),

@@ -276,7 +276,7 @@ ROWS = (
     Cause(id="attention-unsupported",
         messages=(r"No available kernel\. Aborting execution",
             "FlashAttention only support(?:s)? fp16 and bf16",
-            r"Flash Attention 2 only supports torch\.float16 and torch\.bfloat16",
+            r"Error: Flash Attention 2 only supports torch\.float16 and torch\.bfloat16",
             "FlashAttention forward only supports head dimension"),
         examples=("ValueError: No dot product attention backend is available for the provided "
             "inputs.",

@@ -86,6 +86,26 @@ ROWS = (
         sources=("cbl-root",),
     ),
     Cause(
+        id="schedule-counts-epochs",
+        why="The schedule is as long as the run has epochs and takes a step at every batch: a "
+        "cosine is at its end after so many batches, and then rises to its start and falls again.",
+        fix="Call scheduler.step() once per epoch, or build the scheduler for the batches of the "
+        "whole run (T_max = epochs x batches per epoch; in Lightning interval: step).",
+        role="setting",
+        sources=("torch-lr-scheduler",),
+    ),
+    Cause(
+        id="schedule-stands-still",
+        why="The log states a schedule that moves at every step, and the learning rate is one "
+        "value: the scheduler was built and takes no step, or is of another optimizer.",
+        fix="Call scheduler.step() after every optimizer.step(), on the scheduler that was built "
+        "with this optimizer (after wrapping and accelerate's or DeepSpeed's prepare); in "
+        "Lightning return it from configure_optimizers with interval: step, and step it yourself "
+        "under manual optimization.",
+        role="setting",
+        sources=("torch-lr-scheduler",),
+    ),
+    Cause(
         id="schedule-stepped-per-process",
         why="The learning rate ends after the steps of the run over the number of processes, or "
         "over the accumulation: the scheduler takes so many steps for each of the optimizer's.",

@@ -105,6 +105,16 @@ ROWS = (
             "generation, so zip(completions, answers) has the right length. A conversational "
             "set gives completions as lists of messages: completion[0]['content'].",
         sources=("trl-grpo-config",)),
+    Cause(id="reward-takes-too-little",
+        errors=("TypeError",),
+        refines=("call-arguments",),
+        messages=(r"_calculate_rewards[\s\S]{0,1500}?got an unexpected keyword argument|"
+            r"\w*rewards?\w*\(\) got an unexpected keyword argument",),
+        examples=("TypeError: style_reward() got an unexpected keyword argument 'prompts'",),
+        why="The trainer passes every column of the data, and what it knows of the completions, to "
+            "each reward function by name.",
+        fix="Let the reward function take what it does not use: def reward(completions, **kwargs).",
+        sources=("trl-grpo-config",)),
     Cause(id="columns-dropped",
         errors=("ValueError", "IndexError", "TypeError", "KeyError"),
         messages=("No columns in the dataset match the model's forward",

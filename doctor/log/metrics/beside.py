@@ -36,9 +36,10 @@ MEMORY = re.compile(
     rf"(?<![\w])(?:(?P<host>{_HOST})|{_DEVICE})(?:"
     rf"['\"]?\s{{0,3}}[:=]?\s{{0,3}}{_VALUE.format('value')}\s?(?P<unit>[kmgt])i?b?\b|"
     rf"[_ ]?[(\[]?(?P<named>[kmgt])i?b[)\]]?['\"]?\s{{0,3}}[:=]\s{{0,3}}{_VALUE.format('plain')}"
-    r"(?![\w.]))"
+    r"(?![\w.]))|(?<![\w])(?:max mem|(?<=  )memory): (?P<mebibytes>\d{4,6})(?=\s|$)"
 )
-"""A name, and a number with its unit behind it or in the name."""
+"""A name, and a number with its unit behind it or in the name; torchvision's and MMEngine's rows
+have MiB without a unit."""
 _SECONDS = (
     r"['\"]?(?:\s{0,3}[:=]\s{0,3}|\s{1,3})(\d{1,6}(?:\.\d{1,6})?)\s?(ms|s|sec|seconds)?(?![\w.])"
 )
@@ -89,7 +90,8 @@ def values_beside(lower: str) -> Iterator[tuple[str, float]]:
         return
     for match in MEMORY.finditer(lower):
         name = HOST_MEMORY if match["host"] else DEVICE_MEMORY
-        unit, value = match["unit"] or match["named"], match["value"] or match["plain"]
+        unit = match["unit"] or match["named"] or "m"
+        value = match["value"] or match["plain"] or match["mebibytes"]
         yield name, float(value) * _UNIT[unit]
     yield from _of_samples(lower)
     if found := BUSY.search(lower):

@@ -32,16 +32,27 @@ CURVES = {
     ),
     "learning_rate": (
         "learning_rate, train/learning_rate, learning rate, learning-rate, lr, train/lr, "
-        "actor/lr, lr-adam, lr-adamw, lr-sgd, lr-adamw/group0, lr-decoupledadamw/group0, "
-        "optim/learning_rate, train/lr(1e-3)"
+        "actor/lr, current_lr, optim0_lr0, lr-adam, lr-adamw, lr-sgd, lr-adamw/group0, "
+        "lr-decoupledadamw/group0, optim/learning_rate, train/lr(1e-3)"
     ),
     "loss_scale": "loss_scale, loss scale, loss-scale",
     "throughput": (
-        "tokens_per_second, tokens/s, tokens_per_sec, samples_per_second, samples/s, "
-        "train/samples_per_second, throughput, tgs, tok/s, tokens/sec, tokens_per_gpu_per_second, "
-        "samples/sec, images/s, images/sec, img/s, throughput per gpu (tflop/s/gpu)"
+        "tokens_per_second, tokens/s, tokens_per_sec, throughput, tgs, tok/s, tokens/sec, "
+        "tokens_per_gpu_per_second, tokens per second, tok_per_sec, tokens_per_s, tps, "
+        "throughput per gpu (tflop/s/gpu)"
     ),
-    "step_time": "elapsed time per iteration (ms), step_time, time_per_step, iter_time, batch_time",
+    "sample_rate": (
+        "samples_per_second, samples/s, train/samples_per_second, samples per second, samples/sec, "
+        "images/s, images/sec, img/s, images per second"
+    ),
+    "sequence_length": (
+        "actual seqlen, seqlen, seq_len, seq len, sequence length, sequence_length, img_size, "
+        "image_size, resolution, imgsz"
+    ),
+    "step_time": (
+        "elapsed time per iteration (ms), step_time, time_per_step, iter_time, batch_time, "
+        "ms/batch, train_step_timing in s"
+    ),
     "eval_loss": (
         "eval_loss, eval/loss, val_loss, val/loss, valid_loss, validation_loss, "
         "dev_loss, loss/val, loss/eval, loss/validation, val loss, valid loss, validation loss, "
@@ -82,7 +93,7 @@ DATA_TIME, STEP_TIMES = "data_time", ("iteration_time", "step_time")
 without the other one may be of anything."""
 BESIDE = {
     DATA_TIME, STEP_TIMES[0], "rollout_gap", "policy_kl", "policy_entropy", "answer_length",
-    "cut_off_share",
+    "cut_off_share", "sequence_length",
 }  # fmt: skip
 """Curves that are read together with others."""
 STEPS = ("step", "global_step", "train/global_step", "iteration", "iter", "_step", "steps", "it")

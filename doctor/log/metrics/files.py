@@ -30,8 +30,10 @@ def file_kind(path: str, head: bytes) -> str:
     if start.startswith(b"{") and (b'"log_history"' in head or name == "trainer_state.json"):
         return "trainer-state"
     first = start.split(b"\n", 1)[0]
-    if first.startswith(b"{") and first.rstrip().endswith(b"}") and _metrics(_object(first)):
-        return "json-lines"
+    if first.startswith(b"{") and first.rstrip().endswith(b"}"):
+        named = {ALIASES[name] for name in _metrics(_object(first))}
+        if named - {"learning_rate"}:  # alone it is one of the settings that a log begins with
+            return "json-lines"
     return "csv" if _is_header(first) else "text"
 
 

@@ -85,7 +85,7 @@ IN_EVALUATION = re.compile(rf"(?<![\w/.@-])({_METRICS}){_IS}({_NUMBER})(?!%\|){_
 """A word that makes the scores after it those of an evaluation: `val loss 0.2 auc 0.7`."""
 VALUES = re.compile(rf"(?<![\w/.@-])({'|'.join(map(re.escape, OF_VALUES))}){_IS}({_NUMBER}){_END}")
 LATENT = "latent_kl"
-RECONSTRUCTS = re.compile(r"\brecon")
+RECONSTRUCTS = re.compile(r"\brec(?:on|_loss)|\belbo\b")
 """Beside it a KL divergence is that of an autoencoder's latents, not of a policy."""
 NOTEBOOK = re.compile(r"^\W{0,4}step\s{0,20}\|?\s{1,20}training loss\b(.{0,40}validation loss)?")
 NOTEBOOK_ROW = re.compile(
@@ -137,11 +137,18 @@ def _values(lower: str) -> Iterator[tuple[str, float]]:
         return
     found = SCORES.findall(lower)
     for name, value, percent in found:
-        yield f"{SCORE}:{name}", float(value) / (100 if percent else 1)
-    if not found and (kind := EVALUATES.search(lower)) and "train" not in lower:
+        yield f"{SCORE}:{name}", _share(value, percent)
+    kind = None if found else EVALUATES.search(lower)
+    if kind and "train" not in lower[kind.end() :]:
         for name, value, percent in IN_EVALUATION.findall(lower, kind.end()):
-            yield f"{SCORE}:{kind[1]} {name}", float(value) / (100 if percent else 1)
+            yield f"{SCORE}:{kind[1]} {name}", _share(value, percent)
     for name, value, percent in VALUES.findall(lower):
         curve = OF_VALUES[name]
         if curve != LATENT or RECONSTRUCTS.search(lower):
-            yield curve, float(value) / (100 if percent else 1)
+            yield curve, _share(value, percent)
+
+
+def _share(value: str, percent: str) -> float:
+    """Per cent as a share; more than all stays as it is printed."""
+    number = float(value)
+    return number / 100 if percent and number <= 100 else number

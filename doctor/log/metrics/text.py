@@ -34,19 +34,29 @@ METRIC = re.compile(
         rf"({_name_expression()})['\"]?(?:\s?\[[^\]]{{1,20}}\])?"
         r"(?:\s{0,4}[:=]\s{0,12}(?:tensor\()?['\"]?"
         r"|\s{1,4}(?:is |was )?(?=[-+]?(?:nan\b|inf\b|\d{1,40}\.\d)))"
-        r"([-+]?(?:nan|inf(?:inity)?\b|\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?))s?(?![\w.])"
+        r"([-+]?(?:nan|inf(?:inity)?\b|\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?))"
+        r"((?:,\d{3}){1,4}(?!\d))?s?(?![\w.])"
     ).encode()
 )
 """A name, a colon or an equals sign, and a number, in lower case.
 
-A space alone separates a name from a number with a point.
+A space alone separates a name from a number with a point. Thousands are of a throughput: elsewhere
+the comma separates values.
 """
+RATES = ("throughput", "sample_rate")
+UNIT_BEHIND = re.compile(
+    rb"(?<![\w.,=:])(\d[\d,]{0,12}(?:\.\d{1,6})?) ?(?:(tok(?:ens?)?)|img|images?|samples?|seqs?|"
+    rb"sequences?|frames?) ?/ ?s(?:ec)?\b"
+)
+"""A throughput whose name is its unit: `| 23,110 tok/s |`."""
 BARE = re.compile(rb"\b(?:step|iteration|iter)\s{1,12}(\d{1,12})\b")
 BEFORE_NONFINITE = (*"\t:='\"(+-", ": ", "= ", "  ", *(f"{end} " for end in "smtre'\"]"))
 """What stands before a NaN that is a value; the last ones are the ends of names."""
 NONFINITE = re.compile(
     rf"(?:{'|'.join(map(re.escape, BEFORE_NONFINITE))})(?:nan|inf(?:inity)?)(?![\w.])".encode()
 )
+ONLY_EVALUATED = re.compile(rb"\b(?:eval(?:uat\w+)?|validat\w+)[- ]only\b")
+"""An epoch without steps: the weights stand still, and the rate may be printed as 0."""
 SUMMARY, EVALUATED = b"train_runtime", re.compile(rb"['\"]eval_loss['\"]")
 """What only rows about a whole training, or an evaluation, contain."""
 AVERAGED = b"(ema)"
@@ -76,11 +86,14 @@ def read_metrics(row: bytes, line: int, curves: Curves) -> None:
         return
     values: dict[str, float] = {}
     steps: dict[str, float] = {}
-    for name, number in METRIC.findall(lower):
+    for name, number, thousands in METRIC.findall(lower):
         if curve := CURVES.get(name):
-            values.setdefault(curve, float(number))
+            whole = number + thousands.replace(b",", b"") if curve in RATES else number
+            values.setdefault(curve, float(whole))
         else:
             steps.setdefault(name.decode(), float(number))
+    if found := UNIT_BEHIND.search(lower):
+        values.setdefault(RATES[not found[2]], float(found[1].replace(b",", b"")))
     values = _of_one_kind(values, lower)
     if not values or set(values) == {RATE}:
         return
@@ -97,9 +110,9 @@ def _of_one_kind(values: dict[str, float], lower: bytes) -> dict[str, float]:
     if "loss" in values and not values.keys() & {HELD_OUT, TESTED}:
         before = lower[: lower.find(LOSS)]
         if (kind := OF_EVALUATION.search(before)) and b"train" not in before:
-            if AVERAGED in before:
+            if AVERAGED in before or ONLY_EVALUATED.search(lower):
                 return {}
-            rate = {RATE: values[RATE]} if RATE in values else {}
+            rate = {RATE: values[RATE]} if values.get(RATE) else {}
             return {TESTED if kind[0] == b"test" else HELD_OUT: values["loss"], **rate}
     return values
 

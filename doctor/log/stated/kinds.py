@@ -117,6 +117,14 @@ WORDED = (
     _worded("restart sgdr warmed warming",
         r"\bwarm[- _]?restarts?\b|\bSGDR\b|WarmRestarts\b|\bre-?warm(?:ed|ing)\b|"
         r"\brestart\w* .{0,60}\b(?:intended|on purpose)\b", "restarts", "True"),
+    _worded("curriculum unfreez unfroze prun resiz stage phase",
+        r"\bcurriculum\b|\bprogressive\w* resiz|\bunfr(?:eez|oze)|\bprun(?:e|ed|ing)\b.{0,40}\d ?%|"
+        r"\b(?:advanc|enter|mov|switch)\w* (?:on )?(?:in)?to (?:\w+ ){0,2}(?:stage|phase|level)\b|"
+        r"\b(?:stage|phase) \d{1,2}\b.{0,80}\b(?:stage|phase) \d{1,2}\b", "stages", "True"),
+    _worded("adaptive uncertaint log_var lambda gradnorm relobralo pinn",
+        r"\b(?:self-?)?adaptive (?:loss )?weight|\bGradNorm\b|\bReLoBRaLo\b|\blog_vars?\b|"
+        r"\blearn\w* (?:uncertaint|(?:loss|task) weight)|uncertainty[- ]"
+        r"weight|\bexp\(-s", "loss_weights", "learned"),
     _worded("deepspeed master",
         r"\bdeepspeed\b|\b(?:fp32|float32)[ _-]master\b", "master_weights", "True"),
     _worded("timeout(ms)", r"Timeout\(ms\)=(\d{4,9})\b", "timeout_ms"),

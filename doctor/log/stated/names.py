@@ -120,6 +120,11 @@ SETTINGS = {
         "t_max lr_decay_iters lr_decay_steps t_total total_iters num_decay_steps cosine_steps "
         "decay_steps scheduler_steps lr_scheduler_steps schedule_steps"
     ),
+    "save_steps": (
+        "save_steps save_interval checkpoint_interval ckpt_interval checkpointing_steps save_every "
+        "every_n_train_steps checkpoint_every save_freq"
+    ),
+    "log_steps": "logging_steps log_interval log_every log_every_n_steps",
     "scheduler": (
         "lr_scheduler_type lr_scheduler scheduler sched lr_schedule lr_decay_style "
         "learning_rate_decay_style"

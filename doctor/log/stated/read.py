@@ -44,6 +44,8 @@ OF_EVALUATION = {"batch_size": "eval_batch_size", "rows": "eval_rows", "shuffle"
 NEAR = 4
 """Rows below such a head that are about the evaluation."""
 PERCENT = "trainable%"
+OTHER_SCHEDULES = ("noise", "beta", "sampling", "diffusion", "ddpm", "ddim", "kl", "temperature")
+"""What stands before a scheduler that is none of the learning rate."""
 NO_VALUES = ("dict", "range", "list", "tuple")
 """What begins a value that is none of a setting."""
 
@@ -114,6 +116,8 @@ def _before(row: str, end: int) -> str:
     if match is None or "--" in match[1]:
         return ""
     parts = match[1].replace(PERCENT, "trainable_percent").split()
+    if len(parts) > 1 and parts[-2].lower() in OTHER_SCHEDULES:
+        return ""
     for count in range(min(LONGEST, len(parts)), 0, -1):
         if name := canonical(" ".join(parts[-count:])):
             return name
