@@ -223,10 +223,12 @@ def _assign(walk: Walk, node: ast.Assign) -> None:
     for name, number in targets:
         walk.record(name, element(value, number), node)
     for target in node.targets:
-        if isinstance(target, ast.Subscript):
-            _changed_part(walk, target, value, node)
-            if value.literal == -100:
-                walk.identifiers.add("ignored_labels")
+        several = isinstance(target, ast.Tuple | ast.List)
+        for number, part in enumerate(target.elts) if several else ((-1, target),):
+            if isinstance(part, ast.Subscript):
+                _changed_part(walk, part, element(value, number), node)
+                if value.literal == -100:
+                    walk.identifiers.add("ignored_labels")
 
 
 def _changed_part(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script import objects
 from doctor.checks.script.data.ranges import ranges
 from doctor.checks.script.data.scaled_masks import scaled
 from doctor.checks.script.naming import is_held_out, is_training, words
-from doctor.checks.script.rendering import render
+from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
@@ -120,6 +121,7 @@ def masks_kept(reading: Training) -> Iterator[Match]:
             yield from _resized(reading, call)
         else:
             yield from scaled(reading, call, MASKS)
+            yield from _resized_by_object(reading, call)
 
 
 def _subject(reading: Training, call: Call) -> str:
@@ -153,6 +155,30 @@ def _resized(reading: Training, call: Call) -> Iterator[Match]:
             call.span,
             f"{subject} is interpolated bilinearly by default: classes are made up at borders",
         )
+
+
+PALETTE = "PIL resizes an image with a palette by its nearest pixel"
+
+
+def _resized_by_object(reading: Training, call: Call) -> Iterator[Match]:
+    """mask_tf(mask), where mask_tf is Resize(size) or a Compose that begins with one."""
+    subject = _subject(reading, call) if len(call.args) == 1 and not call.keywords else ""
+    if not subject or not reading.mentions("cross_entropy", "crossentropy", "dice"):
+        return
+    made = objects.known_callees(reading, call)
+    listed = made[0].first if len(made) == 1 else None
+    if listed is not None and made[0].method == "Compose":
+        made = reading.calls_of(listed.items[:1])
+    for each in made:
+        how = each.given("interpolation", 1)
+        text = "" if how is None else render(reading, how)
+        if each.name != "torchvision.transforms.Resize" or NEAREST.search(text):
+            continue
+        if how is None or SMOOTH.search(text):
+            source = expanded(reading, call.args[0], call, 3)
+            palette = "Image.open(" in source and ".convert(" not in source
+            message = f"{subject} is interpolated: classes are made up at borders"
+            yield Match(call.span, message, undecided=PALETTE if palette else "")
 
 
 def _is_rounded(reading: Training, subject: str, call: Call) -> bool:
@@ -203,7 +229,7 @@ RULES = (
         why="Between class 0 and class 5 an interpolation makes 1 to 4, which are other classes. "
         "to_tensor() divides bytes by 255, and as integers all are 0 then.",
         fires=(
-            "a mask that is resized or rotated bilinearly, also by default",
+            "a mask that is resized or rotated bilinearly, also by default and by a Resize()",
             "to_tensor(mask).long(); the same through a Compose, with more than two classes",
         ),
         fix="Pass InterpolationMode.NEAREST; torch.from_numpy(np.array(mask)).long() keeps them.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.objects import operand
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import formulas, render
@@ -132,9 +132,29 @@ def _divided_again(reading: Training) -> Iterator[Match]:
         scaled = [place for place, text in enumerate(texts) if "ToTensor()" in text]
         for text in texts[scaled[0] + 1 :] if scaled else ():
             if re.search(r"Lambda\(.*/255(?:\.0)?\)", text):
-                yield Match(
-                    call.span, "ToTensor() has divided by 255: the images are divided again"
-                )
+                yield Match(call.span, AGAIN)
+    for each in reading.assignments:
+        for part in flatten([each.value]) if "255" in render(reading, each.value) else ():
+            over, by = part.items if part.name == "Div" and len(part.items) == 2 else (None, None)
+            if over is None or by is None or by.literal != 255:
+                continue
+            given = [a for a in reading.assigned_to(over.name, each.scope)
+                     if a.span.order < each.span.order][-1:]  # fmt: skip
+            made = reading.calls_of([a.value for a in given if not a.arms] or [over])
+            if made and all(_is_scaled(reading, call) for call in made):
+                yield Match(each.span, AGAIN, fix="Divide once: remove / 255.")
+
+
+AGAIN = "ToTensor() has divided by 255: the images are divided again"
+
+
+def _is_scaled(reading: Training, call: Call) -> bool:
+    """What a ToTensor() of this file returned, also at the end of a Compose of torchvision."""
+    made = objects.known_callees(reading, call)
+    steps = _made(reading, made[0]) if len(made) == 1 and made[0].method == "Compose" else made
+    names = [step.name for step in steps]
+    known = all(name.startswith(TRANSFORMS) and "Lambda" not in name for name in names)
+    return known and any(name.endswith(".ToTensor") for name in names)
 
 
 def _rows_as_channels(reading: Training) -> Iterator[Match]:

@@ -20,6 +20,7 @@ from doctor.checks.script.trainers.steps_and_inputs import (
     removes_columns,
     steps_agree,
 )
+from doctor.checks.script.trainers.unshifted import unshifted
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
@@ -295,7 +296,7 @@ RULES = (
         slug="trainer-settings-contradict",
         title="The settings of a Trainer agree",
         severity="fail",
-        find=each_of(settings_contradict, logits_kept),
+        find=each_of(settings_contradict, logits_kept, unshifted),
         why="Some combinations raise at the start; others keep the worst checkpoint, begin anew "
         "instead of resuming, or score logits as text.",
         fires=(

@@ -156,23 +156,24 @@ def _misspelt(reading: Training, modules: set[str]) -> Iterator[Match]:
 
 def _never_logged(reading: Training) -> Iterator[Match]:
     """monitor="val_loss" while self.log() has other names."""
-    logged: set[object] = set()
-    elsewhere: set[object] = set()
+    logged: set[str] = set()
+    elsewhere: set[str] = set()
     for call in reading.named("log", "log_dict"):
-        name = call.given("name", 0)
+        names = evaluate.texts(reading, call.given("name", 0), call)
         if call.receiver != "self":  # a callback has the module under another name
-            elsewhere.add(name.literal if name is not None else None)
+            elsewhere |= names
             continue
-        if call.method == "log_dict" or name is None or name.kind != "literal":
+        if call.method == "log_dict" or not names or evaluate.UNDECIDED in names:
             return
-        logged.add(name.literal)
+        logged |= names
     for call in reading.named("ModelCheckpoint", "EarlyStopping"):
         value = call.keywords.get("monitor")
         known = value is not None and isinstance(value.literal, str) and bool(logged)
         if known and value is not None and value.literal not in logged:
             near = str(value.literal).removesuffix("_epoch").removesuffix("_step")
             if near not in logged and not elsewhere & {value.literal, near}:
-                yield Match(call.span, f"{value.literal} is logged nowhere; {_some(logged)} is")
+                message = f"{value.literal} is logged nowhere; {_some(logged)} is"
+                yield Match(call.span, message, fix="Monitor a name that self.log() is given.")
 
 
 MONITORS = {"ModelCheckpoint": (2, 7), "EarlyStopping": (0, 4)}
@@ -231,8 +232,8 @@ def _options_of_automatic(reading: Training, modules: set[str]) -> Iterator[Matc
                         yield Match(call.span, f"{name} of the Trainer {message}")
 
 
-def _some(names: set[object]) -> str:
-    return ", ".join(sorted(map(str, names))[:3])
+def _some(names: set[str]) -> str:
+    return ", ".join(sorted(names)[:3])
 
 
 RULES = (
