@@ -115,11 +115,11 @@ def _same_policy(reading: Training) -> Iterator[Match]:
                 and a.loops == each.loops and a.position <= each.position]  # fmt: skip
         texts = {a.target: render(reading, a.value) for a in here}
         base = texts.get(new, "")
-        same = {base, f"{base}.detach()", f"{new}.detach()"}
-        root = texts.get(base.partition(".")[0], "")
-        if [a.target for a in here].count(base.partition(".")[0]) == 1:
-            whole = f"{root}.{base.partition('.')[2]}"
-            same |= {whole, f"{whole}.detach()"}
+        same = {f"{base}.detach()", f"{new}.detach()"}
+        root, _, rest = base.partition(".")
+        if [a.target for a in here].count(root) < 2:
+            whole = f"{texts.get(root, root)}.{rest}"
+            same |= {base, whole, f"{whole}.detach()"}
         again = texts.get(old, "") in same
         if "log_prob" in base and again and reading.mentions("clamp", "clip"):
             fix = "Compute the old log-probabilities once, before the epochs over these data."

@@ -20,15 +20,15 @@ def not_restored(reading: Training) -> Iterator[Match]:
     if not reading.trains:
         return
     names = {name for name, _ in loaded_names(reading)}
-    handed = any(
-        v.kind == "name" and v.name in names and c.name not in ("print", "torch.save")
-        for c in reading.calls
-        for v in c.values
-    ) or any(v.name in names for f in reading.script.functions for v in f.returns)
-    if not names or handed:
+    handed = {c.name for c in reading.calls for v in c.values
+              if v.kind == "name" and v.name in names} - {"print"}  # fmt: skip
+    returned = any(v.name in names for f in reading.script.functions for v in f.returns)
+    if not names or returned or handed - {"torch.save"}:
+        return
+    yield from _unused(reading, names)
+    if handed:
         return
     read = _keys_read(reading, names)
-    yield from _unused(reading, names)
     written = saved_dictionaries(reading)
     for _, saved in written:
         starts = [a for k in saved.keys if "epoch" in k for a in _epochs(reading, k)]
