@@ -164,7 +164,7 @@ def _resized_by_object(reading: Training, call: Call) -> Iterator[Match]:
     """mask_tf(mask), where mask_tf is Resize(size) or a Compose that begins with one."""
     alone = len(call.args) == 1 and not call.keywords
     subject = (_subject(reading, call) or call.target) if alone else ""
-    if not set(words(subject)) & MASKS or not reading.mentions("cross_entropy", "crossentropy", "dice"):
+    if not set(words(subject)) & MASKS or not reading.mentions("entropy", "dice"):
         return
     made = objects.known_callees(reading, call)
     listed = made[0].first if len(made) == 1 else None
