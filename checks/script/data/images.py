@@ -19,6 +19,7 @@ MASKS = {"mask", "masks", "seg", "segmentation", "label", "labels", "lbl", "targ
 SMOOTH = re.compile(r"BILINEAR|BICUBIC|LANCZOS|ANTIALIAS|INTER_(?:LINEAR|CUBIC|AREA)|bilinear|"
                     r"bicubic")  # fmt: skip
 NEAREST = re.compile("nearest", re.IGNORECASE)
+BINARY = re.compile(r"where\(.+,1,0\)|(?:==|>|!=)[\w.]+\)\.astype\(")
 ALSO = re.compile(r"(\w+)(?:\[[^\]]*\])?(?:\.(?:float|unsqueeze|to|type)\([^()]*\))*$")
 """mask[None, None].float(): the mask in another form."""
 
@@ -140,7 +141,7 @@ def _resized(reading: Training, call: Call) -> Iterator[Match]:
     own = [render(reading, v) for v in (*call.args[1:], *call.keywords.values())]
     own += [render(reading, v) for v in call.args[:1] if call.receiver == subject]
     text = ",".join(own)
-    if not subject or NEAREST.search(text):
+    if not subject or NEAREST.search(text) or _is_binary(reading, subject, call):
         return
     classes = reading.mentions("cross_entropy", "crossentropy", "diceloss", "dice_loss")
     classes = classes or _is_rounded(reading, subject, call)
@@ -188,6 +189,12 @@ def _is_rounded(reading: Training, subject: str, call: Call) -> bool:
         each.method in ("round", "long") and each.scope == call.scope and each.receiver == subject
         for each in reading.calls
     )
+
+
+def _is_binary(reading: Training, subject: str, call: Call) -> bool:
+    """np.where(mask == 3, 1, 0): between two classes there is none, and bytes are rounded."""
+    found = objects.last_definition(reading, subject, call)
+    return bool(found) and all(BINARY.search(render(reading, value)) for value in found)
 
 
 def _smooth_by_default(call: Call) -> bool:

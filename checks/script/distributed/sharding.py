@@ -8,7 +8,7 @@ from doctor.checks.script import evaluate, gradients
 from doctor.checks.script.distributed.local_ranks import argument_not_passed
 from doctor.checks.script.lineage import PARAMETERS
 from doctor.checks.script.ranks import ddp_calls, is_accelerator, is_sharded
-from doctor.checks.script.reading import flatten
+from doctor.checks.script.reading import exclusive, flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -24,17 +24,20 @@ def accelerate_plain_backward(reading: Training) -> Iterator[Match]:
         for target in call.targets
     }
     prepared |= _engines(reading)
+    backwards = [reading.calls[n] for n in reading.backwards] if prepared else []
     for number, call in reading.numbered(reading.backwards if prepared else ()):
         key = reading.key(call.receiver, call.scope)
         if call.args or not call.receiver or not call.loops or key in names:
             continue
         if not gradients.sources(reading, call, number) & prepared:
             continue
+        if any(other.args and exclusive(other.arms, call.arms) for other in backwards):
+            continue  # if engine: engine.backward(loss), else: loss.backward()
         fp16 = any(_mixed(reading, reading.calls[n]) == {"fp16"} for n in made)
         message = f"{call.receiver}.backward() goes past accelerator.backward()"
         if not made:
-            message = f"{call.receiver}.backward() goes past the engine's backward()"
-        yield Match(call.span, message, "fail" if fp16 or not made else "warn")
+            message = f"{call.receiver}.backward() is the engine's since DeepSpeed 0.18.3 only"
+        yield Match(call.span, message, "fail" if fp16 else "warn")
 
 
 def _engines(reading: Training) -> set[tuple[object, str]]:
@@ -222,15 +225,16 @@ RULES = (
         severity="warn",
         find=accelerate_plain_backward,
         why="accelerator.backward(loss) divides by the accumulation steps, scales the loss under "
-        "fp16 and calls the engine of DeepSpeed. loss.backward() does none of these.",
+        "fp16 and calls the engine of DeepSpeed. loss.backward() does none of these; DeepSpeed "
+        "before 0.18.3 then averages no gradients.",
         fires=(
             "loss.backward() in a loop of a file that prepares with Accelerator",
-            "loss.backward() in a loop that calls an engine of deepspeed.initialize (a failure)",
+            "loss.backward() in a loop that calls an engine of deepspeed.initialize",
         ),
         errors=("the same with mixed_precision='fp16': the scaler steps over an unscaled loss",),
-        fix="Call accelerator.backward(loss).",
+        fix="Call accelerator.backward(loss), or engine.backward(loss).",
         needs=("Accelerator", "deepspeed"),
-        sources=("accelerate-backward",),
+        sources=("accelerate-backward", "deepspeed-7665"),
     ),
     Rule(
         code="SCR293",

@@ -95,7 +95,8 @@ def _in_step(reading: Training, call: Call) -> bool:
 
 
 GUARDED = re.compile(
-    r"rank|main|master|primary|local|world|distributed|dist\b|leader|chief|gpu|save|zero", re.I
+    r"rank|main|master|primary|local|world|distributed|dist\b|leader|chief|gpu|save|zero|alone",
+    re.I,
 )
 BY_THEMSELVES = (
     "fullyshardeddataparallel", "fully_shard", "save_on_master", "setup_for_distributed",

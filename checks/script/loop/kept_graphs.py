@@ -131,6 +131,7 @@ def _kept(reading: Training, call: Call, name: str) -> Iterator[tuple[str, Span]
         if (other := reading.calls[n]).scope == call.scope
         and other.loops == call.loops
         and len(other.args) == 1
+        and not other.keywords  # a meter's append(loss, count=n)
         and _holds(other.args[0], name)
         and not reading.under_no_grad(other.contexts)
     ]

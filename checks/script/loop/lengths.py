@@ -118,7 +118,10 @@ def same_batch(reading: Training) -> Iterator[Match]:
         if made is None or made.name != "iter" or not call.loops or not made.args:
             continue
         loop = call.loops[-1]
-        if reading.backward_numbers.isdisjoint(reading.by_loop.get(loop, ())):
+        inside = reading.by_loop.get(loop, ())
+        if reading.backward_numbers.isdisjoint(inside) or not any(
+            reading.calls[n].method == "step" for n in inside
+        ):
             continue
         trained = [
             m

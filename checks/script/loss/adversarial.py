@@ -99,8 +99,9 @@ def _left_in_generator(
         if optimizer == stepped or not samples or not later:
             continue
         cleared = any(
-            number < n < later[0] and reading.calls[n].receiver in (optimizer, network)
+            number < site < later[0] and reading.calls[n].receiver in (optimizer, network)
             for n in reading.methods("zero_grad")
+            for site in (n, *reading.call_sites.get(reading.calls[n].scope, ()))
         )
         if not cleared:
             message = f"{network} keeps the gradient of this loss and adds it to its own"

@@ -44,7 +44,7 @@ def _freed(reading: Training) -> Iterator[Match]:
     """
     latest: dict[tuple[object, ...], int] = {}
     for number, call in reading.numbered(reading.backwards):
-        if not call.receiver or not call.loops:
+        if not call.receiver or not call.loops or call.args:  # engine.backward(loss)
             continue
         reading.step()
         place = (call.scope, call.loops, call.arms)

@@ -95,7 +95,7 @@ def _is_wanted(reading: Training, call: Call) -> bool:
     return (
         zero
         or any("train" in test.text for test in reading.tests(call))
-        or any(word in name for word in ("mc", "monte", "bayes", "simcse"))
+        or any(word in name for word in ("mc", "monte", "bayes", "simcse", "prenet"))
     )
 
 

@@ -59,7 +59,9 @@ def other_head(reading: Training) -> Iterator[Match]:
             base, _, part = each.target.rpartition(".")
             if base != name or reading.key(base, each.scope) != reading.key(name, call.scope):
                 continue
-            if not right or part not in NAMES or part == right or _read(reading, each.target):
+            replaced = any(a.target == f"{base}.{right}" for a in reading.assignments)
+            read = replaced or _read(reading, each.target)
+            if not right or part not in NAMES or part == right or read:
                 continue
             if each.value.kind == "call" and reading.calls[each.value.call].name.startswith(
                 "torch.nn."

@@ -36,7 +36,7 @@ def _packed(reading: Training, call: Call) -> Iterator[Match]:
     )
     if sortedness is None and not reading.mentions("sort", "descending") and not call.unpacked:
         message = "sequences are not sorted by length, and enforce_sorted is True by default"
-        here = reading.mentions("loader", "dataset", "collate", "pad_sequence")
+        here = reading.named("DataLoader") or reading.mentions("dataset", "collate", "pad_seq")
         reason = "" if here else "the batches are made in another file"
         yield Match(call.span, message, "warn", undecided=reason)
     first = call.keywords.get("batch_first") or (call.args[2] if len(call.args) > 2 else None)

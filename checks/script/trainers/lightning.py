@@ -89,8 +89,9 @@ def _steps_by_hand(reading: Training, function: Function, number: int) -> list[M
     """Several optimizers, or self.optimizers() in training_step, and nothing says that steps are
     made by hand."""
     missing = "self.automatic_optimization = False is missing in __init__"
+    no_loss = _is_nothing(function)
     for call in reading.calls_in(number):
-        if call.name in ("self.optimizers", "self.manual_backward"):
+        if call.name == "self.manual_backward" or (call.name == "self.optimizers" and not no_loss):
             return [Match(call.span, f"{call.name}() makes steps by hand: {missing}")]
     for n in reading.functions_by_name.get("configure_optimizers", ()):
         hook = reading.function(n)
@@ -125,7 +126,14 @@ def _wrong_results(reading: Training, function: Function, number: int) -> Iterat
             yield Match(span, f"training_step returns .{call.method}(): no gradient is left")
 
 
+def _is_nothing(function: Function) -> bool:
+    """Whether it returns None: Lightning skips its own backward() and step() then."""
+    return all(v.kind == "literal" and v.literal is None for v in function.returns)
+
+
 def _own_backward(reading: Training, number: int) -> Iterator[Match]:
+    if _is_nothing(reading.function(number)):
+        return
     for call in reading.calls_in(number):
         if call.method in ("backward", "manual_backward") and not call.name.startswith("super"):
             message = "Lightning propagates the returned loss by itself"

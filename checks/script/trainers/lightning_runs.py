@@ -27,17 +27,19 @@ def wrong_runs(reading: Training) -> Iterator[Match]:
 
 
 def _tested_on_training(reading: Training) -> Iterator[Match]:
-    """trainer.fit(model, train_loader), and trainer.test(model, train_loader)."""
-    fitted = {v.name for m in reading.fits for v in reading.calls[m].args[1:2]}
-    for call in reading.named("test", "validate"):
-        value = evaluate.argument(reading, call, "dataloaders", 1)
-        trains = value is not None and value.kind == "name" and value.name in fitted
-        if (
-            trains
-            and value is not None
-            and _is_one_loader(reading, value, call)
-            and "trainer" in call.receiver.casefold()
-        ):
+    """trainer.fit(model, train_loader), and trainer.test(model, train_loader) as the only test."""
+    fits = [reading.calls[m] for m in reading.fits]
+    fitted = {v.name for fit in fits for v in fit.args[1:2]}
+    fitted -= {v.name for fit in fits for v in fit.args[2:3]}  # one graph with a mask for each part
+    tests = [
+        (call, value)
+        for call in reading.named("test", "validate")
+        if (value := evaluate.argument(reading, call, "dataloaders", 1)) is not None
+        and "trainer" in call.receiver.casefold()
+    ]
+    for call, value in tests:
+        alone = all(other.name == value.name for c, other in tests if c.scope == call.scope)
+        if value.name in fitted and alone and _is_one_loader(reading, value, call):
             yield Match(call.span, f"{call.method}() reads {value.name}, which trained the model")
 
 

@@ -41,4 +41,5 @@ MISTAKE_THREADS = (
     _thread("KevinMusgrave/pytorch-metric-learning", 454, "A triplet loss of similarities"),
     _thread("librosa/librosa", 1057, "power_to_db takes what is squared already", "pull"),
     _thread("awslabs/slapo", 64, "torchrun passes no local_rank", "pull"),
+    _thread("deepspeedai/DeepSpeed", 7665, "loss.backward() of an engine's loss", "pull"),
 )  # fmt: skip
