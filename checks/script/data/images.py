@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.data.ranges import ranges
-from doctor.checks.script.data.scaled_masks import scaled
+from doctor.checks.script.data.scaled_masks import class_counts, scaled
 from doctor.checks.script.naming import is_held_out, is_training, words
-from doctor.checks.script.rendering import expanded, render
+from doctor.checks.script.rendering import expanded, formulas, render
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
@@ -158,6 +158,16 @@ def _resized(reading: Training, call: Call) -> Iterator[Match]:
         )
 
 
+def _holds_classes(reading: Training, scope: int) -> bool:
+    """Masks become integers in this function, of more classes than two, without a threshold."""
+    texts = [text for text, _, where in reading.cached(formulas) if where == scope]
+    whole = any(re.search(r"int64|\.long\(|torch\.long", text) for text in texts)
+    halves = any(c.scope == scope and c.operator in (">", ">=") for c in reading.comparisons)
+    counts = reading.cached(class_counts)
+    several = not counts or max(counts) > 2
+    return whole and several and not halves and reading.mentions("cross_entropy", "crossentropy")
+
+
 PALETTE = "PIL resizes an image with a palette by its nearest pixel"
 
 
@@ -165,7 +175,7 @@ def _resized_by_object(reading: Training, call: Call) -> Iterator[Match]:
     """mask_tf(mask), where mask_tf is Resize(size) or a Compose that begins with one."""
     alone = len(call.args) == 1 and not call.keywords
     subject = (_subject(reading, call) or call.target) if alone else ""
-    if not set(words(subject)) & MASKS or not reading.mentions("entropy", "dice"):
+    if not set(words(subject)) & MASKS or not _holds_classes(reading, call.scope):
         return
     made = objects.known_callees(reading, call)
     listed = made[0].first if len(made) == 1 else None

@@ -11,6 +11,7 @@ from doctor.checks.script.metrics import whole
 from doctor.checks.script.metrics.encoded import encoded_by_target
 from doctor.checks.script.metrics.folds import models_of_folds
 from doctor.checks.script.metrics.nodes import ONE_GRAPH, nodes_held_out
+from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
@@ -154,8 +155,8 @@ def of_epoch(reading: Training) -> Iterator[Match]:
         others = {c.method for c in reading.calls if c.receiver == call.receiver}
         others |= {"update" for c in reading.calls if c.name == call.receiver}
         others |= {"reset" for c in reading.named("reset") if not _is_metric(reading, c)}
-        others |= {"reset" for c in reading.named("log") for v in c.values
-                   if v.name == call.receiver}  # fmt: skip
+        others |= {"reset" for c in reading.named("log", "log_dict") for v in flatten(c.values)
+                   if v.kind == "name" and v.name == call.receiver}  # fmt: skip
         if "update" in others and "reset" not in others and number:
             yield Match(call.span, f"{call.receiver} counts all epochs so far: reset() is missing")
 
