@@ -243,7 +243,8 @@ def _options_of_automatic(reading: Training, modules: set[str]) -> Iterator[Matc
                     value = call.keywords[name].literal if name in call.keywords else None
                     if isinstance(value, (int, float)) and value > least:
                         message = "raises with automatic_optimization = False"
-                        yield Match(call.span, f"{name} of the Trainer {message}")
+                        own = f"Omit {name}; call self.clip_gradients() or count steps by hand."
+                        yield Match(call.span, f"{name} of the Trainer {message}", fix=own)
 
 
 def _some(names: set[str]) -> str:

@@ -69,7 +69,8 @@ def inputs_removed(reading: Training, call: Call) -> Iterator[Match]:
         unknown = sorted(key for key in keys - INPUTS if key.isidentifier())
         if unknown:
             message = f"the column {unknown[0]} that compute_loss reads is removed"
-            yield Match(call.span, f"{message}: remove_unused_columns")
+            own = "TrainingArguments(remove_unused_columns=False)."
+            yield Match(call.span, f"{message}: remove_unused_columns", fix=own)
 
 
 def _is_collated_here(reading: Training, trainer: Call) -> bool:
