@@ -143,7 +143,9 @@ def _flipped_alone(reading: Training) -> Iterator[Match]:
         if function.name != "__getitem__":
             continue
         calls = reading.calls_in(scope)
-        flips = [c for c in calls if c.method in FLIPS and c.arms and not c.method[:1].isupper()]
+        flips = [c for c in calls if c.arms and not c.method[:1].isupper() and (
+                 c.method in FLIPS or mirrored.FLIPPED.search(render(reading, Value(
+                     "call", call=reading.number(c)))))]  # fmt: skip
         boxed = [n for v, _, where in reading.expressions if where == scope
                  for n in v.all_names if re.search(r"box|keypoint", n)]  # fmt: skip
         dicts = [key for v in reading.values_in(scope) for part in (v, *v.items)

@@ -236,7 +236,7 @@ RULES = (
         ),
         fix="cv2.cvtColor(image, cv2.COLOR_BGR2RGB); give both the same Normalize.",
         sources=("torchvision-models",),
-        needs=("imread", "Compose", "Image"),
+        needs=("imread", "Compose", "Image", "ToTensor"),
     ),
     Rule(
         code="SCR348",

@@ -80,7 +80,8 @@ def _prompt_twice(reading: Training) -> Iterator[Match]:
     """{"prompt": prompt, "chosen": prompt + answer, ...} of a trainer that joins both itself."""
     if not reading.methods(*JOINING):
         return
-    for value, span, _ in reading.expressions:
+    values = [(part, span) for value, span, _ in reading.expressions for part in flatten([value])]
+    for value, span in values:
         pairs = dict(zip(value.keys, value.items, strict=False)) if value.kind == "dict" else {}
         answer = pairs.get("chosen") or pairs.get("completion")
         if answer is None or "prompt" not in pairs or answer.kind != "other":

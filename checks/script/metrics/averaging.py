@@ -56,9 +56,10 @@ def moved_too_far(reading: Training) -> Iterator[Match]:
             continue
         if call.method == "add_" and not _is_scaled_by_rest(reading, call, weight):
             continue
-        if call.method != "add_" and not _is_decay(reading, weight, call):
-            continue
         text = render(reading, weight)
+        rest = re.fullmatch(r"\(1-[\w.]*?(?:polyak_|soft_)?tau\)", text)
+        if call.method != "add_" and not (rest or _is_decay(reading, weight, call)):
+            continue
         yield Match(
             call.span, f"{text} is what stays of the average: here it is taken of the new weights"
         )
