@@ -142,8 +142,9 @@ def _divided_again(reading: Training) -> Iterator[Match]:
             given = [a for a in reading.assigned_to(over.name, each.scope)
                      if a.span.order < each.span.order][-1:]  # fmt: skip
             made = reading.calls_of([a.value for a in given if not a.arms] or [over])
-            scaled = made and all(_is_scaled(reading, call) for call in made)
-            if scaled or (not made and _is_of_loader(reading, over.name, each)):
+            if all(_is_scaled(reading, call) for call in made) and (
+                made or _is_of_loader(reading, over.name, each)
+            ):
                 yield Match(each.span, AGAIN, fix="Divide once: remove / 255.")
 
 
