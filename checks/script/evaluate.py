@@ -349,6 +349,24 @@ def literals(reading: Reading, value: Value | None, call: Call) -> set[object]:
     }
 
 
+def texts(reading: Reading, value: Value | None, call: Call, depth: int = 3) -> set[str]:
+    """The texts that a value may be, also of f"{stage}_loss"; `UNDECIDED` stands for any other."""
+    found: set[str] = set()
+    for option in options(reading, value, call):
+        if option.kind == "literal":
+            found.add(str(option.literal))
+            continue
+        joined = option.kind == "other" and option.name in ("", "Add") and option.items
+        whole = {""}
+        for part in option.items if joined and depth else ():
+            ends = texts(reading, part, call, depth - 1)
+            whole = {a + b for a in whole for b in ends} if UNDECIDED not in ends else {UNDECIDED}
+            if UNDECIDED in ends:
+                break
+        found |= whole - {""} or {UNDECIDED}
+    return found
+
+
 def dtypes(reading: Reading, value: Value | None, call: Call) -> set[str]:
     """Names such as bf16, fp16, auto; `UNDECIDED` for what is decided elsewhere."""
     return {dtype(reading, option) for option in options(reading, value, call)}

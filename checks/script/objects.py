@@ -16,6 +16,13 @@ LAYERS = {
 """Layers of torch.nn whose output is any number."""
 
 
+MODE_LAYERS = {
+    "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "BatchNorm1d", "BatchNorm2d",
+    "BatchNorm3d", "SyncBatchNorm", "LazyBatchNorm1d", "LazyBatchNorm2d",
+}  # fmt: skip
+"""Layers that compute something else in evaluation."""
+
+
 def is_layer(reading: Reading, call: Call) -> bool:
     """Whether a call makes a module that has parameters for certain."""
     module, _, name = call.name.rpartition(".")

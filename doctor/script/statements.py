@@ -223,10 +223,14 @@ def _assign(walk: Walk, node: ast.Assign) -> None:
     for name, number in targets:
         walk.record(name, element(value, number), node)
     for target in node.targets:
-        if isinstance(target, ast.Subscript):
-            _changed_part(walk, target, value, node)
-            if value.literal == -100:
-                walk.identifiers.add("ignored_labels")
+        parts = (
+            enumerate(target.elts) if isinstance(target, ast.Tuple | ast.List) else [(-1, target)]
+        )
+        for number, part in parts:
+            if isinstance(part, ast.Subscript):
+                _changed_part(walk, part, element(value, number), node)
+                if value.literal == -100:
+                    walk.identifiers.add("ignored_labels")
 
 
 def _changed_part(
@@ -289,9 +293,9 @@ def _targets(walk: Walk, node: ast.expr) -> list[tuple[str, int]]:
     """Assigned names, each with its index in a tuple, -1 for a single one."""
     if isinstance(node, ast.Tuple | ast.List):
         return [
-            (walk.dotted(each), number)
+            (name, number)
             for number, each in enumerate(node.elts)
-            if walk.dotted(each)
+            for name, _ in ([] if isinstance(each, ast.Tuple | ast.List) else _targets(walk, each))
         ]
     if isinstance(node, ast.Subscript):
         base = walk.dotted(node.value)

@@ -162,7 +162,8 @@ def special_tokens_twice(reading: Training) -> Iterator[Match]:
             if known is not False:
                 yield Match(call.span, message, undecided=reason)
             continue
-        for option in evaluate.options(reading, call.args[0], call):
+        options = evaluate.options(reading, call.args[0], call)
+        for option in [v.items[-1] if v.name == "ListComp" else v for v in options]:
             if option.call not in rendered or option.call > number or option.kind != "call":
                 continue
             if reading.calls[option.call].receiver == owner and known is not False:

@@ -143,10 +143,13 @@ def _flipped_alone(reading: Training) -> Iterator[Match]:
         if function.name != "__getitem__":
             continue
         calls = reading.calls_in(scope)
-        flips = [c for c in calls if c.method in FLIPS and c.arms and not c.method[:1].isupper()]
+        flips = [c for c in calls if c.arms and not c.method[:1].isupper() and (
+                 c.method in FLIPS or mirrored.FLIPPED.search(render(reading, Value(
+                     "call", call=reading.number(c)))))]  # fmt: skip
         boxed = [n for v, _, where in reading.expressions if where == scope
                  for n in v.all_names if re.search(r"box|keypoint", n)]  # fmt: skip
-        dicts = [key for v in function.returns for part in (v, *v.items) for key in part.keys]
+        dicts = [key for v in reading.values_in(scope) for part in (v, *v.items)
+                 for key in part.keys]  # fmt: skip
         if not flips or not (boxed and "boxes" in dicts):
             continue
         changed = [a for a in reading.assignments if a.scope == scope
@@ -154,8 +157,18 @@ def _flipped_alone(reading: Training) -> Iterator[Match]:
         passed = any(re.search(r"box|target|keypoint", n) for c in flips for v in c.args
                      for n in v.all_names)  # fmt: skip
         changed_parts = [n for n in boxed if f"{n}[]" in reading.script.identifiers]
-        if not (changed or passed or changed_parts):
-            yield Match(flips[0].span, f"{flips[0].method} moves the image, and its boxes stay")
+        if not (changed or passed or changed_parts or _each_changed(reading, scope)):
+            what = f"{flips[0].method} moves the image, and its boxes stay"
+            fix = "boxes[:, [0, 2]] = width - boxes[:, [2, 0]] where hflip is applied."
+            yield Match(flips[0].span, what, fix=fix if flips[0].method == "hflip" else "")
+
+
+def _each_changed(reading: Training, scope: int) -> bool:
+    """for box in boxes: box[0] = width - box[2]."""
+    loops = [loop for loop in reading.loops if loop.scope == scope and loop.iterable is not None
+             and any("box" in name for name in loop.iterable.all_names)]  # fmt: skip
+    each = {name for loop in loops for name in loop.targets}
+    return any(a.scope == scope and a.target.partition("[")[0] in each for a in reading.stores)
 
 
 def _resized_alone(reading: Training) -> Iterator[Match]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.data.ranges import ranges
-from doctor.checks.script.data.scaled_masks import scaled
+from doctor.checks.script.data.scaled_masks import class_counts, scaled
 from doctor.checks.script.naming import is_held_out, is_training, words
-from doctor.checks.script.rendering import render
+from doctor.checks.script.rendering import expanded, formulas, render
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
@@ -122,6 +122,7 @@ def masks_kept(reading: Training) -> Iterator[Match]:
             yield from _resized(reading, call)
         else:
             yield from scaled(reading, call, MASKS)
+            yield from _resized_by_object(reading, call)
 
 
 def _subject(reading: Training, call: Call) -> str:
@@ -155,6 +156,41 @@ def _resized(reading: Training, call: Call) -> Iterator[Match]:
             call.span,
             f"{subject} is interpolated bilinearly by default: classes are made up at borders",
         )
+
+
+def _holds_classes(reading: Training, scope: int) -> bool:
+    """Masks become integers in this function, of more classes than two, without a threshold."""
+    texts = [text for text, _, where in reading.cached(formulas) if where == scope]
+    whole = any(re.search(r"int64|\.long\(|torch\.long", text) for text in texts)
+    halves = any(c.scope == scope and c.operator in (">", ">=") for c in reading.comparisons)
+    counts = reading.cached(class_counts)
+    several = not counts or max(counts) > 2
+    return whole and several and not halves and reading.mentions("cross_entropy", "crossentropy")
+
+
+PALETTE = "PIL resizes an image with a palette by its nearest pixel"
+
+
+def _resized_by_object(reading: Training, call: Call) -> Iterator[Match]:
+    """mask_tf(mask), where mask_tf is Resize(size) or a Compose that begins with one."""
+    alone = len(call.args) == 1 and not call.keywords
+    subject = (_subject(reading, call) or call.target) if alone else ""
+    if not set(words(subject)) & MASKS or not _holds_classes(reading, call.scope):
+        return
+    made = objects.known_callees(reading, call)
+    listed = made[0].first if len(made) == 1 else None
+    if listed is not None and made[0].method == "Compose":
+        made = reading.calls_of(listed.items[:1])
+    for each in made:
+        how = each.given("interpolation", 1)
+        text = "" if how is None else render(reading, how)
+        if each.name != "torchvision.transforms.Resize" or NEAREST.search(text):
+            continue
+        if how is None or SMOOTH.search(text):
+            source = expanded(reading, call.args[0], call, 3)
+            palette = "Image.open(" in source and ".convert(" not in source
+            message = f"{subject} is interpolated: classes are made up at borders"
+            yield Match(call.span, message, undecided=PALETTE if palette else "")
 
 
 def _is_rounded(reading: Training, subject: str, call: Call) -> bool:
@@ -200,7 +236,7 @@ RULES = (
         ),
         fix="cv2.cvtColor(image, cv2.COLOR_BGR2RGB); give both the same Normalize.",
         sources=("torchvision-models",),
-        needs=("imread", "Compose", "Image"),
+        needs=("imread", "Compose", "Image", "ToTensor"),
     ),
     Rule(
         code="SCR348",
@@ -211,7 +247,7 @@ RULES = (
         why="Between class 0 and class 5 an interpolation makes 1 to 4, which are other classes. "
         "to_tensor() divides bytes by 255, and as integers all are 0 then.",
         fires=(
-            "a mask that is resized or rotated bilinearly, also by default",
+            "a mask that is resized or rotated bilinearly, also by default and by a Resize()",
             "to_tensor(mask).long(); the same through a Compose, with more than two classes",
         ),
         fix="Pass InterpolationMode.NEAREST; torch.from_numpy(np.array(mask)).long() keeps them.",

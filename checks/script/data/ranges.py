@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
-from doctor.checks.script.objects import operand
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.objects import operand, receiver_of
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import formulas, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call
+from doctor.facts.script import Assignment, Call, Value
 
 SCALES = ("ToTensor", "ToDtype", "to_tensor")
 
@@ -132,9 +132,70 @@ def _divided_again(reading: Training) -> Iterator[Match]:
         scaled = [place for place, text in enumerate(texts) if "ToTensor()" in text]
         for text in texts[scaled[0] + 1 :] if scaled else ():
             if re.search(r"Lambda\(.*/255(?:\.0)?\)", text):
-                yield Match(
-                    call.span, "ToTensor() has divided by 255: the images are divided again"
-                )
+                yield Match(call.span, AGAIN)
+    for each in reading.assignments:
+        for part in flatten([each.value]) if "255" in render(reading, each.value) else ():
+            over, by = part.items if part.name == "Div" and len(part.items) == 2 else (None, None)
+            if over is None or by is None or by.literal != 255:
+                continue
+            over = _uncast(reading, over)
+            given = [a for a in reading.assigned_to(over.name, each.scope)
+                     if a.span.order < each.span.order][-1:]  # fmt: skip
+            made = reading.calls_of([a.value for a in given if not a.arms] or [over])
+            if all(_is_scaled(reading, call) for call in made) and (
+                made or _is_of_loader(reading, over.name, each)
+            ):
+                yield Match(each.span, AGAIN, fix="Divide once: remove / 255.")
+
+
+AGAIN = "ToTensor() has divided by 255: the images are divided again"
+
+
+def _uncast(reading: Training, value: Value) -> Value:
+    """x of x.float() and x.to(device)."""
+    call = reading.call_of(value)
+    while call is not None and call.method in ("float", "to", "cuda"):
+        value = receiver_of(call)
+        call = reading.call_of(value)
+    return value
+
+
+def _is_of_loader(reading: Training, name: str, at: Assignment) -> bool:
+    """What a loop over DataLoader(a dataset of torchvision with ToTensor()) binds, the labels
+    apart."""
+    loops = [reading.loops[n] for n in at.loops if name in reading.loops[n].targets[:-1]]
+    value = loops[0].iterable if loops else None
+    call = reading.call_of(value)
+    while call is not None and call.method in ("enumerate", "tqdm") and call.args:
+        value = call.args[0]
+        call = reading.call_of(value)
+    if value is None or len(reading.assigned_to(name, at.scope)) > 1:
+        return False
+    found = evaluate.options_at(reading, value, at.scope, at.position, at.arms)
+    made = [call for call in reading.calls_of(found) if call.method == "DataLoader"]
+    return len(made) == len(found) == 1 and _holds_fractions(reading, made[0])
+
+
+def _holds_fractions(reading: Training, loader: Call) -> bool:
+    """Its dataset is one of torchvision, whose transform ends between 0 and 1."""
+    for data in reading.calls_of(evaluate.options(reading, loader.given("dataset", 0), loader)):
+        given = evaluate.options(reading, data.keywords.get("transform"), data)
+        known = data.name.startswith("torchvision.datasets.")
+        return known and any(_makes_fractions(reading, t) for t in reading.calls_of(given))
+    return False
+
+
+def _makes_fractions(reading: Training, made: Call) -> bool:
+    """ToTensor(), or a Compose of torchvision with it."""
+    names = [s.name for s in (_made(reading, made) if made.method == "Compose" else [made])]
+    known = all(name.startswith(TRANSFORMS) and "Lambda" not in name for name in names)
+    return known and any(name.endswith(".ToTensor") for name in names)
+
+
+def _is_scaled(reading: Training, call: Call) -> bool:
+    """What a ToTensor() of this file returned, also at the end of a Compose of torchvision."""
+    made = objects.known_callees(reading, call)
+    return len(made) == 1 and _makes_fractions(reading, made[0])
 
 
 def _rows_as_channels(reading: Training) -> Iterator[Match]:

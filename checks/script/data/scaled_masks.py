@@ -25,7 +25,7 @@ def scaled(reading: Training, call: Call, masks: set[str]) -> Iterator[Match]:
     plain = call.method in ("to_tensor", "ToTensor")
     if "input" in words(value.name) or not (plain or _is_pipeline(reading, call)):
         return
-    counts = reading.cached(_class_counts)
+    counts = reading.cached(class_counts)
     known = counts <= {2, 1} if plain else not any(n > 2 for n in counts)
     if (known and (counts or not plain)) or not reading.mentions("cross_entropy", "crossentropy"):
         return  # masks of two classes may hold 0 and 255
@@ -68,7 +68,7 @@ def _is_made_integer(reading: Training, call: Call) -> bool:
     return bool(target) and not changed and any(used.search(text) for text in own)
 
 
-def _class_counts(reading: Training) -> set[int]:
+def class_counts(reading: Training) -> set[int]:
     """How many classes there are, as the file says it."""
     found: set[object] = set()
     for call in reading.calls:

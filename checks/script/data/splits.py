@@ -167,6 +167,8 @@ def _augmented(reading: Training, data: Value, call: Call) -> str:
 
 def _below_split(reading: Training) -> Iterator[Match]:
     """The dataset below a part, or the whole beside its parts."""
+    for parts in _subsets(reading):
+        yield from _shared_transforms(reading, parts)
     for split in reading.named("random_split"):
         if split.name != SPLIT or len(split.targets) < 2:
             continue
@@ -184,11 +186,22 @@ def _below_split(reading: Training) -> Iterator[Match]:
                 yield Match(call.span, message)
 
 
+def _subsets(reading: Training) -> Iterator[set[tuple[object, str]]]:
+    """The names of several Subset() of one dataset."""
+    table: dict[tuple[object, str], set[tuple[object, str]]] = {}
+    for call in reading.named("Subset"):
+        if call.target and call.first is not None and call.first.kind == "name":
+            parts = table.setdefault(reading.key(call.first.name, call.scope), set())
+            parts.add(reading.key(call.target, call.scope))
+    yield from (parts for parts in table.values() if len(parts) > 1)
+
+
 def _shared_transforms(reading: Training, parts: set[tuple[object, str]]) -> Iterator[Match]:
     copied = {each.target for each in reading.assignments}
     for each in reading.assignments:
         base, _, last = each.target.rpartition(".dataset.")
         shared = reading.key(base, each.scope) in parts and f"{base}.dataset" not in copied
+        shared &= not each.loops
         if shared and last in ("transform", "transforms"):
             yield Match(each.span, f"{each.target} is set for all parts: they share a dataset")
 
@@ -223,7 +236,8 @@ RULES = (
             "a loader named for validation or test over the data of the training loader",
             "the same dataset with train=True for both, or one value for train_dataset and "
             "eval_dataset",
-            "part.dataset of random_split in a loader, or a transform set on it: it is the whole",
+            "part.dataset of random_split or Subset in a loader, or a transform set on it: it is "
+            "the whole",
             "the training loader reads what was split, and the part for training is unused",
             "validation by a sampler over images that random transforms change",
             "the best epoch is chosen by a score of the test loader, and validation is at hand",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.data.rewards import rewards
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -167,45 +168,6 @@ def _holds_answer(reading: Training, call: Call) -> bool:
     return False
 
 
-def rewards(reading: Training) -> Iterator[Match]:
-    """Reward functions of GRPO, and groups that compare nothing."""
-    yield from _reward_functions(reading)
-    yield from _groups(reading)
-
-
-def _reward_functions(reading: Training) -> Iterator[Match]:
-    for call in reading.named("GRPOTrainer", "RLOOTrainer"):
-        value = call.given("reward_funcs", 1)
-        for each in value.items if value is not None and value.kind == "list" else [value]:
-            for scope in reading.functions_by_name.get(each.name, ()) if each is not None else ():
-                function = reading.function(scope)
-                if not function.accepts_any and function.parameters:
-                    yield Match(
-                        function.span,
-                        f"{function.name}() lacks **kwargs: it gets all columns of the data",
-                    )
-
-
-def _groups(reading: Training) -> Iterator[Match]:
-    for call in reading.named("GRPOConfig"):
-        sizes = [_number(call, k) for k in ("num_generations", "per_device_train_batch_size",
-                                            "generation_batch_size")]  # fmt: skip
-        steps = _number(call, "gradient_accumulation_steps")
-        if sizes[0] == 1:
-            yield Match(call.span, "one answer per prompt: all advantages are 0")
-        elif sizes[0] and sizes[1] and not sizes[2] and (sizes[1] * (steps or 1) * 8) % sizes[0]:
-            message = f"a batch of {sizes[1]:g} is no number of groups of {sizes[0]:g}"
-            yield Match(call.span, f"{message} on 1, 2, 4 or 8 GPUs", "warn")
-        if _number(call, "temperature") == 0:
-            yield Match(call.span, "at temperature 0 all answers of a group are the same")
-
-
-def _number(call: Call, key: str) -> float | None:
-    value = call.keywords.get(key)
-    found = value.literal if value is not None else None
-    return float(found) if evaluate.is_number(found) else None
-
-
 RULES = (
     Rule(
         code="SCR371",
@@ -263,7 +225,8 @@ RULES = (
         why="GRPO calls reward functions with all columns of the data, and compares the answers of "
         "one prompt with each other: of one answer, or of equal ones, all advantages are 0.",
         fires=(
-            "a reward function of this file without **kwargs",
+            "a reward function of this file without **kwargs, or one that reads the completions of "
+            "conversations as texts",
             "num_generations=1, temperature=0, or a batch that is no number of groups",
         ),
         fix="def reward(completions, **kwargs); num_generations that divides the batch.",

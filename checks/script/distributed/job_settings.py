@@ -31,7 +31,8 @@ def jobs(reading: Training) -> Iterator[Match]:
     for setting in lines:
         kind, _, name = setting.key.partition(".")
         if kind == "piped":
-            yield Match(setting.span, _PIPED[name].format(setting.value), "warn")
+            message = _PIPED[name].format(setting.value)
+            yield Match(setting.span, message, "warn", fix="set -o pipefail above the pipe.")
         elif kind == "late":
             yield Match(
                 setting.span, f"--{name} stands behind the first command: sbatch ignores it"

@@ -181,16 +181,23 @@ def _absolute_rates(reading: Training) -> Iterator[Match]:
                            for m in made):  # fmt: skip
             continue
         own = {m.keywords["lr"].name.rpartition(".")[2] for m in made} - {""}
-        body = given.items[0] if given.kind == "other" and not given.name and given.items else None
         rates = {m.keywords["lr"].literal for m in made} - {None}
-        if body is not None and body.kind == "other" and _holds(body, rates):
-            yield Match(call.span, "the lambda returns a rate: LambdaLR multiplies by it")
-        for function in _lambdas(reading, given, call):
-            returns = reading.function(function).returns
-            given_rates = {m.keywords["lr"].literal for m in made} - {None}
-            if returns and any(_is_rate(v, own) or _holds(v, given_rates) for v in returns):
-                name = reading.function(function).name
-                yield Match(call.span, f"{name}() returns a rate: LambdaLR multiplies by it")
+        bodies = [("the lambda", given.items)] if given.kind == "other" and not given.name else []
+        bodies += [(f"{reading.function(n).name}()", reading.returns(n))
+                   for n in _lambdas(reading, given, call)]  # fmt: skip
+        for name, results in bodies:
+            values = [v for each in results for v in _bounded(reading, each)]
+            if any(v.kind == "other" and (_is_rate(v, own) or _holds(v, rates)) for v in values):
+                message = f"{name} returns a rate: LambdaLR multiplies by it"
+                yield Match(call.span, message, fix="Return the factor alone, or set lr=1.0.")
+
+
+def _bounded(reading: Training, value: Value) -> Iterator[Value]:
+    """What max() and min() choose from, and both sides of `a if test else b`."""
+    call = reading.call_of(value)
+    bounds = call is not None and call.name in ("max", "min")
+    parts = call.args if call is not None and bounds else value.items
+    yield from parts if bounds or value.kind == "choice" else (value,)
 
 
 def _lambdas(reading: Training, given: Value, call: Call) -> Iterator[int]:

@@ -134,7 +134,11 @@ def optimizer_never_steps(reading: Training) -> Iterator[Match]:
 
 
 def _steps_it(reading: Training, step: Call, held: set[tuple[object, str]]) -> bool:
-    names = [step.receiver, *(v.name for v in step.args if v.kind == "name")]
+    """Of `for o in (one, other): o.step()`, each of them."""
+    names = {step.receiver, *(v.name for v in step.args if v.kind == "name")}
+    for loop in (reading.loops[n] for n in step.loops):
+        if loop.iterable is not None and names & set(loop.targets):
+            names |= set(loop.iterable.all_names)
     return any(name and reading.key(name, step.scope) in held for name in names)
 
 

@@ -89,7 +89,8 @@ def _focal_of_mean(reading: Training) -> Iterator[Match]:
         factor = re.compile(rf"\(1-{given}\)\*\*[\w.]+\)\*{name}\)|\b{name}\*\(\(1-{given}\)\*\*")
         for text, span in own:
             if factor.search(text):
-                yield Match(span, f"{name} is the mean of the batch: one factor for all samples")
+                message = f"{name} is the mean of the batch: one factor for all samples"
+                yield Match(span, message, fix="reduction='none', and mean() of the product.")
                 break
 
 

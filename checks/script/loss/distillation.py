@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import words
+from doctor.checks.script.objects import MODE_LAYERS
 from doctor.checks.script.rendering import expanded
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
@@ -67,6 +68,44 @@ def _teacher_trains(reading: Training) -> Iterator[Match]:
             )
 
 
+MODELS = re.compile(r"torchvision\.models\.(?:wide_|res|dense|mobile|efficient|vgg|goog|reg)")
+"""Models of torchvision with batch norm or dropout, which are made in train mode."""
+
+
+def _teacher_left(reading: Training) -> Iterator[Match]:
+    """teacher = resnet50(...), called in the loop that trains another, and no eval()."""
+    trained = {name for _, name in reading.trained_names}
+    for call in reading.calls:
+        name = call.target
+        if not set(words(name)) & NAMES or "." in name or name in trained or call.arms:
+            continue
+        own = any(reading.function(c.scope).owner == call.name for c in reading.named(*MODE_LAYERS))
+        if (own or MODELS.match(call.name)) and _is_left(reading, call):
+            message = f"{name} is in train mode: eval() is called nowhere"
+            yield Match(call.span, message, fix="Call eval() of the teacher before the loop.")
+
+
+def _is_left(reading: Training, made: Call) -> bool:
+    """No call may set its mode, and a loop that trains calls it."""
+    keys = reading.names_of(made.target, made.scope)
+    for call in reading.named("eval", "train"):
+        root = reading.root(call)
+        each = any(root in reading.loops[n].targets for n in call.loops)
+        if not root or each or reading.key(root, call.scope) in keys:
+            return False
+    called = False
+    for call in reading.calls:
+        given = [v.name for v in call.values if v.kind == "name"]
+        if reading.target_function(call) is None and any(
+            reading.key(name, call.scope) in keys for name in given
+        ):
+            return False
+        if call.loops and reading.key(call.name, call.scope) in keys:
+            inside = (n for loop in call.loops for n in reading.by_loop[loop])
+            called = called or not reading.backward_numbers.isdisjoint(inside)
+    return called
+
+
 def _averaged(reading: Training) -> Iterator[Match]:
     """KLDivLoss() divides by the number of elements, and not by that of samples."""
     for call in reading.named("KLDivLoss", "kl_div"):
@@ -84,12 +123,13 @@ RULES = (
         slug="teacher-settings",
         title="A teacher is in evaluation mode, and its divergence is per sample",
         severity="warn",
-        find=each_of(_teacher_trains, _averaged, _both_sides),
+        find=each_of(_teacher_trains, _teacher_left, _averaged, _both_sides),
         why="In train mode a teacher's targets are noise of dropout, and its batch statistics "
         "drift. KLDivLoss divides by all elements unless told otherwise: with a hundred classes "
         "the term is a hundred times too small.",
         fires=(
             "teacher.train() of a model that no optimizer holds",
+            "a teacher of torchvision or of a class of this file, and no eval()",
             "KLDivLoss() or kl_div() with its default reduction",
             "a temperature that divides one side only",
         ),

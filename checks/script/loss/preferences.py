@@ -26,6 +26,7 @@ LOGS = {"logp", "logps", "log", "logprob", "logprobs"}
 def preferred(reading: Training) -> Iterator[Match]:
     """-logsigmoid(rejected - chosen), of DPO and of reward models."""
     yield from _named_the_other(reading)
+    yield from _prompt_twice(reading)
     for call in reading.named("logsigmoid", "sigmoid"):
         value = objects.operand(call) if not call.args else call.args[0]
         if value is None or not _is_negated(reading, call):
@@ -71,6 +72,28 @@ def _is_negated(reading: Training, call: Call) -> bool:
     )
 
 
+JOINING = ("DPOTrainer", "ORPOTrainer", "CPOTrainer", "KTOTrainer", "SFTTrainer")
+"""Trainers that join the columns prompt and chosen, or prompt and completion, themselves."""
+
+
+def _prompt_twice(reading: Training) -> Iterator[Match]:
+    """{"prompt": prompt, "chosen": prompt + answer, ...} of a trainer that joins both itself."""
+    if not reading.methods(*JOINING):
+        return
+    values = [(part, span) for value, span, _ in reading.expressions for part in flatten([value])]
+    for value, span in values:
+        pairs = dict(zip(value.keys, value.items, strict=False)) if value.kind == "dict" else {}
+        answer = pairs.get("chosen") or pairs.get("completion")
+        if answer is None or "prompt" not in pairs or answer.kind != "other":
+            continue
+        first = answer.items[0] if answer.name in ("Add", "") and answer.items else answer
+        while first.kind == "other" and not first.name and len(first.items) == 1:
+            first = first.items[0]  # {prompt} of an f-string
+        if len(answer.items) > 1 and render(reading, first) == render(reading, pairs["prompt"]):
+            fix = "Leave the prompt out of the answers, or omit the column prompt."
+            yield Match(span, "the answers begin with the prompt, which is a column, too", fix=fix)
+
+
 def policies(reading: Training) -> Iterator[Match]:
     yield from own_reference(reading)
     if reading.script.identifiers.isdisjoint(LOG_PROBS):
@@ -94,8 +117,15 @@ def _same_policy(reading: Training) -> Iterator[Match]:
         texts = {a.target: render(reading, a.value) for a in here}
         base = texts.get(new, "")
         same = {f"{base}.detach()", f"{new}.detach()"}
-        if "log_prob" in base and texts.get(old, "") in same and reading.mentions("clamp", "clip"):
-            yield Match(each.span, f"the ratio is always 1: {old} is {new} without its graph")
+        root, _, rest = base.partition(".")
+        if [a.target for a in here].count(root) < 2:
+            whole = f"{texts.get(root, root)}.{rest}"
+            same |= {base, whole, f"{whole}.detach()"}
+        again = texts.get(old, "") in same
+        if "log_prob" in base and again and reading.mentions("clamp", "clip"):
+            fix = "Compute the old log-probabilities once, before the epochs over these data."
+            yield Match(each.span, f"the ratio is always 1: {old} is {new} without its graph",
+                        fix=fix)  # fmt: skip
 
 
 def _minimized(reading: Training) -> Iterator[Match]:
@@ -250,10 +280,13 @@ RULES = (
         find=preferred,
         why="-logsigmoid falls as its argument grows. With rejected - chosen the policy or the "
         "reward model learns the opposite of the preferences.",
-        fires=("-logsigmoid(rejected - chosen), also of log-ratios",),
+        fires=(
+            "-logsigmoid(rejected - chosen), also of log-ratios",
+            "answers that begin with the prompt, beside a column prompt, for DPO and the like",
+        ),
         fix="-logsigmoid(beta * ((pi_chosen - ref_chosen) - (pi_rejected - ref_rejected))).",
         sources=("trl-dpo",),
-        needs=("logsigmoid", "sigmoid", "DPOTrainer", "RewardTrainer", "ORPOTrainer", "CPOTrainer"),
+        needs=("logsigmoid", "sigmoid", "RewardTrainer", *JOINING),
     ),
     Rule(
         code="SCR353",
@@ -265,7 +298,7 @@ RULES = (
         "the collected data; computed in the same step their ratio is always 1, and nothing clips.",
         fires=(
             "(log_prob * returns).sum() as the loss, without a minus",
-            "exp(new - old) with old = new.detach() of the same step",
+            "exp(new - old) with old = new.detach() of the same step, or computed there again",
             "ref = logps(model, batch) beside pol = logps(model, batch), without disable_adapter()",
         ),
         fix="loss = -(log_prob * returns).mean(); store log-probabilities with the actions.",

@@ -60,8 +60,23 @@ def count_by_batches(reading: Training) -> Iterator[Match]:
             for span in _divided(reading, each, loaders):
                 yield Match(span, f"{each.target} counts samples and is divided by batches")
         else:
-            for span in _divided(reading, each, {f"{name}.dataset" for name in loaders}):
+            for span in _divided(reading, each, _datasets(reading, loaders, each)):
                 yield Match(span, f"{each.target} adds a mean per batch and is divided by samples")
+
+
+def _datasets(reading: Training, loaders: set[str], at: Assignment) -> set[str]:
+    """loader.dataset, and the name that DataLoader(name) was given."""
+    found = {f"{name}.dataset" for name in loaders}
+    for name in loaders:
+        for each in reading.assigned_to(name, at.scope):
+            call = reading.call_of(each.value)
+            data = call.given("dataset", 0) if call is not None else None
+            if call is not None and call.method == "DataLoader" and data is not None and (
+                data.kind == "name" and reading.key(data.name, call.scope)
+                == reading.key(data.name, at.scope)
+            ):  # fmt: skip
+                found.add(data.name)
+    return found
 
 
 def _is_made(reading: Training, name: str, at: Assignment) -> bool:

@@ -19,7 +19,11 @@ def weights_swapped(reading: Training) -> Iterator[Match]:
     """average = (1 - decay) * average + decay * new: nothing is left of the average."""
     if not reading.mentions("decay", "momentum", "tau", "beta"):
         return
-    for text, span, _ in reading.cached(statements):
+    copies = [(render(reading, call.args[0]), call.span, {call.receiver})
+              for call in reading.named("copy_") if len(call.args) == 1]  # fmt: skip
+    given = [(text, span, {a.target for a in reading.stores if a.span == span})
+             for text, span, _ in reading.cached(statements) if "(1-" in text]  # fmt: skip
+    for text, span, targets in (*given, *copies):
         found = re.fullmatch(
             r"\(\(\(1-(?P<rate>[\w.]+)\)\*(?P<one>[\w.\[\]]+)\)\+\((?P=rate)\*(?P<two>[\w.\[\]]+)\)\)",
             text,
@@ -29,8 +33,6 @@ def weights_swapped(reading: Training) -> Iterator[Match]:
         )
         if found is None:
             continue
-        given = reading.stores
-        targets = {a.target for a in given if a.span == span}
         rate = found["rate"].rpartition(".")[2].casefold()
         slow = rate in ("decay", "ema_decay", "momentum", "beta", "m", "mu")
         fast = rate in ("tau", "polyak_tau", "soft_tau")
@@ -54,9 +56,10 @@ def moved_too_far(reading: Training) -> Iterator[Match]:
             continue
         if call.method == "add_" and not _is_scaled_by_rest(reading, call, weight):
             continue
-        if call.method != "add_" and not _is_decay(reading, weight, call):
-            continue
         text = render(reading, weight)
+        rest = re.fullmatch(r"\(1-[\w.]*?(?:polyak_|soft_)?tau\)", text)
+        if call.method != "add_" and not (rest or _is_decay(reading, weight, call)):
+            continue
         yield Match(
             call.span, f"{text} is what stays of the average: here it is taken of the new weights"
         )

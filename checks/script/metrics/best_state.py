@@ -21,7 +21,8 @@ def best_not_copied(reading: Training) -> Iterator[Match]:
         if not each.loops or each.augmented or _is_replaced(reading, each):
             continue
         for name, value in _entries(each):
-            own = value.kind == "call" and _is_own_state(reading, reading.calls[value.call])
+            call = _state(reading, value)
+            own = call is not None and _is_trained_here(reading, call)
             if not own or not _on_condition(reading, each):
                 continue
             what = "holds the model's own tensors: training goes on changing them"
@@ -35,8 +36,8 @@ def _held_by_an_object(reading: Training) -> Iterator[Match]:
     """self.best = model.state_dict() in a method that is called where a score is better, and
     stopper.best is loaded or saved by another function."""
     for each in reading.assignments:
-        call = reading.call_of(each.value)
-        if each.loops or call is None or call.method != "state_dict" or call.args:
+        call = _state(reading, each.value) if not each.loops else None
+        if call is None:
             continue
         owner, _, held = each.target.rpartition(".")
         given = [parameter.name for parameter in reading.function(each.scope).parameters]
@@ -117,13 +118,19 @@ def _is_read_later(reading: Training, at: Assignment) -> bool:
     )
 
 
-def _is_own_state(reading: Training, call: Call) -> bool:
-    """state_dict() of what trains, also under copy() and dict(), which copy no tensors."""
-    if call.method == "copy" and call.receiver_call >= 0 and not call.args:
+def _state(reading: Training, value: Value) -> Call | None:
+    """The state_dict() of a value, also under copy(), dict() and {k: v for k, v in ...}, which copy
+    no tensors."""
+    if value.name == "DictComp" and value.items[-1].kind == "name":
+        value = value.items[0]
+    call = reading.call_of(value)
+    if call is None:
+        return None
+    if call.method in ("copy", "items") and call.receiver_call >= 0 and not call.args:
         call = reading.calls[call.receiver_call]
     elif call.name == "dict" and len(call.args) == 1 and call.args[0].kind == "call":
         call = reading.calls[call.args[0].call]
-    return call.method == "state_dict" and not call.args and _is_trained_here(reading, call)
+    return call if call.method == "state_dict" and not call.args else None
 
 
 def _is_used_later(reading: Training, each: Assignment, name: str, *methods: str) -> bool:

@@ -11,6 +11,7 @@ from doctor.checks.script.metrics import whole
 from doctor.checks.script.metrics.encoded import encoded_by_target
 from doctor.checks.script.metrics.folds import models_of_folds
 from doctor.checks.script.metrics.nodes import ONE_GRAPH, nodes_held_out
+from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
@@ -35,20 +36,26 @@ def prepared_apart(reading: Training) -> Iterator[Match]:
                 )
 
 
+WITH_NORMS = re.compile(
+    r"res_?ne(?:t|xt)|vgg\d+_bn|dense_?net|mobile_?net|efficient_?net|regnet", re.IGNORECASE
+)
+"""Architectures with batch norm, by the names that torchvision, timm and papers give them."""
+
+
 def averaged_norms(reading: Training) -> Iterator[Match]:
     """AveragedModel of a network with batch norm that is evaluated as it is."""
     if not reading.methods("AveragedModel") or reading.mentions("update_bn", "use_buffers"):
         return
-    norms = any("BatchNorm" in name for name in reading.by_method) or any(
-        re.search(
-            r"torchvision\.models\.(?:resnet|vgg\d+_bn|densenet|mobilenet|efficientnet)", c.name
-        )
-        for c in reading.calls
-    )
-    for call in reading.named("AveragedModel") if norms else ():
-        if any(other.receiver in call.targets for other in reading.named("eval")):
+    written = any("BatchNorm" in name for name in reading.by_method)
+    for call in reading.named("AveragedModel"):
+        made = objects.makers_at(reading, call.args[0], call) if call.args else []
+        names = [f"{m.method} {m.first.literal if m.first else ''}" for m in made if m is not None]
+        norms = written or any(WITH_NORMS.search(name) for name in names)
+        if norms and any(other.receiver in call.targets for other in reading.named("eval")):
             yield Match(
-                call.span, "statistics of batch norm are not those of the average: update_bn()"
+                call.span,
+                "statistics of batch norm are not those of the average: update_bn()",
+                fix="update_bn(train_loader, model) of the average, before it is evaluated.",
             )
 
 
@@ -135,8 +142,9 @@ OF_A_WINDOW = {"Running", "RunningMean", "RunningSum"}
 
 def of_epoch(reading: Training) -> Iterator[Match]:
     """A metric of torchmetrics that is computed in each epoch and never reset."""
-    for number, call in enumerate(reading.calls):
-        if call.method != "compute" or not call.loops or not call.receiver or call.args:
+    for number, call in reading.numbered(reading.methods("compute")):
+        again = call.loops or reading.function(call.scope).name in EPOCH_ENDS
+        if not again or not call.receiver or call.args:
             continue
         found = evaluate.receivers(reading, call)
         made = [_unmoved(reading, reading.calls[v.call]) for v in found if v.kind == "call"]
@@ -145,8 +153,24 @@ def of_epoch(reading: Training) -> Iterator[Match]:
         if made[0].method in OF_A_WINDOW:
             continue
         others = {c.method for c in reading.calls if c.receiver == call.receiver}
+        others |= {"update" for c in reading.calls if c.name == call.receiver}
+        others |= {"reset" for c in reading.named("reset") if not _is_metric(reading, c)}
+        others |= {"reset" for c in reading.named("log", "log_dict") for v in flatten(c.values)
+                   if v.kind == "name" and v.name == call.receiver}  # fmt: skip
         if "update" in others and "reset" not in others and number:
             yield Match(call.span, f"{call.receiver} counts all epochs so far: reset() is missing")
+
+
+EPOCH_ENDS = {"on_train_epoch_end", "on_validation_epoch_end", "training_epoch_end",
+              "validation_epoch_end"}  # fmt: skip
+"""Hooks of Lightning that run once an epoch."""
+
+
+def _is_metric(reading: Training, reset: Call) -> bool:
+    """reset() of one metric of the file, which is not that of all of them."""
+    made = reading.calls_of(evaluate.receivers(reading, reset)) if reset.receiver else []
+    names = [_unmoved(reading, each).name for each in made]
+    return any(n.startswith("torchmetrics.") and "Collection" not in n for n in names)
 
 
 def _unmoved(reading: Training, call: Call) -> Call:
@@ -228,7 +252,8 @@ RULES = (
         why="torchmetrics goes on counting until reset(); a count that all_reduce summed is of all "
         "processes.",
         fires=(
-            "update() and compute() of a metric in the loop over epochs, without reset()",
+            "update() and compute() of a metric in the loop over epochs, or at the end of an epoch "
+            "of Lightning, without reset()",
             "AveragedModel of a network with batch norm, evaluated without update_bn()",
             "a sum of all_reduce() divided by len(loader) or len(loader.sampler)",
             "all_reduce() of the mean of a process, and no division by the number of processes",

@@ -6,15 +6,10 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.objects import MODE_LAYERS
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
-
-MODE_LAYERS = {
-    "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "BatchNorm1d", "BatchNorm2d",
-    "BatchNorm3d", "SyncBatchNorm", "LazyBatchNorm1d", "LazyBatchNorm2d",
-}  # fmt: skip
-"""Layers that compute something else in evaluation."""
 
 
 def never_evaluates(reading: Training) -> Iterator[Match]:

@@ -13,7 +13,7 @@ from doctor.checks.script.metrics.averaging import (
     weights_swapped,
     written_to_a_name,
 )
-from doctor.checks.script.metrics.evaluation import MODE_LAYERS
+from doctor.checks.script.objects import MODE_LAYERS
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call

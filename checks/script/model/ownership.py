@@ -62,7 +62,10 @@ def _thawed_later(reading: Training) -> Iterator[Match]:
         if any(at > number and _in_training(reading, around) for at, around in places):
             what = f"{made.targets[0]} took" if made.targets else "the optimizer took"
             yield Match(
-                span, f"{what} what required a gradient before, not what thaws here", "warn"
+                span,
+                f"{what} what required a gradient before, not what thaws here",
+                "warn",
+                fix="Call optimizer.add_param_group() for what thaws, or give it all at first.",
             )
             return
 

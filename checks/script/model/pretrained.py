@@ -116,7 +116,8 @@ def _of_ddp(reading: Training) -> Iterator[Match]:
                     message = f"the keys of {state.receiver} begin with {prefix}., and "
                     message += f"{call.receiver} has none of these"
                     always = any(not reading.calls[w].arms for w in _wraps(reading))
-                    yield Match(state.span, message, None if always else "warn")
+                    own = f"Save {state.receiver}.{prefix}.state_dict()."
+                    yield Match(state.span, message, None if always else "warn", fix=own)
                     return
 
 

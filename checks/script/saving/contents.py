@@ -11,7 +11,7 @@ from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.saving.statistics import statistics_lost
 from doctor.checks.script.training import WORDS, Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Call
 
 ONLY_WEIGHTS = (2, 6)
 """The release of torch since which torch.load reads tensors and plain values by default."""
@@ -23,8 +23,8 @@ def contents(reading: Training) -> Iterator[Match]:
     if not reading.trains:
         return
     yield from _without_modules(reading)
-    if reading.machine.torch is None or installed.release(reading.machine.torch) >= ONLY_WEIGHTS:
-        yield from _refused(reading, "warn" if reading.machine.torch is None else "fail")
+    new = reading.machine.torch is None or installed.release(reading.machine.torch) >= ONLY_WEIGHTS
+    yield from _refused(reading, "warn" if reading.machine.torch is None else "fail", new)
 
 
 def _without_modules(reading: Training) -> Iterator[Match]:
@@ -47,30 +47,52 @@ def _without_modules(reading: Training) -> Iterator[Match]:
             yield Match(span, message, "fail")
 
 
-def _refused(reading: Training, severity: Severity) -> Iterator[Match]:
-    """A Namespace, a Path or an object of this file in what torch.load reads with its default."""
-    if reading.mentions("safe_globals") or installed.limited(reading, "torch", ONLY_WEIGHTS):
+OWN_FILE = "Save vars(args) with plain values, or load this own file with weights_only=False."
+
+
+def _refused(reading: Training, severity: Severity, new: bool) -> Iterator[Match]:
+    """A Namespace, a Path or an object of this file in what torch.load reads without others."""
+    if reading.mentions("safe_globals"):
         return
-    held: dict[tuple[object, str], str] = {}
-    for call in reading.named("save"):
-        path = evaluate.argument(reading, call, "f", 1)
-        what = _foreign(reading, call) if call.name == "torch.save" and path is not None else ""
-        if what:
-            held |= dict.fromkeys(_paths(reading, path, call), what)
-    for call in reading.named("load") if held else ():
-        path = evaluate.argument(reading, call, "f", 0)
-        plain = not {"weights_only", "pickle_module"} & call.keywords.keys() and not call.unpacked
-        if call.name != "torch.load" or path is None or not plain:
+    new = new and not installed.limited(reading, "torch", ONLY_WEIGHTS)
+    saves = [call for call in reading.named("save") if call.name == "torch.save"]
+    kept = [(call, what) for call in saves if (what := _foreign(reading, call))]
+    held = {path: what for call, what in kept for path in _paths(reading, call, 1)}
+    for call in reading.named("load") if kept else ():
+        asked = call.name == "torch.load" and _restricted(reading, call)
+        if not (asked or (asked is None and new)):
             continue
-        found = [held[each] for each in _paths(reading, path, call) if each in held]
-        if found:
-            message = f"the file holds {found[0]}: torch.load of torch 2.6 and later refuses it"
-            yield Match(call.span, message, severity)
+        found = [held[path] for path in _paths(reading, call, 0) if path in held]
+        if not found and len(kept) == len(saves):
+            found = [what for save, what in kept if _is_read_by(reading, save, call)]
+        how = "weights_only=True" if asked else "torch.load of torch 2.6 and later"
+        for what in found[:1]:
+            message = f"the file holds {what}: {how} refuses it"
+            yield Match(call.span, message, "fail" if asked else severity, fix=OWN_FILE)
 
 
-def _paths(reading: Training, path: Value | None, call: Call) -> set[tuple[object, str]]:
-    """What the path may be, as text with the owner of its name."""
+def _restricted(reading: Training, load: Call) -> bool | None:
+    """Whether weights_only is asked for; None by default, False where that is not known."""
+    only = evaluate.argument(reading, load, "weights_only")
+    if only is None:
+        return False if "pickle_module" in load.keywords or load.unpacked else None
+    return evaluate.truth(reading, only, load) is True
+
+
+def _is_read_by(reading: Training, save: Call, load: Call) -> bool:
+    """Several keys are read of what is loaded, all of which the saved dictionary has."""
+    parts = flatten(v for v, _, scope in reading.expressions if scope == load.scope)
+    texts = {part.name.partition("[") for part in parts if part.kind == "item"}
+    keys = {key.rstrip("]") for name, _, key in texts if key and name in load.targets}
+    return len(keys) > 1 and any(
+        keys <= set(each.keys) for each in evaluate.options(reading, save.first, save)
+    )
+
+
+def _paths(reading: Training, call: Call, position: int) -> set[tuple[object, str]]:
+    """What the path of a call may be, as text with the owner of its name."""
     found: set[tuple[object, str]] = set()
+    path = evaluate.argument(reading, call, "f", position)
     for each in evaluate.options(reading, path, call):
         text = render(reading, each)
         found.add(reading.key(text, call.scope) if each.kind == "name" else ("", text))
@@ -114,12 +136,12 @@ RULES = (
         "else unless weights_only=False is given.",
         fires=(
             "torch.load without weights_only of the path that a Namespace, a Path or an object of "
-            "a class of this file is saved to",
+            "a class of this file is saved to, or that has the keys of that file",
             "VecNormalize around the environment of a policy that is saved without it",
         ),
         errors=(
             "the keys with lora_ alone, beside modules_to_save",
-            "the same load where the job's torch is 2.6 or later",
+            "the same load where the job's torch is 2.6 or later, or with weights_only=True",
         ),
         fix="Save get_peft_model_state_dict(model); save vars(args) with strings, or load the own "
         "file with weights_only=False.",

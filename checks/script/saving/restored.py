@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
@@ -19,15 +20,15 @@ def not_restored(reading: Training) -> Iterator[Match]:
     if not reading.trains:
         return
     names = {name for name, _ in loaded_names(reading)}
-    handed = any(
-        v.kind == "name" and v.name in names and c.name != "print"
-        for c in reading.calls
-        for v in c.values
-    ) or any(v.name in names for f in reading.script.functions for v in f.returns)
-    if not names or handed:
+    handed = {c.name for c in reading.calls for v in c.values
+              if v.kind == "name" and v.name in names} - {"print"}  # fmt: skip
+    returned = any(v.name in names for f in reading.script.functions for v in f.returns)
+    if not names or returned or handed - {"torch.save"}:
+        return
+    yield from _unused(reading, names)
+    if handed:
         return
     read = _keys_read(reading, names)
-    yield from _unused(reading, names)
     written = saved_dictionaries(reading)
     for _, saved in written:
         starts = [a for k in saved.keys if "epoch" in k for a in _epochs(reading, k)]
@@ -156,7 +157,9 @@ def _unused(reading: Training, names: set[str]) -> Iterator[Match]:
             continue
         reading.step(len(reading.expressions))
         last = each.target.rpartition(".")[2]
-        reads = {n for v, _, _ in reading.expressions for n in v.all_names}
+        shown = {c.span for c in reading.calls
+                 if c.name == "print" or re.search(r"log(?:ger|ging)?$", c.receiver)}  # fmt: skip
+        reads = {n for v, s, _ in reading.expressions for n in v.all_names if s not in shown}
         reads |= {n for loop in reading.loops if loop.iterable is not None
                   for n in loop.iterable.names}  # fmt: skip
         reads |= {n for c in reading.comparisons for v in (c.left, c.right)

@@ -20,6 +20,7 @@ from doctor.checks.script.trainers.steps_and_inputs import (
     removes_columns,
     steps_agree,
 )
+from doctor.checks.script.trainers.unshifted import unshifted
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
@@ -93,9 +94,8 @@ def _best_model(reading: Training, call: Call) -> Iterator[Match]:
     if greater is None:
         wrong = better < 0 and not str(metric).endswith("loss")
         if wrong and loads:
-            yield Match(
-                call.span, f"the highest {metric} is kept: greater_is_better is True by default"
-            )
+            message = f"the highest {metric} is kept: greater_is_better is True by default"
+            yield Match(call.span, message, fix="greater_is_better=False.")
         return
     truth = evaluate.truth(reading, greater, call)
     if (better > 0 and truth is False) or (better < 0 and truth is True):
@@ -200,7 +200,8 @@ def _metric_missing(reading: Training, call: Call) -> Iterator[Match]:
             and "tests" not in reading.script.path
         ):
             keys = ", ".join(written[0].keys[:3])
-            yield Match(call.span, f"compute_metrics returns no {metric}: it has {keys}")
+            message = f"compute_metrics returns no {metric}: it has {keys}"
+            yield Match(call.span, message, fix="Name one of these in metric_for_best_model.")
         loaded = _loaded_metric(reading, found)
         if loaded and metric and metric not in ("loss", loaded) and metric in KNOWN:
             yield Match(call.span, f"compute_metrics returns no {metric}: it has {loaded}")
@@ -295,7 +296,7 @@ RULES = (
         slug="trainer-settings-contradict",
         title="The settings of a Trainer agree",
         severity="fail",
-        find=each_of(settings_contradict, logits_kept),
+        find=each_of(settings_contradict, logits_kept, unshifted),
         why="Some combinations raise at the start; others keep the worst checkpoint, begin anew "
         "instead of resuming, or score logits as text.",
         fires=(

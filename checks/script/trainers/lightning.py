@@ -82,7 +82,9 @@ def wrong_step(reading: Training) -> Iterator[Match]:
             yield from manual or _wrong_results(reading, function, number)
             yield from () if manual else _own_backward(reading, number)
     yield from _misspelt(reading, modules)
-    yield from _never_logged(reading)
+    if all(base in modules or base.rpartition(".")[2] in OWN_BASES for each in
+           reading.script.classes if each.name in modules for base in each.bases):  # fmt: skip
+        yield from _never_logged(reading)
 
 
 def _steps_by_hand(reading: Training, function: Function, number: int) -> list[Match]:
@@ -162,25 +164,30 @@ def _misspelt(reading: Training, modules: set[str]) -> Iterator[Match]:
             yield Match(function.span, f"Lightning calls {hook}, and never {function.name}")
 
 
+OWN_BASES = ("LightningModule", "ABC", "PyTorchModelHubMixin")
+"""Bases that log nothing by themselves."""
+
+
 def _never_logged(reading: Training) -> Iterator[Match]:
     """monitor="val_loss" while self.log() has other names."""
-    logged: set[object] = set()
-    elsewhere: set[object] = set()
+    logged: set[str] = set()
+    elsewhere: set[str] = set()
     for call in reading.named("log", "log_dict"):
-        name = call.given("name", 0)
+        names = evaluate.texts(reading, call.given("name", 0), call)
         if call.receiver != "self":  # a callback has the module under another name
-            elsewhere.add(name.literal if name is not None else None)
+            elsewhere |= names
             continue
-        if call.method == "log_dict" or name is None or name.kind != "literal":
+        if call.method == "log_dict" or not names or evaluate.UNDECIDED in names:
             return
-        logged.add(name.literal)
+        logged |= names
     for call in reading.named("ModelCheckpoint", "EarlyStopping"):
         value = call.keywords.get("monitor")
         known = value is not None and isinstance(value.literal, str) and bool(logged)
         if known and value is not None and value.literal not in logged:
             near = str(value.literal).removesuffix("_epoch").removesuffix("_step")
             if near not in logged and not elsewhere & {value.literal, near}:
-                yield Match(call.span, f"{value.literal} is logged nowhere; {_some(logged)} is")
+                message = f"{value.literal} is logged nowhere; {_some(logged)} is"
+                yield Match(call.span, message, fix="Monitor a name that self.log() is given.")
 
 
 MONITORS = {"ModelCheckpoint": (2, 7), "EarlyStopping": (0, 4)}
@@ -236,11 +243,12 @@ def _options_of_automatic(reading: Training, modules: set[str]) -> Iterator[Matc
                     value = call.keywords[name].literal if name in call.keywords else None
                     if isinstance(value, (int, float)) and value > least:
                         message = "raises with automatic_optimization = False"
-                        yield Match(call.span, f"{name} of the Trainer {message}")
+                        own = f"Omit {name}; call self.clip_gradients() or count steps by hand."
+                        yield Match(call.span, f"{name} of the Trainer {message}", fix=own)
 
 
-def _some(names: set[object]) -> str:
-    return ", ".join(sorted(map(str, names))[:3])
+def _some(names: set[str]) -> str:
+    return ", ".join(sorted(names)[:3])
 
 
 RULES = (

@@ -44,7 +44,7 @@ def inputs_removed(reading: Training, call: Call) -> Iterator[Match]:
     if not removes_columns(call):
         return
     made = [reading.calls[n] for n in reading.trainers]
-    if not reading.loads or any("data_collator" in c.keywords for c in made) or reading.mentions(
+    if not reading.loads or any(_is_collated_here(reading, c) for c in made) or reading.mentions(
         "remove_unused_columns", "get_train_dataloader", "_set_signature_columns"
     ):  # fmt: skip
         return
@@ -69,7 +69,17 @@ def inputs_removed(reading: Training, call: Call) -> Iterator[Match]:
         unknown = sorted(key for key in keys - INPUTS if key.isidentifier())
         if unknown:
             message = f"the column {unknown[0]} that compute_loss reads is removed"
-            yield Match(call.span, f"{message}: remove_unused_columns")
+            own = "TrainingArguments(remove_unused_columns=False)."
+            yield Match(call.span, f"{message}: remove_unused_columns", fix=own)
+
+
+def _is_collated_here(reading: Training, trainer: Call) -> bool:
+    """The batch comes of a collator that is not one of transformers."""
+    value = trainer.keywords.get("data_collator")
+    made = evaluate.options(reading, value, trainer)
+    return value is not None and not all(
+        reading.called(each).startswith("transformers.") for each in made
+    )
 
 
 def reference_trains(reading: Training) -> Iterator[Match]:
