@@ -67,6 +67,13 @@ FOUND = {
         "x.permute(0, 3, 1, 2) for images [N, H, W, C]; x.view(N, T, heads, width).transpose(1, 2) "
         "to split heads, and x.transpose(1, 2).reshape(N, T, heads * width) to join them.",
     ),
+    "patches": (
+        "a view gives images the shape of their patches, and its rows are runs of the values of a "
+        "channel, one line of pixels after the other: {operation}",
+        "Move the axes between two reshapes: x.reshape(N, C, H // p, p, W // p, p)"
+        ".permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2), or F.unfold(x, p, stride=p)"
+        ".transpose(1, 2). The way back from patches to images is the same in the other order.",
+    ),
     "queries": (
         "the weights of attention do not sum to 1 over what they are multiplied with: {operation}",
         "Normalize over the keys, the last dimension of the scores: scores.softmax(dim=-1).",

@@ -24,14 +24,14 @@ class Misuse(Section, frozen=True, kw_only=True):
     """As in torch.nn.functional: "cross_entropy"."""
     kind: Literal[
         "softmax", "sigmoid", "relu", "no log-probabilities", "broadcast", "negated", "targets",
-        "positive", "signs", "no log target", "bounded", "padding", "several",
+        "positive", "signs", "no log target", "bounded", "padding", "several", "reduced",
     ]  # fmt: skip
     """The activation that was applied before and that the loss applies itself; exponentials of the
     input of nll_loss that do not sum to 1; shapes that broadcast to a larger one than either; a
     loss that is the negative of the only function that it is made of; targets outside of [0, 1];
     targets beyond the range of the activation that made the input; targets that fill rows up; rows
-    with more than one class; targets that are no signs, or not what log_target says; and one of
-    earlier versions."""
+    with more than one class; targets that are no signs, or not what log_target says; one number
+    for all samples that is multiplied by what weighs each of them; and one of earlier versions."""
     shapes: tuple[tuple[int, ...], ...] = ()
     """Of the input and the target."""
 
@@ -284,6 +284,9 @@ class OwnModel(Section, frozen=True, kw_only=True):
     untied: tuple[str, ...] = ()
     """Weights that are meant to be one and are two: "head.weight starts as a copy of wte.weight, in
     spite of tie_weights()"."""
+    of_defaults: tuple[str, ...] = ()
+    """Modules that a default argument made once for several places: "norm=LayerNorm of Block is
+    blocks.0.norm, blocks.1.norm and 2 more"."""
     changed_batch: tuple[str, ...] = ()
     """Tensors of a batch that is no loader's, which a step changed in place."""
     partial_loads: tuple[PartialLoad, ...] = ()
@@ -302,6 +305,8 @@ class OwnModel(Section, frozen=True, kw_only=True):
     in_evaluation: str = ""
     """Modules of a model that the factory leaves in evaluation mode, though all of it trains:
     "BatchNorm2d, Dropout"; "" where it does not, or where that may be meant so."""
+    turned_off: str = ""
+    """Modules that the loss turns to evaluation, with the whole model, before it trains them."""
     settings: Settings | None = None
     batch: tuple[BatchTensor, ...] = ()
     has_loader: bool = False

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from doctor.probes.training_side.calls.loss_calls import misuse  # noqa: E402
+from doctor.probes.training_side.calls.loss_calls import LossCalls, misuse  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -43,3 +43,32 @@ def test_targets_that_an_activation_cannot_reach(loss: str, name: str) -> None:
 )
 def test_targets_within_reach(activation: Any, target: Any) -> None:
     assert misuse("mse_loss", made(activation), target) == ""
+
+
+MASK = torch.tensor([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
+WEIGHTS = torch.tensor([0.5, 1.0, 2.0, 1.5])
+
+
+@pytest.mark.parametrize(
+    ("loss", "found"),
+    [
+        (lambda y: ((-0.5 * torch.sum(y.pow(2))) * (MASK > 0).float()).sum(), "Sum"),
+        (lambda y: (MASK.clone() * y.pow(2).mean()).sum() / MASK.sum(), "Mean"),
+        (lambda y: (torch.nn.functional.mse_loss(y, MASK) * WEIGHTS).mean(), "MseLoss"),
+        (lambda y: (y.pow(2).sum(-1) * WEIGHTS).mean(), ""),
+        (lambda y: (y.pow(2) * MASK).sum() / MASK.sum(), ""),
+        (lambda y: y.pow(2).sum() * WEIGHTS.sum(), ""),
+        (lambda y: (y.sign().detach() * y.abs().mean() - MASK).pow(2).mean(), ""),
+        (lambda y: (y - y.mean()).pow(2).mean() * 0.1 + y.sum(), ""),
+    ],
+)
+def test_one_number_for_all_samples_that_is_multiplied_by_what_weighs_each(
+    loss: Any, found: str
+) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Linear(5, 3)
+    calls = LossCalls(model, {"mask": MASK, "weights": WEIGHTS})
+    with calls:
+        loss(model(torch.randn(4, 5)))
+    kinds = [(each["kind"], each["function"].partition(",")[0]) for each in calls.misused.values()]
+    assert kinds == ([("reduced", found)] if found else [])
