@@ -493,6 +493,7 @@ def test_heads_of_keys_are_repeated_for_those_of_queries() -> None:
 
     assert "enable_gqa=True" in fix(4)
     assert "enable_gqa" not in fix(3) + fix(8)
+    assert fix(3).endswith("(num_key_value_heads of config.json): 1, 2, 4, 8.")
 
 
 def test_a_trainer_that_removes_the_labels_is_named() -> None:
