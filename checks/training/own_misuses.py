@@ -83,6 +83,11 @@ MISUSES = {
         "features alone (dim=-1), then (value * mask).sum() / mask.sum(). Otherwise each sample "
         "gets the number of all, and the mask leaves nothing out.",
     ),
+    "cosines": (
+        "{function}; required: logits that can tell the classes apart",
+        "Divide cosines by a temperature, logits / 0.07, or multiply them by a scale such as 1 / "
+        "0.07 = 14.3 (CLIP learns its logarithm: logits * logit_scale.exp(), from ln 14.3).",
+    ),
     "negated": (
         "the loss is the negative of {function}, which a step then raises; required: the loss that "
         "is to fall",

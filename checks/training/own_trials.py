@@ -92,6 +92,12 @@ FOUND = {
         "balances the experts), a softmax or a norm over one value, a value that is subtracted "
         "again. An optimizer such as Adam enlarges rounding errors to full steps.",
     ),
+    "penalty": (
+        "almost all of the loss depends on the weights alone, and not on the batch: {operation}",
+        "Lower the factor of the penalty until it is a small part of the loss at the start: 1e-5 "
+        "to 1e-4 is usual for a sum of squares, or leave it to weight_decay of the optimizer. "
+        "Divide a divergence of weights by the number of samples of the whole training set.",
+    ),
     "functions": (
         "for a gradient of zeros, {operation} returns one that is not zero: it does not use what "
         "it is passed",

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing, places
 from ..subject import subjects
-from . import attention_calls, norm_calls, padded_targets, recurrent_calls
+from . import attention_calls, norm_calls, padded_targets, recurrent_calls, scale_calls
 
 ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses of two tensors of the same shape, which torch broadcasts otherwise."""
@@ -70,6 +70,7 @@ class LossCalls(TorchFunctionMode):
         """The loss of the step as a multiple of the only function that it is made of."""
         self.attention = attention_calls.AttentionCalls(module)
         self.recurrent = recurrent_calls.RecurrentCalls(module)
+        self.scales = scale_calls.ScaleCalls()
         self._samples = subjects.first_dimension(batch) or 0
         tensors = containers.tensors(batch).values()
         self._batch = {observing.storage_address(each) for each in tensors}
@@ -82,6 +83,7 @@ class LossCalls(TorchFunctionMode):
         observing.attempt(lambda: self._note_inputs(name, args, options), None)
         result = func(*args, **options)
         observing.attempt(lambda: self._note_result(name, result), None)
+        observing.attempt(lambda: self.scales.note(name, args, result), None)
         return result
 
     def _note_inputs(self, name: str, args: Arguments, options: Options) -> None:
@@ -90,6 +92,9 @@ class LossCalls(TorchFunctionMode):
             if name == "cross_entropy":
                 shape = inputs[0].shape
                 self.classes.append(int(shape[1] if len(shape) > 1 else shape[0]))
+                if text := self.scales.scaled(inputs[0]):
+                    function = "%s gets %s" % (name, text)
+                    self.misused[text] = {"function": function, "kind": "cosines", "shapes": []}
             kind = misuse(name, *inputs, reduced=options.get("reduction") != "none")
             if kind := kind or domain(name, inputs[0], args, options):
                 shapes = [list(each.shape) for each in inputs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
-from ..foreign import Foreign, observing
+from ..foreign import Foreign
 
 Mismatched = Sequence[Tuple[str, Sequence[int], Sequence[int]]]
 """Name, shape in the files, shape by the configuration."""
@@ -14,7 +14,7 @@ MOST = 40
 
 
 def fitting(config: Foreign, mismatched: Mismatched, build: Callable[[Foreign], Foreign]) -> str:
-    """ '"head_dim": 32 instead of 128', "" unless exactly one size fits all of these parameters.
+    """'"head_dim": 32 instead of 128', "" unless exactly one size fits all of these parameters.
 
     `build` makes a model of a configuration, on the meta device.
     """
@@ -31,12 +31,18 @@ def fitting(config: Foreign, mismatched: Mismatched, build: Callable[[Foreign], 
     }
     found: List[str] = []
     for name, size in list(sizes.items())[:MOST]:
-        changed = observing.attempt(lambda: _shapes(config, {**data, name: int(size)}, build), {})
+        changed = _shapes(config, {**data, name: int(size)}, build)
         if all(changed.get(each) == tuple(have) for each, have, _ in mismatched):
             found.append('"%s": %d instead of %d' % (name, size, data[name]))
     return found[0] if len(found) == 1 else ""
 
 
-def _shapes(config: Foreign, data: Dict[str, Any], build: Callable[[Foreign], Foreign]) -> Foreign:
-    model = build(type(config).from_dict(data))
+def _shapes(
+    config: Foreign, data: Dict[str, Any], build: Callable[[Foreign], Foreign]
+) -> Dict[str, Tuple[int, ...]]:
+    """Of the parameters; {} where the library builds no model of such sizes."""
+    try:
+        model = build(type(config).from_dict(data))
+    except Exception:
+        return {}
     return {name: tuple(weight.shape) for name, weight in model.state_dict().items()}

@@ -50,12 +50,8 @@ class Calls:
     def note(self, name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
         if not args or not isinstance(args[0], torch.Tensor):
             return
-        if name in VIEWS and exchanges(args[0].shape, result.shape):
-            shapes = "%s(), %s as %s" % (name.strip("_"), list(args[0].shape), list(result.shape))
-            self._add(self.views, shapes)
-        elif name in VIEWS and self._cuts_an_image(args[0], result):
-            shapes = "%s(), %s as %s" % (name, list(args[0].shape), list(result.shape))
-            self._add(self.patches, shapes)
+        if name in VIEWS:
+            self._note_view(name, args[0], result)
         elif name == "softmax":
             axis = options.get("dim", args[1] if len(args) > 1 else None)
             if isinstance(axis, int) and result.dim() > 2:
@@ -67,9 +63,13 @@ class Calls:
             if shape[-1] == shape[-2] > 1:
                 self._add(self.softmaxes, "softmax over dim %d of weights %s" % (axis, shape))
 
-    def _cuts_an_image(self, value: torch.Tensor, result: torch.Tensor) -> bool:
-        of_batch = observing.storage_address(value) in self._images and value.is_contiguous()
-        return of_batch and as_patches(value.shape, result.shape)
+    def _note_view(self, name: str, value: torch.Tensor, result: torch.Tensor) -> None:
+        shapes = "%s(), %s as %s" % (name.strip("_"), list(value.shape), list(result.shape))
+        whole = observing.storage_address(value) in self._images and value.is_contiguous()
+        if exchanges(value.shape, result.shape):
+            self._add(self.views, shapes)
+        elif whole and as_patches(value.shape, result.shape):
+            self._add(self.patches, shapes)
 
     def _keep(self, result: torch.Tensor, axis: int) -> None:
         self._weights[id(result)] = axis
