@@ -72,3 +72,30 @@ def test_one_number_for_all_samples_that_is_multiplied_by_what_weighs_each(
         loss(model(torch.randn(4, 5)))
     kinds = [(each["kind"], each["function"].partition(",")[0]) for each in calls.misused.values()]
     assert kinds == ([("reduced", found)] if found else [])
+
+
+def unit(*size: int) -> Any:
+    return torch.nn.functional.normalize(torch.randn(*size, requires_grad=True), dim=-1)
+
+
+@pytest.mark.parametrize(
+    ("scale", "classes", "found"),
+    [(0.07, 64, True), (0.3, 300, True), (1.0, 8, False), (14.3, 64, False), (1.0, 2, False)],
+)
+def test_cosines_that_a_softmax_cannot_tell_apart(scale: float, classes: int, found: bool) -> None:
+    torch.manual_seed(0)
+    with LossCalls(torch.nn.Linear(1, 1)) as calls:
+        logits = unit(16, 12) @ unit(classes, 12).t() * scale
+        torch.nn.functional.cross_entropy(logits, torch.arange(16) % classes)
+    assert [each["kind"] for each in calls.misused.values()] == (["cosines"] if found else [])
+
+
+def test_small_logits_that_are_no_cosines_and_flat_activations() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(16, 12, requires_grad=True)
+    with LossCalls(torch.nn.Linear(1, 1)) as calls:
+        torch.nn.functional.cross_entropy(x @ unit(64, 12).t() * 0.01, torch.arange(16))
+        torch.sigmoid(20 * x), torch.tanh(0.1 * x), torch.sigmoid(x.detach() * 20)
+    assert not calls.misused
+    assert len(calls.scales.saturated()) == 1
+    assert "% of what sigmoid in " in calls.scales.saturated()[0]

@@ -15,7 +15,7 @@ from . import outputs
 LOSSES = (*TO_MINIMIZE, "binary_cross_entropy", "binary_cross_entropy_with_logits")
 DOMINATES = 100.0
 """Times the loss of the data. Our own number: usual penalties are a small part of it."""
-LEAST, ROUNDING, MORE = 4, 1e-6, 1.01
+LEAST, ROUNDING, MORE = 4, 2e-7, 1.01
 """Samples, a share of the loss, and a factor of the weights that shows in what depends on them."""
 
 
@@ -32,7 +32,7 @@ def trial(subject: Subject) -> Dict[str, Any]:
         return {"applies": False, "reason": "not one loss of torch"}
     loss, data, name = whole
     rests = [one - other for one, other, _ in (whole, first, last)]
-    moved = abs(first[1] - last[1]) > 10 * ROUNDING * abs(loss)
+    moved = abs(first[1] - last[1]) > 3 * ROUNDING * abs(loss)
     if not moved or max(rests) - min(rests) > ROUNDING * abs(loss):
         return {"applies": True, "found": ""}
     if rests[0] < DOMINATES * abs(data):
