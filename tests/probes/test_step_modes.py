@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from doctor.probes.training_side.subject import modes  # noqa: E402
+from doctor.probes.training_side.subject import turned_off  # noqa: E402
 from doctor.probes.training_side.trials import axes  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -51,11 +51,11 @@ def test_a_loss_that_leaves_the_model_in_evaluation(loss: Any, kinds: set[str]) 
         torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.3)
     )
     found: set[str] = set()
-    with modes.turned_off(model, found):
+    with turned_off.turned_off(model, found):
         loss(model, torch.randn(6, 4))
     assert found == kinds
     model.eval()
-    with modes.turned_off(model, found := set()):
+    with turned_off.turned_off(model, found := set()):
         model(torch.randn(6, 4))
     assert not found
 

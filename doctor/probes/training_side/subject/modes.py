@@ -1,15 +1,14 @@
-"""The mode in which a factory leaves its model, and a loss trains it: in evaluation, dropout and
-statistics are off."""
+"""The mode in which a factory leaves its model: in evaluation, dropout and statistics are off."""
 
 from __future__ import annotations
 
-import contextlib
 import re
-from typing import Any, Dict, Iterator, Set
+from typing import Any, Dict
 
 import torch
 
 from . import subjects
+from .turned_off import matters
 
 EVALUATES, TRAINS = re.compile(r"\.eval\(\s*\)"), re.compile(r"\.train\(|Trainer\(")
 
@@ -32,34 +31,5 @@ def left_in_evaluation(module: torch.nn.Module, spec: Dict[str, Any]) -> str:
         return ""
     if not EVALUATES.search(text) or TRAINS.search(text):
         return ""
-    kinds = {type(each).__name__ for each in module.modules() if _matters(each)}
+    kinds = {type(each).__name__ for each in module.modules() if matters(each)}
     return ", ".join(sorted(kinds)[:3])
-
-
-@contextlib.contextmanager
-def turned_off(model: torch.nn.Module, kinds: Set[str]) -> Iterator[None]:
-    """Adds the kinds of modules that are in training mode before a loss, and that each pass with
-    gradients inside of it calls after model.eval()."""
-    active: Set[str] = set()
-
-    def note(module: torch.nn.Module, args: Any) -> None:
-        if torch.is_grad_enabled():
-            off = not module.training and not model.training
-            (kinds if off else active).add(type(module).__name__)
-
-    training = model.training
-    parts = [each for each in model.modules() if training and each.training and _matters(each)]
-    with contextlib.ExitStack() as hooks:
-        for part in parts:
-            hooks.callback(part.register_forward_pre_hook(note).remove)
-        yield
-    if active:
-        kinds.clear()
-
-
-def _matters(module: torch.nn.Module) -> bool:
-    if isinstance(module, torch.nn.modules.dropout._DropoutNd):
-        return module.p > 0
-    return isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and bool(
-        module.track_running_stats
-    )

@@ -15,7 +15,7 @@ import torch
 from ... import wire
 from ..foreign import Foreign
 from ..foreign.observing import plain
-from . import fingerprints, memory, modes, optimizers, taken_gradients, undone
+from . import fingerprints, memory, optimizers, taken_gradients, turned_off, undone
 from .fingerprints import fingerprint, rows_alike
 from .kept_batch import KeptBatch
 from .manual_steps import Stepped
@@ -142,7 +142,7 @@ class Training:
     def _modes_watched(self) -> AbstractContextManager[None]:
         if self.order:  # a backward pass was recorded: the first step is over
             return contextlib.nullcontext()
-        return modes.turned_off(self.subject.module, self.turned_off)
+        return turned_off.turned_off(self.subject.module, self.turned_off)
 
     @contextlib.contextmanager
     def _order_recorded(self) -> Iterator[None]:
