@@ -125,7 +125,7 @@ class LossCalls(TorchFunctionMode):
         if observing.storage_address(weights) in self._batch:
             return True
         values = torch.unique(observing.plain(weights))
-        return values.tolist() == [0, 1]
+        return bool(values.tolist() == [0, 1])
 
     def _note_result(self, name: str, result: Foreign) -> None:
         if name in TO_MINIMIZE and isinstance(result, torch.Tensor) and result.numel() == 1:
