@@ -102,6 +102,14 @@ def _not_loaded(own: OwnModel) -> tuple[str, str] | None:
 
 
 def _in_evaluation(own: OwnModel) -> tuple[str, str] | None:
+    if own.turned_off:
+        return (
+            "the loss calls eval() of the model before the forward pass that trains: "
+            f"{own.turned_off} do not act as in training",
+            "Call model.train() again where the evaluation ends, or evaluate outside of the step: "
+            "after eval() nothing drops values, and batch norms neither use nor update the "
+            "statistics of a batch.",
+        )
     if not own.in_evaluation:
         return None
     return (

@@ -107,6 +107,7 @@ GRADIENTS_REACH_ALL = replace(
         "parameter of the model",
         "an embedding and an output layer of one shape, which are two parameters in one memory, or "
         "two although a setting or a method says that they are tied",
+        "a default argument that is a module with parameters, in several places of the model",
         "a flag such as module.requires_grad = False that its parameters do not follow",
         "each forward pass creates parameters anew",
         "the rows of a matrix are all the same, before the first step and after the last one",

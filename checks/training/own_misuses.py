@@ -76,6 +76,18 @@ MISUSES = {
         "reduction='none' and (loss * mask).sum() / mask.sum(). The mean is that of padding "
         "otherwise, which is easy to predict.",
     ),
+    "reduced": (
+        "a value is reduced to one number for all samples ({function}) before it is multiplied by "
+        "{shapes}, which weighs or masks each of them",
+        "Multiply first and reduce afterwards: reduction='none' in the loss, or a sum over the "
+        "features alone (dim=-1), then (value * mask).sum() / mask.sum(). Otherwise each sample "
+        "gets the number of all, and the mask leaves nothing out.",
+    ),
+    "cosines": (
+        "{function}; required: logits that can tell the classes apart",
+        "Divide cosines by a temperature, logits / 0.07, or multiply them by a scale such as 1 / "
+        "0.07 = 14.3 (CLIP learns its logarithm: logits * logit_scale.exp(), from ln 14.3).",
+    ),
     "negated": (
         "the loss is the negative of {function}, which a step then raises; required: the loss that "
         "is to fall",

@@ -155,7 +155,7 @@ STEP_COMPLETES = Check(
         "a later step raises because of values that an earlier step made non-finite, which SMK006 "
         "fails",
         "the factory returns a model in evaluation mode, all of whose parameters train, and its "
-        "file calls eval() and nowhere train()",
+        "file calls eval() and nowhere train(); or the loss calls eval() before it trains",
         "of a model directory: tokens outside of the embedding, weights that lack parameters, or "
         "quantized weights that would train without adapters",
     ),

@@ -201,6 +201,12 @@ def _outside(own: OwnModel) -> tuple[str, str] | None:
         return f"without effect on the parameters: {', '.join(own.ineffective)}", INEFFECTIVE_FIX
     if own.untied:
         return f"weights that are not shared: {'; '.join(own.untied)}", UNTIED_FIX
+    if own.of_defaults:
+        return (
+            "a default argument, which is made once for all instances of a class, is one module in "
+            f"several places: {'; '.join(own.of_defaults)}",
+            OF_DEFAULTS_FIX,
+        )
     return None
 
 
@@ -233,6 +239,11 @@ UNTIED_FIX = (
     "Assign the parameter itself, in the last line of __init__ and after from_pretrained or a new "
     "embedding: self.head.weight = self.embedding.weight. A clone, nn.Parameter(weight) and "
     "weight.data make a second parameter, which trains on its own."
+)
+OF_DEFAULTS_FIX = (
+    "Write None in its place, and make the module in __init__: self.norm = norm or "
+    "nn.LayerNorm(width). Each place then has weights of its own. Where they are to be shared, "
+    "make one and pass it."
 )
 OF_LOSS_FIX = (
     "Give the optimizer these parameters, too: Adam([*model.parameters(), "

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from doctor.checks.training.own_optimizer import CLIP_FIX, TINY_RATE, TINY_RATE_FIX
+from doctor.facts.loss_trend import stays_above
 from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Optimizer, Smoke
 from doctor.judge.check import Status, Verdict, warn
@@ -145,6 +146,31 @@ def growth_cause(steps: Smoke, trend: Trend | None) -> tuple[str, str]:
     if rates:
         return f"the learning rate of {optimizer.name} is {max(rates):g}", ""
     return "", ""
+
+
+def too_fast(own: OwnModel, steps: Smoke, trend: Trend) -> tuple[str, str] | None:
+    """A loss that stays above its first value, and falls at a lower learning rate."""
+    if not stays_above(trend):
+        return None
+    losses = [float(loss) for loss in trend.losses]
+    slower = [(share, list(map(float, of_share))) for share, of_share in own.slower]
+    falling = [share for share, each in slower if each[-1] <= each[0]]
+    if not falling:
+        return None
+    cause, fix = growth_cause(steps, trend)
+    return (
+        f"the loss is {losses[0]:.4g} in the first step and at least {min(losses[1:]):.4g} in the "
+        f"{len(losses) - 1} steps that follow on the same batch; at {max(falling):g} of the "
+        f"learning rate it falls; {cause}; required: it falls",
+        fix or TOO_FAST_FIX,
+    )
+
+
+TOO_FAST_FIX = (
+    "Lower the learning rate: 1e-3 to 1e-1 is usual for SGD, 1e-5 to 1e-3 for Adam. A rate for "
+    "another batch size is multiplied by the ratio of both sizes, lr * batch / 256, and not by the "
+    "batch size itself."
+)
 
 
 LARGE_VALUE = 1e3

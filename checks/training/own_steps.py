@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from doctor.checks.training import own_trials as tried
+from doctor.checks.training.own_rates import too_fast
 from doctor.checks.training.own_trend import cause_in_losses, unbounded
 from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Smoke
@@ -46,7 +47,7 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
         return exploded(verdict)
     if named := tried.named(own.trials):
         return warn(f"{verdict.summary}; {named[0]}", fix=named[1])
-    if problem := cause_in_losses(trend, steps, losses):
+    if problem := cause_in_losses(trend, steps, losses) or too_fast(own, steps, trend):
         text, fix = problem
         return warn(f"{verdict.summary}; {text}", fix=fix)
     notes = [*_notes(own, losses), *tried.notes(own.trials)]

@@ -185,6 +185,9 @@ def _seen(trend: Trend) -> tuple[str, str] | None:
          "initialization: {}", HEAD_FIX),
         (trend.hasty_norms, "batch norms evaluate with statistics that are nearly those of the "
          "last batch: {}; required: a momentum of torch, such as 0.1", MOMENTUM_FIX),
+        (trend.saturated if trend.large_weights else (), "weights are too large for the width of "
+         f"their layer ({listed(trend.large_weights, 2)}), and activations are flat for most of "
+         "what they get: {}; required: values near 0 at the start", INITIAL_FIX),
         (trend.heavy_dropouts, "a dropout leaves less than a tenth of the values while training: "
          "{}; required: p, the share that is dropped, at most 0.9", DROPOUT_FIX),
     ):  # fmt: skip

@@ -67,6 +67,13 @@ FOUND = {
         "x.permute(0, 3, 1, 2) for images [N, H, W, C]; x.view(N, T, heads, width).transpose(1, 2) "
         "to split heads, and x.transpose(1, 2).reshape(N, T, heads * width) to join them.",
     ),
+    "patches": (
+        "a view gives images the shape of their patches, and its rows are runs of the values of a "
+        "channel, one line of pixels after the other: {operation}",
+        "Move the axes between two reshapes: x.reshape(N, C, H // p, p, W // p, p)"
+        ".permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2), or F.unfold(x, p, stride=p)"
+        ".transpose(1, 2). The way back from patches to images is the same in the other order.",
+    ),
     "queries": (
         "the weights of attention do not sum to 1 over what they are multiplied with: {operation}",
         "Normalize over the keys, the last dimension of the scores: scores.softmax(dim=-1).",
@@ -84,6 +91,12 @@ FOUND = {
         "(with one expert, keep its probability: normalize for k > 1 only, or add a loss that "
         "balances the experts), a softmax or a norm over one value, a value that is subtracted "
         "again. An optimizer such as Adam enlarges rounding errors to full steps.",
+    ),
+    "penalty": (
+        "almost all of the loss depends on the weights alone, and not on the batch: {operation}",
+        "Lower the factor of the penalty until it is a small part of the loss at the start: 1e-5 "
+        "to 1e-4 is usual for a sum of squares, or leave it to weight_decay of the optimizer. "
+        "Divide a divergence of weights by the number of samples of the whole training set.",
     ),
     "functions": (
         "for a gradient of zeros, {operation} returns one that is not zero: it does not use what "

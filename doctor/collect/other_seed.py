@@ -24,6 +24,9 @@ TRAINING = ("allocate", "forward", "loss", "backward", "optimizer", "scheduler",
 AT_MOST = 10.0
 """Seconds that building and the first steps may have taken, to be repeated with the other seed."""
 SECONDS = 30.0
+PATIENCE = 3.0
+"""Times these where parameters lack a gradient: on a busy machine a model would fail otherwise
+whose other experts a batch or a set of weights reaches."""
 
 
 def try_other_seed(
@@ -77,7 +80,7 @@ def in_other_batches(
     the number of the first batch whose loss and gradients are not 0; 0 if that is not known."""
     if not own.has_loader or own.smoke is None:
         return (), 0
-    if own.built.seconds + own.smoke.seconds > AT_MOST:
+    if own.built.seconds + own.smoke.seconds > PATIENCE * AT_MOST:
         return (), 0
     subject = {**request["subject"], "in_turn": IN_TURN}
     smoke = _steps(child, request | {"subject": subject})
@@ -107,13 +110,13 @@ def reached_with_other_weights(
 ) -> tuple[str, ...]:
     """Parameters without a gradient that get one with other seeds and perturbed weights, as the
     experts of a mixture do that no token of this batch chose."""
-    if own.smoke is None or own.built.seconds + own.smoke.seconds > AT_MOST:
+    if own.smoke is None or own.built.seconds + own.smoke.seconds > PATIENCE * AT_MOST:
         return ()
     zeros = {each.name for each in without_gradient(own.smoke.parameters) if each.computed}
     missing = {each.name for each in without_gradient(own.smoke.parameters)} - set(own.idle)
     perturbed = [each.name for each in own.smoke.parameters if each.had_gradient]
     reached: set[str] = set()
-    in_vain, deadline = 0, time.monotonic() + SECONDS
+    in_vain, deadline = 0, time.monotonic() + PATIENCE * SECONDS
     for seed in range(SEEDS[1], SEEDS[1] + OTHERS):
         subject = {**request["subject"], "seed": seed, "perturbed": perturbed}
         smoke = _steps(child, request | {"subject": subject}, "other-weights")

@@ -1,4 +1,5 @@
-"""The same steps at lower learning rates, where the loss grows without bound."""
+"""The same steps at lower learning rates, where the loss grows without bound, or does not come back
+to its first value."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import msgspec
 
 from doctor.collect.children import fit
 from doctor.collect.torch_child import ReportProgress, TorchChild
+from doctor.facts.loss_trend import stays_above
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke
 
@@ -23,7 +25,10 @@ def with_slower_steps(
     child: TorchChild, own: OwnModel, request: dict[str, Any], report_progress: ReportProgress
 ) -> OwnModel:
     """The record with the losses at lower rates, the first of which ends the growth."""
-    if own.smoke is None or not own.smoke.completed or not _grows(own.smoke):
+    if own.smoke is None or not own.smoke.completed:
+        return own
+    above = own.trend is not None and stays_above(own.trend)
+    if not (above or _grows(own.smoke)):
         return own
     slower = []
     for change, share in RATES.items():
@@ -35,9 +40,14 @@ def with_slower_steps(
         if not isinstance(smoke, Smoke):
             break
         slower.append((share, tuple(step.loss for step in smoke.steps)))
-        if not _grows(smoke):
+        if not (_rises(smoke) if above else _grows(smoke)):
             break
     return msgspec.structs.replace(own, slower=tuple(slower))
+
+
+def _rises(smoke: Smoke) -> bool:
+    losses = [float(step.loss) for step in smoke.steps]
+    return not all(map(math.isfinite, losses)) or losses[-1] > losses[0]
 
 
 def _grows(smoke: Smoke) -> bool:

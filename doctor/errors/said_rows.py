@@ -7,6 +7,11 @@ Said = tuple[str, str, str]
 
 SAID: tuple[Said, ...] = (
     (
+        "model-directory-damaged",
+        r"; with (?P<size>\"\w+\": \d+) instead of \d+ in config\.json they fit",
+        "Write {size} into config.json: all parameters of another shape then fit.",
+    ),
+    (
         "import-failed",
         r"No module named '(?P<module>google\.cloud\.\w+|google\.\w+|\w+)[.'\w]*|"
         r"requires the (?P<name>\S+) library but it was",

@@ -288,8 +288,9 @@ class KeptGraph(Section, frozen=True, kw_only=True):
     """Tensors with a graph that outlive their step."""
 
     names: tuple[str, ...]
-    where: Literal["training", "batch", "copied"]
-    """training: attributes, closures, globals. copied: attributes of the module that is copied."""
+    where: Literal["training", "once", "batch", "copied"]
+    """training: attributes, closures, globals. once: those that a forward pass keeps as they are.
+    copied: attributes of the module that is copied."""
 
 
 # Optimizers

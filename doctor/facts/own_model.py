@@ -24,14 +24,16 @@ class Misuse(Section, frozen=True, kw_only=True):
     """As in torch.nn.functional: "cross_entropy"."""
     kind: Literal[
         "softmax", "sigmoid", "relu", "no log-probabilities", "broadcast", "negated", "targets",
-        "positive", "signs", "no log target", "bounded", "padding", "several",
+        "positive", "signs", "no log target", "bounded", "padding", "several", "reduced",
+        "cosines",
     ]  # fmt: skip
     """The activation that was applied before and that the loss applies itself; exponentials of the
     input of nll_loss that do not sum to 1; shapes that broadcast to a larger one than either; a
     loss that is the negative of the only function that it is made of; targets outside of [0, 1];
     targets beyond the range of the activation that made the input; targets that fill rows up; rows
-    with more than one class; targets that are no signs, or not what log_target says; and one of
-    earlier versions."""
+    with more than one class; targets that are no signs, or not what log_target says; one number
+    for all samples that is multiplied by what weighs each of them; cosines that a softmax cannot
+    tell apart; and one of earlier versions."""
     shapes: tuple[tuple[int, ...], ...] = ()
     """Of the input and the target."""
 
@@ -84,6 +86,9 @@ class Trend(Section, frozen=True, kw_only=True):
     attention in train.py, line 12 shows token 0 alone"."""
     large_weights: tuple[str, ...] = ()
     """Layers whose weights enlarge what they get, and how far: "net.0, 11 times"."""
+    saturated: tuple[str, ...] = ()
+    """Activations most of whose inputs are where they are flat: "92 % of what sigmoid in train.py,
+    line 12 gets"."""
     heavy_dropouts: tuple[str, ...] = ()
     """Dropouts that leave less than a tenth of the values: "drop, p 0.95"."""
     hasty_norms: tuple[str, ...] = ()
@@ -109,21 +114,22 @@ class Trial(Section, frozen=True, kw_only=True):
 
     name: Literal[
         "broadcasts", "samples", "tokens", "axes", "functions", "evaluation", "parts",
-        "rounding",
+        "penalties", "rounding",
     ]  # fmt: skip
     """broadcasts: arithmetic of the output of a Linear with a target, and of a value for each
     sample with another dimension. samples: a changed sample, and the outputs of others. tokens: a
     changed last token, and the predictions before it. axes: views and softmaxes on another axis
     than the one they are meant for. functions: the backward pass of each own autograd.Function for
     a gradient of zeros. evaluation: dropout and buffers in eval(). parts: a part of the batch
-    that is changed, and the loss. rounding: gradients in float32 and in float64."""
+    that is changed, and the loss. penalties: what is in the loss beside the only loss of torch, on
+    other samples and with other weights. rounding: gradients in float32 and in float64."""
     applies: bool
     reason: str = ""
     """Why it does not apply."""
     found: Literal[
         "", "broadcast", "crossed", "rows", "samples", "tokens", "positions", "unshifted",
         "axes", "queries", "functions", "dropout", "buffers", "unused",
-        "rounding", "future", "offset",
+        "rounding", "future", "offset", "patches", "penalty",
     ] = ""  # fmt: skip
     """positions: of tokens, from one module on, although each attention has a mask. unshifted:
     predictions of a token that the model gets at the same position."""
@@ -284,6 +290,9 @@ class OwnModel(Section, frozen=True, kw_only=True):
     untied: tuple[str, ...] = ()
     """Weights that are meant to be one and are two: "head.weight starts as a copy of wte.weight, in
     spite of tie_weights()"."""
+    of_defaults: tuple[str, ...] = ()
+    """Modules that a default argument made once for several places: "norm=LayerNorm of Block is
+    blocks.0.norm, blocks.1.norm and 2 more"."""
     changed_batch: tuple[str, ...] = ()
     """Tensors of a batch that is no loader's, which a step changed in place."""
     partial_loads: tuple[PartialLoad, ...] = ()
@@ -302,6 +311,8 @@ class OwnModel(Section, frozen=True, kw_only=True):
     in_evaluation: str = ""
     """Modules of a model that the factory leaves in evaluation mode, though all of it trains:
     "BatchNorm2d, Dropout"; "" where it does not, or where that may be meant so."""
+    turned_off: str = ""
+    """Modules that the loss turns to evaluation, with the whole model, before it trains them."""
     settings: Settings | None = None
     batch: tuple[BatchTensor, ...] = ()
     has_loader: bool = False

@@ -84,19 +84,17 @@ def without_gradient(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
     """Those that had no gradient other than 0 in any step.
 
     A bias whose gradient was computed as 0 beside a weight that had one is not among them: the loss
-    does not depend on a shift, as a softmax over the choices of one sample does not.
+    does not depend on a shift, as a softmax over the choices of one sample does not. The weight may
+    be computed of others: weight_v, parametrizations.weight.original0.
     """
-    reached = {each.name for each in parameters if each.had_gradient}
-    return tuple(
-        each
-        for each in parameters
-        if not each.had_gradient
-        and not (
-            each.computed
-            and each.name.endswith("bias")
-            and f"{each.name.removesuffix('bias')}weight" in reached
-        )
-    )
+    reached = [each.name for each in parameters if each.had_gradient]
+
+    def shifts(bias: Parameter) -> bool:
+        layer = bias.name.removesuffix("bias")
+        weights = f"{layer}weight", f"{layer}parametrizations.weight."
+        return bias.name != layer and any(name.startswith(weights) for name in reached)
+
+    return tuple(p for p in parameters if not p.had_gradient and not (p.computed and shifts(p)))
 
 
 NO_LOSS = (

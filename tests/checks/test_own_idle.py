@@ -214,3 +214,54 @@ def test_a_large_gradient_norm_is_compared_with_the_loss(loss: float, status: St
         steps(HEAD), steps=(Step(loss=loss, grad_norm=2000.0, lr=1e-3),) * 3
     )
     assert own_model.loss_finite(own(smoke), None).status is status
+
+
+def test_the_gradient_of_a_bias_may_cancel_beside_a_weight_that_is_computed() -> None:
+    shift = parameter("net.2.bias", reached=False, computed=True, dimensions=1)
+    for weight in ("net.2.weight", "net.2.parametrizations.weight.original", "net.2.weight_v"):
+        record = own(steps(parameter(weight), shift))
+        assert own_gradients.gradients_reach_all(record, None, Job()).status is Status.PASS
+    record = own(steps(parameter("net.1.weight"), shift))
+    assert own_gradients.gradients_reach_all(record, None, Job()).status is Status.FAIL
+
+
+ABOVE = (2.0, *(5.0,) * 19)
+SGD = Optimizer(name="SGD")
+
+
+@pytest.mark.parametrize(
+    ("losses", "slower", "status"),
+    [
+        (ABOVE, ((0.1, (2.0, 4.0, 6.0)), (1e-4, (2.0, 1.9, 1.8))), Status.WARN),
+        (ABOVE, ((0.1, (2.0, 4.0, 6.0)), (1e-4, (2.0, 2.1, 2.2))), Status.PASS),
+        (ABOVE, (), Status.PASS),
+        ((2.0, *(5.0,) * 18, 1.9), ((0.1, (2.0, 1.9, 1.8)),), Status.PASS),
+    ],
+)
+def test_a_rate_at_which_the_loss_stays_above_its_first_value(
+    losses: tuple[float, ...], slower: tuple[tuple[float, tuple[float, ...]], ...], status: Status
+) -> None:
+    trend = Trend(losses=losses, rates=(12.8,) * 20, supervised=("cross_entropy",))
+    record = own(steps(HEAD, optimizer=SGD, lr=12.8), trend=trend, slower=slower)
+    verdict = own_model.loss_learned(record, None)
+    assert verdict.status is status
+    assert ("at 0.0001 of the learning rate it falls" in verdict.summary) == (status == "warn")
+
+
+def test_flat_activations_are_a_warning_behind_large_weights() -> None:
+    flat = Trend(saturated=("92 % of what sigmoid in train.py, line 9 gets",))
+    assert own_model.loss_learned(own(steps(HEAD), trend=flat), None).status is Status.PASS
+    large = msgspec.structs.replace(flat, large_weights=("a, 28 times",))
+    verdict = own_model.loss_learned(own(steps(HEAD), trend=large), None)
+    assert verdict.status is Status.WARN
+    assert "activations are flat for most of what they get: 92 %" in verdict.summary
+
+
+def test_an_evaluation_that_is_left_on_and_a_module_of_a_default() -> None:
+    left = own_model.completes(own(steps(HEAD), turned_off="Dropout"), None)
+    assert left.status is Status.WARN
+    assert "calls eval() of the model before the forward pass that trains: Dropout" in left.summary
+    one = own(steps(HEAD), of_defaults=("norm=LayerNorm of Block is a, b and 2 more",))
+    verdict = own_gradients.gradients_reach_all(one, None, Job())
+    assert verdict.status is Status.WARN
+    assert "norm or nn.LayerNorm(width)" in (verdict.fix or "")

@@ -106,7 +106,10 @@ CALLS = {
     ("binary_cross_entropy", "input [6, 1]", "target [6, 1] int64"): "dtype-of-labels .float()",
     ("mse_loss", "input [6, 5]", "target [6]"): "outputs-and-targets out_features=1",
     ("sub", "[60000, 1]", "[60000]"): "memory-of-a-broadcast 3,600,000,000 values",
+    ("cross_entropy", "input [32, 32]", "target [16] int64"): "rows-and-labels arange(n) + n",
     ("embedding", "input [4, 8]", "weight [9, 3]"): "embedding-of-floats .long()",
+    ("index_add_", "[9, 3]", "[7] float64", "[7, 3]"): "embedding-of-floats index.long()",
+    ("gather", "[9, 3]", "index [9, 1]"): "embedding-of-floats index.long()",
     ("conv2d", "input [4, 3, 8, 8] uint8", "weight [4, 3, 3, 3]"): "images-of-bytes / 255",
 }  # fmt: skip
 
@@ -221,6 +224,9 @@ OBSERVED: dict[str, tuple[Any, str]] = {
     f"RuntimeError: {TWICE}  ": (
         seen.KeptGraph(names=("hidden",), where="training"),
         "graph-of-another-step Detach hidden"),
+    f"RuntimeError: {TWICE}   ": (
+        seen.KeptGraph(names=("table",), where="once"),
+        "graph-of-another-step Compute table anew in each forward pass"),
     "TypeError: Scale.backward() takes 2 positional arguments but 3 were given": (
         FUNCTION, "gradients-of-own-function backward(ctx, grad_0, grad_1) of Scale"),
     "KeyError: 'mask'": (
@@ -487,6 +493,7 @@ def test_heads_of_keys_are_repeated_for_those_of_queries() -> None:
 
     assert "enable_gqa=True" in fix(4)
     assert "enable_gqa" not in fix(3) + fix(8)
+    assert fix(3).endswith("(num_key_value_heads of config.json): 1, 2, 4, 8.")
 
 
 def test_a_trainer_that_removes_the_labels_is_named() -> None:

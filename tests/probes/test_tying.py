@@ -105,3 +105,23 @@ def test_a_frozen_table_and_an_encoder_beside_a_tied_decoder() -> None:
 def test_a_share_that_stays_is_no_share_that_is_dropped(share: float, text: str) -> None:
     found = initial_weights.heavy_dropouts(nn.Sequential(nn.Dropout(share), nn.Linear(2, 2)))
     assert found == ([text] if text else [])
+
+
+class Block(nn.Module):
+    def __init__(self, norm: nn.Module | None = None, act: nn.Module = nn.GELU()) -> None:  # noqa: B008
+        super().__init__()
+        self.norm, self.act = norm or nn.LayerNorm(4), act
+
+
+class Normed(Block):
+    def __init__(self, norm: nn.Module = nn.LayerNorm(4)) -> None:  # noqa: B008
+        super().__init__(norm)
+
+
+def test_a_default_argument_that_is_one_module_for_all() -> None:
+    assert tying.of_defaults(nn.ModuleList([Normed(), Normed(), Normed()])) == [
+        "norm=LayerNorm of Normed is 0.norm, 1.norm and 1 more"
+    ]
+    one, norm = Normed(), nn.LayerNorm(4)
+    for healthy in ([one, Block(), Block()], [Normed(norm), Normed(norm)]):
+        assert tying.of_defaults(nn.ModuleList(healthy)) == []

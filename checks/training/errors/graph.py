@@ -33,6 +33,13 @@ def path_ends(raised: Raised) -> Explanation | None:
 def graph_of_another_step(raised: Raised) -> Explanation | None:
     """A tensor with a graph that outlives its step."""
     for each in raised.all(KeptGraph):
+        if each.where == "once":
+            return Explanation(
+                words(each),
+                f"Compute {listed(each.names, 3)} anew in each forward pass, and keep no result of "
+                "it: the first backward() frees its graph. Only where the weights that it is made "
+                "of are not to be trained by it, compute it once under torch.no_grad().",
+            )
         if each.where != "copied":
             return Explanation(
                 words(each),

@@ -30,10 +30,18 @@ def grouped_heads(raised: Raised) -> Explanation | None:
     if raised.function != "scaled_dot_product_attention" or {len(each) for each in operands} != {4}:
         return None
     (queries, keys), (_, values) = (operands[0][1], operands[1][1]), operands[2][:2]
-    if queries == keys or keys != values or queries % keys:
+    if queries == keys or keys != values:
         return None
+    cause = f"{queries} heads of queries and {keys} of keys and values"
+    if queries % keys:
+        fitting = [str(n) for n in range(1, queries + 1) if not queries % n]
+        return Explanation(
+            f"{cause}, which does not divide them",
+            "Choose a number of heads of keys and values that divides that of queries "
+            f"(num_key_value_heads of config.json): {', '.join(fitting)}.",
+        )
     return Explanation(
-        f"{queries} heads of queries and {keys} of keys and values",
+        cause,
         f"Pass enable_gqa=True, or repeat each head of keys and values {queries // keys} times: "
         f"key.repeat_interleave({queries // keys}, dim=1).",
     )

@@ -194,7 +194,17 @@ def rows_and_labels(raised: Raised) -> Explanation | None:
         return None
     whole = labels[0] and rows[0] % labels[0] == 0
     each = f", {rows[0] // labels[0]} for each" if whole else ""
-    return Explanation(f"{rows[0]} predictions against {labels[0]} labels{each}")
+    cause = f"{rows[0]} predictions against {labels[0]} labels{each}"
+    if whole and rows[0] == rows[1]:
+        return Explanation(f"{cause}; the predictions are square, as similarities are", VIEWS_FIX)
+    return Explanation(cause)
+
+
+VIEWS_FIX = (
+    "Give each row its label, the number of the row that belongs to it. Of two views that were "
+    "joined, torch.cat([first, second]) with n rows each, these are torch.cat([arange(n) + n, "
+    "arange(n)]); of similarities of one view with the other, first @ second.t(), arange(n)."
+)
 
 
 def short_parameter(raised: Raised) -> Explanation | None:

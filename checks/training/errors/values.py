@@ -82,7 +82,13 @@ def no_tensor(raised: Raised) -> Explanation | None:
     members = [each for each in raised.operands if each.name.startswith(("input[", "target["))]
     if members and not wrong:
         name = members[0].name.partition("[")[0]
-        return Explanation(f"{name} is a list or tuple of {len(members)} tensors")
+        return Explanation(
+            f"{name} is a list or tuple of {len(members)} tensors",
+            f"Pass the one that is meant, {name}[0] or its field, in a loss of your own: "
+            "loss(module, batch). Where a model returns predictions of other layers beside it in "
+            "training, add their losses with a smaller weight: criterion(out[0], y) + 0.4 * "
+            "criterion(out[1], y).",
+        )
     if not wrong:
         return None
     return Explanation(f"{wrong[0].name} is {wrong[0].kind} {wrong[0].value}".strip())
@@ -121,10 +127,29 @@ def criterion_created(raised: Raised) -> Explanation | None:
 
 
 def embedding_of_floats(raised: Raised) -> Explanation | None:
+    if INDEXING.fullmatch(raised.function):
+        return _index_of_floats(raised)
     ids = raised.operand("input")
     if raised.function != "embedding" or ids is None or ids.dtype in ("", "int64", "int32"):
         return None
     return Explanation(f"the ids are {ids.dtype}")
+
+
+INDEXING = re.compile(r"(index_(add|select|copy|fill|put|reduce)|scatter(_add|_reduce)?|gather)_?")
+
+
+def _index_of_floats(raised: Raised) -> Explanation | None:
+    """The second tensor of a function that takes an index: of three where there is a source."""
+    needed = 2 if re.match("gather|index_(select|fill)", raised.function) else 3
+    seconds = tensors(raised)[1:2] if len(tensors(raised)) >= needed else []
+    index = raised.operand("index") or next(iter(seconds), None)
+    if index is None or index.dtype in ("", "int64", "int32", "bool"):
+        return None
+    return Explanation(
+        f"the index {text(sizes_of(index))} of {raised.function} is {index.dtype}",
+        "Convert the index to int64 where it is made, index.long(): an array or tensor that holds "
+        "whole numbers beside floats is one of floats, and so is each of its columns.",
+    )
 
 
 def images_of_bytes(raised: Raised) -> Explanation | None:

@@ -125,6 +125,7 @@ def saved(each: seen.Saved) -> str:
 
 KEPT = {
     "training": "kept from step to step with its graph",
+    "once": "computed once, with its graph, and kept for all steps",
     "batch": "computed once, with a graph, before the first step",
     "copied": "attributes with a graph",
 }

@@ -36,6 +36,13 @@ ROWS = (
                 ("doctor scan DIRECTORY",),
                 more=("RuntimeError: You set `ignore_mismatched_sizes` to `False`, thus raising "
                     "an error. For details look at the above report!",)),
+            Wording("and none of the .{1,12} tensors of the files is quantized",
+                "config.json has a quantization_config of bitsandbytes, and none of the 291 "
+                "tensors of the files is quantized: they are BF16",
+                "The weights were merged or dequantized and saved, and the setting of the "
+                "quantized model was saved with them.",
+                "Remove quantization_config from config.json: the weights are whole ones, and no "
+                "package for quantized ones is needed."),
             Wording(r"names \d+ files? that the directory does not have",
                 "model.safetensors.index.json names 1 file that the directory does not have: "
                 "model-00002-of-00004.safetensors",

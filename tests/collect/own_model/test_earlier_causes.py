@@ -86,6 +86,14 @@ def test_what_holds_a_tensor_of_an_earlier_step_is_named(
     assert ".detach()" in (verdict.fix or "")
 
 
+def test_what_is_computed_of_weights_once_is_computed_again_and_not_detached(own: Own) -> None:
+    use = "self.table = getattr(self, 'table', None); "
+    use += "self.table = self.a.weight.exp() if self.table is None else self.table; "
+    verdict = completes(own(HELD.format(keep="pass", use=f"{use}hidden = x @ self.table.t()")))
+    assert "computed once, with its graph, and kept for all steps: table" in verdict.summary
+    assert (verdict.fix or "").startswith("Compute table anew in each forward pass")
+
+
 def test_a_tensor_of_an_earlier_step_that_a_hook_returns_is_named(own: Own) -> None:
     verdict = completes(own(HELD.format(keep="return shown.setdefault('a', out)", use="pass")))
     assert "kept from step to step with its graph: shown['a']" in verdict.summary

@@ -41,7 +41,21 @@ BROKEN: list[tuple[Make, str, str]] = [
         "model.layers.1.mlp",
         "weights-not-in-the-files",
     ),
-    (lambda at: folders.edited(at, vocab_size=128), "[160, ", "model-directory-damaged"),
+    (
+        lambda at: folders.edited(at, vocab_size=128),
+        'with "vocab_size": 160 instead of 128 in config.json they fit',
+        "model-directory-damaged",
+    ),
+    (
+        lambda at: folders.edited(at, vocab_size=128, intermediate_size=48),
+        "[160, ",
+        "model-directory-damaged",
+    ),
+    (
+        lambda at: folders.edited(at, quantization_config={"quant_method": "bitsandbytes"}),
+        "is quantized: they are F32",
+        "model-directory-damaged",
+    ),
     (folders.cut_off, "is cut off", "model-directory-damaged"),
     (folders.without_a_part, "model-00002-of-", "model-directory-damaged"),
     (

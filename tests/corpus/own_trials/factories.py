@@ -757,3 +757,42 @@ def healthy_branch_that_starts_small():
     parts = {name: nn.Linear(8, 8) for name in ("q", "k", "branch")}
     parts["bias"] = nn.Parameter(torch.zeros(1))
     return _trained(forward, batch, norm=nn.LayerNorm(8), head=nn.Linear(8, 3), **parts)
+
+
+def _penalized(factor):
+    def loss(m, b):
+        return F.cross_entropy(m(b[0]), b[1]) + factor * sum(w.pow(2).sum() for w in m.parameters())
+
+    return _trained(lambda m, x: m.a(x), _classes(32, 8), loss, a=nn.Linear(32, 3))
+
+
+def penalty_of_all_weights():
+    return _penalized(1000.0)
+
+
+def healthy_penalty_of_all_weights():
+    return _penalized(1e-2)
+
+
+def healthy_constant_in_the_loss():
+    loss = lambda m, b: F.cross_entropy(m(b[0]), b[1]) + 1000.0
+    return _trained(lambda m, x: m.a(x), _classes(), loss, a=nn.Linear(8, 3))
+
+
+def view_taken_for_patches():
+    batch = torch.randn(6, 3, 16, 16), torch.randint(3, (6,))
+    run = lambda m, x: m.a(x.reshape(6, 4, 192)).mean(1)
+    return _trained(run, batch, lambda m, b: F.cross_entropy(m(b[0]), b[1]), a=nn.Linear(192, 3))
+
+
+def healthy_patches():
+    batch = torch.randn(6, 3, 16, 16), torch.randint(3, (6,))
+    cut = lambda x: x.reshape(-1, 3, 2, 8, 2, 8).permute(0, 2, 4, 1, 3, 5).reshape(-1, 4, 192)
+    return _trained(lambda m, x: m.a(cut(x)).mean(1), batch, a=nn.Linear(192, 3))
+
+
+def healthy_weight_norm_of_one_input():
+    norm = nn.utils.parametrizations.weight_norm
+    return _trained(
+        lambda m, x: m.b(m.a(x[:, :1])), _classes(), a=norm(nn.Linear(1, 8)), b=nn.Linear(8, 3)
+    )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import Arguments, Foreign, Function, Options, Types, observing
-from . import attention_calls, norm_calls, padded_targets, recurrent_calls
+from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing, places
+from ..subject import subjects
+from . import attention_calls, norm_calls, padded_targets, recurrent_calls, scale_calls
 
 ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses of two tensors of the same shape, which torch broadcasts otherwise."""
@@ -40,6 +42,10 @@ MARGIN = 0.01
 RESHAPING = ("ToCopy", "View", "UnsafeView", "ReshapeAlias", "Transpose", "Permute", "Clone", "T",
              "Squeeze", "Unsqueeze", "Slice", "Select", "Alias")  # fmt: skip
 """Nodes through which a value passes unchanged, without their "Backward0"."""
+PRODUCTS = ("mul", "rmul", "imul")
+SCALED = ("Mul", "Div", "Neg", "Add", "Sub", *RESHAPING)
+REDUCED = re.compile(r"(?:Sum|Mean)Backward0$|(?:Loss\w*|WithLogits)Backward0$")
+"""Nodes that give one number for all samples: torch names the sum over a dimension SumBackward1."""
 ROWS = 64
 """Rows of log-probabilities whose sums are computed."""
 TOLERANCE = 0.1
@@ -64,6 +70,10 @@ class LossCalls(TorchFunctionMode):
         """The loss of the step as a multiple of the only function that it is made of."""
         self.attention = attention_calls.AttentionCalls(module)
         self.recurrent = recurrent_calls.RecurrentCalls(module)
+        self.scales = scale_calls.ScaleCalls()
+        self._samples = subjects.first_dimension(batch) or 0
+        tensors = containers.tensors(batch).values()
+        self._batch = {observing.storage_address(each) for each in tensors}
 
     def __torch_function__(
         self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
@@ -73,6 +83,7 @@ class LossCalls(TorchFunctionMode):
         observing.attempt(lambda: self._note_inputs(name, args, options), None)
         result = func(*args, **options)
         observing.attempt(lambda: self._note_result(name, result), None)
+        observing.attempt(lambda: self.scales.note(name, args, result), None)
         return result
 
     def _note_inputs(self, name: str, args: Arguments, options: Options) -> None:
@@ -81,6 +92,9 @@ class LossCalls(TorchFunctionMode):
             if name == "cross_entropy":
                 shape = inputs[0].shape
                 self.classes.append(int(shape[1] if len(shape) > 1 else shape[0]))
+                if text := self.scales.scaled(inputs[0]):
+                    function = "%s gets %s" % (name, text)
+                    self.misused[text] = {"function": function, "kind": "cosines", "shapes": []}
             kind = misuse(name, *inputs, reduced=options.get("reduction") != "none")
             if kind := kind or domain(name, inputs[0], args, options):
                 shapes = [list(each.shape) for each in inputs]
@@ -89,8 +103,29 @@ class LossCalls(TorchFunctionMode):
                 self.misused[name] = {"function": name, "kind": "padding", "shapes": []}
         if size := norm_calls.values_of_statistics(name, args, options):
             self.norms[size].append(norm_calls.described(name, args, self._module))
+        if name.strip("_") in PRODUCTS:
+            self._note_product([each for each in args if isinstance(each, torch.Tensor)])
         self.attention.note(name, args, options)
         self.recurrent.note(name, args)
+
+    def _note_product(self, pair: Sequence[torch.Tensor]) -> None:
+        """One number for all samples that is multiplied by what weighs each of them."""
+        for value, weights in (pair, pair[::-1]) if len(pair) == 2 else ():
+            if value.dim() or not value.requires_grad or not self._weighs(weights):
+                continue
+            if node := reduced_by(value):
+                line = "%s, in %s" % (node.partition("Backward")[0], places.innermost()[0][0])
+                shapes = [list(weights.shape)]
+                self.misused[line] = {"function": line, "kind": "reduced", "shapes": shapes}
+
+    def _weighs(self, weights: torch.Tensor) -> bool:
+        """Whether it has a number for each sample: a mask of 0 and 1, or a tensor of the batch."""
+        if weights.requires_grad or not weights.dim() or not len(weights) == self._samples > 1:
+            return False
+        if observing.storage_address(weights) in self._batch:
+            return True
+        values = torch.unique(observing.plain(weights))
+        return bool(values.tolist() == [0, 1])
 
     def _note_result(self, name: str, result: Foreign) -> None:
         if name in TO_MINIMIZE and isinstance(result, torch.Tensor) and result.numel() == 1:
@@ -171,6 +206,16 @@ def broadcast_size(first: Sequence[int], second: Sequence[int]) -> int:
     """Elements of the shape that two shapes broadcast to."""
     pairs = itertools.zip_longest(reversed(first), reversed(second), fillvalue=1)
     return math.prod(max(pair) for pair in pairs)
+
+
+def reduced_by(value: torch.Tensor) -> str:
+    """The operation that reduced a value to one number, factors and summands left out; else ""."""
+    node: Any = value.grad_fn
+    while node is not None and not REDUCED.search(node.name()):
+        before = [each for each, _ in node.next_functions if each is not None]
+        known = node.name().partition("Backward")[0] in SCALED
+        node = before[0] if known and len(before) == 1 else None
+    return "" if node is None else str(node.name())
 
 
 def made_by(value: torch.Tensor) -> str:

@@ -44,7 +44,8 @@ def twice(training: Any) -> List[Dict[str, Any]]:
     """The user's own call of backward(), and what is kept of a step with its graph."""
     subject = training.subject
     records: List[Dict[str, Any]] = []
-    of_training = {**unregistered.graphs_in(subject.module), **dict(around(subject))}
+    of_module = unregistered.graphs_in(subject.module)
+    of_training = {**of_module, **dict(around(subject))}
     parts = containers.tensors(subject.batch).items()
     of_batch = unregistered.with_nodes({value_origins.in_batch(n): each for n, each in parts})
     calls = Backwards()
@@ -57,6 +58,9 @@ def twice(training: Any) -> List[Dict[str, Any]]:
     for where, kept in (("batch", of_batch), ("training", of_training)):
         names = [name for name, each in kept.items() if not within or each in within]
         if names:
+            after = unregistered.graphs_in(subject.module)
+            same = all(name in of_module and after.get(name) is kept[name] for name in names)
+            where = "once" if same else where
             records.append({"type": "KeptGraph", "names": names[:MOST], "where": where})
     if calls.lines:
         records.append({"type": "BackwardCall", "line": calls.lines[0]})

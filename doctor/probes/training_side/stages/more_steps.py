@@ -118,6 +118,7 @@ def of_calls(calls: Any) -> Dict[str, Any]:
         "single_steps": calls.recurrent.single(),
         "loss_factor": calls.factor,
         "classes": calls.classes[0] if len(calls.classes) == 1 else None,
+        "saturated": calls.scales.saturated(),
         "misused": list(calls.misused.values()),
         "supervised": sorted({name for name, _ in calls.results}),
     }

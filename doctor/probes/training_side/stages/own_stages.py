@@ -75,6 +75,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     observe(computed_once=lambda: unregistered.with_graph(subject.module))
     observe(ineffective=lambda: ineffective.ineffective(subject.module))
     observe(untied=lambda: tying.untied(subject.module))
+    observe(of_defaults=lambda: tying.of_defaults(subject.module))
     if precision == "fp16":
         note(scalers=scalers(request["subject"], subject, device))
     stage = timed.Timed(device)
@@ -93,6 +94,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         return None
     note(smoke=smoke, settings=settings(subject.module))
     note(changed_batch=training[0].kept.changed if subject.fixed else [])
+    note(turned_off=", ".join(sorted(training[0].turned_off)[:3]))
     observe(unregistered=lambda: unregistered.unregistered(subject))
     observe(of_loss=lambda: unregistered.of_loss(subject))
     observe(trend=lambda: more.trend(subject, device, precision, recipe, smoke))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
-from ..foreign import Foreign
+from ..foreign import Foreign, observing
 
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
@@ -61,6 +61,37 @@ def require_whole(directory: str) -> None:
             raise BadFiles("%s is cut off: it has %d of %d bytes" % (name, sizes[1], sizes[0]))
 
 
+FLOATING = re.compile(r"^(?:F64|F32|F16|BF16)$")
+QUANTIZED = re.compile(r"absmax|quant|scale|zero|SCB|packed|_blocks|codebook")
+"""In the names of tensors that quantized weights consist of."""
+
+
+def require_quantized(directory: str, method: str) -> None:
+    """Raise BadFiles if config.json quantizes weights that no file has in a quantized form."""
+    tensors: Dict[str, str] = {}
+    for name in os.listdir(directory):
+        if name.endswith(".safetensors"):
+            tensors.update(dtypes_of(os.path.join(directory, name)))
+    whole = all(FLOATING.match(dtype) for dtype in tensors.values())
+    if tensors and whole and not any(QUANTIZED.search(name) for name in tensors):
+        raise BadFiles(
+            "config.json has a quantization_config of %s, and none of the %d tensors of the files "
+            "is quantized: they are %s"
+            % (method, len(tensors), ", ".join(sorted(set(tensors.values()))))
+        )
+
+
+def dtypes_of(path: str) -> Dict[str, str]:
+    """Tensor of a .safetensors file -> its dtype; {} if it has no header that can be read."""
+    try:
+        with open(path, "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            entries = json.loads(file.read(min(length, LONGEST_HEADER)))
+        return {name: str(e["dtype"]) for name, e in entries.items() if name != "__metadata__"}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
 def indexed(directory: str) -> List[str]:
     """The files that the index of a model in several parts names."""
     try:
@@ -91,14 +122,19 @@ TRIED = 16
 """Names from which a prefix is guessed."""
 
 
-def require_loaded(model: Foreign, info: Dict[str, Any], *, renamed: bool) -> List[str]:
+def require_loaded(
+    model: Foreign, info: Dict[str, Any], *, renamed: bool, fitting: Callable[[Foreign], str]
+) -> List[str]:
     """Names of parameters that the files do not hold and that may start at random.
 
-    Raises BadFiles if they have other shapes, or if parts of the model's layers are not there.
+    Raises BadFiles if they have other shapes, with what `fitting` says of these, or if parts of the
+    model's layers are not there.
     """
     mismatched = sorted(info.get("mismatched_keys") or (), key=str)
     if mismatched:
-        raise BadFiles(_of_other_shapes(mismatched))
+        size = observing.attempt(lambda: fitting(mismatched), "")
+        fits = "; with %s in config.json they fit" % size if size else ""
+        raise BadFiles(_of_other_shapes(mismatched) + fits)
     missing = sorted(map(str, info.get("missing_keys") or ()))
     unexpected = sorted(map(str, info.get("unexpected_keys") or ()))
     names = {name for name, _ in model.named_parameters()}

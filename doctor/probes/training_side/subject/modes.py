@@ -8,6 +8,7 @@ from typing import Any, Dict
 import torch
 
 from . import subjects
+from .turned_off import matters
 
 EVALUATES, TRAINS = re.compile(r"\.eval\(\s*\)"), re.compile(r"\.train\(|Trainer\(")
 
@@ -30,13 +31,5 @@ def left_in_evaluation(module: torch.nn.Module, spec: Dict[str, Any]) -> str:
         return ""
     if not EVALUATES.search(text) or TRAINS.search(text):
         return ""
-    kinds = {type(each).__name__ for each in module.modules() if _matters(each)}
+    kinds = {type(each).__name__ for each in module.modules() if matters(each)}
     return ", ".join(sorted(kinds)[:3])
-
-
-def _matters(module: torch.nn.Module) -> bool:
-    if isinstance(module, torch.nn.modules.dropout._DropoutNd):
-        return module.p > 0
-    return isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and bool(
-        module.track_running_stats
-    )

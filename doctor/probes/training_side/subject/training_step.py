@@ -15,7 +15,7 @@ import torch
 from ... import wire
 from ..foreign import Foreign
 from ..foreign.observing import plain
-from . import fingerprints, memory, optimizers, taken_gradients, undone
+from . import fingerprints, memory, optimizers, taken_gradients, turned_off, undone
 from .fingerprints import fingerprint, rows_alike
 from .kept_batch import KeptBatch
 from .manual_steps import Stepped
@@ -91,6 +91,8 @@ class Training:
         self.taken = taken_gradients.Taken(self.weights)
         self.undone = undone.Undone(self.weights, self.before)
         self.kept = KeptBatch(subject.batch)
+        self.turned_off: Set[str] = set()
+        """Kinds of modules that the first loss turns to evaluation before it trains them."""
         if self.manual is not None:
             self.undone.stop()  # it compares weights before and after the loss
 
@@ -106,7 +108,7 @@ class Training:
             self.update.note_rates(self.rates)
         for weight in self.weights.values():
             weight.grad = None
-        with stage("forward"), self.autocast():
+        with stage("forward"), self.autocast(), self._modes_watched():
             loss = self.subject.loss(self.subject.module, self.subject.batch)
         with stage("loss"):
             value = float(plain(loss))
@@ -136,6 +138,11 @@ class Training:
             "skipped": skipped,
             "scale": None if scale is None else wire.number(scale),
         }
+
+    def _modes_watched(self) -> AbstractContextManager[None]:
+        if self.order:  # a backward pass was recorded: the first step is over
+            return contextlib.nullcontext()
+        return turned_off.turned_off(self.subject.module, self.turned_off)
 
     @contextlib.contextmanager
     def _order_recorded(self) -> Iterator[None]:

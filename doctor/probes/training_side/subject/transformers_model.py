@@ -13,7 +13,15 @@ import torch
 
 from ... import wire
 from ..foreign import Foreign, containers, observing
-from . import layer_cut, model_files, subjects, tokenizers_text, training_step, transformers_batch
+from . import (
+    config_sizes,
+    layer_cut,
+    model_files,
+    subjects,
+    tokenizers_text,
+    training_step,
+    transformers_batch,
+)
 from .subjects import Unsupported
 from .transformers_batch import batch_for
 from .transformers_library import (
@@ -158,8 +166,11 @@ def base(spec: Dict[str, Any], recipe: str) -> Built:
     note_depth(layers, count, everything)
     with wire.stage("cut the configuration"):
         config = type(whole).from_dict(less.data)
+    quantization = _quantization(written)
     if spec["weights"]:
         model_files.require_whole(spec["directory"])
+        if quantization:
+            model_files.require_quantized(spec["directory"], quantization)
     with wire.stage("load the weights" if spec["weights"] else "draw random weights"):
         torch.manual_seed(SEED)
         dtype_argument = {dtype_keyword(transformers): dtype}
@@ -169,8 +180,9 @@ def base(spec: Dict[str, Any], recipe: str) -> Built:
             model, info = _initialized(transformers, config, dtype_argument), {}
     named = observing.stated(whole, "architectures") or ()
     renamed = bool(named) and type(model).__name__ not in named
-    lacking = model_files.require_loaded(model, info, renamed=renamed)
-    quantization = _quantization(written)
+    lacking = model_files.require_loaded(
+        model, info, renamed=renamed, fitting=lambda shapes: _fitting(transformers, config, shapes)
+    )
     wire.send(note={"own": {"initialized": lacking, "quantization": quantization}})
     left_out = bool(quantization) and not spec["weights"]
     return Built(model, layers, count, renamed, "auto_map" in written, left_out)
@@ -210,6 +222,11 @@ def _quantization(written: Dict[str, Any]) -> str:
     """The method by which the weights of the directory are quantized, "" if they are not."""
     entry = written.get("quantization_config")
     return str(entry.get("quant_method", "quantized")) if isinstance(entry, dict) else ""
+
+
+def _fitting(transformers: Foreign, config: Foreign, shapes: Foreign) -> str:
+    with wire.stage("look for the size that fits the weights"), torch.device("meta"):
+        return config_sizes.fitting(config, shapes, lambda c: _initialized(transformers, c, {}))
 
 
 def count_all(transformers: Foreign, config: Foreign) -> Optional[int]:

@@ -1,7 +1,9 @@
-"""An embedding and an output layer that are meant to share their weights, and do not."""
+"""An embedding and an output layer that are meant to share their weights, and do not; modules that
+share them because a default argument made one for all."""
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Dict, Iterator, List, Tuple
 
@@ -95,3 +97,24 @@ def _settings(holder: Foreign) -> Dict[str, Foreign]:
 
 def _is_of_library(module: torch.nn.Module) -> bool:
     return type(module).__module__.split(".")[0] in LIBRARIES
+
+
+def of_defaults(module: torch.nn.Module) -> List[str]:
+    """Modules with parameters that a default argument of a class made once for all of its
+    instances: "norm=LayerNorm of Block is blocks.0.norm, blocks.1.norm and 2 more"."""
+    places: Dict[int, List[str]] = {}
+    for name, part in module.named_modules(remove_duplicate=False):
+        places.setdefault(id(part), []).append(name)
+    found: List[str] = []
+    for kind in dict.fromkeys(type(part) for part in module.modules()):
+        if kind.__module__.split(".")[0] in LIBRARIES:
+            continue
+        for name, parameter in inspect.signature(kind).parameters.items():
+            value = parameter.default
+            names = places.get(id(value), [])
+            if len(names) < 2 or not any(True for _ in value.parameters()):
+                continue
+            more = " and %d more" % (len(names) - 2) if len(names) > 2 else ""
+            text = "%s=%s of %s is " % (name, type(value).__name__, kind.__name__)
+            found.append(text + ", ".join(names[:2]) + more)
+    return found[:MOST]

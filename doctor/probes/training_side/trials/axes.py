@@ -1,12 +1,15 @@
-"""Operations on another axis than the one they are meant for: a view that exchanges axes, attention
-whose weights are normalized over the queries or heads."""
+"""Operations on another axis than the one they are meant for: a view that exchanges axes, or takes
+runs of values for patches of an image, attention whose weights are normalized over the queries or
+heads."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple
+import math
+from typing import Any, Dict, List, Sequence, Set, Tuple
 
 import torch
 
+from ..foreign import containers, observing
 from ..subject.training_step import Subject
 from . import outputs
 from .outputs import Operation
@@ -14,14 +17,18 @@ from .outputs import Operation
 VIEWS = ("view", "reshape", "_unsafe_view")
 KEPT = ("dropout", "to", "float", "half", "type_as", "contiguous", "clone")
 """Functions after which weights of attention are still the same ones."""
+CHANNELS = (1, 3, 4)
+"""Of an image."""
 PRODUCTS = ("matmul", "__matmul__", "bmm", "baddbmm")
 
 
 def trial(subject: Subject) -> Dict[str, Any]:
     """Looks at the shapes of all views, and at which axis of what a softmax was taken."""
-    calls = Calls()
+    images = [each for each in containers.tensors(subject.batch).values() if each.dim() == 4]
+    calls = Calls({observing.storage_address(each) for each in images})
     outputs.evaluate(subject, subject.batch, calls.note)
-    for kind, found in (("axes", calls.views), ("queries", calls.softmaxes)):
+    kinds = ("axes", calls.views), ("queries", calls.softmaxes), ("patches", calls.patches)
+    for kind, found in kinds:
         if found:
             operation, place = found[0]
             return {"applies": True, "found": kind, "operation": operation, "place": place}
@@ -29,7 +36,11 @@ def trial(subject: Subject) -> Dict[str, Any]:
 
 
 class Calls:
-    def __init__(self) -> None:
+    """`images`: addresses of those of the batch."""
+
+    def __init__(self, images: Set[int]) -> None:
+        self._images = images
+        self.patches: List[Operation] = []
         self.views: List[Operation] = []
         self.softmaxes: List[Operation] = []
         self._weights: Dict[int, int] = {}
@@ -39,9 +50,8 @@ class Calls:
     def note(self, name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
         if not args or not isinstance(args[0], torch.Tensor):
             return
-        if name in VIEWS and exchanges(args[0].shape, result.shape):
-            shapes = "%s(), %s as %s" % (name.strip("_"), list(args[0].shape), list(result.shape))
-            self._add(self.views, shapes)
+        if name in VIEWS:
+            self._note_view(name, args[0], result)
         elif name == "softmax":
             axis = options.get("dim", args[1] if len(args) > 1 else None)
             if isinstance(axis, int) and result.dim() > 2:
@@ -52,6 +62,14 @@ class Calls:
             axis, shape = self._weights[id(args[0])], list(args[0].shape)
             if shape[-1] == shape[-2] > 1:
                 self._add(self.softmaxes, "softmax over dim %d of weights %s" % (axis, shape))
+
+    def _note_view(self, name: str, value: torch.Tensor, result: torch.Tensor) -> None:
+        shapes = "%s(), %s as %s" % (name.strip("_"), list(value.shape), list(result.shape))
+        whole = observing.storage_address(value) in self._images and value.is_contiguous()
+        if exchanges(value.shape, result.shape):
+            self._add(self.views, shapes)
+        elif whole and as_patches(value.shape, result.shape):
+            self._add(self.patches, shapes)
 
     def _keep(self, result: torch.Tensor, axis: int) -> None:
         self._weights[id(result)] = axis
@@ -76,6 +94,20 @@ def exchanges(before: Sequence[int], after: Sequence[int]) -> bool:
     if len(one) == 4 and len(other) == 3:
         return _merges(one, other)
     return len(one) == 3 and len(other) == 4 and _merges(other, one)
+
+
+def as_patches(before: Sequence[int], after: Sequence[int]) -> bool:
+    """Whether a view of images, [N, C, H, W], has the shape of their square patches, [N, patches,
+    C * p * p]: its rows are runs of the values of a channel, neither channels nor lines."""
+    if len(before) != 4 or len(after) != 3 or before[1] not in CHANNELS:
+        return False
+    height, width = before[2:]
+    if after[1] == before[1] or after[2] == width:
+        return False
+    side = math.isqrt(after[2] // before[1])
+    if side < 2 or after[2] != before[1] * side * side or height % side or width % side:
+        return False
+    return after[1] == (height // side) * (width // side) > 1
 
 
 def _merges(four: Tuple[int, ...], three: Tuple[int, ...]) -> bool:

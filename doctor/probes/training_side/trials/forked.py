@@ -18,7 +18,17 @@ import torch
 from ... import wire
 from ..foreign import Foreign
 from ..subject.training_step import Subject
-from . import axes, broadcasts, evaluation, functions, parts, rounding, samples, tokens
+from . import (
+    axes,
+    broadcasts,
+    evaluation,
+    functions,
+    parts,
+    penalties,
+    rounding,
+    samples,
+    tokens,
+)
 
 SECONDS = 20.0
 TRIALS: Tuple[Tuple[str, Callable[[Subject], Dict[str, Any]]], ...] = (
@@ -29,6 +39,7 @@ TRIALS: Tuple[Tuple[str, Callable[[Subject], Dict[str, Any]]], ...] = (
     ("functions", functions.trial),
     ("evaluation", evaluation.trial),
     ("parts", parts.trial),
+    ("penalties", penalties.trial),
     ("rounding", rounding.trial),  # the last one: it converts the model
 )
 """Name -> what it observes: {"applies": False, "reason": ...}, or {"applies": True, "found": kind

@@ -22,7 +22,7 @@ def trial(subject: Subject) -> Dict[str, Any]:
     """Computes the gradients in float32, and once more in float64 where one is faint.
 
     Vectors are left out: a bias before a batch norm, or of the keys of attention, is redundant, and
-    no fault.
+    no fault; so is the direction of one value, of which weight norm trains the length.
     """
     norms = _norms(subject)
     known = sorted(norm for norm in norms.values() if norm)
@@ -52,5 +52,9 @@ def _norms(subject: Subject) -> Dict[str, float]:
     return {
         name: float(weight.grad.norm())
         for name, weight in subject.weights.items()
-        if weight.grad is not None and weight.dim() > 1
+        if weight.grad is not None and weight.dim() > 1 and not _is_direction(name, weight)
     }
+
+
+def _is_direction(name: str, weight: torch.Tensor) -> bool:
+    return weight[0].numel() == 1 and name.endswith(("original1", "weight_v"))

@@ -1,0 +1,77 @@
+"""What a loss does to the mode of the model, and what a view takes for patches of an image."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from doctor.probes.training_side.subject import turned_off  # noqa: E402
+from doctor.probes.training_side.trials import axes  # noqa: E402
+
+pytestmark = pytest.mark.slow
+
+
+def evaluates_first(model: Any, x: Any) -> Any:
+    with torch.no_grad():
+        model.eval()
+        model(x)
+    return model(x)
+
+
+def evaluates_and_returns(model: Any, x: Any) -> Any:
+    with torch.no_grad():
+        model.eval()(x)
+    return model.train()(x)
+
+
+def freezes_the_norms(model: Any, x: Any) -> Any:
+    model[1].eval()
+    return model(x)
+
+
+def attacks_first(model: Any, x: Any) -> Any:
+    model.eval()(x)
+    return model.train()(x)
+
+
+@pytest.mark.parametrize(
+    ("loss", "kinds"),
+    [
+        (evaluates_first, {"BatchNorm1d", "Dropout"}),
+        (evaluates_and_returns, set()),
+        (freezes_the_norms, set()),
+        (attacks_first, set()),
+    ],
+)
+def test_a_loss_that_leaves_the_model_in_evaluation(loss: Any, kinds: set[str]) -> None:
+    model = torch.nn.Sequential(
+        torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.3)
+    )
+    found: set[str] = set()
+    with turned_off.turned_off(model, found):
+        loss(model, torch.randn(6, 4))
+    assert found == kinds
+    model.eval()
+    with turned_off.turned_off(model, found := set()):
+        model(torch.randn(6, 4))
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "patches"),
+    [
+        ((8, 3, 32, 32), (8, 16, 192), True),
+        ((8, 1, 28, 28), (8, 16, 49), True),
+        ((8, 3, 32, 64), (8, 32, 192), True),
+        ((8, 1, 16, 16), (8, 16, 16), False),  # lines
+        ((8, 4, 8, 8), (8, 4, 64), False),  # channels
+        ((8, 3, 32, 32), (8, 32, 96), False),
+        ((8, 64, 8, 8), (8, 16, 256), False),  # groups of features
+        ((8, 3, 32, 32), (8, 1, 3072), False),
+    ],
+)
+def test_a_view_that_has_the_shape_of_patches(before: Any, after: Any, patches: bool) -> None:
+    assert axes.as_patches(before, after) is patches
