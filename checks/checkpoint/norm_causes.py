@@ -55,9 +55,9 @@ LEFT_OUT_FIX = (
     "the optimizer is created: every parameter to train must be in one group."
 )
 FROZEN_FIX = (
-    "Check that the frozen part holds the pretrained weights: load them before the head is trained, "
-    "and read what load_state_dict() or from_pretrained() says of missing keys. If it is random on "
-    "purpose, nothing is wrong."
+    "Check that the frozen part holds the pretrained weights: load them before the head is trained "
+    "and read which keys load_state_dict() or from_pretrained() calls missing. If the part is "
+    "random on purpose, nothing is wrong."
 )
 OTHER_COPY_FIX = (
     "Check which weights were saved: the optimizer updates other copies than these files hold, or "
