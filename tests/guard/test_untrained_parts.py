@@ -261,6 +261,34 @@ def test_layers_that_checkpointing_cuts_off(reentrant: bool, tmp_path: Path) -> 
     assert causes(tmp_path) == ({("GRD016", "checkpoint")} if reentrant else set())
 
 
+def round_stochastically(weight: Any) -> None:
+    weight.add_(torch.randn_like(weight), alpha=1e-3)
+
+
+class Plain(torch.optim.Optimizer):
+    def step(self, closure: Any = None) -> None:
+        with torch.no_grad():
+            for p in self.param_groups[0]["params"]:
+                p.sub_(p.grad, alpha=1e-2)
+                self.round(p)
+
+    def round(self, weight: Any) -> None:
+        pass
+
+
+class Stochastic(Plain):
+    def round(self, weight: Any) -> None:
+        round_stochastically(weight)
+
+
+@pytest.mark.parametrize(("kind", "found"), [(Plain, {("GRD008", "16-bit")}), (Stochastic, set())])
+def test_rounding_of_ones_own(kind: Any, found: set[tuple[str, str]], tmp_path: Path) -> None:
+    with guarded(tmp_path):
+        module = layers().bfloat16()
+        train(lambda x: module(x.bfloat16()).float(), kind(module.parameters(), {}), 10)
+    assert causes(tmp_path) == found
+
+
 class Headed(nn.Module):
     """As transformers and peft build one."""
 
