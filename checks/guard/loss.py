@@ -45,11 +45,11 @@ UNDIVIDED = (
     "the gradients by the loss scale, and leaves out steps whose gradients overflowed."
 )
 DERIVATIVE = (
-    "The loss is finite and its derivative is not. Look before the loss for sqrt(), norm(), std() "
-    "or a power below 1 at exactly 0 (add eps inside), torch.where() that discards a branch with "
-    "Inf or NaN (make its argument harmless first), and attention with a row whose mask leaves no "
-    "key, as an empty sequence does (leave it out, or keep one key). Start anew, or from a "
-    "checkpoint before this step; the records name the batch."
+    "Look before the loss for what has no derivative: sqrt(), norm(), std() or a power below 1 at "
+    "exactly 0 (add eps inside), torch.where() that discards a branch with Inf or NaN (make its "
+    "argument harmless first), and attention with a row whose mask leaves no key, as an empty "
+    "sequence does (leave it out, or keep one key). Start anew, or from a checkpoint before this "
+    "step; the records name the batch."
 )
 NON_FINITE_FIXES = {
     "constant": CONSTANT,

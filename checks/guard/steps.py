@@ -152,6 +152,7 @@ CLIPS = Check(
     warns=(
         "5 steps in a row, gradients are clipped after the step() that applied them, or where "
         "there are none",
+        "5 steps in a row, none of the parameters that the clipping gets has a gradient",
         "5 steps in a row, gradients are clipped while a GradScaler's scale is in them, to a limit "
         "1,000 times below that scale",
     ),
@@ -167,8 +168,11 @@ CLIPS = Check(
             "no gradients were clipped by torch.nn.utils",
         ),
         {
+            "nothing": "Give it list(model.parameters()) of the model that is trained: what "
+            "filter() or parameters() returned is empty after its first reader, such as the "
+            "optimizer, and a copy of the model has no gradients.",
             "scaled": "Call scaler.unscale_(optimizer) after the last backward() and before the "
-            "clipping."
+            "clipping.",
         },
     ),
     limits="that clipping by other functions than torch.nn.utils has, or by norm with torch before "
