@@ -212,6 +212,8 @@ REACHED = Check(
         ),
         {
             "checkpoint": CHECKPOINT,
+            "replaced": "Create the optimizer after the last change of the model, such as another "
+            "head: it holds the parameters of what was there before, and not the new ones.",
             "zeros": "Give the optimizer what shall be trained and nothing else: "
             "student.parameters(), not those of its teacher or average, too, which weight decay "
             "shrinks in every step. Where they should train, look for a detach(), a factor of 0 "

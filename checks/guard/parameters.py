@@ -197,8 +197,8 @@ ZEROS = Check(
         {
             "head": "Train the head as well: task_type (TaskType.SEQ_CLS, TOKEN_CLS, ...) or "
             "modules_to_save=['classifier'] in LoraConfig, by its name, before get_peft_model(). A "
-            "head that is frozen at random values cannot be saved with the adapter, either. If it "
-            "was trained before, nothing is wrong.",
+            "head that is frozen is not saved with the adapter, either, and is random again after "
+            "loading. If it was trained before, nothing is wrong.",
             "frozen": "Set requires_grad_(True) on the LoRA parameters before the optimizer is "
             "created, and give them to it: a loop that freezes the base by name, or "
             "PeftModel.from_pretrained() without is_trainable=True, freezes the adapter, too.",

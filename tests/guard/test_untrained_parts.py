@@ -51,6 +51,15 @@ def teacher_inside() -> None:
     train(student, torch.optim.AdamW(every, weight_decay=0.5), to_none=False)
 
 
+def another_head() -> None:
+    """The optimizer has the head that was there before; the new one is not trained either."""
+    module = layers()
+    optimizer = adamw(module)
+    module[2] = nn.Linear(8, 1).requires_grad_(False)
+    train(module, optimizer)
+    KEPT.append(module)
+
+
 def times_zero(branch: bool = True) -> None:
     """A branch that takes part with a factor of 0, as DDP wants it."""
     body, other = layers(), layers()
@@ -145,6 +154,7 @@ KEPT: list[Any] = []
         (teacher_inside, ("GRD016", "zeros")),
         (lambda: unused(50), ("GRD016", "")),
         (lambda: unused(10), None),
+        (another_head, ("GRD016", "replaced")),
         (times_zero, ("GRD016", "zeros")),
         (lambda: scaled("tensor"), ("GRD003", "left-out")),
         (lambda: scaled("list"), ("GRD003", "left-out")),
