@@ -119,7 +119,7 @@ def _sizes_fix(wrong: list[Size]) -> str:
     if not entries and (layers := next((s for s in wrong if _fewer_layers(s)), None)):
         text = f"Where layers were removed on purpose, write their number, {layers.stored}, there."
         return f"{SIZES_FIX} {text}"
-    if not entries:
+    if len(fitting) < len(wrong):
         return SIZES_FIX
     return f"Write {entries} into config.json, as these tensors have it. Or: {SIZES_FIX}"
 

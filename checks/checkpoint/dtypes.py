@@ -99,7 +99,11 @@ def dtypes_consistent(checkpoint: Checkpoint) -> Verdict:
     if mixed := [role for role in roles if _mixed(role)]:
         more = f" (and {len(mixed) - 1} more)" if len(mixed) > 1 else ""
         count = ", ".join(f"{number} in {dtype}" for dtype, number in mixed[0].dtypes.items())
-        return warn(f"{shown(mixed[0].name)}: {count}{more}; one dtype per role required")
+        text = f"{shown(mixed[0].name)}: {count}{more}"
+        if by_dtype := checkpoint.files.by_dtype:
+            files = ", ".join(f"{file} is {dtype}" for dtype, file in by_dtype.items())
+            return warn(f"{text}; {files}, each file in one dtype", fix=FILES_FIX)
+        return warn(f"{text}; one dtype per role required")
     floats = {dtype: size for dtype, size in checkpoint.contents.dtypes.items() if "F" in dtype}
     most = max(floats, key=lambda dtype: floats[dtype], default=None)
     configured = STORED.get(checkpoint.model.dtype or "")
@@ -110,6 +114,11 @@ def dtypes_consistent(checkpoint: Checkpoint) -> Verdict:
     return ok(f"{len(roles)} roles, each in one dtype; most weights are {most}{match}")
 
 
+FILES_FIX = (
+    "Take all files from one save: copy or download them again, and compare their checksums and "
+    "times. A cast makes their dtypes equal and leaves weights of two models in one. Where one "
+    "program wrote single files in another dtype on purpose, save the model again in one dtype."
+)
 CONFIG_FIX = (
     "Name the dtype when loading the model: dtype=torch.float32 for training with autocast. "
     'transformers 5 loads dtype="auto" by default, which follows config.json where it names a '

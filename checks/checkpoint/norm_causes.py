@@ -54,6 +54,11 @@ LEFT_OUT_FIX = (
     "Look for requires_grad_(False) on the norms and for a filter on names or dimensions where "
     "the optimizer is created: every parameter to train must be in one group."
 )
+FROZEN_FIX = (
+    "Check that the frozen part holds the pretrained weights: load them before the head is trained "
+    "and read which keys load_state_dict() or from_pretrained() calls missing. If the part is "
+    "random on purpose, nothing is wrong."
+)
 OTHER_COPY_FIX = (
     "Check which weights were saved: the optimizer updates other copies than these files hold, or "
     "updates them with a learning rate of 0."
@@ -160,6 +165,9 @@ def _without_steps(
         )
         if legitimate:
             causes.append(Cause(Status.WARN, f"{summary}; {legitimate}"))
+        elif evidence.matrices_absent:
+            frozen = "matrices are in no group either: that part is frozen, as it was initialized"
+            causes.append(Cause(Status.WARN, f"{summary}; {frozen}", FROZEN_FIX))
         else:
             causes.append(Cause(Status.FAIL, summary, LEFT_OUT_FIX))
     if evidence.missing:

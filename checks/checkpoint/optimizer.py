@@ -50,6 +50,12 @@ SCALE_FIX = (
     "rate, a model that needs more than fp16's range), return to a checkpoint from before, and "
     "begin with a new GradScaler. bf16 needs none."
 )
+NO_ENTRIES_FIX = (
+    "If the loss fell, the state was lost when the file was written or stripped: save "
+    "optimizer.state_dict() whole, and resume from a checkpoint that has it; without one, begin "
+    "with a new optimizer and a warm-up. Otherwise check that the optimizer was created from the "
+    "parameters of the model that is trained, and print param.grad after backward()."
+)
 CREATED_ANEW_FIX = (
     "Check that the optimizer's state was loaded when the run was resumed, and that the GradScaler "
     "does not skip the steps. If a new optimizer was intended, nothing is wrong."
@@ -169,7 +175,8 @@ def _without_state(checkpoint: Checkpoint, optimizer: Optimizer) -> Verdict:
     if optimizer.masters:
         return unknown(f"{state} in a readable form")
     if steps := recorded_steps(checkpoint):
-        return fail(f"{state} after {steps:,} steps: the optimizer never stepped")
+        text = f"{state} after {steps:,} steps: it was left out of the file, or never stepped"
+        return fail(text, fix=NO_ENTRIES_FIX)
     if checkpoint.training.steps == 0:
         return note(f"{state} at step 0: the optimizer has not stepped yet")
     return warn(f"{state}: the optimizer has not stepped yet, or keeps no state")

@@ -16,6 +16,12 @@ STOPS_FIX = (
     "Add the number to eos_token_id in generation_config.json, as a list with the others, where "
     "the model was trained on the template. Of a base model, nothing is wrong."
 )
+ABSENT_FIX = (
+    "Give the configuration the number of a token that the tokenizer has, or add the token, "
+    "tokenizer.add_special_tokens(...), and save the model after "
+    "model.resize_token_embeddings(len(tokenizer)): a number without a row ends in an IndexError "
+    "or a device-side assert as soon as a batch is padded with it or generation begins with it."
+)
 IDS_FIX = (
     "Give the configuration the tokenizer's numbers: a text that generate() makes ends at "
     "eos_token_id alone.\n"
@@ -35,7 +41,7 @@ def token_ids(checkpoint: Checkpoint) -> Verdict | None:
     limit = max(model.embedding_rows or 0, *counts, 0)
     absent = [f"{entry} is {number:,}" for entry, number in named.items() if 0 < limit <= number]
     if absent:
-        return warn(f"{listed(absent, 3)}; the vocabulary has {limit:,} tokens", fix=IDS_FIX)
+        return warn(f"{listed(absent, 3)}; the vocabulary has {limit:,} tokens", fix=ABSENT_FIX)
     if tokenizer and (verdict := _turn_ends(checkpoint, tokenizer)):
         return verdict
     if tokenizer and tokenizer.stops and tokenizer.eos_id not in (None, *tokenizer.stops):

@@ -6,6 +6,13 @@ from doctor.checks.guard.loss import NON_FINITE_FIXES
 from doctor.checks.guard.observed import enough, observed, unless_unlabelled
 from doctor.judge.check import Check, Owner
 
+CHECKPOINT = (
+    "Pass use_reentrant=False to torch.utils.checkpoint.checkpoint(), or "
+    "gradient_checkpointing_kwargs={'use_reentrant': False} to the Trainer or "
+    "gradient_checkpointing_enable(): the reentrant kind gives no gradient to the layers inside "
+    "unless an input needs one. Or call model.enable_input_require_grads() before the training."
+)
+
 READ = "steps whose gradient norm was read"
 
 FINITE = Check(
@@ -190,8 +197,10 @@ REACHED = Check(
         "count",
         "at the end, one had gradients of exactly 0 at all comparisons from step 20 on, at least 3",
     ),
-    fix="Print param.grad of one of them after backward(). If the module is unused on purpose, set "
-    "requires_grad_(False), or list it in expect_no_grad of doctor.toml.",
+    fix="Look between these parameters and the loss for torch.no_grad(), also as a decorator, "
+    "detach(), .data, item() or NumPy, and whether the module is called at all; print param.grad "
+    "after backward(). If it is unused on purpose, set requires_grad_(False), or list it in "
+    "expect_no_grad of doctor.toml.",
     owner=Owner.JOB,
     judge=observed(
         "GRD016",
@@ -202,6 +211,9 @@ REACHED = Check(
             "steps that should change weights",
         ),
         {
+            "checkpoint": CHECKPOINT,
+            "replaced": "Create the optimizer after the last change of the model, such as another "
+            "head: it holds the parameters of what was there before, and not the new ones.",
             "zeros": "Give the optimizer what shall be trained and nothing else: "
             "student.parameters(), not those of its teacher or average, too, which weight decay "
             "shrinks in every step. Where they should train, look for a detach(), a factor of 0 "

@@ -40,12 +40,25 @@ CONSTANT = (
     "come before backward() and step(); after the step the weights are spoiled. Start anew, or "
     "from a checkpoint before it."
 )
+UNDIVIDED = (
+    "Call scaler.step(optimizer), then scaler.update(), in place of optimizer.step(): it divides "
+    "the gradients by the loss scale, and leaves out steps whose gradients overflowed."
+)
+DERIVATIVE = (
+    "Look before the loss for what has no derivative: sqrt(), norm(), std() or a power below 1 at "
+    "exactly 0 (add eps inside), torch.where() that discards a branch with Inf or NaN (make its "
+    "argument harmless first), and attention with a row whose mask leaves no key, as an empty "
+    "sequence does (leave it out, or keep one key). Start anew, or from a checkpoint before this "
+    "step; the records name the batch."
+)
 NON_FINITE_FIXES = {
     "constant": CONSTANT,
+    "derivative": DERIVATIVE,
     "diverged": DIVERGED,
     "empty": EMPTY,
     "summed": SUMMED,
     "undefined": UNDEFINED,
+    "undivided": UNDIVIDED,
 }
 """By what made the first value that is not finite; GRD002 has the same."""
 FLAT_STEPS = 300

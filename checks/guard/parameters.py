@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from doctor.checks.checkpoint.norm_causes import MASTER_FIX, NO_GRADIENT_FIX
+from doctor.checks.guard.gradients import CHECKPOINT
 from doctor.checks.guard.observed import alarmed, cut_off, observed, spoiled, total
 from doctor.facts.guard import Guarded
 from doctor.judge.check import Check, Owner, Status, Verdict, ok, skip, unknown
@@ -14,7 +15,18 @@ NOT_APPLIED = (
     "learning rate that is too small for the dtype, weights that are copied back after every step "
     "(EMA, offloading), and an optimizer that works on a copy."
 )
-FIXES = {"rounding": MASTER_FIX, "gradient": NO_GRADIENT_FIX, "not-applied": NOT_APPLIED}
+OVERWRITTEN = (
+    "Look in the loop, and in what it calls at each epoch, for an initialization (model.apply(), "
+    "reset_parameters()), load_state_dict() or copy_(): what sets weights before the training "
+    "belongs before the loop. Where they are reset on purpose, nothing is wrong."
+)
+FIXES = {
+    "checkpoint": CHECKPOINT,
+    "gradient": NO_GRADIENT_FIX,
+    "not-applied": NOT_APPLIED,
+    "overwritten": OVERWRITTEN,
+    "rounding": MASTER_FIX,
+}
 ENOUGH = 20
 """Steps from which unchanged weights mean something. Our own number."""
 
@@ -90,6 +102,8 @@ MOVE = Check(
     warns=(
         "none of at least 16 sampled fp32 weights with a gradient changed after 3 steps of torch's "
         "own Adam or a relative",
+        "at two comparisons in a row, from step 50 on, weights of torch's Adam or AdamW are unlike "
+        "those before and further away than the learning rates lead",
     ),
     fails=(
         "the same after 20 steps, of weights of 16 bits too, or 100 of another optimizer",
@@ -170,6 +184,8 @@ ZEROS = Check(
         "one with a gradient is still 0.0 after 3 steps of torch's own Adam or a relative",
         "at two comparisons, from step 100 on, every LoRA parameter of the model is frozen and "
         "every B matrix is 0",
+        "LoRA trains a model of transformers whose head for a task is frozen and has the values of "
+        "a new one",
     ),
     fails=("one with a gradient is still 0.0 after 20 steps",),
     fix="Check that the parameter is in the optimizer with a learning rate above 0, that the "
@@ -179,9 +195,13 @@ ZEROS = Check(
         "GRD013",
         _zeros,
         {
+            "head": "Train the head as well: task_type (TaskType.SEQ_CLS, TOKEN_CLS, ...) or "
+            "modules_to_save=['classifier'] in LoraConfig, by its name, before get_peft_model(). A "
+            "head that is frozen is not saved with the adapter, either, and is random again after "
+            "loading. If it was trained before, nothing is wrong.",
             "frozen": "Set requires_grad_(True) on the LoRA parameters before the optimizer is "
             "created, and give them to it: a loop that freezes the base by name, or "
-            "PeftModel.from_pretrained() without is_trainable=True, freezes the adapter, too."
+            "PeftModel.from_pretrained() without is_trainable=True, freezes the adapter, too.",
         },
     ),
     limits="that those without a gradient should have none: see GRD016.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from doctor.checks.guard.loss import UNDIVIDED
 from doctor.checks.guard.observed import any_process, enough, observed, total
 from doctor.facts.guard import Guarded
 from doctor.judge.check import Check, Owner, Verdict, ok, skip, unknown
@@ -37,8 +38,10 @@ RATE = Check(
             "learning rates read",
         ),
         {
-            "start": "Set the learning rate of the optimizer, and check that the scheduler is "
-            "stepped and that warmup_steps is not the length of the run.",
+            "start": "Print scheduler.get_last_lr(): a warm-up that divides whole numbers, "
+            "step // warmup, is 0 up to its end; write step / warmup. Else set the learning rate "
+            "of the optimizer, and check that the scheduler is stepped and that warmup_steps is "
+            "not the length of the run.",
             "negative": "Print scheduler.get_last_lr(): a schedule that goes on after its last "
             "step, as a linear decay does, ends below 0. Give it the length of the run.",
             "jump": "Print scheduler.get_last_lr() around this step: a schedule that restarts at "
@@ -63,11 +66,6 @@ def _scale(guard: Guarded) -> Verdict:
         return skip("no GradScaler was used")
     return ok(f"the loss scale stays at 1 or above in {total(guard, 'steps'):,} steps")
 
-
-UNDIVIDED = (
-    "Call scaler.step(optimizer), then scaler.update(), in place of optimizer.step(): it divides "
-    "the gradients by the loss scale, and leaves out steps whose gradients overflowed."
-)
 
 SCALE = Check(
     code="GRD010",
@@ -154,6 +152,7 @@ CLIPS = Check(
     warns=(
         "5 steps in a row, gradients are clipped after the step() that applied them, or where "
         "there are none",
+        "5 steps in a row, none of the parameters that the clipping gets has a gradient",
         "5 steps in a row, gradients are clipped while a GradScaler's scale is in them, to a limit "
         "1,000 times below that scale",
     ),
@@ -169,8 +168,11 @@ CLIPS = Check(
             "no gradients were clipped by torch.nn.utils",
         ),
         {
+            "nothing": "Give it list(model.parameters()) of the model that is trained: what "
+            "filter() or parameters() returned is empty after its first reader, such as the "
+            "optimizer, and a copy of the model has no gradients.",
             "scaled": "Call scaler.unscale_(optimizer) after the last backward() and before the "
-            "clipping."
+            "clipping.",
         },
     ),
     limits="that clipping by other functions than torch.nn.utils has, or by norm with torch before "

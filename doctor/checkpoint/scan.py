@@ -18,7 +18,14 @@ from doctor.checkpoint.analysis.batch_statistics import read_statistics
 from doctor.checkpoint.analysis.fit import fit_optimizer
 from doctor.checkpoint.analysis.named_sizes import without_dimension
 from doctor.checkpoint.analysis.tensor_names import is_packed
-from doctor.checkpoint.analysis.totals import Totals, bytes_by_dtype, count, listed_roles, shares
+from doctor.checkpoint.analysis.totals import (
+    Totals,
+    bytes_by_dtype,
+    count,
+    files_by_dtype,
+    listed_roles,
+    shares,
+)
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_files import read_tree, with_inventory
 from doctor.checkpoint.io.files import Directory, LocalDirectory, json_object, read_whole
@@ -87,7 +94,7 @@ def scan(
     return Checkpoint(
         path=_valid_text(path),
         layout=", ".join(filter(None, [*{shard.writer for shard in shards}, layout.kind])),
-        files=_files(layout, shards),
+        files=_files(layout, shards, tensors),
         contents=_contents(layout, contents, tensors, counted),
         model=msgspec.structs.replace(
             config,
@@ -134,12 +141,13 @@ class _JsonReader:
                 return {}
 
 
-def _files(layout: Layout, shards: Sequence[Shard]) -> Files:
+def _files(layout: Layout, shards: Sequence[Shard], tensors: list[Tensor]) -> Files:
     return Files(
         count=len(shards),
         bytes=sum(shard.size for shard in shards),
         largest=max((shard.size for shard in shards), default=0),
         others=tuple(shown(name) for name in layout.beside[:MOST_NAMES]),
+        by_dtype=files_by_dtype(tensors),
         lone_shard=layout.lone_shard,
     )
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from . import codes
 from .context import first_two
-from .diagnosis import NON_FINITE, Diagnosis
-from .records import FAIL, Alarm
+from .diagnosis import CUT_OFF, NON_FINITE, Diagnosis, checkpoint_warned
+from .records import FAIL, WARN, Alarm
 from .settings import Settings
 from .steady import Steady
 from .writer import STOP, Writer, say
@@ -56,8 +56,7 @@ class Alarms:
         """Record the first, second, fourth, ... of its kind; print the first."""
         if alarm.code == codes.LABELS_PRESENT:
             alarm = self.diagnosis.with_weights(alarm, watch)
-        if alarm.code in NON_FINITE:
-            alarm = self.diagnosis.with_cause(alarm)
+        alarm = self._with_cause(alarm, watch)
         settings = self.settings
         names = self._names(alarm, watch)
         if alarm.code in settings.ignore or names is None:
@@ -75,6 +74,18 @@ class Alarms:
             if self.writer.first(STOP):
                 option = "--stop" if settings.parent else "stop=True"
                 say(f"{alarm.code}: asking the job to stop ({option})")
+
+    def _with_cause(self, alarm: Alarm, watch: OptimizerWatch | None) -> Alarm:
+        """The alarm, with what else was observed and explains it."""
+        if alarm.code in NON_FINITE:
+            if (codes.SCALE_HOLDS, WARN + "undivided") not in self._counts:
+                return self.diagnosis.with_cause(alarm, watch)
+            alarm.cause = "undivided"
+            alarm.text += "; the loss scale is in the gradients (GRD010)"
+        elif alarm.code in CUT_OFF and alarm.cause in ("", "gradient") and checkpoint_warned():
+            alarm.cause = "checkpoint"
+            alarm.text += "; torch.utils.checkpoint warned that no input needs a gradient"
+        return alarm
 
     def _record(self, alarm: Alarm, names: list[str], count: int) -> None:
         self.writer.write(

@@ -27,18 +27,20 @@ class Clips:
         self.scaler: Foreign = None
         self._suspect: tuple[float, Foreign, Foreign, str] | None = None
         self._steps = self._backwards = self._right = 0
-        self._rows = {"after-step": 0, "scaled": 0}
+        self._rows = {"after-step": 0, "scaled": 0, "nothing": 0}
         self._undivided = 0
         """Steps in a row; below 0 once a scaler, or the program, has divided gradients."""
 
-    def clipped(self, most: float, norm: Foreign) -> None:
-        """A clip to `most` was applied; `norm` before it, None where it was one by value."""
+    def clipped(self, most: float, norm: Foreign, nothing: bool) -> None:
+        """A clip to `most` was applied; `norm` before it, None where it was one by value.
+        `nothing`: no parameter that it got has a gradient."""
         steady = self._steady
         if steady.stepping is not None or steady.depth or not isfinite(most):
             return
         steps = self._count()
         between, passes = steps - self._steps, steady.backwards - self._backwards
         if not between and not passes:
+            self._rows["nothing"] *= nothing
             return  # another part of the parameters
         self._steps, self._backwards, self._suspect = steps, steady.backwards, None
         self._context.tally.clips += 1
@@ -47,6 +49,8 @@ class Clips:
                 self._judge("after-step", most, norm, None, self._context.where())
         elif self.scaler is not None and getattr(self.scaler, "_scale", None) is not None:
             self._suspect = most, norm, self.scaler._scale, self._context.where()
+        elif nothing:
+            self._judge("nothing", most, norm, None, self._context.where())
         else:
             self._right += 1
             self.open = self._right < limit.CLIPS
@@ -121,6 +125,8 @@ def _text(cause: str, most: float, norm: float, scale: float) -> str:
             f"gradients that still have the loss scale of {scale:g} are clipped to {most:g}, {row}:"
             f" step() divides by the scale, which leaves a norm of {most / scale:.2g}"
         )
+    if cause == "nothing":
+        return f"the clipping to {most:g} gets no parameter with a gradient, {row}"
     if norm == 0.0:
         return f"gradients are clipped to {most:g} where there are none, before backward(), {row}"
     size = "" if norm == inf else f"; their norm was {norm:.3g} when they were applied"
@@ -140,10 +146,11 @@ def _wrap(switch: Switch, clips: Clips, original: Callable[..., Foreign]) -> For
     torch = switch.torch
     inlining, tracing = dynamo.inlining(torch), dynamo.tracing(torch)
 
-    def note(most: Foreign, norm: Foreign) -> None:
+    def note(most: Foreign, norm: Foreign, held: Foreign) -> None:
         if switch.may_look() and isinstance(most, (int, float)):
             norm = norm if isinstance(norm, torch.Tensor) else None
-            switch.safely_without_graph(clips.clipped, float(most), norm)
+            nothing = isinstance(held, list) and all(p.grad is None for p in held)
+            switch.safely_without_graph(clips.clipped, float(most), norm, nothing)
 
     untraced_note = dynamo.without_frames(torch, note)
 
@@ -154,7 +161,8 @@ def _wrap(switch: Switch, clips: Clips, original: Callable[..., Foreign]) -> For
         if clips.open:
             most = args[1] if len(args) > 1 else kwargs.get("clip_value", kwargs.get("max_norm"))
             norm = args[2] if len(args) > 2 else kwargs.get("total_norm")
-            (note if tracing() is None else untraced_note)(most, norm)
+            held = args[0] if args else kwargs.get("parameters")
+            (note if tracing() is None else untraced_note)(most, norm, held)
         return result
 
     return clip

@@ -9,6 +9,7 @@ from . import thresholds as limit
 from .compensation import compensates
 from .foreign import Foreign
 from .names import names_of
+from .overwritten import Overwritten
 from .parameters import Parameters
 from .rates import Rates, number
 from .readings import Readings
@@ -48,6 +49,7 @@ class Compared:
         self.stays = False
         self._names: dict[int, str] | None = None
         self.zero_gradients = ZeroGradients(self.torch)
+        self.overwritten = Overwritten(self.torch)
         flat = [p for group in groups for p in group]
         self.unreached: set[int] = {index for index, p in enumerate(flat) if p.requires_grad}
         self.parameters = Parameters(self.torch, groups)
@@ -107,7 +109,13 @@ class Compared:
     def judge_when_read(self, look: Look, deliver: Callable[[list[Alarm]], None]) -> None:
         """Read what a comparison needs, and deliver its alarms."""
         flat = self.flat
-        self.parameters.look(flat, self.submit, lambda: deliver(look_rules.judge(look)))
+        if look.effective >= limit.MODES_FROM:
+            self.overwritten.look(flat, look, self.submit)
+        self.parameters.look(
+            flat,
+            self.submit,
+            lambda: deliver([*look_rules.judge(look), *self.overwritten.taken()]),
+        )
         if look.effective >= limit.MODES_FROM:
             self.zero_gradients.look(flat, self.parameters.tracked, self.submit)
             if self.zero_gradients.found:

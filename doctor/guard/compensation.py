@@ -17,8 +17,23 @@ COMPENSATING_MODULES = ("torchao", "optimi", "apex", "transformer_engine", "deep
 
 
 def compensates(optimizer: Optimizer, parameters: list[Tensor]) -> bool:
-    """By its module, and by the keys of its state and groups."""
+    """By its module, by the keys of its state and groups, and by the names in its code: a class of
+    one's own may round stochastically in a function of such a name."""
     module = type(optimizer).__module__.partition(".")[0]
     state: Foreign = next((optimizer.state[p] for p in parameters if p in optimizer.state), {})
     keys = [*state, *(key for group in optimizer.param_groups for key in group)]
+    keys += _names_in_code(type(optimizer))
     return module in COMPENSATING_MODULES or any(COMPENSATES.search(str(k)) for k in keys)
+
+
+def _names_in_code(kind: type) -> list[str]:
+    """What the methods of a class call, apart from those of torch's own classes."""
+    names: list[str] = []
+    for owner in kind.__mro__:
+        if owner.__module__.partition(".")[0] in ("torch", "builtins"):
+            continue
+        for method in vars(owner).values():
+            while hasattr(method, "__wrapped__"):
+                method = method.__wrapped__
+            names += getattr(getattr(method, "__code__", None), "co_names", ())
+    return names

@@ -6,6 +6,7 @@ This may wait for the device; it happens once per code.
 from __future__ import annotations
 
 import math
+import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Callable
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .optimizer_watch import OptimizerWatch
 
 NON_FINITE = (codes.TRAINING_LOSS_FINITE, codes.GRADIENTS_FINITE)
+CUT_OFF = (codes.ONES_MOVE, codes.PARAMETERS_REACHED)
 LARGEST = 5
 
 
@@ -75,8 +77,9 @@ class Diagnosis:
             self._reason = ("", "") if node is None else loss_graphs.not_finite(node)
             self._sums = node is not None and loss_graphs.is_sum(node)
 
-    def with_cause(self, alarm: Alarm) -> Alarm:
-        """The alarm, with what made the loss, or with the steps before it where they grew."""
+    def with_cause(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> Alarm:
+        """The alarm, with what made the loss or its derivative, or with the steps before it where
+        they grew."""
         cause, _ = self._reason or ("", "")
         if self._growth is None:
             self._growth = "" if cause not in ("", "constant") else _growth(self.recent())
@@ -85,8 +88,9 @@ class Diagnosis:
             if self._sums:
                 alarm.cause = "summed"
                 alarm.text += ". The loss is a sum over the samples: its gradients grow with them"
-        elif cause and not alarm.cause:
-            alarm.cause = cause
+        elif not alarm.cause:
+            backward = not cause and self.origin(optimizer)[0] == "backward"
+            alarm.cause = "derivative" if backward else cause
         return alarm
 
     def with_weights(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> Alarm:
@@ -169,6 +173,13 @@ class Diagnosis:
             f"first non-finite value: the backward pass; the loss is finite, {len(gradients)} of "
             f"{len(parameters)} gradients are not, nearest to the loss: {gradients[-1]}"
         )
+
+
+def checkpoint_warned() -> bool:
+    """Whether torch.utils.checkpoint has warned that none of its inputs needs a gradient: Python
+    notes in a module which warnings it printed."""
+    printed = getattr(sys.modules.get("torch.utils.checkpoint"), "__warningregistry__", {})
+    return any("inputs have requires_grad=True" in str(key) for key in printed)
 
 
 def _first_bad(history: list[Step]) -> Step | None:

@@ -8,6 +8,7 @@ from . import codes
 from . import thresholds as limit
 from .context import Context, first_two
 from .foreign import Foreign
+from .frozen_heads import FrozenHeads
 from .parameters import DEVICES, local, view
 from .values import unless_lost
 
@@ -24,6 +25,7 @@ class LayerLooks:
 
     def __init__(self, context: Context) -> None:
         self._context, self.torch = context, context.torch
+        self._heads = FrozenHeads(context)
         self._without_input: dict[str, int] = {}
         """Layer -> looks in a row; the first reads some elements of a gradient, the others all."""
         self._adapters: int | None = None
@@ -45,6 +47,7 @@ class LayerLooks:
             norm, stack = self.torch._foreach_norm, self.torch.stack
             sizes = [stack(norm(each, float("inf"))) for each in (weights, biases)]
             self._context.submit(sizes, unless_lost(self._judge, names, watch))
+        self._heads.look(model, watch)
         if watch.effective >= limit.ADAPTERS_FROM:
             self._look_at_adapters(model, watch)
 

@@ -206,7 +206,9 @@ def never_reached(
     text = (
         f"{len(indices)} of {parameters} trainable parameters had no gradient in {effective} steps"
     )
-    return [Alarm(codes.PARAMETERS_REACHED, WARN, step, text, "", optimizer, indices)]
+    cause = "replaced" if names and not names.keys() & set(indices) else ""
+    text += "; no module has these, as after a layer was replaced" if cause else ""
+    return [Alarm(codes.PARAMETERS_REACHED, WARN, step, text, cause, optimizer, indices)]
 
 
 def _alarm(

@@ -84,6 +84,9 @@ MOST_LEFT_OUT, SAMPLED = 16, 64
 """Parameters in no optimizer that are compared, and values of each."""
 MODES_FROM, MODE_LOOKS = 20, 2
 """Effective steps from which the mode is looked at, and looks in a row."""
+LIKE_BEFORE, OVERWRITTEN = 0.5, 2
+"""Cosine from which weights are like those of the comparison before: what is trained, averaged or
+restored is far above. Comparisons in a row at which they are not. Our own numbers."""
 LEFT_OUT_FROM, IDLE_FROM = 50, 100
 """Effective steps from which parameters in no optimizer, and optimizers that never step, are looked
 at."""
@@ -146,6 +149,9 @@ numbers."""
 CLIPS, CLIP_SCALE = 5, 1000.0
 """Clippings in a row that are wrong, or right; how far a loss scale is above the limit where the
 gradients still have it. Our own numbers."""
+SPREAD_ERROR, ENOUGH_SPREAD = 3.0, 1024
+"""Standard errors within which a spread is that of an initialization, and elements from which it
+says so without a bias of zeros."""
 MOST_LAYERS, INPUT_LOOKS, ADAPTERS_FROM = 256, 3, 100
 """Layers and adapters that are looked at; comparisons in a row that find an input of 0; effective
 steps from which adapters are looked at."""

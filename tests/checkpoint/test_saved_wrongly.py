@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")
 save_file = pytest.importorskip("safetensors.torch").save_file
 
 FILES, CONFIG, NORMS = judge("CKP001"), judge("CKP012"), judge("CKP004")
+DTYPES, STEPPED = judge("CKP003"), judge("CKP009")
 
 
 def scanned(path: Path, **request: Any) -> Checkpoint:
@@ -130,6 +131,7 @@ def projections(**rows: int) -> dict[str, Any]:
         ({}, {"num_key_value_heads": 2, "intermediate_size": 128}, '"intermediate_size": 96'),
         ({}, {"num_key_value_heads": 2, "hidden_size": 32, "head_dim": 8}, '"hidden_size": 64'),
         ({}, {"num_key_value_heads": 2}, ""),
+        ({}, {"intermediate_size": 128, "num_hidden_layers": 4}, "from the same save"),
         (
             {"q_proj": 128, "k_proj": 32, "v_proj": 32},
             {"num_key_value_heads": 2, "head_dim": 16},
@@ -256,3 +258,86 @@ def test_files_of_any_name(tmp_path: Path, name: str, zipped: bool) -> None:
     (tmp_path / "archive.zip").write_bytes(b"PK\x03\x04" + b"\0" * 600)
     torch.save(net(3), tmp_path / name, _use_new_zipfile_serialization=zipped)
     assert scanned(tmp_path).contents.tensors == 7
+
+
+def two_shards(path: Path, second: Any, mixed: bool = False) -> Path:
+    """Layers 0 and 1 in bf16, and layer 2 in another dtype, in a file of its own or not."""
+    weights = {f"model.layers.{n}.mlp.up_proj.weight": torch.ones(8, 8) for n in range(3)}
+    tensors = {n: t.to(second if ".2." in n else torch.bfloat16) for n, t in weights.items()}
+    names = list(tensors)
+    path.mkdir()
+    files = {name: f"model-0000{1 + (at == (1 if mixed else 2))}-of-00002.safetensors"
+             for at, name in enumerate(names)}  # fmt: skip
+    for file in set(files.values()):
+        save_file({n: tensors[n] for n in names if files[n] == file}, path / file, {"format": "pt"})
+    index = {"metadata": {"total_size": 0}, "weight_map": files}
+    (path / "model.safetensors.index.json").write_text(json.dumps(index))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("second", "mixed", "status", "fix"),
+    [
+        (torch.float32, False, Status.WARN, "from one save"),
+        (torch.float32, True, Status.WARN, ""),
+        (torch.bfloat16, False, Status.PASS, ""),
+    ],
+)
+def test_shards_of_two_dtypes(
+    tmp_path: Path, second: Any, mixed: bool, status: Status, fix: str
+) -> None:
+    verdict = DTYPES(checkpoint=scanned(two_shards(tmp_path / "m", second, mixed)))
+    assert verdict.status is status, verdict.summary
+    assert bool(verdict.fix) is bool(fix)
+    assert fix in (verdict.fix or "")
+
+
+def stepped(module: Any, trained: list[Any], loss: Any) -> dict[str, Any]:
+    optimizer = torch.optim.Adam(trained)
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss(module, torch.randn(16, 4), torch.randn(16, 4)).backward()
+        optimizer.step()
+    state = {"model": module.state_dict(), "optimizer": optimizer.state_dict()}
+    return state | {"global_step": 20}
+
+
+def network(outputs: int) -> Any:
+    torch.manual_seed(0)
+    layers = (torch.nn.Linear(4, 8, bias=False), torch.nn.LayerNorm(8))
+    return torch.nn.Sequential(*layers, torch.nn.Linear(8, outputs))
+
+
+@pytest.mark.parametrize(("outputs", "status"), [(1, Status.PASS), (2, Status.WARN)])
+def test_a_bias_that_cancels(tmp_path: Path, outputs: int, status: Status) -> None:
+    module = torch.nn.Sequential(
+        torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, outputs)
+    )
+    state = stepped(module, [*module.parameters()], lambda m, a, b: (m(a) - m(b)).mean())
+    torch.save(state, tmp_path / "a.pt")
+    verdict = STEPPED(checkpoint=scanned(tmp_path))
+    assert verdict.status is status, verdict.summary
+
+
+def test_a_state_that_was_left_out(tmp_path: Path) -> None:
+    module = network(1)
+    state = stepped(module, [*module.parameters()], lambda m, a, b: m(a).square().mean())
+    state["optimizer"]["state"] = {}
+    torch.save(state, tmp_path / "a.pt")
+    verdict = STEPPED(checkpoint=scanned(tmp_path))
+    assert verdict.status is Status.FAIL, verdict.summary
+    assert "left out" in verdict.summary
+
+
+@pytest.mark.parametrize(("head", "status"), [(True, Status.WARN), (False, Status.FAIL)])
+def test_norms_that_are_in_no_group(tmp_path: Path, head: bool, status: Status) -> None:
+    """With all that stands before the head, or alone."""
+    module = network(1)
+    norm = {id(p) for p in module[1].parameters()}
+    trained = list(module[2].parameters()) if head else [p for p in module.parameters()]
+    torch.save(
+        stepped(module, [p for p in trained if id(p) not in norm][: 1 if head else None],
+                lambda m, a, b: m(a).square().mean()), tmp_path / "a.pt"
+    )  # fmt: skip
+    verdict = NORMS(checkpoint=scanned(tmp_path))
+    assert verdict.status is status, verdict.summary

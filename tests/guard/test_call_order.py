@@ -274,6 +274,16 @@ PROGRAMS: dict[str, tuple[Callable[[Path], None], set[tuple[str, str]]]] = {
         {CLIPPING},
     ),
     "accumulated, clipped late": (lambda _: clipped(lambda p: norm(p, 1e-3), "zbbsc"), {CLIPPING}),
+    "clips what is used up": (
+        lambda _: clipped(lambda p: norm(iter([]), 1e-3), "zbcs"),
+        {CLIPPING},
+    ),
+    "clips a part without gradients first": (
+        lambda _: clipped(
+            lambda p: (norm([torch.ones(1, requires_grad=True)], 1.0), norm(p, 1.0)), "zbcs"
+        ),
+        set(),
+    ),
     "clipped in time": (lambda _: clipped(lambda p: norm(p, 1e-3), "zbcs"), set()),
     "norm logged after step": (lambda _: clipped(lambda p: norm(p, torch.inf), "zbsc"), set()),
     "far below the limit": (lambda _: clipped(lambda p: norm(p, 1e6), "zbsc"), set()),

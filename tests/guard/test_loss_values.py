@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -206,3 +207,44 @@ def test_a_sum_that_diverges(reduction: str, cause: set[str], tmp_path: Path) ->
     with guarded(tmp_path):
         growing(reduction)
     assert causes(tmp_path, "GRD001") == cause
+
+
+def attends(key: bool) -> Callable[[Any, Any], Any]:
+    """A row of a softmax that a mask leaves nothing, and that the loss leaves out."""
+    steps = iter(range(1000))
+
+    def loss(out: Any, y: Any) -> Any:
+        mask = torch.zeros_like(out)
+        if next(steps) == 20 and not key:
+            mask[0] = -math.inf
+        return F.nll_loss((out + mask).softmax(1)[1:].log(), y[1:])
+
+    return loss
+
+
+@pytest.mark.parametrize(("key", "found"), [(False, {"derivative"}), (True, set())])
+def test_a_derivative_that_is_not_finite(key: bool, found: set[str], tmp_path: Path) -> None:
+    with guarded(tmp_path):
+        falls(attends(key), steps=24, rate=1e-2)
+    assert causes(tmp_path, "GRD002") == found
+
+
+@pytest.mark.parametrize(("undivided", "cause"), [(True, {"undivided"}), (False, set())])
+def test_scaled_gradients_explain_what_diverges(
+    undivided: bool, cause: set[str], tmp_path: Path
+) -> None:
+    with guarded(tmp_path):
+        torch.manual_seed(0)
+        module = nn.Linear(8, 1)
+        optimizer = torch.optim.SGD(module.parameters(), lr=1e-2)
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        for _ in range(60):
+            x = torch.randn(32, 8)
+            optimizer.zero_grad()
+            scaler.scale(F.mse_loss(module(x), x.sum(1, keepdim=True))).backward()
+            if undivided:
+                optimizer.step()
+            else:
+                scaler.step(optimizer)
+                scaler.update()
+    assert causes(tmp_path, "GRD001", "GRD002") == cause

@@ -51,6 +51,15 @@ def teacher_inside() -> None:
     train(student, torch.optim.AdamW(every, weight_decay=0.5), to_none=False)
 
 
+def another_head() -> None:
+    """The optimizer has the head that was there before; the new one is not trained either."""
+    module = layers()
+    optimizer = adamw(module)
+    module[2] = nn.Linear(8, 1).requires_grad_(False)
+    train(module, optimizer)
+    KEPT.append(module)
+
+
 def times_zero(branch: bool = True) -> None:
     """A branch that takes part with a factor of 0, as DDP wants it."""
     body, other = layers(), layers()
@@ -145,6 +154,7 @@ KEPT: list[Any] = []
         (teacher_inside, ("GRD016", "zeros")),
         (lambda: unused(50), ("GRD016", "")),
         (lambda: unused(10), None),
+        (another_head, ("GRD016", "replaced")),
         (times_zero, ("GRD016", "zeros")),
         (lambda: scaled("tensor"), ("GRD003", "left-out")),
         (lambda: scaled("list"), ("GRD003", "left-out")),
@@ -220,6 +230,112 @@ def meta(copied_back: bool) -> None:
             for p, q in zip(module.parameters(), fast.parameters(), strict=True):
                 p.grad = q.grad.clone()
         outer.step()
+
+
+def between(what: str) -> None:
+    """Something else than the optimizer sets the weights, at each of many epochs."""
+    module = layers()
+    start = copy.deepcopy(module.state_dict())
+    average = copy.deepcopy(module)
+
+    def begin(step: int) -> None:
+        with torch.no_grad():
+            for a, p in zip(average.parameters(), module.parameters(), strict=True):
+                a.lerp_(p, 0.1)
+        if step % 15 or not step:
+            return
+        if what == "reset":
+            module.apply(lambda m: m.reset_parameters() if isinstance(m, nn.Linear) else None)
+        elif what != "nothing":
+            module.load_state_dict(start if what == "start" else average.state_dict())
+
+    train(module, torch.optim.AdamW(module.parameters(), lr=1e-3), each=begin)
+
+
+@pytest.mark.parametrize("what", ["reset", "start", "average", "nothing"])
+def test_what_sets_weights_between_steps(what: str, tmp_path: Path) -> None:
+    with guarded(tmp_path):
+        between(what)
+    assert causes(tmp_path) == ({("GRD007", "overwritten")} if what == "reset" else set())
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.filterwarnings("default:None of the inputs have requires_grad=True")
+def test_layers_that_checkpointing_cuts_off(reentrant: bool, tmp_path: Path) -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    with guarded(tmp_path):
+        body, head = layers(), nn.Linear(1, 1)
+        optimizer = torch.optim.AdamW([*body.parameters(), *head.parameters()])
+        train(lambda x: head(checkpoint(body, x, use_reentrant=reentrant)), optimizer)
+    assert causes(tmp_path) == ({("GRD016", "checkpoint")} if reentrant else set())
+
+
+def round_stochastically(weight: Any) -> None:
+    weight.add_(torch.randn_like(weight), alpha=1e-3)
+
+
+class Plain(torch.optim.Optimizer):
+    def step(self, closure: Any = None) -> None:
+        with torch.no_grad():
+            for p in self.param_groups[0]["params"]:
+                p.sub_(p.grad, alpha=1e-2)
+                self.round(p)
+
+    def round(self, weight: Any) -> None:
+        pass
+
+
+class Stochastic(Plain):
+    def round(self, weight: Any) -> None:
+        round_stochastically(weight)
+
+
+@pytest.mark.parametrize(("kind", "found"), [(Plain, {("GRD008", "16-bit")}), (Stochastic, set())])
+def test_rounding_of_ones_own(kind: Any, found: set[tuple[str, str]], tmp_path: Path) -> None:
+    with guarded(tmp_path):
+        module = layers().bfloat16()
+        train(lambda x: module(x.bfloat16()).float(), kind(module.parameters(), {}), 10)
+    assert causes(tmp_path) == found
+
+
+class Headed(nn.Module):
+    """As transformers and peft build one."""
+
+    base_model_prefix = "bert"
+
+    def __init__(self, trained: bool, of: str = "labels") -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.config = type("Config", (), {"initializer_range": 0.02, "vocab_size": 300})()
+        self.bert = layers()
+        self.bert.lora_A = nn.Parameter(torch.randn(2, 4))
+        self.classifier = nn.Linear(1, 300 if of == "words" else 200).requires_grad_(False)
+        nn.init.normal_(self.classifier.weight, std=0.2 if trained else 0.02)
+        nn.init.zeros_(self.classifier.bias)
+
+    def forward(self, x: Any) -> Any:
+        low = (x @ self.bert.lora_A.T).sum(1, keepdim=True)
+        return self.classifier(self.bert(x) + low).mean(1, keepdim=True)
+
+
+@pytest.mark.parametrize(
+    ("module", "free", "found"),
+    [
+        (lambda: Headed(trained=False), False, True),
+        (lambda: Headed(trained=True), False, False),
+        (lambda: Headed(trained=False, of="words"), False, False),
+        (lambda: Headed(trained=False), True, False),
+    ],
+)
+def test_a_head_that_lora_leaves_frozen(
+    module: Callable[[], Any], free: bool, found: bool, tmp_path: Path
+) -> None:
+    with guarded(tmp_path):
+        model = module()
+        model.classifier.requires_grad_(free)
+        train(model, torch.optim.AdamW([p for p in model.parameters() if p.requires_grad]), 60)
+    assert causes(tmp_path) == ({("GRD013", "head")} if found else set())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,14 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from doctor._util.units import shown
-from doctor.checkpoint.analysis.attribution import NUMBER, IsZero, NormMatches, match_norms, plain
+from doctor.checkpoint.analysis.attribution import (
+    NUMBER,
+    IsZero,
+    NormMatches,
+    is_trained,
+    match_norms,
+    plain,
+)
 from doctor.checkpoint.analysis.moments import (
     Reading,
     all_zero,
@@ -98,7 +105,14 @@ def _read_moments(
     evidence = None
     if initial:
         evidence = _evidence(state, tensors, initial, ordered, reading, is_zero)
-    return evidence, Counter(is_zero(entry) for entry in small_first)
+    return evidence, Counter(is_zero(each) for each in small_first if not _cancels(each, is_zero))
+
+
+def _cancels(entry: Entry, is_zero: IsZero) -> bool:
+    """A single number without a gradient: in a loss of differences (critics, pairs, rewards) the
+    last layer's bias cancels."""
+    slots = moments(entry)
+    return bool(slots) and slots[0].shape == (1,) and is_zero(entry) is True
 
 
 def _evidence(
@@ -129,6 +143,8 @@ def _evidence(
         step_min=min(steps, default=None),
         step_max=max(steps, default=None),
         lr_max=_largest_rate(state, matches, names),
+        matrices_absent=sum(len(each.shape) > 1 and is_trained(each) for each in tensors)
+        > sum(len(group.keys) for group in state.groups),
         masters_changed=masters[False],
         masters_unchanged=masters[True],
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from doctor._util.units import shown
@@ -15,6 +15,8 @@ MOST_ROLES = 5_000
 
 MOST_DTYPES = 100
 """Dtypes that are counted one by one; an untrusted file can invent more."""
+
+FLOATS = ("BF16", "F16", "F32", "F64")
 
 ORDER: tuple[Kind, ...] = ("embedding", "attention", "MLP", "norm", "head", "other")
 
@@ -62,6 +64,14 @@ def listed_roles(totals: Totals) -> tuple[Role, ...]:
         dtypes[dtype] = dtypes.get(dtype, 0) + total.tensors
     mixed_first = sorted(by_role.items(), key=lambda item: len(item[1]) < 2)
     return tuple(Role(name=name[:500], dtypes=dtypes) for name, dtypes in mixed_first[:MOST_ROLES])
+
+
+def files_by_dtype(tensors: Iterable[Tensor]) -> dict[str, str]:
+    """Float dtype -> the first file of it; {} where one file has two, or all have the same."""
+    of_files = {(each.file, each.dtype) for each in tensors if each.dtype in FLOATS}
+    dtype_of = dict(of_files)
+    first = {dtype: shown(file) for file, dtype in sorted(of_files, reverse=True)}
+    return first if len(dtype_of) == len(of_files) and len(first) > 1 else {}
 
 
 def shares(totals: Totals) -> tuple[Share, ...]:

@@ -20,6 +20,8 @@ class Files(Section, frozen=True, kw_only=True):
     """Bytes."""
     others: tuple[str, ...] = ()
     """Files of the same save without weights: optimizer, scheduler, random states."""
+    by_dtype: dict[str, str] = {}
+    """Where each file has one float dtype, and they differ: dtype -> the first file of it."""
     lone_shard: bool = False
     """One shard of several was named; the others were not read."""
 

@@ -54,6 +54,8 @@ class NormEvidence(Section, frozen=True, kw_only=True):
     step_max: float | None = None
     lr_max: float | None = None
     """Largest learning rate of the groups that may hold them."""
+    matrices_absent: bool = False
+    """Matrices are in no group either: there are more of them than parameters in the groups."""
     masters_changed: int = 0
     """Whose fp32 master differs from all-ones and all-zeros."""
     masters_unchanged: int = 0
