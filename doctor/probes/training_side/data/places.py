@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 
 from ..foreign import Foreign, containers, observing
+from . import cut_ends
 from .documents import Tokens, host
 from .inputs import image_of
 from .label_maps import map_of
@@ -191,6 +192,16 @@ class Places:
         if isinstance(self._eos, int):
             open_ = [n for n, each in enumerate(rows) if not has_stop(each, self._eos)]
             found.append(relation("target without stop", len(open_), len(rows), (), open_))
+            texts = [
+                [t for t in e[e >= 0].tolist() if t not in (self._eos, self._pad)] for e in rows
+            ]
+            sizes = list(map(len, texts))
+            ended = cut_ends.cut(sizes, [each[-1] if each else -1 for each in texts])
+            found.append(relation("target cut", len(ended), len(rows), (), ended, (max(sizes),)))
+            alike = [] if ended else cut_ends.of_one_length(sizes, texts)
+            found.append(
+                relation("targets end alike", len(alike), len(rows), (), (), (max(sizes),))
+            )
         return [each for each in found if each["part"]]
 
     def _of_tags(self) -> List[Dict[str, Any]]:
