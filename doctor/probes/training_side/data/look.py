@@ -269,7 +269,10 @@ class Look:
         assert opened.module is not None
         assert opened.loss is not None
         with wire.stage("measure where the loss reads its labels"):
-            note(offset=offsets.record(opened.module, opened.loss, look.first, look.tokens))
+            found = offsets.record(opened.module, opened.loss, look.first, look.tokens)
+        own = look.losses.own
+        if own is None or own.shifted or not offsets.sees_all(found):
+            note(offset=found)  # else it is an autoencoder
 
     def _watch(self) -> None:
         """End the process if no batch comes; what was read is sent."""

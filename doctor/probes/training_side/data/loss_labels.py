@@ -21,6 +21,8 @@ class OwnLabels(NamedTuple):
     """Every token is a label, but for these."""
 
     left_out: FrozenSet[int]
+    shifted: bool
+    """The loss leaves the first token out: it predicts the next ones."""
 
     def labels_of(self, ids: torch.Tensor) -> torch.Tensor:
         ignored = torch.tensor(sorted(self.left_out), dtype=ids.dtype)
@@ -46,7 +48,8 @@ def of_step(
     plain = target.reshape(-1)
     left_out = frozenset(wanted.reshape(-1)[plain == ignored].tolist())
     used = set(plain[plain != ignored].tolist())
-    return OwnLabels(left_out) if not left_out & used and len(plain) >= LEAST else None
+    shifted = wanted.shape[1] < tokens.ids.shape[1]
+    return OwnLabels(left_out, shifted) if not left_out & used and len(plain) >= LEAST else None
 
 
 def part_of(ids: torch.Tensor, target: torch.Tensor, ignored: int) -> Optional[torch.Tensor]:

@@ -84,6 +84,11 @@ def measure(
     }
 
 
+def sees_all(record: Dict[str, Any]) -> bool:
+    """Whether the loss of most positions depends on the last token, as where all are read first."""
+    return 2 * record.get("later", 0) > record.get("positions", 0)
+
+
 def crossing(trial: "Trial", batch: Foreign) -> Optional[int]:
     """Positions of a second document whose loss depends on the first one; None where a form of
     packing is used that the trial does not make."""

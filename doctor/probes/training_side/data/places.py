@@ -162,6 +162,8 @@ class Places:
             ]
             if any(bool((each[marks] == 0).all()) for each in masks):
                 return
+            if pads(marks):
+                return
             has = marks.reshape(len(values), -1).any(1)
             for number, each in enumerate(has.tolist()):
                 self._relations.count(
@@ -240,6 +242,14 @@ def filler_of(field: torch.Tensor) -> float:
     counted = Counter(float(each[0]) for each in ends if len(each) == 1)
     filler, count = counted.most_common(1)[0] if counted else (0.0, 0)
     return filler if count >= max(SEVERAL, FILLED * len(field)) else 0.0
+
+
+def pads(marks: torch.Tensor) -> bool:
+    """Whether the code stands behind the ends of rows alone, of several lengths."""
+    each = marks.reshape(*marks.shape[:2], -1)
+    steps = each.all(2)
+    behind = torch.equal(steps, each.any(2)) and not bool((steps[:, :-1] & ~steps[:, 1:]).any())
+    return behind and len(torch.unique(steps.sum(1))) >= SEVERAL
 
 
 def trailing(values: torch.Tensor, token: int) -> int:

@@ -172,10 +172,10 @@ def _others_stop(answers: List[Document], stopped: List[bool]) -> bool:
 
 
 def starts(
-    documents: List[Document], vocabulary: Vocabulary, by_template: bool = False
+    documents: List[Document], vocabulary: Vocabulary, otherwise: bool = False
 ) -> Optional[Dict[str, Any]]:
-    """The record Starts; None where the tokenizer has no token of its own for the beginning. What
-    is rendered by a template begins as that says."""
+    """The record Starts; None where the tokenizer has no token of its own for the beginning.
+    `otherwise`: documents may begin otherwise, as by a template."""
     bos = vocabulary.bos
     if bos is None and vocabulary.tokenizer is None:
         bos = doubled(documents)
@@ -189,7 +189,7 @@ def starts(
         "documents": len(documents),
         "token": vocabulary.name(bos),
         "twice": len(twice),
-        "without": 0 if by_template else lacking(documents, bos, vocabulary.tokenizer),
+        "without": 0 if otherwise else lacking(documents, bos, vocabulary.tokenizer),
         "rows": twice[:MOST_ROWS],
     }
 

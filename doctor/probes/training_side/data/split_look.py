@@ -132,6 +132,12 @@ class SplitLook:
             tokens = tokens._replace(labels=own.labels_of(tokens.ids))
         return documents.without(tokens, self.losses.ignored)
 
+    def _begins_otherwise(self) -> bool:
+        """Whether the model states another token for the beginning than the tokenizer, or none."""
+        config = observing.attribute(self.module, "config")
+        known = observing.has(config, "bos_token_id")
+        return known and config.bos_token_id != self.vocabulary.bos
+
     def _step(self, raw: Foreign) -> None:
         """What a step on the batch shows of the losses counts in place of what the source
         states."""
@@ -159,8 +165,10 @@ class SplitLook:
             record["labels"] = labels.labels(each, mask if isinstance(mask, int) else None)
             prompt = templates.prompt_of(self.vocabulary)
             marker = prompt.marker if prompt is not None else []
-            by_template = any(row_ends.contains(one.ids, marker) for one in each)
-            record["starts"] = row_ends.starts(each, self.vocabulary, by_template)
+            otherwise = self._begins_otherwise() or any(
+                row_ends.contains(one.ids, marker) for one in each
+            )
+            record["starts"] = row_ends.starts(each, self.vocabulary, otherwise)
             record["padding"] = self.padding.record() if self.padding.rows else None
             self._add_answers(record, each, prompt)
         if record.get("labels") is None:
