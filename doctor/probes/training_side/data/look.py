@@ -271,8 +271,12 @@ class Look:
         with wire.stage("measure where the loss reads its labels"):
             found = offsets.record(opened.module, opened.loss, look.first, look.tokens)
         own = look.losses.own
-        if own is None or own.shifted or not offsets.sees_all(found):
-            note(offset=found)  # else it is an autoencoder
+        if own is None:
+            note(offset=found)
+        elif own.shifted:
+            note(offset=offsets.of_shifted(found))
+        elif not offsets.sees_all(found):  # else it is an autoencoder
+            note(offset=found)
 
     def _watch(self) -> None:
         """End the process if no batch comes; what was read is sent."""

@@ -84,6 +84,14 @@ def measure(
     }
 
 
+def of_shifted(record: Dict[str, Any]) -> Dict[str, Any]:
+    """That of a loss which was seen to predict the next tokens: a shift below 1 is a look ahead."""
+    shifts = record.get("shifts", {})
+    return {**record, "shifts": {
+        str(int(each) - (int(each) < 1)): count for each, count in shifts.items()
+    }} if shifts else record  # fmt: skip
+
+
 def sees_all(record: Dict[str, Any]) -> bool:
     """Whether the loss of most positions depends on the last token, as where all are read first."""
     return 2 * record.get("later", 0) > record.get("positions", 0)
