@@ -94,7 +94,7 @@ def of_shifted(record: Dict[str, Any]) -> Dict[str, Any]:
 
 def sees_all(record: Dict[str, Any]) -> bool:
     """Whether the loss of most positions depends on the last token, as where all are read first."""
-    return 2 * record.get("later", 0) > record.get("positions", 0)
+    return bool(2 * record.get("later", 0) > record.get("positions", 0))
 
 
 def crossing(trial: "Trial", batch: Foreign) -> Optional[int]:
