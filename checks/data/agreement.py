@@ -12,7 +12,7 @@ from doctor.facts.data_batches import Agreement, Indices
 from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, skip, warn
 from doctor.judge.combine import worst
 
-UNKNOWN, MOST_UNKNOWN, BLANKS = 0.2, 0.5, 0.01
+UNKNOWN, MOST_UNKNOWN, BLANKS, FILLED = 0.2, 0.5, 0.01, 0.9
 """Shares of tokens from which on it is noted, and of tokens and of targets from which on it is a
 warning. Our own numbers."""
 BOXES, OUTSIDE, SIZED = 0.01, 0.05, 0.2
@@ -93,8 +93,10 @@ def _targets(agreement: Agreement) -> Verdict | None:
     if targets and agreement.blanks >= BLANKS * targets:
         what = f"targets hold {agreement.blank}, the blank of the CTC loss"
         text = share(agreement.blanks, targets, what)
-        summary = f"{text}: {rows(agreement.target_rows)}"
-        return observed(summary, targets, fix=BLANK, sources=OF_CTC)
+        padded = agreement.filled >= FILLED * agreement.blanks
+        where = ", all behind their letters, as padding" if padded else ""
+        summary = f"{text}{where}: {rows(agreement.target_rows)}"
+        return observed(summary, targets, fix=PADDED if padded else BLANK, sources=OF_CTC)
     if targets > agreement.empty >= EMPTY * targets:  # all of them are left to DAT001
         text = share(agreement.empty, targets, "targets of a CTC loss have no letter")
         return observed(text, targets, fix=LETTERS, sources=OF_CTC)
@@ -178,6 +180,10 @@ CLASSES = "Number the classes from 0, and give the model num_labels of them."
 VOID = (
     "If {0} marks what has no class, as borders of areas do, give the loss ignore_index={0}; "
     "otherwise {1}"
+)
+PADDED = (
+    "Give the loss the length of each target without its padding; where the blank is a letter, "
+    "number the letters from another one."
 )
 BLANK = "Leave the number of the blank to it: number the letters from another one, or set blank=."
 LETTERS = (

@@ -5,10 +5,12 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor._util.units import listed, shown
 from doctor.checks.data.labels import fills_the_length
+from doctor.checks.data.relations import Meaning, Meanings, verdicts
 from doctor.checks.data.seen import FEW, each_split, observed, passed, share
 from doctor.facts.data import Data, Split, Stops
 from doctor.facts.data_rows import Markers
 from doctor.judge.check import Check, Owner, Verdict, note, ok, skip, unknown
+from doctor.judge.combine import worst
 
 UNSTOPPED = 0.9
 """Share of answers without a trained stop that is a warning. Our own number."""
@@ -167,6 +169,8 @@ def complete(data: Data) -> Verdict:
 
 
 def _complete(split: Split) -> Verdict:
+    if found := verdicts(split.relations, MEANINGS):
+        return worst(*found)
     stops, lengths = split.stops, split.lengths
     if stops is None or lengths is None or (isinstance(stops, Stops) and not stops.answers):
         return skip(NO_ANSWERS)
@@ -187,6 +191,22 @@ def _complete(split: Split) -> Verdict:
     return ok(f"{cut}; {text}")
 
 
+UNCUT = "Raise the maximum length of the targets above their longest ones, or drop longer rows."
+MEANINGS: Meanings = {
+    "target cut": Meaning(
+        "targets have the greatest length, {0} tokens before the stop, and do not end as shorter "
+        "ones do: they are cut, and their stop was put behind the cut",
+        UNCUT,
+    ),
+    "targets end alike": Meaning(
+        "targets have one length, {0} tokens before the stop, and end otherwise each: a maximum "
+        "length may cut them",
+        UNCUT,
+        least=0.9,
+        noted=True,
+    ),
+}
+
 COMPLETE = Check(
     code="DAT003",
     slug="answers-complete",
@@ -196,7 +216,12 @@ COMPLETE = Check(
         "fewer than 5 % of the answers are as long as the longest document and lack the stop "
         "that shorter ones have",
     ),
-    warns=("at least 5 % of 32 or more answers are",),
+    notes=("nearly all targets of a decoder have one length, and half of them no common end",),
+    warns=(
+        "at least 5 % of 32 or more answers are",
+        "at least 5 % of 32 or more targets of a decoder have the greatest length, and do not end "
+        "as shorter ones do",
+    ),
     fix="Raise max_length to at least the 95th percentile of the lengths, or split or drop longer "
     "rows.",
     owner=Owner.JOB,

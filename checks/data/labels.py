@@ -26,18 +26,16 @@ def _trained(split: Split) -> Verdict:
                 f"every label of the {labels.documents:,} documents read is {labels.ignored}, and "
                 "yet gradients are not 0: the loss comes from something else, or from later rows"
             )
-        return fail(
-            f"all {labels.documents:,} documents have no trained label: every label is "
-            f"{labels.ignored}{_cause(labels)}{_marker(split)}; read: {read_of(split)}",
-            fix=_fix(labels) or (MARKER if _marker(split) else None),
-        )
+        text = f"all {labels.documents:,} documents have no trained label: every label is"
+        cause, fix = _cause(split, labels)
+        return fail(f"{text} {labels.ignored}{cause}; read: {read_of(split)}", fix=fix)
     if displaced(split):
         return skip("the labels of packed rows are displaced, see DAT013")
     own = labels.objective == "next token"
     if own and labels.unlabelled >= UNLABELLED * labels.documents:
         text = share(labels.unlabelled, labels.documents, "documents have no trained label")
-        where = rows(labels.rows)
-        return observed(f"{text}: {where}{_cause(labels)}", labels.documents, fix=_fix(labels))
+        cause, fix = _cause(split, labels)
+        return observed(f"{text}: {rows(labels.rows)}{cause}", labels.documents, fix=fix)
     if labels.dropped >= UNLABELLED * (whole := labels.dropped + (split.total or split.rows)):
         text = share(labels.dropped, whole, "rows have no trained label")
         return note(f"{text}, and a filter or a selection leaves them out", fix=LENGTH)
@@ -58,30 +56,29 @@ def fills_the_length(labels: Labels) -> bool:
     return not few and 2 * labels.full >= labels.unlabelled > 0
 
 
-def _cause(labels: Labels) -> str:
+def _cause(split: Split, labels: Labels) -> tuple[str, str | None]:
+    """Why documents have no trained label, and its fix; "" and None where that was not seen."""
     if labels.full and 2 * labels.full >= labels.unlabelled:
-        return ", and they are as long as the longest document: the prompt fills the whole length"
-    return ""
-
-
-def _marker(split: Split) -> str:
-    """The marker of the collator that is nowhere in the rows."""
-    found = [each for each in split.relations if each.kind == "marker nowhere"]
-    if not found:
-        return ""
-    names = listed([shown(name) for each in found for name in each.fields], 3)
-    return f"; the tokens of the collator's {names} stand in none of them"
+        text = ", and they are as long as the longest document: the prompt fills the whole length"
+        return text, LENGTH
+    lacking = [each for each in split.relations if each.kind == "marker nowhere"]
+    if lacking:
+        names = listed([shown(name) for each in lacking for name in each.fields], 3)
+        return f"; the tokens of the collator's {names} stand in none of them", MARKER
+    if any(each.kind == "answers unmarked" for each in split.relations):
+        return "; the chat template has no {% generation %}, by which answers are told", GENERATION
+    return "", None
 
 
 MARKER = (
-    "Take the marker's tokens out of a tokenized row: a space or a line break before it, or text "
-    "that follows it, changes its tokens."
+    "Compare the marker with such a row: it may have another one, or other tokens, as a space or a "
+    "line break before it, or text that follows it, changes them."
+)
+GENERATION = (
+    "Put {% generation %} and {% endgeneration %} around what the assistant says in the chat "
+    "template, its stop included; or mask the prompt by its length."
 )
 LENGTH = "Raise max_length, drop rows whose prompt fills it, or truncate the prompt from the left."
-
-
-def _fix(labels: Labels) -> str | None:
-    return LENGTH if labels.full and 2 * labels.full >= labels.unlabelled else None
 
 
 TRAINED = Check(

@@ -62,6 +62,12 @@ MEANINGS: Meanings = {
         "offset += len(ids).",
         least=0.5,
     ),
+    "border within padding": Meaning(
+        "rows that are padded on the left train the end of their prompt: the border was counted "
+        "from the first column, and lies as many tokens too early as there is padding",
+        "Add the width of the padding to the border, or pad on the right for training.",
+        least=0.5,
+    ),
     "stop before answer": Meaning(
         "answers follow a token at which generation stops, which ends their prompt",
         "Tokenize the prompt without eos_token, which stands behind the answer alone.",
@@ -147,15 +153,10 @@ def _prefix(markers: Markers, split: Split) -> Verdict:
         text = share(markers.without_bos, markers.documents,
                      f"documents lack {shown(markers.bos)}, the template's first")  # fmt: skip
         return observed(text, markers.documents, fix=BOS)
-    trained = split.labels is not None and split.labels.objective == "next token"
-    if trained and markers.questions and markers.unanswered >= MOST * markers.questions:
-        text = share(markers.unanswered, markers.questions, "documents with a question of the user")
-        return observed(f"{text} have no {shown(markers.prompt)}: the answers are missing",
-                        markers.questions, fix=ROLES)  # fmt: skip
-    if trained and markers.reopened >= MOST * markers.documents:
-        what = f"documents end with {shown(markers.prompt)}, behind which no answer follows"
-        text = share(markers.reopened, markers.documents, what)
-        return observed(text, markers.documents, fix=REOPENED)
+    if split.labels is not None and split.labels.objective == "next token":
+        absent = _without_prompt(markers)
+        if absent is not None:
+            return absent
     if not markers.answers or not markers.prompt:
         return skip(NO_ANSWERS)
     unlike = markers.answers - markers.prompted - markers.early - markers.late
@@ -167,9 +168,30 @@ def _prefix(markers: Markers, split: Split) -> Verdict:
     return passed(text, split)
 
 
+def _without_prompt(markers: Markers) -> Verdict | None:
+    """Of documents that are trained: no prompt for their answers, or one more than these."""
+    if markers.questions and markers.unanswered >= MOST * markers.questions:
+        text = share(markers.unanswered, markers.questions, "documents with a question of the user")
+        if markers.answers >= MOST * markers.questions:
+            what = "train an answer that does not begin behind"
+            return observed(f"{text} {what} {shown(markers.prompt)}, which generation gets",
+                            markers.questions, fix=UNPROMPTED)  # fmt: skip
+        return observed(f"{text} have no {shown(markers.prompt)}: the answers are missing",
+                        markers.questions, fix=ROLES)  # fmt: skip
+    if markers.reopened >= MOST * markers.documents:
+        what = f"documents end with {shown(markers.prompt)}, behind which no answer follows"
+        text = share(markers.reopened, markers.documents, what)
+        return observed(text, markers.documents, fix=REOPENED)
+    return None
+
+
 ROLES = (
     "Give messages the roles that the template writes, user and assistant: many templates leave "
     "out messages of another role (gpt, human, bot) without a word."
+)
+UNPROMPTED = (
+    "Let the prompt end as the template ends it, with add_generation_prompt=True, and the answer "
+    "begin there; a hand-written header must have the template's own name of the role."
 )
 REOPENED = (
     "Render training chats with add_generation_prompt=False: the prompt for the next answer is for "

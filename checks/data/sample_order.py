@@ -41,12 +41,17 @@ def mixed(data: Data) -> Verdict:
     return found
 
 
+LOADING = ("torch-data-loading",)
 EMPTY, CONSTANT = 0.01, 0.05
 """Shares of samples from which on it is a warning; a few images may be blank as they were taken.
 Our own numbers."""
 BARE = (
     "Look at the rows that are named: drop what could not be read or decoded, and draw from the "
     "part of a buffer that is filled."
+)
+FLOORED = (
+    "Divide as floats: array.astype('float32') / 255, not // 255, and no division before the "
+    "conversion."
 )
 OF_ORDER: tuple[RelationKind, ...] = (
     "weights short", "weights of other rows", "rows counted by batches", "batch overwritten",
@@ -82,10 +87,21 @@ def _shares(mixing: Mixing, split: Split) -> Verdict | None:
     ):
         whole = f"{share(count, mixing.samples, text)}: {rows(mixing.rows)}"
         if count >= max(1, least * mixing.samples):
-            return observed(whole, _seen(mixing, split), fix=BARE, sources=("torch-data-loading",))
+            floored = count == mixing.constant and _is_floored(split)
+            cause = "; all values are 0 and 1, as whole-number division leaves them" * floored
+            fix = FLOORED if floored else BARE
+            return observed(f"{whole}{cause}", _seen(mixing, split), fix=fix, sources=LOADING)
         if count >= max(1, EMPTY * mixing.samples):
             return note(whole, fix=BARE)
     return None
+
+
+def _is_floored(split: Split) -> bool:
+    """Whether images of three colours have no values between 0 and 1."""
+    inputs = split.inputs
+    if inputs is None or len(inputs.shape) != 4 or 3 not in (inputs.shape[1], inputs.shape[3]):
+        return False
+    return inputs.whole and float(inputs.low) == 0 and float(inputs.high) == 1
 
 
 def _one_class(mixing: Mixing, split: Split) -> Verdict | None:
@@ -242,6 +258,10 @@ SEED_ONCE = (
     "Set the seed once, before the epochs: torch.manual_seed() in the loop, or a generator that is "
     "made anew with the same seed, gives every epoch the same order and the same dropout."
 )
+BY_EPOCH = (
+    "Draw the order from the epoch, too: generator.manual_seed(self.seed + self.epoch) in "
+    "__iter__()."
+)
 
 
 def reordered(data: Data) -> Verdict:
@@ -260,7 +280,9 @@ def reordered(data: Data) -> Verdict:
     if epochs.compared < LEAST_ORDERED:
         return unknown(f"{text}; at least {LEAST_ORDERED} required")
     if epochs.same:
-        return warn(f"{text} came in the same order", fix=SEED_ONCE if seeded else None)
+        told = ", though set_epoch() had told it of each" if epochs.told else ""
+        fix = SEED_ONCE if seeded else BY_EPOCH if epochs.told else None
+        return warn(f"{text} came in the same order{told}", fix=fix)
     return ok(f"{text} came in another order")
 
 

@@ -21,6 +21,14 @@ AGAIN = (
     "was joined to itself or a join of tables; if it holds each once, look at how a row is chosen "
     "by its number."
 )
+SEVERAL = (
+    "Where a sample has several labels, keep it as one row with all of them, and a loss of several "
+    "labels (a target of 0 and 1 for each class, BCEWithLogitsLoss); else decide on one."
+)
+TWICE = (
+    "Look at the equal rows: a source that is listed twice, or a file that was read twice, is to "
+    "be read once; rows that are repeated to balance classes or sources may stay."
+)
 SWAPPED = "Swap the columns chosen and rejected, or the order in which answers are sorted."
 COPIED = (
     "Split first, and oversample or copy rows of train alone: a row that was copied before the "
@@ -106,14 +114,17 @@ def distinct(data: Data) -> Verdict:
         train = data.split()
         whole = train is not None and train.total == repeats.rows
         of = f"train has {repeats.rows:,} rows, {repeats.labelled:,} with a class" if whole else ""
-        return observed(f"{text}: {pairs}", repeats.labelled, of=of)
+        several = repeats.beside >= MOSTLY * repeats.conflicting
+        where = ", which stands next to it" if several else ""
+        remedy: Remedy = {"fix": SEVERAL} if several else {}
+        return observed(f"{text}{where}: {pairs}", repeats.labelled, of=of, **remedy)
     text = share(repeats.repeated, repeats.telling, "rows occurred before")
     train = data.split()
     one = train is not None and train.mixing is not None and train.mixing.distinct == 1
     if repeats.repeated >= MOSTLY * repeats.telling >= MOSTLY * FEW and not one:  # see DAT009
         return warn(f"{text}; {repeats.rows:,} rows compared", fix=AGAIN)
     if repeats.repeated >= REPEATED * repeats.telling and repeats.telling >= FEW:
-        return note(f"{text}; {repeats.rows:,} rows compared")
+        return note(f"{text}; {repeats.rows:,} rows compared", fix=TWICE)
     return ok(f"{text}; {repeats.rows:,} rows compared")
 
 

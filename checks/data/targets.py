@@ -42,6 +42,8 @@ def _judge(
     if of_loss is None:
         return unknown(f"{_labels(of_labels)}; the loss of a label does not depend on the tokens "
                        "before it alone, so its shift was not measured")  # fmt: skip
+    if of_loss < 0:
+        return skip(f"{_labels(of_labels)}, and the model sees later tokens, see DAT015")
     total = of_labels + of_loss
     parts = f"{_labels(of_labels)}, and {_shift(of_loss)}"
     if total == 1:

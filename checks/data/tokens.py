@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
+from doctor.checks.data.relations import Meaning, Meanings, verdicts
 from doctor.checks.data.seen import each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Padding, Split
 from doctor.judge.check import Check, Owner, Verdict, note, skip, unknown
+from doctor.judge.combine import worst
 
-TWICE = 0.5
-"""Share of documents that begin with two of them, from which on it is the pipeline. Our number."""
-
+TWICE, LACKING = 0.5, 0.9
+"""Shares of documents that begin with two of them, or with none, from which on it is the pipeline.
+Our own numbers."""
+LACK = (
+    "Keep the tokenizer's special tokens (add_special_tokens=True), or put this one before each "
+    "document: the model was trained behind it."
+)
 
 TRAINED_SHARE = 0.5
 """Of the padding of labels that are no tokens of the row. Our own number."""
@@ -31,6 +37,10 @@ def _once(split: Split) -> Verdict:
     )
     if starts.twice >= TWICE * starts.documents:
         return observed(f"{text}: {rows(starts.rows)}", starts.documents)
+    if starts.without >= LACKING * starts.documents:
+        what = f"documents lack {shown(starts.token)}, with which the tokenizer begins each text"
+        lack = share(starts.without, starts.documents, what)
+        return observed(lack, starts.documents, fix=LACK)
     return passed(text, split)
 
 
@@ -41,7 +51,11 @@ ONCE = Check(
     why="A chat template writes it, and a tokenizer that is called on the rendered text adds it "
     "again: training and use then differ by one token.",
     passes=("fewer than half of the documents begin with two of them",),
-    warns=("at least half of 32 or more documents do",),
+    warns=(
+        "at least half of 32 or more documents do",
+        "90 % of 32 or more documents of several lengths lack the one that the tokenizer adds, and "
+        "no document has it",
+    ),
     fix="Tokenize a rendered template with add_special_tokens=False, or call "
     "apply_chat_template(tokenize=True).",
     owner=Owner.JOB,
@@ -56,6 +70,8 @@ def unused(data: Data) -> Verdict:
 
 
 def _unused(split: Split) -> Verdict:
+    if found := verdicts(split.relations, MEANINGS):
+        return worst(*found)
     padding = split.padding
     if padding is None or isinstance(padding, Unknown):
         return skip("the rows have no tokens")
@@ -106,6 +122,13 @@ def _without_fault(padding: Padding, split: Split) -> Verdict:
 
 TRAINED = "Set the labels of padding to -100 by the attention mask, never by the id of the token."
 
+MEANINGS: Meanings = {
+    "padding in loss": Meaning(
+        "numbers of {fields} that the loss counts are padding, behind the end of their row",
+        "Leave padded steps out of the loss: a mask of the lengths, and a mean over what it keeps.",
+    ),
+}
+
 UNUSED = Check(
     code="DAT005",
     slug="padding-unused",
@@ -120,6 +143,7 @@ UNUSED = Check(
         "transformers gets none",
         "a run of the padding token has labels that the loss does not leave out",
         "half of the padding of labels for each token, such as tags, is not ignored",
+        "at least 5 % of the measured targets that a loss counts are padding",
     ),
     fix="Pass the attention mask that the tokenizer returns, or build it from the lengths.",
     owner=Owner.JOB,

@@ -30,6 +30,12 @@ MEANINGS: Meanings = {
         single=True,
     ),
     "prepared apart": Meaning("{first}: {second}", ALIKE, single=True),
+    "of another kind": Meaning(
+        "{first}: {second}; the dataset of eval alone has {third}, so that it may be meant",
+        "Where eval is no other domain on purpose, prepare both splits by the same steps.",
+        noted=True,
+        single=True,
+    ),
     "targets numbered apart": Meaning(
         "what train teaches holds in eval once its targets are numbered otherwise: {first}",
         "Number the classes once, from train, and give the same mapping to each split.",
@@ -134,6 +140,8 @@ SPLITS_ALIKE = Check(
     notes=(
         "the target is larger in eval, as in original units",
         "rows of eval differ when they are read again",
+        "one change of eval makes it like train, and its dataset names a corruption, a domain, a "
+        "sensor or the like that train has not",
         "no class of eval is in train, as in metric learning",
     ),
     warns=(

@@ -157,6 +157,12 @@ def _bounded(offset: Offset | Unknown | None, labels: Labels) -> Verdict:
             f"the loss of {offset.later} of {offset.positions} positions depends on the last token"
         )
         return fail(f"{text} of the row, which comes after the one that is predicted")
+    ahead = sum(count for shift, count in offset.shifts.items() if int(shift) < 0)
+    if ahead >= 0.95 * offset.positions > 0:
+        most = -min(map(int, offset.shifts))
+        text = f"the loss of the label at t depends on inputs up to t+{most}"
+        return fail(f"{text}, at {ahead} of {offset.positions} positions: the mask lets tokens see "
+                    "later ones", fix=WIDE)  # fmt: skip
     if offset.crossing:
         text = f"the loss of {offset.crossing} positions of a second document depends on the first"
         summary = f"{text} one in its row, though position_ids mark the border"
@@ -174,6 +180,10 @@ MEANINGS: Meanings = {
         least=0.5,
     )
 }
+WIDE = (
+    "Let a token see itself and earlier ones alone: torch.ones(T, T).tril(), without diagonal=1, "
+    "or is_causal=True."
+)
 PACKED = (
     "Use an attention that reads position_ids (flash_attention_2 with a collator without padding), "
     "or leave attention_mask out of packed batches."
@@ -191,7 +201,10 @@ BOUNDED = Check(
         "lengths divide half of 32 or more rows into documents, and position_ids run on",
     ),
     notes=("the same of documents that are trained as a whole, which may be meant",),
-    fails=("the loss of nearly every position depends on the last token of the row",),
+    fails=(
+        "the loss of nearly every position depends on the last token of the row",
+        "the loss of nearly every label depends on inputs behind its place",
+    ),
     fix="Of a decoder: make attention causal, is_causal=True or a mask of torch.triu. Of a masked "
     "language model: keep the ids from before they were masked as labels.",
     owner=Owner.JOB,

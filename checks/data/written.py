@@ -211,7 +211,7 @@ def _columns(texts: RowTexts) -> Verdict | None:
         )
         return observed(text, leak.rows, fix=LEAK)
     for cut in texts.cuts:
-        what = f"texts of {shown(cut.column)} end at {cut.length:,} characters, the longest, most "
+        what = f"texts of {shown(cut.column)} end at {cut.length:,} {cut.unit}, the longest, most "
         text = share(cut.rows, cut.of, f"{what}of them within a sentence")
         return observed(text, texts.rows, fix=CUT)
     for code in texts.sentinels:

@@ -129,6 +129,8 @@ class Starts(Section, frozen=True, kw_only=True):
     documents: int
     token: str
     twice: int = 0
+    without: int = 0
+    """Documents that lack it, where the tokenizer adds it and none has it."""
     rows: tuple[int, ...] = ()
 
 

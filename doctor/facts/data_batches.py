@@ -53,6 +53,8 @@ class Agreement(Section, frozen=True, kw_only=True):
     """Of such a loss."""
     blanks: int = 0
     """Of those, the ones that hold the blank."""
+    filled: int = 0
+    """Of those, the ones that hold it behind their letters alone."""
     longer: int = 0
     """Of those, the ones that are longer than their input."""
     empty: int = 0
@@ -184,6 +186,8 @@ class Epochs(Section, frozen=True, kw_only=True):
     compared: int = 0
     """Different samples at the beginning of two epochs in a row."""
     same: bool = False
+    told: bool = False
+    """set_epoch() had told it of each epoch, outside of a training."""
 
 
 class Inputs(Section, frozen=True, kw_only=True):

@@ -21,6 +21,8 @@ class Repeats(Section, frozen=True, kw_only=True):
     labelled: int = 0
     conflicting: int = 0
     """Rows that occurred before with another class."""
+    beside: int = 0
+    """Of those, rows whose equal one stands next to them, as one row of several labels gives."""
     pairs: RowPairs = ()
 
 
@@ -78,11 +80,12 @@ RelationKind = Literal[
     "dates in text order", "lines of other files", "answer of other tokens", "targets all equal",
     "text without end", "padding pooled", "direction kept", "window of two series",
     "points of other sides", "targets no shares", "targets in another order",
-    "attention on padding",
+    "attention on padding", "padding in loss", "answers unmarked", "target cut",
+    "targets end alike", "border within padding",
     "one class taught", "column holds target", "boxes of another form",
     "inputs tell targets", "targets of other rows", "targets of no row", "tags of another place",
-    "places apart", "prepared apart", "targets numbered apart", "stated otherwise",
-    "gives class away", "may give class away",
+    "places apart", "prepared apart", "of another kind", "targets numbered apart",
+    "stated otherwise", "gives class away", "may give class away",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 
@@ -129,7 +132,7 @@ class Cut(Section, frozen=True, kw_only=True):
 
     column: str
     length: int
-    """Characters."""
+    unit: Literal["characters", "words"] = "characters"
     rows: int
     of: int
 

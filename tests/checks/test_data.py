@@ -6,12 +6,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from recorded_parts import host
+from data_facts import CHECKS, HOST, MIXING, data, verdict
 
 from doctor._util.records import Ended, Unknown
-from doctor.catalog import of_families
 from doctor.collect.data import Notes
-from doctor.facts.data import Data, Labels, Lengths, Offset, Padding, Problem, Split, Starts, Stops
+from doctor.facts.data import Data, Offset, Problem, Split
 from doctor.facts.data_batches import (
     Agreement,
     Boxes,
@@ -19,7 +18,6 @@ from doctor.facts.data_batches import (
     Indices,
     Inputs,
     LabelMaps,
-    Mixing,
     Pace,
     Seeds,
     Workers,
@@ -39,56 +37,8 @@ from doctor.facts.data_rows import (
     Spellings,
 )
 from doctor.facts.own_model import OwnModel, Trend
-from doctor.facts.script_machine import ScriptMachine
 from doctor.facts.training import Smoke
-from doctor.judge.check import Status, Verdict
-
-CHECKS = {check.code: check for check in of_families("DAT")}
-HOST = msgspec.structs.replace(host(), cpus=16, cgroup_cpus=6.0)
-LABELS = Labels(
-    objective="next token",
-    documents=256,
-    tokens=9000,
-    trained=4000,
-    compared=3000,
-    matches={"0": 3000},
-    prompts=256,
-)
-STOPS = Stops(answers=256, stopped=256, generation=("</s>",), source="generation_config.json")
-SPLIT = Split(
-    name="train",
-    kind="loader",
-    total=51_000,
-    rows=256,
-    batches=32,
-    ended="samples",
-    lengths=Lengths(p50=30, p95=60, longest=64),
-    labels=LABELS,
-    stops=STOPS,
-    starts=Starts(documents=256, token="<s>"),
-    padding=Padding(rows=256, excluded=900),
-)
-OFFSET = Offset(positions=16, shifts={"1": 16})
-
-
-def data(offset: Any = OFFSET, **fields: Any) -> Data:
-    """The data of one split, of which these fields or records differ."""
-    records = {}
-    for name, value in fields.items():
-        old = getattr(SPLIT, name)
-        changed = isinstance(value, dict) and isinstance(old, msgspec.Struct)
-        records[name] = msgspec.structs.replace(old, **value) if changed else value
-    split = msgspec.structs.replace(SPLIT, **records)
-    repeats = Repeats(rows=51_000, telling=51_000)
-    opened = Ended(how="ok")
-    return Data(target="t.py:make", opened=opened, splits=(split,), offset=offset, repeats=repeats)
-
-
-def verdict(code: str, facts: Data) -> Verdict:
-    more = {"own": None, "host": HOST} if code == "DAT012" else {}
-    if code == "DAT026":
-        more = {"scripts": None, "script_machine": ScriptMachine()}
-    return CHECKS[code].judge(data=facts, **more)
+from doctor.judge.check import Status
 
 
 @pytest.mark.parametrize("code", CHECKS)
@@ -317,9 +267,6 @@ def test_equal_rows(fields: dict[str, Any], status: Status) -> None:
 def test_rows_that_differ_when_read_again_are_unknown() -> None:
     facts = msgspec.structs.replace(data(), repeats=Unknown(reason="random augmentation"))
     assert verdict("DAT008", facts).status is Status.UNKNOWN
-
-
-MIXING = Mixing(samples=256, distinct=250, batches=32, classes=10, single=0)
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,13 @@ from doctor._util.records import Ended
 from doctor.checks.data import (
     agreement,
     agreement_meanings,
+    answers,
     belonging,
     given,
     prompts,
     rereading,
     source,
+    tokens,
     two_splits,
     values,
     written,
@@ -31,15 +33,20 @@ from doctor.script.read import read_script
 
 TABLES: dict[Check, Any] = {
     agreement.AGREED: agreement_meanings.MEANINGS,
+    answers.COMPLETE: answers.MEANINGS,
     belonging.BELONG: belonging.MEANINGS,
     given.UNSEEN: given.MEANINGS,
     prompts.MEANT: prompts.MEANINGS,
     rereading.STAYS: rereading.MEANINGS,
+    tokens.UNUSED: tokens.MEANINGS,
     two_splits.SPLITS_ALIKE: two_splits.MEANINGS,
     values.BOUNDED: values.MEANINGS,
     written.WRITTEN: written.MEANINGS,
 }
-ELSEWHERE = {"marker nowhere", "class in eval alone", "eval random", "inputs tell targets"}
+ELSEWHERE = {
+    "marker nowhere", "answers unmarked", "class in eval alone", "eval random",
+    "inputs tell targets",
+}  # fmt: skip
 """Judged by functions of their own."""
 CASES = [(check, kind) for check, table in TABLES.items() for kind in table]
 

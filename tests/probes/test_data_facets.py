@@ -203,6 +203,48 @@ def drawn(count: int, seed: int) -> Rows:
     return torch.rand(count, 3, 24, 24, generator=seeded(seed)), torch.arange(count) % 4
 
 
+class Frames(data.Dataset):  # type: ignore[misc]
+    """Frames of clips, with the map of one `step` frames further on."""
+
+    def __init__(self, clips: range, step: int) -> None:
+        self.rows = []
+        for clip in clips:
+            ground = torch.nn.functional.interpolate(
+                torch.rand(1, 3, 8, 8, generator=seeded(clip)), size=(32, 32)
+            )[0]
+            down, right = clip % 5 + 8, float(clip % 7)
+            maps = torch.zeros(12, 32, 32, dtype=torch.long)
+            for n, each in enumerate(maps):
+                at = int(right + 1.6 * n)
+                each[down : down + 8, at : at + 7] = 1
+            noise = 0.02 * torch.randn(12, 3, 32, 32, generator=seeded(clip))
+            frames = 0.4 * ground + noise + 0.6 * maps[:, None]
+            self.rows += [(frames[n], maps[n + step]) for n in range(1, 11)]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, number: int) -> Any:
+        return self.rows[number]
+
+
+def frames(step: int) -> Any:
+    parts = Frames(range(16), step), Frames(range(20, 28), step)
+    return {n: data.DataLoader(e, 16) for n, e in zip(("train", "eval"), parts, strict=True)}
+
+
+class Upright(data.Dataset):  # type: ignore[misc]
+    """A shape in some quarter turn, and the same upright."""
+
+    def __len__(self) -> int:
+        return 96
+
+    def __getitem__(self, number: int) -> Any:
+        shape, tall = torch.zeros(32, 32), 16 + number % 9
+        shape[4 : 4 + tall, 8:13] = shape[tall : 4 + tall, 8:20] = 1
+        return shape.rot90(int(torch.randint(4, (1,))))[None] + 0.0, shape.long()
+
+
 def strong(x: Any, y: Any) -> Rows:
     """Colors exchanged by chance and brightness changed: an augmentation that hides the class."""
     orders = torch.stack([torch.randperm(3, generator=seeded(n)) for n in range(len(x))])
@@ -258,6 +300,9 @@ HEALTHY: list[Callable[[], Any]] = [
     lambda: changed(areas, lambda x, y: (1 - x, y), lambda x, y: (1 - x, y)),
     lambda: changed(table, lambda x, y: (x, y), lambda x, y: (x * 1.5 + 1, y)),
     lambda: tagged(0),
+    lambda: frames(1),
+    lambda: frames(-1),
+    lambda: data.DataLoader(Upright(), batch_size=16),
 ]
 
 

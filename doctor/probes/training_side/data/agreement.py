@@ -51,7 +51,7 @@ class Agreement:
         self.unknown_id = observing.attribute(vocabulary.tokenizer, "unk_token_id")
         self.unknown = self.tokens = self.rows = 0
         self.blank = blank_of(criterion, module)
-        self.targets = self.blanks = self.longer = self.empty = 0
+        self.targets = self.blanks = self.longer = self.empty = self.filled = 0
         self.target_rows: List[int] = []
         self.nonfinite: Dict[str, List[int]] = {}
         self._features: Dict[str, List[torch.Tensor]] = {}
@@ -113,6 +113,7 @@ class Agreement:
             self.longer += inputs is not None and frames_for(part) > int(inputs[number])
             if bool(torch.eq(part, self.blank).any()):  # type: ignore[arg-type]
                 self.blanks += 1
+                self.filled += is_filled(part, self.blank)
                 self.target_rows += [first_row + number] * (len(self.target_rows) < MOST_ROWS)
 
     def _add_nonfinite(self, named: Dict[str, torch.Tensor], rows: int, first_row: int) -> None:
@@ -187,6 +188,7 @@ class Agreement:
             "blank": self.blank,
             "targets": self.targets,
             "blanks": self.blanks,
+            "filled": self.filled,
             "longer": self.longer,
             "empty": self.empty,
             "target_rows": self.target_rows,
@@ -213,6 +215,12 @@ def parts_of(labels: torch.Tensor, lengths: Optional[torch.Tensor]) -> List[torc
     return [row[:length] for row, length in zip(labels, each)] if labels.dim() == 2 else []
 
 
+def is_filled(target: torch.Tensor, blank: Optional[int]) -> bool:
+    """Whether all of its blanks stand behind its letters, as padding does."""
+    blanks = target == blank
+    return not bool((blanks[:-1] & ~blanks[1:]).any())
+
+
 def frames_for(target: torch.Tensor) -> int:
     """Steps that a target needs: one for each letter, and a blank between two equal ones."""
     return len(target) + int((target[1:] == target[:-1]).sum())
@@ -231,6 +239,7 @@ def of_ctc(calls: List[Dict[str, Any]], blank: Optional[int]) -> Dict[str, Any]:
     longer = sum(frames_for(each) > length for each, length in zip(targets, inputs))
     return {
         "targets": len(targets), "blanks": len(blanks), "longer": longer, "empty": empty,
+        "filled": sum(is_filled(targets[n], blank) for n in blanks),
         "target_rows": blanks[:MOST_ROWS],
     }  # fmt: skip
 

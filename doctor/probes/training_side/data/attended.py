@@ -64,6 +64,8 @@ def padding_of(field: torch.Tensor, left_out: torch.Tensor) -> Optional[torch.Te
     several lengths, or the field is of another shape."""
     if field.is_floating_point() or field.dtype == torch.bool or field.shape != left_out.shape:
         return None
+    if int(field.max()) < 2:
+        return None  # a mask, which may end with the text
     same = (field == filler_of(field)).flip(1).long().cumprod(1).flip(1).bool()
     lengths = torch.unique((~same).sum(1))
     return same if len(lengths) >= SEVERAL and bool(same.any()) else None

@@ -10,6 +10,7 @@ from . import (
     conditions,
     copies,
     interactions,
+    left_borders,
     overwritten,
     packed_spans,
     piece_tags,
@@ -36,6 +37,7 @@ class BatchLooks:
         self._separators = separators.Separators(losses.ends)
         self._pooled = pooled.Pooled(module)
         self._piece_tags = piece_tags.PieceTags(vocabulary)
+        self._left_borders = left_borders.LeftBorders()
         self._tag_pairs = tag_pairs.TagPairs()
         self._token_places = token_places.TokenPlaces(vocabulary.pad)
 
@@ -59,13 +61,14 @@ class BatchLooks:
         observing.attempt(lambda: self._tag_pairs.add(tokens), None)
         observing.attempt(lambda: self._pooled.add(tokens, row), None)
         observing.attempt(lambda: self._piece_tags.add(tokens, row), None)
+        observing.attempt(lambda: self._left_borders.add(tokens, row), None)
 
     def records(self, documents: List[Document]) -> List[Dict[str, Any]]:
         looks = [
             self._codes.records, self._copies.records, self._in_batch.records,
             lambda: self._token_places.records(documents, self._vocabulary),
             self._conditions.records, self._overwritten.records, self._separators.records,
-            self._pooled.records, self._piece_tags.records, self._tag_pairs.records,
-            lambda: packed_spans.records(documents),
+            self._pooled.records, self._piece_tags.records, self._left_borders.records,
+            self._tag_pairs.records, lambda: packed_spans.records(documents),
         ]  # fmt: skip
         return [one for look in looks for one in observing.attempt(look, [])]

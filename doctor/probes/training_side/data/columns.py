@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..foreign import Foreign, containers
 from .chats import ANSWERS, messages_of
@@ -19,11 +19,13 @@ LEAST, SHARE = 5, 0.01
 """Rows, and share of the rows, that end at one length or have one number. Our own numbers."""
 CROWDED = 3
 """Times the rows that end at the length next in number. Our own number."""
-SHORTEST = 64
-"""Characters: shorter texts have few lengths to end at."""
-FIXED = 0.6
-"""Share of rows of one length from which on all of them have it on purpose."""
+SHORTEST = {"characters": 64, "words": 12}
+"""Shorter texts have few lengths to end at."""
+FIXED, FINISHED = 0.6, 0.9
+"""Share of rows of one length from which on all of them may have it on purpose, and of the shorter
+ones that end with a sentence, where they do not. Our own numbers."""
 ENDS = tuple(".!?…\"'”)]}>`:|\n。！？।۔؟」")
+SENTENCE = re.compile(r"[.!?]\s+[A-Z]")
 MISSING = re.compile(r"-?999+|-99|-32768|9\.9{2,}e\+\d+")
 DECIMAL_COMMA = re.compile(r"[-+]?(\d+|\d{1,3}(\.\d{3})+),\d+")
 """As in 1.234,5; a comma between thousands alone is read in this way, too."""
@@ -35,9 +37,12 @@ class Columns:
     """Values over rows; `cuts` and `sentinels` are the records."""
 
     def __init__(self) -> None:
-        self._lengths: Dict[str, Counter[int]] = {}
-        self._open: Dict[str, Counter[int]] = {}
+        self._lengths: Dict[Tuple[str, str], Counter[int]] = {}
+        """Column and unit -> lengths of its texts."""
+        self._open: Dict[Tuple[str, str], Counter[int]] = {}
         """Of these, the texts that end within a sentence."""
+        self._prose: Dict[str, int] = {}
+        """Texts of a column in which a sentence ends before their end."""
         self._numbers: Dict[str, Optional[Counter[float]]] = {}
         """None: a column that has something else, too."""
 
@@ -50,23 +55,23 @@ class Columns:
             elif number is not None and column is not None and len(column) < MOST:
                 column[number] += 1
         for name, text in answers_of(row).items():
-            self._lengths.setdefault(name, Counter())[len(text)] += 1
-            if not text.rstrip(" ").endswith(ENDS):
-                self._open.setdefault(name, Counter())[len(text)] += 1
+            self._prose[name] = self._prose.get(name, 0) + bool(SENTENCE.search(text))
+            is_open = not text.rstrip(" ").endswith(ENDS)
+            for unit, length in (("characters", len(text)), ("words", len(text.split()))):
+                self._lengths.setdefault((name, unit), Counter())[length] += 1
+                self._open.setdefault((name, unit), Counter())[length] += is_open
 
     def cuts(self) -> List[Dict[str, Any]]:
-        found = []
-        for name, lengths in self._lengths.items():
+        found: Dict[str, Dict[str, Any]] = {}
+        for (name, unit), lengths in self._lengths.items():
             longest, rows = max(lengths), sum(lengths.values())
-            at = lengths[longest]
-            next_most = max((n for length, n in lengths.items() if length != longest), default=0)
-            crowded = at >= max(LEAST, SHARE * rows, CROWDED * next_most)
-            unfinished = self._open.get(name, Counter())[longest]
-            if crowded and longest >= SHORTEST and at < FIXED * rows and 2 * unfinished > at:
-                found.append(
-                    {"type": "Cut", "column": name[:60], "length": longest, "rows": at, "of": rows}
-                )
-        return found
+            open_ = self._open[name, unit]
+            if longest >= SHORTEST[unit] and ends_at(longest, lengths, open_, self._prose[name]):
+                found.setdefault(name, {
+                    "type": "Cut", "column": name[:60], "length": longest, "unit": unit,
+                    "rows": lengths[longest], "of": rows,
+                })  # fmt: skip
+        return list(found.values())
 
     def sentinels(self) -> List[Dict[str, Any]]:
         found = []
@@ -87,6 +92,19 @@ class Columns:
                         "rows": column[code], "of": rows,
                     })  # fmt: skip
         return found
+
+
+def ends_at(longest: int, lengths: Counter[int], open_: Counter[int], prose: int) -> bool:
+    """Whether many texts have the greatest length, most of them within a sentence; where most of
+    all do, that others end with one, or that they hold whole sentences, shows that it is prose."""
+    rows, at = sum(lengths.values()), lengths[longest]
+    next_most = max((n for length, n in lengths.items() if length != longest), default=0)
+    if at < max(LEAST, SHARE * rows, CROWDED * next_most) or 2 * open_[longest] <= at:
+        return False
+    shorter = rows - at
+    finished = shorter - sum(open_.values()) + open_[longest]
+    is_prose = finished >= max(LEAST, FINISHED * shorter) or 2 * prose > rows
+    return at < FIXED * rows or is_prose
 
 
 def number_of(value: Foreign) -> Optional[float]:

@@ -17,6 +17,8 @@ from .views import LABELS, TOKENS, is_tokens
 
 BINS = 10
 MASKS = ("loss_mask", "loss_weights", "assistant_masks")
+ANSWERS = "completion_mask"
+"""Of the answers of preferences, whose labels a loss makes of their tokens."""
 POSITIONS = ("position_ids", "input_pos")
 BORDERS = ("cu_seq_lens_q", "cu_seqlens", "cu_seqlens_q", "cu_seq_lens")
 
@@ -65,6 +67,9 @@ def tokens_of(batch: Foreign) -> Optional[Tokens]:
     foreign = labels is not None and (labels.shape != ids.shape or labels.is_floating_point())
     if "decoder_input_ids" in named:
         foreign = labels is not None
+    answers = others.get(ANSWERS)
+    if (labels is None or foreign) and answers is not None and answers.shape == ids.shape:
+        labels, foreign = ids.masked_fill(answers == 0, -100), False
     if labels is not None and not foreign:
         labels = _without_masked(labels, others)
     return Tokens(ids, None if foreign else labels, mask, others, foreign)

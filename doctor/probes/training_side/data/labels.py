@@ -68,8 +68,11 @@ class LabelCounts:
     `most_compared`: positions whose neighbours are compared, in all, to tell what the labels are.
     """
 
-    def __init__(self, most_compared: float = float("inf")) -> None:
+    def __init__(self, most_compared: float = float("inf"), mask: Optional[int] = None) -> None:
         self._most_compared = most_compared
+        self._mask = mask
+        self._masked = self._masks = 0
+        """Tokens of the mask without a label, and all of them."""
         self.documents = self.tokens = self.trained = self.prompts = self.inverted = 0
         self.compared = self.same = self.longest = self.twice = 0
         self.shortest: Optional[int] = None
@@ -99,6 +102,9 @@ class LabelCounts:
         if not count:
             self.empty.append((document.row, length))
             return
+        if self._mask is not None:
+            self._masks += int((ids == self._mask).sum())
+            self._masked += int(((ids == self._mask) & ~trained).sum())
         self.prompts += has_prompt(document)
         self.inverted += is_inverted(document)
         self.twice += trains_prompt_again(document)
@@ -145,7 +151,7 @@ class LabelCounts:
 
     def _are_own(self) -> bool:
         """Whether the labels are the rows' tokens, also where too few tell at which offset."""
-        if self._are_of_one_token():
+        if self._are_of_one_token() or self._masked > SAME * self._masks:
             return False
         if not self.compared:
             return self.trained > 0 and self.same >= SAME * self.trained
@@ -157,9 +163,9 @@ class LabelCounts:
         return 2 * most > self.trained and 2 * self._alone > self.trained
 
 
-def labels(documents: List[Document]) -> Optional[Dict[str, Any]]:
-    """The record Labels of documents."""
-    counts = LabelCounts()
+def labels(documents: List[Document], mask: Optional[int] = None) -> Optional[Dict[str, Any]]:
+    """The record Labels of documents; `mask`: the token that hides others."""
+    counts = LabelCounts(mask=mask)
     for each in documents:
         counts.add(each)
     return counts.record()

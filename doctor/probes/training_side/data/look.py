@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+from functools import partial
 from typing import Any, Dict, List, Optional
 
 from ... import wire
@@ -28,6 +29,7 @@ from . import (
     offsets,
     output_classes,
     pace,
+    padded_loss,
     reading,
     removed_columns,
     returned,
@@ -201,6 +203,7 @@ class Look:
         )
         if source.name == "train" and opened.module is not None and opened.loss is not None:
             look.steps = step_calls.StepCalls(opened.module, opened.loss)
+        look.whole = observing.attribute(opened.trainer, "%s_dataset" % source.name)
         look.show = int(self.request["show"])
         look.mixing.show = bool(look.show)
         with wire.stage("read %s" % source.name):
@@ -210,18 +213,7 @@ class Look:
         if source.name == "train" and look.reading.ended != "error":
             look.more += self._of_train(source, look.batches)
         if measured and look.batches:
-            assert self.opened.module is not None
-            assert self.opened.loss is not None
-            look.mixing.measure(self.opened.module, self.opened.loss, look.batches[0])
-            module, loss = self.opened.module, self.opened.loss
-            look.classes = observing.attempt(
-                lambda: output_classes.beyond(module, loss, look.batches), None
-            )
-            look.more += observing.attempt(
-                lambda: output_classes.broadcast(module, loss, look.batches[0]), []
-            )
-            if look.inputs.samples:
-                look.inputs.measure(self.opened.module, self.opened.loss, look.batches)
+            self._ask_loss(look)
         if source.name == "train" and self.request.get("pace"):
             with wire.stage("time the loader"):
                 look.pace = pace.pace(source)
@@ -234,6 +226,20 @@ class Look:
             self.split = None
         if measured:
             self._measure(look)
+
+    def _ask_loss(self, look: split_look.SplitLook) -> None:
+        """What the model and its loss show of batches."""
+        module, loss = self.opened.module, self.opened.loss
+        assert module is not None
+        assert loss is not None
+        look.mixing.measure(module, loss, look.batches[0])
+        look.classes = observing.attempt(
+            lambda: output_classes.beyond(module, loss, look.batches), None
+        )
+        for of_loss in (output_classes.broadcast, padded_loss.of_batch):
+            look.more += observing.attempt(partial(of_loss, module, loss, look.batches[0]), [])
+        if look.inputs.samples:
+            look.inputs.measure(module, loss, look.batches)
 
     def _keep(self, look: split_look.SplitLook) -> None:
         if look.reading.ended not in ("error", "hang"):
@@ -258,10 +264,19 @@ class Look:
         opened = self.opened
         if look.first is None or look.tokens is None or look.tokens.labels is None:
             return
+        if look.losses.own is None and not offsets.has_labels(look.first):
+            return  # a loss of preferences
         assert opened.module is not None
         assert opened.loss is not None
         with wire.stage("measure where the loss reads its labels"):
-            note(offset=offsets.record(opened.module, opened.loss, look.first, look.tokens))
+            found = offsets.record(opened.module, opened.loss, look.first, look.tokens)
+        own = look.losses.own
+        if own is None:
+            note(offset=found)
+        elif own.shifted:
+            note(offset=offsets.of_shifted(found))
+        elif not offsets.sees_all(found):  # else it is an autoencoder
+            note(offset=found)
 
     def _watch(self) -> None:
         """End the process if no batch comes; what was read is sent."""

@@ -1,4 +1,5 @@
-"""Markers that a collator looks for, and which no row has."""
+"""Why rows have no trained label: markers that a collator looks for and which they lack, and a chat
+template that does not say which tokens are the assistant's."""
 
 from __future__ import annotations
 
@@ -16,13 +17,14 @@ from .templates import tokenized
 from .vocabulary import Vocabulary
 
 NAME = re.compile(r"(?i)template|marker|response|answer|instruction|prefix|header")
+GENERATION = re.compile(r"\{%-?\s*generation\b")
 MOST_TOKENS = 32
 
 
 def absent(
     source: Source, documents: List[Document], vocabulary: Vocabulary
 ) -> List[Dict[str, Any]]:
-    """Records of those attributes of the collator, where no document has a trained label."""
+    """Records of those attributes of the collator, of documents that have no trained label."""
     collator = observing.attribute(source.items, "collate_fn")
     held = observing.attribute(collator, "__dict__", {})
     found = []
@@ -31,6 +33,14 @@ def absent(
         if ids and not any(contains(each.ids, ids) for each in documents):
             found.append(relation("marker nowhere", len(documents), len(documents), (str(name),)))
     return found
+
+
+def unmarked(documents: List[Document], vocabulary: Vocabulary) -> List[Dict[str, Any]]:
+    """The record of chats whose template has no {% generation %}, by which masks are made."""
+    template = observing.attribute(vocabulary.tokenizer, "chat_template")
+    if not isinstance(template, str) or not template or GENERATION.search(template):
+        return []
+    return [relation("answers unmarked", len(documents), len(documents))]
 
 
 def ids_of(value: Foreign, vocabulary: Vocabulary) -> List[int]:

@@ -8,11 +8,13 @@ needs neither logits nor a known loss, so fused losses, label smoothing and auto
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
 from ..foreign import Foreign, containers, observing
+from . import loss_labels
 from .documents import BORDERS, POSITIONS, Tokens, host, is_packed
 from .views import LABELS, TOKENS
 
@@ -82,6 +84,19 @@ def measure(
     }
 
 
+def of_shifted(record: Dict[str, Any]) -> Dict[str, Any]:
+    """That of a loss which was seen to predict the next tokens: a shift below 1 is a look ahead."""
+    shifts = record.get("shifts", {})
+    return {**record, "shifts": {
+        str(int(each) - (int(each) < 1)): count for each, count in shifts.items()
+    }} if shifts else record  # fmt: skip
+
+
+def sees_all(record: Dict[str, Any]) -> bool:
+    """Whether the loss of most positions depends on the last token, as where all are read first."""
+    return bool(2 * record.get("later", 0) > record.get("positions", 0))
+
+
 def crossing(trial: "Trial", batch: Foreign) -> Optional[int]:
     """Positions of a second document whose loss depends on the first one; None where a form of
     packing is used that the trial does not make."""
@@ -139,6 +154,7 @@ class Trial:
         self.vocabulary, self.low = vocabulary, low
         self.device = next(module.parameters()).device
         self.form = form_of(batch)
+        self.makes_labels = not has_labels(batch)
         self.unchanged = self.gradient(self.ids)
         again = (self.gradient(self.ids) - self.unchanged).abs().max()
         if float(again) > REPEATABLE * float(self.unchanged.abs().max()):
@@ -164,9 +180,10 @@ class Trial:
     def gradient(self, labels: torch.Tensor) -> torch.Tensor:
         """The gradient of the loss with respect to the embedded tokens: rows x length x width."""
         kept: List[torch.Tensor] = []
+        widths = (self.length, self.length - self.makes_labels)
 
         def keep(module: Foreign, inputs: Foreign, output: Foreign) -> Foreign:
-            if tuple(output.shape[:2]) != (self.rows, self.length):
+            if output.shape[0] != self.rows or output.shape[1] not in widths:
                 return output
             leaf = output.detach().requires_grad_()
             kept.append(leaf)
@@ -174,7 +191,8 @@ class Trial:
 
         handle = self.embedding.register_forward_hook(keep)
         try:
-            with torch.enable_grad():
+            given = loss_labels.Given(self.ids, labels) if self.makes_labels else nullcontext()
+            with torch.enable_grad(), given:
                 value = self.loss(
                     self.module, self.form(self.ids, labels, self.device, self.documents)
                 )
@@ -236,11 +254,22 @@ def form_of(batch: Foreign) -> Form:
         names = _names(batch)
         return lambda ids, labels, device, documents: {
             names[0]: ids.to(device),
-            names[1]: labels.to(device),
+            **({names[1]: labels.to(device)} if names[1] else {}),
             **{n: each.to(device) for n, each in _beside(batch, ids, documents).items()},
         }
+    if isinstance(batch, torch.Tensor):
+        return lambda ids, labels, device, documents: ids.to(device)
     kind = type(batch) if isinstance(batch, (list, tuple)) else tuple
+    if len(batch) == 1:
+        return lambda ids, labels, device, documents: kind([ids.to(device)])
     return lambda ids, labels, device, documents: kind([ids.to(device), labels.to(device)])
+
+
+def has_labels(batch: Foreign) -> bool:
+    """Whether it has a label for each token, by its name or as the second one of two tensors."""
+    if containers.is_mapping(batch):
+        return bool(_names(batch)[1])
+    return isinstance(batch, (list, tuple)) and len(batch) > 1
 
 
 def _beside(batch: Foreign, ids: torch.Tensor, documents: int) -> Dict[str, torch.Tensor]:
@@ -294,7 +323,8 @@ def _mask_like(real: torch.Tensor, rows: int, length: int, documents: int) -> to
 
 def _names(batch: Foreign) -> Tuple[str, str]:
     tokens = next((name for name in TOKENS if name in batch), None)
-    labels = next((name for name in LABELS if name in batch), None)
-    if tokens is None or labels is None:
-        raise NotMeasurable("the batch has no labels beside its tokens")
-    return tokens, labels
+    if tokens is None:
+        raise NotMeasurable("the batch has no tokens by a known name")
+    shape = batch[tokens].shape
+    named = [n for n in LABELS if n in batch and observing.attribute(batch[n], "shape") == shape]
+    return tokens, next(iter(named), "")

@@ -11,10 +11,10 @@ from ..foreign import Foreign, containers
 from .row_contents import feed
 
 MOST_ROWS = 5
-CHOSEN = ("chosen", "chosen_input_ids", "chosen_ids", "chosen_labels", "positive",
-          "positive_input_ids")  # fmt: skip
-REJECTED = ("rejected", "rejected_input_ids", "rejected_ids", "rejected_labels", "negative",
-            "negative_input_ids")  # fmt: skip
+FORMS = ("%s", "%s_input_ids", "%s_ids", "%s_labels", "input_ids_%s", "ids_%s", "%s_text",
+         "text_%s")  # fmt: skip
+CHOSEN = tuple(form % side for side in ("chosen", "preferred", "positive") for form in FORMS)
+REJECTED = tuple(form % side for side in ("rejected", "dispreferred", "negative") for form in FORMS)
 KINDS = ("score", "rating", "reward", "avg_rating", "logps", "votes", "quality", "helpfulness",
          "overall_score", "upvotes")  # fmt: skip
 SCORES = tuple(f % k for k in KINDS for f in ("%s_chosen", "chosen_%s", "chosen-%s"))

@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 
 from ..foreign import Foreign, containers, observing
+from . import cut_ends
 from .documents import Tokens, host
 from .inputs import image_of
 from .label_maps import map_of
@@ -161,6 +162,8 @@ class Places:
             ]
             if any(bool((each[marks] == 0).all()) for each in masks):
                 return
+            if pads(marks):
+                return
             has = marks.reshape(len(values), -1).any(1)
             for number, each in enumerate(has.tolist()):
                 self._relations.count(
@@ -191,6 +194,16 @@ class Places:
         if isinstance(self._eos, int):
             open_ = [n for n, each in enumerate(rows) if not has_stop(each, self._eos)]
             found.append(relation("target without stop", len(open_), len(rows), (), open_))
+            texts = [
+                [t for t in e[e >= 0].tolist() if t not in (self._eos, self._pad)] for e in rows
+            ]
+            sizes = list(map(len, texts))
+            ended = cut_ends.cut(sizes, [each[-1] if each else -1 for each in texts])
+            found.append(relation("target cut", len(ended), len(rows), (), ended, (max(sizes),)))
+            alike = [] if ended else cut_ends.of_one_length(sizes, texts)
+            found.append(
+                relation("targets end alike", len(alike), len(rows), (), (), (max(sizes),))
+            )
         return [each for each in found if each["part"]]
 
     def _of_tags(self) -> List[Dict[str, Any]]:
@@ -229,6 +242,14 @@ def filler_of(field: torch.Tensor) -> float:
     counted = Counter(float(each[0]) for each in ends if len(each) == 1)
     filler, count = counted.most_common(1)[0] if counted else (0.0, 0)
     return filler if count >= max(SEVERAL, FILLED * len(field)) else 0.0
+
+
+def pads(marks: torch.Tensor) -> bool:
+    """Whether the code stands behind the ends of rows alone, of several lengths."""
+    each = marks.reshape(*marks.shape[:2], -1)
+    steps = each.all(2)
+    behind = torch.equal(steps, each.any(2)) and not bool((steps[:, :-1] & ~steps[:, 1:]).any())
+    return behind and len(torch.unique(steps.sum(1))) >= SEVERAL
 
 
 def trailing(values: torch.Tensor, token: int) -> int:

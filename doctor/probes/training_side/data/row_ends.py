@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Optional
 
 import torch
 
+from ..foreign import Foreign, observing
 from .documents import Document
 from .labels import MOST_ROWS, SAME, has_prompt, is_inverted
 from .vocabulary import Vocabulary
@@ -170,8 +171,11 @@ def _others_stop(answers: List[Document], stopped: List[bool]) -> bool:
     return len(shorter) >= FEW and sum(shorter) >= SAME * len(shorter)
 
 
-def starts(documents: List[Document], vocabulary: Vocabulary) -> Optional[Dict[str, Any]]:
-    """The record Starts; None where the tokenizer has no token of its own for the beginning."""
+def starts(
+    documents: List[Document], vocabulary: Vocabulary, otherwise: bool = False
+) -> Optional[Dict[str, Any]]:
+    """The record Starts; None where the tokenizer has no token of its own for the beginning.
+    `otherwise`: documents may begin otherwise, as by a template."""
     bos = vocabulary.bos
     if bos is None and vocabulary.tokenizer is None:
         bos = doubled(documents)
@@ -185,8 +189,18 @@ def starts(documents: List[Document], vocabulary: Vocabulary) -> Optional[Dict[s
         "documents": len(documents),
         "token": vocabulary.name(bos),
         "twice": len(twice),
+        "without": 0 if otherwise else lacking(documents, bos, vocabulary.tokenizer),
         "rows": twice[:MOST_ROWS],
     }
+
+
+def lacking(documents: List[Document], bos: int, tokenizer: Foreign) -> int:
+    """Documents without the token, where the tokenizer adds it and none has it; none of rows of one
+    length, which begin within a text."""
+    one = observing.attempt(lambda: tokenizer("a")["input_ids"][0], None)
+    several = len({len(each.ids) for each in documents}) > 1
+    absent = one == bos and several and not any(bool((each.ids == bos).any()) for each in documents)
+    return len(documents) if absent else 0
 
 
 def doubled(documents: List[Document]) -> Optional[int]:

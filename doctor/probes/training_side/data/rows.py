@@ -28,7 +28,8 @@ measured numbers."""
 CHUNK = 512
 BLANK = 8
 """Rows that may be empty before a row has content."""
-PAIRS = 3
+PAIRS, BESIDE = 3, 2
+"""Pairs that are named, and rows between the ones that one sample became. Our own numbers."""
 
 
 class Content:
@@ -237,6 +238,7 @@ def repeats(content: Content) -> Dict[str, Any]:
         "repeated": content.repeated,
         "labelled": content.labelled,
         "conflicting": content.conflicting,
+        "beside": sum(row - first <= BESIDE for first, row in content.conflicts.values()),
         "pairs": [list(pair) for pair in list(content.conflicts.values())[:PAIRS]],
     }
 

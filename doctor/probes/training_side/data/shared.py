@@ -151,8 +151,7 @@ def images(ours: List[Foreign], theirs: List[Foreign]) -> Optional[Dict[str, Any
     if float((spread > BETWEEN_OTHERS).float().mean()) > 0.01:
         return None
     best = torch.stack([
-        (two.flip(axes) if axes else two).flatten(1) @ one.flatten(1).T
-        for axes in ((), (-1,), (-2,))
+        alike_in_halves(two.flip(axes) if axes else two, one) for axes in ((), (-1,), (-2,))
     ]).max(0).values.max(1).values  # fmt: skip
     equal = {each.numpy().tobytes() for each in map(grey_of, sampled(ours)) if each is not None}
     found = [
@@ -161,6 +160,18 @@ def images(ours: List[Foreign], theirs: List[Foreign]) -> Optional[Dict[str, Any
         if each >= SAME_DETAIL and row is not None and row.numpy().tobytes() not in equal
     ]
     return relation("nearly in train", len(found), len(two), ("image",), found) if found else None
+
+
+def alike_in_halves(two: torch.Tensor, one: torch.Tensor) -> torch.Tensor:
+    """Correlations of details; 0 where a half has none of it: one object alone is at one place."""
+    whole_image = two.flatten(1) @ one.flatten(1).T
+    middle = one.shape[1] // 2
+    for part in (slice(0, middle), slice(middle, None)):
+        ours, theirs = (each[:, part].flatten(1) for each in (one, two))
+        lengths = theirs.norm(dim=1)[:, None] * ours.norm(dim=1)[None]
+        half = (theirs @ ours.T) / lengths.clamp(min=1e-9)
+        whole_image = torch.where(half > BETWEEN_OTHERS, whole_image, 0.0)
+    return whole_image
 
 
 def sampled(each: List[Foreign]) -> List[Foreign]:

@@ -13,6 +13,7 @@ from . import (
     boxes,
     chats,
     documents,
+    epoch_orders,
     given,
     graphs,
     inputs,
@@ -88,13 +89,15 @@ class SplitLook:
         self.relations = relations.Relations()
         self.classes: Optional[Dict[str, Any]] = None
         """Those beyond the model's output."""
+        self.whole: Foreign = None
+        """The dataset with the columns that a Trainer removes."""
         self.more: List[Dict[str, Any]] = []
         """Relations that a model was needed for."""
 
     def add(self, raw: Foreign) -> None:
         batch = views.of(raw)
         self._step(raw)
-        tokens = documents.without(documents.tokens_of(batch), self.losses.ignored)
+        tokens = self._labelled(documents.tokens_of(batch))
         if self.first is None:
             self.first, self.tokens = raw, tokens
         row = self.reading.rows
@@ -121,6 +124,20 @@ class SplitLook:
         self.relations.count("border nowhere", documents.lacks_borders(tokens), row)
         self.documents += documents.documents(tokens, row, self.vocabulary.pad)
 
+    def _labelled(self, tokens: Optional[documents.Tokens]) -> Optional[documents.Tokens]:
+        """The tokens with the labels that the loss uses."""
+        own = self.losses.own
+        absent = tokens is not None and tokens.labels is None and not tokens.foreign_labels
+        if own is not None and tokens is not None and absent:
+            tokens = tokens._replace(labels=own.labels_of(tokens.ids))
+        return documents.without(tokens, self.losses.ignored)
+
+    def _begins_otherwise(self) -> bool:
+        """Whether the model states another token for the beginning than the tokenizer, or none."""
+        config = observing.attribute(self.module, "config")
+        known = observing.has(config, "bos_token_id")
+        return known and config.bos_token_id != self.vocabulary.bos
+
     def _step(self, raw: Foreign) -> None:
         """What a step on the batch shows of the losses counts in place of what the source
         states."""
@@ -129,6 +146,8 @@ class SplitLook:
             observing.attempt(lambda: steps.add(raw), None)
         if steps is not None and steps.classified:
             self.losses = self.losses._replace(ignored=steps.left_out, padding_ignored=False)
+        if steps is not None and steps.own is not None:
+            self.losses = self.losses._replace(own=steps.own)
         if steps is not None and steps.ctc:
             self.losses = self.losses._replace(blank=int(steps.ctc[0].get("blank", 0)))
         self.padding.ignored = self.losses.padding_ignored
@@ -142,15 +161,21 @@ class SplitLook:
         if each:
             record["lengths"] = labels.lengths(each)
             record["uncut"] = observing.attempt(self._uncut, None)
-            record["labels"] = labels.labels(each)
-            record["starts"] = row_ends.starts(each, self.vocabulary)
+            mask = observing.attribute(self.vocabulary.tokenizer, "mask_token_id")
+            record["labels"] = labels.labels(each, mask if isinstance(mask, int) else None)
+            prompt = templates.prompt_of(self.vocabulary)
+            marker = prompt.marker if prompt is not None else []
+            otherwise = self._begins_otherwise() or any(
+                row_ends.contains(one.ids, marker) for one in each
+            )
+            record["starts"] = row_ends.starts(each, self.vocabulary, otherwise)
             record["padding"] = self.padding.record() if self.padding.rows else None
-            self._add_answers(record, each)
+            self._add_answers(record, each, prompt)
         if record.get("labels") is None:
             record["labels"] = self.other_labels.record()
         if record["labels"] is not None:
             record["labels"]["dropped"] = observing.attempt(lambda: rows.dropped(self.source), 0)
-        if not self.pairs.pairs:
+        if not self.pairs.scored:
             observing.attempt(self._add_pairs_of_dataset, None)
         record["pairs"] = self.pairs.record()
         record["rendered"] = self.chats.record()
@@ -170,6 +195,7 @@ class SplitLook:
             record["mixing"] = self.mixing.record(self._own_order())
             dataset = observing.attribute(self.source.items, "dataset")
             record["mixing"]["streamed"] = isinstance(dataset, torch.utils.data.IterableDataset)
+            record["epochs"] = observing.attempt(lambda: epoch_orders.of_source(self.source), None)
             record["workers"] = observing.attempt(self._workers, None)
             record["seeds"] = observing.attempt(lambda: seeds.of_workers(self.source), None)
         return record
@@ -184,10 +210,11 @@ class SplitLook:
         if self.reading.ended not in ("error", "hang"):  # what raised or hung is not read again
             again = (self.source, self.batches, self.module, self.vocabulary)
             looks += row_looks.of_source(*again)
-        counted = record["labels"] or {}
-        if self.documents and counted.get("unlabelled") == counted.get("documents"):
-            each = self.documents
-            looks += [lambda: markers_held.absent(self.source, each, self.vocabulary)]
+        empty = [d for d in self.documents if d.labels is not None and not bool(d.trained.any())]
+        if empty:
+            looks += [lambda: markers_held.absent(self.source, empty, self.vocabulary)]
+        if len(empty) == len(self.documents) and self.losses.of_answers:
+            looks += [lambda: markers_held.unmarked(empty, self.vocabulary)]
         for look in looks:
             found += observing.attempt(look, [])
         return found
@@ -219,11 +246,14 @@ class SplitLook:
 
     def _add_pairs_of_dataset(self) -> None:
         """A collator may join the columns of chosen and rejected answers."""
-        dataset = rows.dataset_of(self.source)
+        dataset = rows.dataset_of(self.source) if self.whole is None else self.whole
         names = observing.attribute(dataset, "column_names") or ()
         if any(str(name).startswith("chosen") for name in names):
+            made = pairs.Pairs()
             for number in range(min(len(dataset), max(1, self.reading.rows))):
-                self.pairs.add(targets.as_batch(dataset[number]), number)
+                made.add(targets.as_batch(dataset[number]), number)
+            self.pairs = made if not self.pairs.pairs else self.pairs
+            self.pairs.scored, self.pairs.swapped = made.scored, made.swapped
 
     def _uncut(self) -> Optional[Dict[str, Any]]:
         """Lengths of the rows of the loader's dataset, where they are still texts or chats."""
@@ -237,11 +267,15 @@ class SplitLook:
         made = [apart.documents(dataset[n], n) for n in range(min(len(dataset), self.reading.rows))]
         return labels.lengths([each for row in made for each in row])
 
-    def _add_answers(self, record: Dict[str, Any], each: List[documents.Document]) -> None:
+    def _add_answers(
+        self,
+        record: Dict[str, Any],
+        each: List[documents.Document],
+        prompt: Optional[templates.Prompt],
+    ) -> None:
         """What is said of answers, where the labels are tokens of the row."""
         own = (record["labels"] or {}).get("objective", "next token") == "next token"
         if own:
-            prompt = templates.prompt_of(self.vocabulary)
             marker = prompt.marker if prompt is not None else []
             record["stops"] = row_ends.stops(each, self.vocabulary, marker)
             record["markers"] = templates.markers(each, self.vocabulary, prompt)

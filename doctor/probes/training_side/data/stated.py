@@ -8,9 +8,13 @@ import ast
 import re
 from typing import Any, Dict, Iterator, NamedTuple, Optional, Set
 
+from .loss_labels import OwnLabels
+
 ENDS = re.compile(
     r"(EOS|EOT|EOD|END_OF_TEXT|ENDOFTEXT|END_OF_DOC|DOC_SEP)(_ID|_TOKEN|_TOKEN_ID|_IDX)?"
 )
+
+OF_ANSWERS = re.compile(r"return_assistant_tokens_mask|assistant_only_loss|assistant_masks")
 
 
 class Stated(NamedTuple):
@@ -24,6 +28,10 @@ class Stated(NamedTuple):
     """None: there is no CTC loss, or its blank is no number here."""
     ends: Dict[str, int] = {}  # noqa: RUF012
     """Names of the token that ends a text, with their number."""
+    own: Optional[OwnLabels] = None
+    """What a loss makes its labels of, as a step showed."""
+    of_answers: bool = False
+    """The source asks the chat template which tokens are the assistant's."""
 
 
 def of_code(code: str) -> Stated:
@@ -47,7 +55,8 @@ def of_code(code: str) -> Stated:
             blanks.add(blank_of(node, numbers))
     blank = blanks.pop() if len(blanks) == 1 else None
     ends = {name: value for name, value in numbers.items() if ENDS.fullmatch(name)}
-    return Stated(ignored, padding_ignored, blank, ends)
+    of_answers = OF_ANSWERS.search(code) is not None
+    return Stated(ignored, padding_ignored, blank, ends, None, of_answers)
 
 
 def blank_of(node: ast.Call, numbers: Dict[str, int]) -> Optional[int]:

@@ -13,8 +13,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing
-from . import attended, padding_targets
-from .documents import host
+from . import attended, loss_labels, padding_targets
+from .documents import host, tokens_of
 from .relations import relation
 
 CLASSED = ("input", "target", "weight", "size_average", "ignore_index")
@@ -84,6 +84,8 @@ class StepCalls:
         """Arguments of CTC losses, with targets in one form: a list of rows."""
         self.left_out: Set[int] = set()
         """Labels from 0 on that change nothing of the loss, of the first batch."""
+        self.own: Optional[loss_labels.OwnLabels] = None
+        """What the loss makes labels of, where the first batch has none."""
 
     def add(self, batch: Foreign) -> None:
         """One step, nothing of which is kept where the loss cannot be computed."""
@@ -98,6 +100,9 @@ class StepCalls:
             return
         if not self._steps:
             self.left_out = observing.attempt(lambda: left_out(loss, watch.classed), set())
+            self.own = observing.attempt(
+                lambda: loss_labels.of_step(tokens_of(batch), watch.looked_up, watch.classed), None
+            )
         self._steps += 1
         self._note(watch, batch)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ..foreign import Foreign, observing
 from .documents import Document
-from .labels import has_prompt
-from .row_ends import contains
+from .labels import SAME, has_prompt
+from .row_ends import FEW, contains
 from .vocabulary import Vocabulary
 
 MARKERS = (
@@ -115,7 +116,8 @@ def markers(
     record["answers"] = len(answers)
     record["prompt"] = "".join(map(vocabulary.name, prompt.marker)) if prompt.marker else ""
     if prompt.marker:
-        record.update(borders(answers, prompt.marker, THOUGHT if prompt.loose else 0))
+        room = THOUGHT if prompt.loose else 0
+        record.update(borders(answers, prompt.marker, list(prompt.question), room))
         asked = [d for d in documents if contains(d.ids, list(prompt.question))]
         record["questions"] = len(asked)
         record["unanswered"] = sum(not contains(d.ids, prompt.marker) for d in asked)
@@ -127,10 +129,14 @@ def markers(
     return record
 
 
-def borders(answers: List[Document], marker: List[int], room: int) -> Dict[str, Any]:
+def borders(
+    answers: List[Document], marker: List[int], question: List[int], room: int
+) -> Dict[str, Any]:
     """Where training begins, against the end of the marker before it; `room`: tokens that may
     stand between them."""
     counts = dict.fromkeys(("prompted", "late", "early", "elsewhere"), 0)
+    before: Counter[int] = Counter()
+    """Tokens at which what is given of the answer ends, as a thought that is not trained."""
     for each in answers:
         ids, trained = each.ids.tolist(), each.trained.tolist()
         begins = trained.index(True)
@@ -143,6 +149,14 @@ def borders(answers: List[Document], marker: List[int], room: int) -> Dict[str, 
             counts["early"] += 1
         elif ends:
             counts["elsewhere"] += 1
+            given = max((end for end in ends if end < begins), default=begins)
+            inner = each.ids[given:begins]
+            turns = contains(inner, marker) or contains(inner, question)
+            before.update(ids[begins - 1 : begins] if len(inner) and not turns else [])
+    most = max(before.values(), default=0)
+    if most >= max(FEW, SAME * counts["elsewhere"]):
+        counts["prompted"] += most
+        counts["elsewhere"] -= most
     return {**counts, "marked": sum(contains(each.ids, marker) for each in answers)}
 
 

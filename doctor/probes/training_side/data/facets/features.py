@@ -18,6 +18,8 @@ SIDE = 48
 PRIME = 2654435761
 FAR = 8.0
 """Spreads beyond which a value counts as this far."""
+NEAR = 0.6
+"""Of the distance of two rows, that of neighbours in a series at most. Our own number."""
 
 
 def of_table(table: Table) -> Dict[str, torch.Tensor]:
@@ -108,6 +110,16 @@ def of_tokens(value: torch.Tensor, mask: Optional[torch.Tensor]) -> torch.Tensor
     counts = torch.zeros(len(value), HASHED).scatter_add_(1, hashed, text.float())
     length = text.float().sum(1, keepdim=True)
     return torch.cat([counts / length.clamp(min=1).sqrt(), length], 1)
+
+
+def of_series(made: torch.Tensor) -> bool:
+    """Whether each row resembles the next one more than others, as the frames of a recording do:
+    then a target of another row may be meant."""
+    if len(made) < 3:
+        return False
+    near = (made[1:] - made[:-1]).norm(dim=1)
+    far = torch.cdist(made[::2], made[1::2])
+    return float(near.median()) < NEAR * float(far.median())
 
 
 def standard(made: torch.Tensor, by: torch.Tensor) -> torch.Tensor:

@@ -17,6 +17,7 @@ from ..documents import host
 from ..inputs import image_of
 from ..relations import relation
 from ..targets import Source, as_batch, size
+from . import features
 from .features import channels_first
 from .tables import SECONDS
 
@@ -32,6 +33,8 @@ DRAWN, MOSTLY = 0.35, 0.6
 """Shares of the targets that each image explains by a relation of its own, and of it that the own
 places do at most. Our own numbers."""
 MOVES = (1, 2, 3)
+AGAIN, FEW_VALUES = 4, 16
+"""Rows that are read twice, and values of an image that is a map itself. Our own numbers."""
 
 Turn = Callable[[torch.Tensor], torch.Tensor]
 FORMS: Dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -60,6 +63,11 @@ class Places(NamedTuple):
     targets: Dict[str, torch.Tensor]
     stated: str
     """The form that the boxes have by who states it, "" where nobody does."""
+    series: bool = False
+    """Each image resembles the next one."""
+    redrawn: bool = False
+    """Targets change with their image when they are read again; or images of many values do, under
+    maps of classes."""
 
 
 class Fit(NamedTuple):
@@ -99,7 +107,33 @@ def of_source(source: Source) -> Optional[Places]:
     if not targets:
         return None
     made = design(torch.stack(images))
-    return Places([half_of(made[n::2], made[1 - n :: 2]) for n in (0, 1)], targets, stated)
+    series = features.of_series(made.flatten(1))
+    halves = [half_of(made[n::2], made[1 - n :: 2]) for n in (0, 1)]
+    return Places(halves, targets, stated, series, is_redrawn(source))
+
+
+def is_redrawn(source: Source) -> bool:
+    """Whether images and targets are drawn when they are read. A target that stays may be the
+    image's own in one pose, or the next frame; a map of classes over a picture is not."""
+    dataset, numbers = rows.spread(source, AGAIN)
+    found = []
+    with seeds.kept():
+        for number in numbers[:AGAIN]:
+            one, two = (views.of(as_batch(dataset[number])) for _ in range(2))
+            images = [image_of(each) for each in (one, two)]
+            if images[0] is None or images[1] is None:
+                return False
+            name, image = images[0]
+            targets = [
+                [host(e) for n, e in containers.tensors(each).items() if n != name]
+                for each in (one, two)
+            ]
+            moved = not all(map(torch.equal, *targets))
+            drawn = not torch.equal(host(image), host(images[1][1]))
+            classes = map_of(one, name) is not None and label_maps.map_of(one) is not None
+            pictures = len(torch.unique(host(image))) > FEW_VALUES
+            found.append(drawn and (moved or (classes and pictures)))
+    return any(found)
 
 
 def first_rows(source: Source) -> Iterator[Foreign]:
@@ -241,12 +275,14 @@ def of_split(places: Optional[Places], name: str) -> List[Dict[str, Any]]:
         return [relation("boxes of another form", 1, 1, (name, form))]
     target = places.targets[stated if stated in places.targets else form]
     own = fit(places, target)
-    found = {text: fit(places, turn(target)) for text, turn in turns().items()}
+    meant = ("of ", "moved") if places.series else ()
+    each = {text: turn for text, turn in turns().items() if not text.startswith(meant)}
+    found = {text: fit(places, turn(target)) for text, turn in each.items()}
     best = max(found, key=lambda text: found[text].explained)
     if better(own, found[best]):
         numbers = (own.explained, found[best].explained)
         return [relation("places apart", 1, 1, (name, best, what_of(places)), (), numbers)]
-    return by_image(places, target, own, name)
+    return by_image(places, target, own, name) if places.redrawn else []
 
 
 def by_image(places: Places, target: torch.Tensor, own: Fit, name: str) -> List[Dict[str, Any]]:

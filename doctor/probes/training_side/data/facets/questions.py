@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 from ...foreign import Foreign, observing
 from ..targets import Source
-from . import alone, place_pairs, row_pairs, statements, tables, two_tables
+from . import alone, other_kinds, place_pairs, row_pairs, statements, tables, two_tables
 
 Found = List[Dict[str, Any]]
 
@@ -32,7 +32,12 @@ def of_splits(
         one, two = seen
         looks += [
             partial(row_pairs.of_two, one.side, two.side),
-            partial(two_tables.of_two, (one.table, two.table), one.side, two.side),
+            lambda: two_tables.of_two(
+                (one.table, two.table),
+                one.side,
+                two.side,
+                other_kinds.stated(one.source, two.source),
+            ),
             partial(place_pairs.of_two, one.places, two.places),
         ]
     for each in seen:

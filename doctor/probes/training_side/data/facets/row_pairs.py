@@ -91,7 +91,9 @@ def displaced(name: str, how: str, own: float, best: float, rows: int) -> Dict[s
 
 
 def may_be_meant(side: Side, how: str) -> bool:
-    """A forecast's target is made of a later row."""
+    """A forecast's target is made of a later row, and that of a frame may be of one around it."""
+    if how.startswith(("later", "earlier")) and features.of_series(side.learner.features):
+        return True
     kinds = {features.kind_of(each) for each in side.table.inputs.values()}
     return how.startswith("later") and bool(kinds & set(ORDERED))
 

@@ -42,8 +42,12 @@ class Pair(NamedTuple):
 
 
 def of_two(
-    each: Tuple[Optional[Table], Optional[Table]], ours: Optional[Side], theirs: Optional[Side]
+    each: Tuple[Optional[Table], Optional[Table]],
+    ours: Optional[Side],
+    theirs: Optional[Side],
+    condition: str = "",
 ) -> List[Dict[str, Any]]:
+    """`condition`: what the datasets state of eval alone."""
     train, other = each
     if train is None or other is None or min(train.rows, other.rows) < LEAST:
         return []
@@ -53,8 +57,10 @@ def of_two(
         if name not in other.inputs:
             continue
         pair = Pair(name, train.inputs[name], other.inputs[name], masks)
+        kind = "of another kind" if condition else "prepared apart"
         found += [
-            relation("prepared apart", 1, 1, (name, text)) for text in of_pair(pair, ours, theirs)
+            relation(kind, 1, 1, (name, text, *filter(None, [condition])))
+            for text in of_pair(pair, ours, theirs)
         ][:1]
     return found
 
