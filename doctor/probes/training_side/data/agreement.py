@@ -217,7 +217,9 @@ def parts_of(labels: torch.Tensor, lengths: Optional[torch.Tensor]) -> List[torc
 
 def is_filled(target: torch.Tensor, blank: Optional[int]) -> bool:
     """Whether all of its blanks stand behind its letters, as padding does."""
-    blanks = target == blank
+    if blank is None:
+        return False
+    blanks = target.eq(blank)
     return not bool((blanks[:-1] & ~blanks[1:]).any())
 
 
