@@ -42,11 +42,16 @@ def _of(rehearsal: Rehearsal, kinds: Sequence[str], judge: Judge) -> Verdict:
 
 
 def weights(rehearsal: Rehearsal) -> Verdict:
-    kinds = ("weights", "buffers", "average", "dtype", "shape", "attribute")
+    kinds = ("weights", "buffers", "average", "reference", "dtype", "shape", "attribute")
     return _of(rehearsal, kinds, _weights)
 
 
-WORDS = {"average": "weights of averages and other modules", "dtype": "tensors", "shape": "tensors"}
+WORDS = {
+    "average": "weights of averages and other modules",
+    "reference": "weights of another module, which no step had changed,",
+    "dtype": "tensors",
+    "shape": "tensors",
+}
 
 
 def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
@@ -69,10 +74,14 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
             fix="Nothing, if the module computes them anew; else register them with "
             "persistent=True, so that they are saved.",
         )
-    own = [e for e in lost if e.kind not in ("average", "attribute") and e.persistent]
+    own = [e for e in lost if e.kind not in ("average", "reference", "attribute") and e.persistent]
     if not own:
-        return fail(text, fix=AVERAGE_FIX)
+        constant = any(each.kind == "reference" for each in lost)
+        return fail(text, fix=REFERENCE_FIX if constant else AVERAGE_FIX)
     fix = None
+    if found.narrow and any(each.kind == "weights" for each in own):
+        text += f"; load_state_dict was given {found.narrow}, which rounds them"
+        fix = ROUNDED_FIX
     if found.prefix:
         fix = (
             f"The keys differ by the prefix {found.prefix!r}: save the unwrapped module's state "
@@ -89,6 +98,15 @@ ATTRIBUTE_FIX = (
     "place, or save and load them with the step: plain attributes are in no state_dict() "
     "(on_save_checkpoint and on_load_checkpoint in Lightning, state_dict() of an object of your "
     "own with register_for_checkpointing in accelerate)."
+)
+ROUNDED_FIX = (
+    "Save the weights in the dtype that they are trained in; write a copy of fewer bits, for "
+    "inference, into a file of its own."
+)
+REFERENCE_FIX = (
+    "Make what no step changes (the reference of DPO, a teacher) from the same file as at the "
+    "first start, before the training's checkpoint is loaded into the trained model: a script that "
+    "makes the model from the last checkpoint makes its reference from it, too. Or save it."
 )
 AVERAGE_FIX = (
     "Save the state of the average, or of the other module, with each checkpoint, and load it "
@@ -139,7 +157,7 @@ WEIGHTS = Check(
 
 
 def optimizer(rehearsal: Rehearsal) -> Verdict:
-    return _of(rehearsal, ("optimizer", "group", "option", "scaler"), _optimizer)
+    return _of(rehearsal, ("frozen", "optimizer", "group", "option", "scaler"), _optimizer)
 
 
 def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
@@ -152,7 +170,31 @@ def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
         )
     if not lost:
         return ok(f"optimizer and scaler are as after step {found.saved_step}")
-    return fail(f"after step {found.saved_step}: {'; '.join(map(_held, lost))}")
+    fix = None
+    if any(each.kind == "optimizer" and each.fresh for each in lost):
+        fix = NOT_LOADED if found.kept_optimizer else NOT_SAVED
+    if any(each.kind == "frozen" for each in lost):
+        fix = FROZEN_FIX
+    return fail(f"after step {found.saved_step}: {'; '.join(map(_held, lost))}", fix=fix)
+
+
+FROZEN_FIX = (
+    "Set requires_grad as at the first start when the state is loaded: "
+    "PeftModel.from_pretrained(model, path, is_trainable=True), as an adapter is loaded frozen "
+    "without it."
+)
+NOT_LOADED = (
+    "The checkpoints have an optimizer's state: load it, optimizer.load_state_dict(), into the "
+    "optimizer that takes the steps, after it is made and before the first step. "
+    "torch.distributed.checkpoint fills in what the state that it is given has, and that of a new "
+    "optimizer is empty: take it from get_state_dict() or get_optimizer_state_dict(), which "
+    "create it, and give it to set_state_dict()."
+)
+NOT_SAVED = (
+    "No checkpoint has an optimizer's state: save optimizer.state_dict(), and scaler.state_dict(), "
+    "beside the weights (save_only_model=False in transformers, save_weights_only=False in "
+    "Lightning), and load them before the first step."
+)
 
 
 def _held(lost: Lost) -> str:
@@ -165,6 +207,9 @@ def _held(lost: Lost) -> str:
             return f"the optimizer's state of {lost.count} parameters differs ({names}){change}"
         case "group":
             return f"the optimizer's groups differ: {lost.before}; now {lost.after}"
+        case "frozen":
+            names = some(lost.names, lost.count, 1)
+            return f"{lost.count} of {lost.of} weights that were trained are frozen now ({names})"
         case "scaler":
             return f"scale and growth of the GradScaler were {lost.before}, now {lost.after}"
         case _:
@@ -180,7 +225,7 @@ OPTIMIZER = Check(
     "parameters' moments.",
     passes=("state, groups, options and loss scale are as they were at the save",),
     notes=("the save lies between backward passes and their step",),
-    fails=("one of them differs",),
+    fails=("one of them differs", "weights that were trained are frozen"),
     fix="Save optimizer.state_dict() and scaler.state_dict(), load them after the optimizer has "
     "its groups and before the first step, and create parameters and groups in one order.",
     owner=Owner.JOB,

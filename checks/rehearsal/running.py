@@ -38,6 +38,11 @@ AS_MANY = (
     "torch.distributed.algorithms.Join. Where the numbers are equal, take the call out of the "
     "condition on the rank."
 )
+TOGETHER_STOPPED = (
+    "Decide on all ranks alike: all_reduce the number that the decision is made by (the loss of "
+    "early stopping, which each rank takes of its own samples) or broadcast rank 0's decision, and "
+    "take calls that all ranks must make out of conditions on the rank."
+)
 UNUSED = "finished reduction in the prior iteration"
 """In the error of DistributedDataParallel about parameters that a loss does not use."""
 MOST_RANKS = 4
@@ -86,7 +91,7 @@ def _failed(rehearsal: Rehearsal, run: RehearsedRun, observed: GuardError | None
     if alone := _alone(run):
         return fail(f"{ended}: {alone}{raised(run)}", fix=TOGETHER)
     if parted := _parted(run):
-        return fail(f"{ended}: {parted}", fix=AS_MANY)
+        return _of_parted(rehearsal, f"{ended}: {parted}")
     error = observed or _printed_error(run)
     return with_causes(f"{ended}{_unused(rehearsal, error) if error else _last_line(run)}", error)
 
@@ -111,6 +116,11 @@ def _cut_off(run: RehearsedRun) -> Verdict:
     if (alone := _alone(run)) and _stands_still(run):
         return fail(f"{how}, none of the ranks goes on: {alone}{where}", fix=TOGETHER)
     if evaluating := evaluating_rank(run):
+        if loop := next((each.loop for each in run.waiting if each.loop), ""):
+            where += (
+                f", in {shown(loop, 300)}: where only what the model gives ends this loop (an end "
+                "token, an accepted sample), give it a largest number of turns"
+            )
         return unknown(
             f"{how}, in an evaluation that had begun after step {evaluating.evaluating}: a larger "
             f"--budget, or an evaluation of fewer samples, shows whether it goes on{where}"
@@ -175,8 +185,22 @@ def _parted(run: RehearsedRun) -> str:
     does = f"is in {gone.collective}{place}" if gone.inside else "had ended"
     return (
         f"rank {gone.rank} {does} after {steps[gone.rank]} steps, rank {goes_on.rank} exchanges "
-        f"the gradients of its step {steps[goes_on.rank] + 1} at {shown(goes_on.place, 200)}: one "
-        "has fewer batches than the other, or calls alone what all must call"
+        f"the gradients of its step {steps[goes_on.rank] + 1} at {shown(goes_on.place, 200)}"
+    )
+
+
+def _of_parted(rehearsal: Rehearsal, summary: str) -> Verdict:
+    """Of a rank that had left its steps, by whether its loader can have been the reason."""
+    found = rehearsal.agreement
+    if found is not None and found.epoch and len(set(found.epoch)) == 1:
+        return fail(
+            f"{summary}; an epoch has {found.epoch[0]:,} batches on each: one leaves its loop by a "
+            "decision of its own, or calls alone what all must call",
+            fix=TOGETHER_STOPPED,
+        )
+    return fail(
+        f"{summary}: one has fewer batches than the other, or calls alone what all must call",
+        fix=AS_MANY,
     )
 
 

@@ -172,6 +172,10 @@ def hangs(*waiting: Waiting, still: float = 99.0) -> Rehearsal:
     return with_run(cut="deadline", code=None, waiting=waiting, still=still)
 
 
+def turning(loop: str) -> Waiting:
+    return Waiting(rank=0, place="a.py:5 in decode", loop=loop)
+
+
 def evaluating(*waiting: Waiting, **fields: Any) -> Rehearsal:
     rank = msgspec.structs.replace(RANK, evaluating=4, **fields)
     return with_run(cut="deadline", code=None, ranks=(rank,), waiting=waiting, still=99.0)
@@ -220,7 +224,9 @@ def in_last_interval(*saves: int) -> Rehearsal:
     return changed(runs=(msgspec.structs.replace(RUN, saved=saved), stopped, CONTINUED))
 
 
-def parted(error: str, *, gone: bool = False, exchanging: bool = True) -> Rehearsal:
+def parted(
+    error: str, *, gone: bool = False, exchanging: bool = True, epoch: tuple[int, ...] = ()
+) -> Rehearsal:
     """Rank 0 fails in backward(), rank 1 is in a collective or has ended."""
     ranks = (
         msgspec.structs.replace(RANK, world=2, error=error),
@@ -230,7 +236,9 @@ def parted(error: str, *, gone: bool = False, exchanging: bool = True) -> Rehear
         Waiting(rank=0, place="a.py:37", ended=True, exchanging=exchanging),
         Waiting(rank=1, place="a.py:43", collective="all_reduce", inside=not gone, ended=gone),
     )
-    return with_run(code=1, ranks=ranks, waiting=waiting)
+    found = with_run(code=1, ranks=ranks, waiting=waiting)
+    agreement = msgspec.structs.replace(found.agreement, epoch=epoch)
+    return msgspec.structs.replace(found, agreement=agreement)
 
 
 SEVENTH = msgspec.structs.replace(RANK, steps=7)
@@ -283,6 +291,10 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS008", in_last_interval(3, 6, 12), Status.NOTE, "no save lay between them"),
     ("RHS008", in_last_interval(3, 6, 9, 12), Status.WARN, "took all 12 steps"),
     ("RHS003", parted("RuntimeError: gloo: Connection reset"), Status.FAIL, "fewer batches"),
+    ("RHS003", parted("RuntimeError: gloo: reset", epoch=(9, 8)), Status.FAIL, "fewer batches"),
+    ("RHS003", parted("RuntimeError: gloo: reset", epoch=(8, 8)), Status.FAIL, "of its own"),
+    ("RHS003", evaluating(turning("while not done (a.py:4)")), Status.UNKNOWN, "while not done"),
+    ("RHS003", evaluating(turning("")), Status.UNKNOWN, "whether it goes on"),
     ("RHS003", parted("RuntimeError: gloo: Connection reset", gone=True), Status.FAIL, "had ended"),
     ("RHS003", parted("ValueError: a file"), Status.FAIL, "exit code 1 after 12 steps"),
     ("RHS003", parted("gloo: reset", exchanging=False), Status.FAIL, "exit code 1 after 12 steps"),
@@ -576,6 +588,33 @@ def test_a_check_says(code: str, rehearsal: Rehearsal, status: Status, word: str
     finding = findings(rehearsal)[code]
     assert finding.status is status
     assert word in finding.verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "fields", "said", "fix"),
+    [
+        (
+            "RHS010",
+            "weights",
+            {"narrow": "float16"},
+            "given float16",
+            "dtype that they are trained",
+        ),
+        ("RHS010", "weights", {}, "differ from what was saved", "every further module"),
+        ("RHS010", "reference", {}, "no step had changed", "makes its reference"),
+        ("RHS011", "frozen", {}, "are frozen now", "is_trainable=True"),
+        ("RHS011", "optimizer", {"kept_optimizer": True}, "is empty", "get_state_dict()"),
+        ("RHS011", "optimizer", {}, "is empty", "save_only_model=False"),
+    ],
+)
+def test_a_lost_state_has_the_remedy_of_its_cause(
+    code: str, kind: Any, fields: dict[str, Any], said: str, fix: str
+) -> None:
+    lost = Lost(kind=kind, names=("a.weight",), of=6, fresh=kind == "optimizer")
+    finding = findings(resumed(lost, **fields))[code]
+    assert finding.status is Status.FAIL
+    assert said in finding.verdict.summary
+    assert fix in (finding.verdict.fix or finding.check.fix)
 
 
 def paced(seconds: tuple[float, ...], **fields: Any) -> Rehearsal:

@@ -74,6 +74,7 @@ def compare(workplace: Workplace, interrupted: RehearsedRun, request: str) -> Re
         passed_over=newest,
         best=best,
         best_at=best_at,
+        kept_optimizer=any(each.optimizer for each in interrupted.checkpoints),
     )
 
 

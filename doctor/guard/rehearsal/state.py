@@ -84,6 +84,7 @@ def snapshot(torch: ModuleType) -> Snapshot:
     hashes = Hashes(torch)
     weights: Dict[str, Foreign] = {}
     buffers: Dict[str, Foreign] = {}
+    frozen: List[str] = []
     names: Dict[int, str] = {}
     with torch.no_grad():
         for prefix, root in _roots(found["module"], optimizers):
@@ -91,6 +92,8 @@ def snapshot(torch: ModuleType) -> Snapshot:
                 names.setdefault(id(parameter), prefix + name)
                 weights[prefix + name] = entry = hashes.add(parameter)
                 entry.append(part_of(parameter, found["module"]))
+                if not parameter.requires_grad:
+                    frozen.append(prefix + name)
             for owner, module in root.named_modules():
                 held = getattr(module, "_non_persistent_buffers_set", ())
                 for key, buffer in module.__dict__.get("_buffers", {}).items():
@@ -110,6 +113,7 @@ def snapshot(torch: ModuleType) -> Snapshot:
     return {
         "attributes": held,
         "weights": weights,
+        "frozen": frozen,
         "buffers": buffers,
         "optimizers": states,
         "schedules": _schedules(found["schedule"]),
@@ -132,6 +136,17 @@ def gradients(torch: ModuleType) -> Tuple[Dict[str, Foreign], List[str]]:
                     lacking.append(prefix + name)
         hashes.read()
     return entries, [name for name in lacking if not name.startswith("(")]
+
+
+def frozen_weights(torch: ModuleType) -> List[str]:
+    """The names of the weights that require no gradient."""
+    found = in_memory(torch)
+    return [
+        prefix + name
+        for prefix, root in _roots(found["module"], found["optimizer"])
+        for name, parameter in root.named_parameters()
+        if not parameter.requires_grad
+    ]
 
 
 def part_of(parameter: Foreign, modules: List[Foreign]) -> str:
