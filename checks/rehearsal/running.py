@@ -61,6 +61,11 @@ def runs(rehearsal: Rehearsal, guard: Guarded | Unknown | None) -> Verdict:
         return _cut_off(run)
     if run.code:
         return _failed(rehearsal, run, guard.error if isinstance(guard, Guarded) else None)
+    if not run.ranks and run.checkpoints:
+        return unknown(
+            f"{shown(run.checkpoints[-1].path, 200)} was saved, and no training was observed: a "
+            "Python that ignores PYTHONPATH (python -I, -E or -S), or another library than torch"
+        )
     if not run.ranks:
         return fail(
             f"no training step in {run.seconds:.0f} s, exit code 0{_last_line(run)}",

@@ -84,16 +84,14 @@ def snapshot(torch: ModuleType) -> Snapshot:
     hashes = Hashes(torch)
     weights: Dict[str, Foreign] = {}
     buffers: Dict[str, Foreign] = {}
-    frozen: List[str] = []
     names: Dict[int, str] = {}
+    roots = _roots(found["module"], optimizers)
     with torch.no_grad():
-        for prefix, root in _roots(found["module"], optimizers):
+        for prefix, root in roots:
             for name, parameter in root.named_parameters():
                 names.setdefault(id(parameter), prefix + name)
                 weights[prefix + name] = entry = hashes.add(parameter)
                 entry.append(part_of(parameter, found["module"]))
-                if not parameter.requires_grad:
-                    frozen.append(prefix + name)
             for owner, module in root.named_modules():
                 held = getattr(module, "_non_persistent_buffers_set", ())
                 for key, buffer in module.__dict__.get("_buffers", {}).items():
@@ -113,7 +111,7 @@ def snapshot(torch: ModuleType) -> Snapshot:
     return {
         "attributes": held,
         "weights": weights,
-        "frozen": frozen,
+        "frozen": _frozen(roots),
         "buffers": buffers,
         "optimizers": states,
         "schedules": _schedules(found["schedule"]),
@@ -141,9 +139,13 @@ def gradients(torch: ModuleType) -> Tuple[Dict[str, Foreign], List[str]]:
 def frozen_weights(torch: ModuleType) -> List[str]:
     """The names of the weights that require no gradient."""
     found = in_memory(torch)
+    return _frozen(_roots(found["module"], found["optimizer"]))
+
+
+def _frozen(roots: List[Tuple[str, Foreign]]) -> List[str]:
     return [
         prefix + name
-        for prefix, root in _roots(found["module"], found["optimizer"])
+        for prefix, root in roots
         for name, parameter in root.named_parameters()
         if not parameter.requires_grad
     ]
