@@ -153,9 +153,9 @@ def _optimizer(saved: OptimizerState, now: OptimizerState, rank: int) -> list[Lo
     found = []
     held = {name: state for name, state in saved.state.items() if state}
     different = [name for name, state in held.items() if now.state.get(name, {}) != state]
-    before, after = ([g.parameters for g in each.groups] for each in (saved, now))
-    same_groups = list(map(sorted, before)) == list(map(sorted, after))
-    if not same_groups or (before != after and different and any(now.state.values())):
+    then, here = ([g.parameters for g in each.groups] for each in (saved, now))
+    same_groups = list(map(sorted, then)) == list(map(sorted, here))
+    if not same_groups or (then != here and different and any(now.state.values())):
         texts = (_described(saved), _described(now))
         return [_entry("group", [], len(saved.groups), rank, texts=texts)]
     if different:
