@@ -163,10 +163,11 @@ def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
         fix = NOT_LOADED if found.kept_optimizer else NOT_SAVED
     if any(each.kind == "frozen" for each in lost):
         fix = FROZEN_FIX
-    return fail(f"after step {found.saved_step}: {'; '.join(map(_held, lost))}", fix=fix)
+    return fail(f"after step {found.saved_step}: {'; '.join(map(held, lost))}", fix=fix)
 
 
-def _held(lost: Lost) -> str:
+def held(lost: Lost) -> str:
+    """What an optimizer lost, in words."""
     match lost.kind:
         case "optimizer" if lost.fresh:
             return f"the optimizer's state is empty; {lost.of} parameters had one"

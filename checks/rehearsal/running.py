@@ -97,7 +97,7 @@ def _failed(rehearsal: Rehearsal, run: RehearsedRun, observed: GuardError | None
         return fail(f"{ended}: {alone}{raised(run)}", fix=TOGETHER)
     if parted := _parted(run):
         return _of_parted(rehearsal, f"{ended}: {parted}")
-    error = observed or _printed_error(run)
+    error = observed or printed_error(run)
     return with_causes(f"{ended}{_unused(rehearsal, error) if error else _last_line(run)}", error)
 
 
@@ -223,12 +223,18 @@ def evaluating_rank(run: RehearsedRun) -> RehearsedRank | None:
     return next((rank for rank in run.ranks if rank.evaluating is not None), None)
 
 
-def _printed_error(run: RehearsedRun) -> GuardError | None:
+def printed_error(run: RehearsedRun) -> GuardError | None:
     """The last line of a traceback; None where that is no error."""
     for line in reversed(run.tail):
-        if match := ERROR.match(line):
-            return GuardError(error=match[1], message=match[2], moment=0)
+        if error := error_in(line):
+            return error
     return None
+
+
+def error_in(text: str) -> GuardError | None:
+    """Class and message; None where it is no error's."""
+    match = ERROR.match(text)
+    return GuardError(error=match[1], message=match[2], moment=0) if match else None
 
 
 def _hang(run: RehearsedRun) -> str:

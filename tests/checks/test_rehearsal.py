@@ -592,6 +592,27 @@ def test_a_check_says(code: str, rehearsal: Rehearsal, status: Status, word: str
 
 
 @pytest.mark.parametrize(
+    ("error", "lost", "fix"),
+    [
+        ("RuntimeError: element 0 of tensors does not require grad", "frozen", "is_trainable"),
+        ("RuntimeError: element 0 of tensors does not require grad", "", "requires_grad"),
+        ("NoSuchThing: a", "", "half written"),
+    ],
+)
+def test_a_continued_run_that_fails_has_the_causes_of_its_error(
+    error: str, lost: Any, fix: str
+) -> None:
+    rank = msgspec.structs.replace(RANK, steps=0, error=error)
+    found = with_continued(code=1, ranks=(rank,))
+    entries = (Lost(kind=lost, names=("a.lora_A",), of=8),) if lost else ()
+    resumed = msgspec.structs.replace(RESUMED, lost=entries)
+    finding = findings(msgspec.structs.replace(found, resumed=resumed))["RHS009"]
+    assert finding.status is Status.FAIL
+    assert error.partition(":")[2] in finding.verdict.summary
+    assert fix in (finding.verdict.fix or "")
+
+
+@pytest.mark.parametrize(
     ("code", "kind", "fields", "said", "fix"),
     [
         (
