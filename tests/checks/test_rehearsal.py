@@ -595,7 +595,7 @@ def test_a_check_says(code: str, rehearsal: Rehearsal, status: Status, word: str
     ("error", "lost", "fix"),
     [
         ("RuntimeError: element 0 of tensors does not require grad", "frozen", "is_trainable"),
-        ("RuntimeError: element 0 of tensors does not require grad", "", "requires_grad"),
+        ("RuntimeError: element 0 of tensors does not require grad", "", "trainable parameter"),
         ("NoSuchThing: a", "", "half written"),
     ],
 )
