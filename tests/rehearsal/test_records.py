@@ -603,3 +603,15 @@ def test_a_file_of_torch_save_has_any_name(name: str, found: bool, tmp_path: Pat
     else:
         (tmp_path / name).write_text("PK")
     assert [each.path for each in on_disk.checkpoints(tmp_path)] == [name] * found
+
+
+@pytest.mark.parametrize(
+    ("read", "listed"),
+    [
+        ((("os.listdir", "/o"),), True),
+        ((("glob.glob", "/o/c-*"), ("open", "/o/c-9/m.pt")), True),
+        ((("open", "/o/latest"), ("os.scandir", "/o/c-9")), False),
+    ],
+)
+def test_names_are_sorted_where_they_are_listed(read: Any, listed: bool) -> None:
+    assert continuing.was_listed(read, Path("/o"), "c-9") is listed
