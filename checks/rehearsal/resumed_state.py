@@ -89,6 +89,11 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     if not own:
         constant = any(each.kind == "reference" for each in lost)
         return fail(text, fix=REFERENCE_FIX if constant else AVERAGE_FIX)
+    return _own_weights(found, own, text)
+
+
+def _own_weights(found: Resumed, own: Sequence[Lost], text: str) -> Verdict:
+    """Of the trained model itself."""
     fix = None
     if found.narrow and any(each.kind == "weights" for each in own):
         text += f"; load_state_dict was given {found.narrow}, which rounds them"

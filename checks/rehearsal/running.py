@@ -121,11 +121,7 @@ def _cut_off(run: RehearsedRun) -> Verdict:
     if (alone := _alone(run)) and _stands_still(run):
         return fail(f"{how}, none of the ranks goes on: {alone}{where}", fix=TOGETHER)
     if evaluating := evaluating_rank(run):
-        if loop := next((each.loop for each in run.waiting if each.loop), ""):
-            where += (
-                f", in {shown(loop, 300)}: where only what the model gives ends this loop (an end "
-                "token, an accepted sample), give it a largest number of turns"
-            )
+        where += _turning(run)
         return unknown(
             f"{how}, in an evaluation that had begun after step {evaluating.evaluating}: a larger "
             f"--budget, or an evaluation of fewer samples, shows whether it goes on{where}"
@@ -151,6 +147,17 @@ def _cut_off(run: RehearsedRun) -> Verdict:
         f"{min(rank.steps for rank in run.ranks)} steps, {how}: not rehearsed to its end{where}",
         fix="Give the command fewer steps, such as --max_steps 20, or a larger --budget; if it "
         "waits at the same place each time, that call hangs.",
+    )
+
+
+def _turning(run: RehearsedRun) -> str:
+    """The while loop that a rank is in; "" for none."""
+    loop = next((each.loop for each in run.waiting if each.loop), "")
+    if not loop:
+        return ""
+    return (
+        f", in {shown(loop, 300)}: where only what the model gives ends this loop (an end token, "
+        "an accepted sample), give it a largest number of turns"
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from doctor._util.units import shown
 from doctor.checks.rehearsal.parts import not_tried, some
 from doctor.checks.rehearsal.saving import whole
@@ -17,6 +19,11 @@ AS_DONE = (
     "Nothing, if the scheduler starts it again anyway (Slurm's --requeue). One that retries what "
     "failed, as a Kubernetes Job does, takes it for done: end with sys.exit(128 + signum) after "
     "the save."
+)
+JOINS = re.compile(r", in (?:join|_wait_for_tstate_lock) of (?:threading|queue)\.py$")
+JOIN_FIX = (
+    "End what is waited for first: put a sentinel that its loop ends at into its queue, or set an "
+    "event that it reads, and then join() with a timeout. A loop without an end is never joined."
 )
 HANDLER_FIX = (
     "Only set a flag in the handler, and save and leave between two steps: a handler interrupts "
@@ -62,8 +69,14 @@ def _late(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
     return fail(
         f"{run.signal} did not end it within --grace {rehearsal.grace:g} s{inside}; a "
         f"scheduler kills it then{_lost(run)}",
-        fix=HANDLER_FIX if run.handler else None,
+        fix=_handler_fix(run.handler),
     )
+
+
+def _handler_fix(handler: str) -> str | None:
+    if not handler:
+        return None
+    return JOIN_FIX if JOINS.search(handler) else HANDLER_FIX
 
 
 def _was_leaving(run: RehearsedRun) -> bool:

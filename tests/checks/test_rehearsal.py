@@ -592,6 +592,15 @@ def test_a_check_says(code: str, rehearsal: Rehearsal, status: Status, word: str
 
 
 @pytest.mark.parametrize(
+    ("handler", "fix"),
+    [("stop, at a.py:4", "set a flag"), ("stop, at a.py:4, in join of threading.py", "sentinel")],
+)
+def test_a_handler_that_waits_for_a_thread(handler: str, fix: str) -> None:
+    finding = findings(in_grace(ended=False, handler=handler))["RHS008"]
+    assert fix in (finding.verdict.fix or "")
+
+
+@pytest.mark.parametrize(
     ("error", "lost", "fix"),
     [
         ("RuntimeError: element 0 of tensors does not require grad", "frozen", "is_trainable"),

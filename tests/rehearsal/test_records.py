@@ -279,6 +279,12 @@ def test_a_handler_that_waits_is_named(tmp_path: Path) -> None:
     path.write_text(frames + '  File "/a/t.py", line 90 in on_term\n')
     assert hanging.handler(tmp_path, [ended], "SIGTERM") == "on_term, at /a/t.py:44 in save"
     assert hanging.handler(tmp_path, [ended], "SIGUSR1") == ""
+    library = '  File "/usr/lib/python3.11/threading.py", line 9 in join\n'
+    own = frames.partition("\n")[2] + '  File "/a/t.py", line 90 in on_term\n'
+    path.write_text(frames.partition("\n")[0] + "\n" + library + own)
+    assert hanging.handler(tmp_path, [ended], "SIGTERM").endswith(
+        "in save, in join of threading.py"
+    )
     path.write_text(frames)
     assert hanging.handler(tmp_path, [ended], "SIGTERM") == ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -90,7 +91,7 @@ def handler(directory: Path, processes: Sequence[Observed], signal: str) -> str:
         name = each.handler(signal)
         text = _text(directory / f"frames-{each.process.pid}.txt").rpartition(CURRENT)[2]
         if name and any(match[3] == name for match in FRAME.finditer(text)):
-            return hide_secrets(f"{name}, at {_place(text)}")[:500]
+            return hide_secrets(f"{name}, at {_place(text)}{_waits_in(text)}")[:500]
     return ""
 
 
@@ -103,6 +104,16 @@ def still(processes: Sequence[Observed], killed: float) -> float | None:
 def _place(text: str) -> str:
     """File, line and function of the nearest frame of the main thread outside of libraries."""
     return next((f"{path}:{line} in {name}" for path, line, name in _own_frames(text)), "")
+
+
+def _waits_in(text: str) -> str:
+    """The library's function that the nearest frame of the user's called; "" for none."""
+    called = ""
+    for match in FRAME.finditer(text):
+        if not any(library in match[1] for library in LIBRARIES):
+            break
+        called = f", in {match[3]} of {os.path.basename(match[1])}"
+    return called
 
 
 def _own_frames(text: str) -> Iterator[tuple[str, int, str]]:
