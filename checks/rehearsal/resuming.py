@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from doctor._util.units import shown
@@ -27,6 +28,15 @@ UNREAD = (
     "The setting is parsed, and nothing resumes: pass it on. trainer.train() of transformers "
     "resumes with its own argument alone, trainer.train(resume_from_checkpoint=True); in a loop of "
     "your own, look for the newest checkpoint in {output} and load it."
+)
+CUT_OFF = re.compile(
+    r"EOFError(?!.*reading a line)|unexpected EOF|central directory|end-of-stream|pickle data was truncated"
+    r"|IncompleteBuffer|HeaderTooLarge|HeaderTooSmall"
+)
+"""In errors of readers of files that are not whole."""
+CUT_OFF_FIX = (
+    "Write each checkpoint, also from a thread, under a temporary name in the same directory, and "
+    "give it its name with os.replace() when it is complete; at the resume take only such names."
 )
 SLOW = 3
 """Times the first run after which a continued run that was cut off counts as one that does not
@@ -103,6 +113,8 @@ def _broken(run: RehearsedRun, found: Resumed | None) -> Verdict:
     frozen = next((e for e in found.lost if e.kind == "frozen"), None) if found else None
     if frozen is not None:
         return fail(f"{summary}{raised(run)}; {held(frozen)}", fix=FROZEN_FIX)
+    if any(CUT_OFF.search(text) for text in (raised(run), *run.tail[-1:])):
+        return fail(f"{summary}{raised(run)}; a file that it reads is cut off", fix=CUT_OFF_FIX)
     found_causes = with_causes(summary, error or printed_error(run))
     if found_causes.causes:
         return found_causes

@@ -25,6 +25,12 @@ JOIN_FIX = (
     "End what is waited for first: put a sentinel that its loop ends at into its queue, or set an "
     "event that it reads, and then join() with a timeout. A loop without an end is never joined."
 )
+TOGETHER_FIX = (
+    "Call no collective in a handler of the signal (a save of all ranks, a gather, a barrier): it "
+    "interrupts each rank at another place, and they wait for each other. Only set a flag in it, "
+    "agree on the flag by all_reduce(MAX) at the end of each step, and save and leave there on all "
+    "ranks."
+)
 HANDLER_FIX = (
     "Only set a flag in the handler, and save and leave between two steps: a handler interrupts "
     "the step at any line, so that a lock that the step holds is never released while the handler "
@@ -64,6 +70,14 @@ def _late(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
             "what waits after the end, such as destroying a process group.",
         )
     inside = f": its handler is still in {shown(run.handler, 300)}" if run.handler else ""
+    stuck = next((each for each in run.waiting if each.inside), None)
+    if stuck is not None:
+        waits = f"rank {stuck.rank} waits in {stuck.collective} at {shown(stuck.place, 300)}"
+        return fail(
+            f"{run.signal} did not end it within --grace {rehearsal.grace:g} s: {waits}; a "
+            f"scheduler kills it then{_lost(run)}",
+            fix=TOGETHER_FIX,
+        )
     if not inside and run.steps >= _at(run) + MORE:
         inside = f": it took {run.steps - _at(run)} further steps"
     return fail(

@@ -593,11 +593,19 @@ def test_a_check_says(code: str, rehearsal: Rehearsal, status: Status, word: str
 
 @pytest.mark.parametrize(
     ("handler", "fix"),
-    [("stop, at a.py:4", "set a flag"), ("stop, at a.py:4, in join of threading.py", "sentinel")],
+    [
+        ("stop, at a.py:4", "Only set a flag"),
+        ("stop, at a.py:4, in join of threading.py", "sentinel"),
+        ("", "finish the step"),
+        ("collective", "all_reduce(MAX)"),
+    ],
 )
-def test_a_handler_that_waits_for_a_thread(handler: str, fix: str) -> None:
-    finding = findings(in_grace(ended=False, handler=handler))["RHS008"]
-    assert fix in (finding.verdict.fix or "")
+def test_a_handler_that_waits(handler: str, fix: str) -> None:
+    waiting = (waits(1),) if handler == "collective" else ()
+    rehearsal = in_grace(ended=False, handler=handler.replace("collective", ""), waiting=waiting)
+    finding = findings(rehearsal)["RHS008"]
+    assert finding.status is Status.FAIL
+    assert fix in (finding.verdict.fix or finding.check.fix)
 
 
 @pytest.mark.parametrize(
@@ -606,6 +614,7 @@ def test_a_handler_that_waits_for_a_thread(handler: str, fix: str) -> None:
         ("RuntimeError: element 0 of tensors does not require grad", "frozen", "is_trainable"),
         ("RuntimeError: element 0 of tensors does not require grad", "", "trainable parameter"),
         ("NoSuchThing: a", "", "half written"),
+        ("EOFError: Compressed file ended before the end", "", "os.replace()"),
     ],
 )
 def test_a_continued_run_that_fails_has_the_causes_of_its_error(
