@@ -30,8 +30,8 @@ UNREAD = (
     "your own, look for the newest checkpoint in {output} and load it."
 )
 CUT_OFF = re.compile(
-    r"EOFError(?!.*reading a line)|unexpected EOF|central directory|end-of-stream|pickle data was truncated"
-    r"|IncompleteBuffer|HeaderTooLarge|HeaderTooSmall"
+    r"EOFError(?!.*reading a line)|unexpected EOF|central directory|end-of-stream"
+    r"|pickle data was truncated|IncompleteBuffer|HeaderTooLarge|HeaderTooSmall"
 )
 """In errors of readers of files that are not whole."""
 CUT_OFF_FIX = (
