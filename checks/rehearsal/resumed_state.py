@@ -49,7 +49,10 @@ def _of(rehearsal: Rehearsal, kinds: Sequence[str], judge: Judge) -> Verdict:
         return found
     if found.from_start:
         return skip("nothing was resumed: see RHS009")
-    return judge(found, [each for each in found.lost if each.kind in kinds])
+    agreed = rehearsal.agreement
+    drifted = agreed is not None and agreed.replicated and agreed.differ_from is not None
+    lost = [e for e in found.lost if e.kind in kinds and not (drifted and e.rank)]  # see RHS013
+    return judge(found, lost)
 
 
 def weights(rehearsal: Rehearsal) -> Verdict:

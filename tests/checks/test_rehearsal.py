@@ -592,6 +592,33 @@ def test_a_check_says(code: str, rehearsal: Rehearsal, status: Status, word: str
 
 
 @pytest.mark.parametrize(
+    ("saves", "status"),
+    [
+        ((("a.pt", 4), ("b.pt", 8), ("a.pt", 12)), Status.PASS),  # slots
+        ((("a.pt", 4), ("a.pt", 8), ("b.pt", 8)), Status.WARN),
+        ((("", 4), ("", 8)), Status.WARN),  # into an open file
+    ],
+)
+def test_a_save_in_place_is_one_that_leaves_none(saves: Any, status: Status) -> None:
+    saved = tuple(
+        SavedFile(step=step, what="torch.save", path=f"/o/{name}" if name else "")
+        for name, step in saves
+    )
+    names = ("a.pt", "b.pt")
+    run = with_run(saved=saved, checkpoints=tuple(map(named, names)), overwritten=names)
+    assert findings(run)["RHS006"].status is status
+
+
+@pytest.mark.parametrize(("rank", "status"), [(0, Status.FAIL), (1, Status.PASS)])
+def test_replicas_that_differ_are_not_lost_by_the_resume(rank: int, status: Status) -> None:
+    drifted = msgspec.structs.replace(HEALTHY.agreement, differ_from=1, names=("w",), count=1)
+    found = resumed(Lost(kind="weights", names=("w",), of=6, rank=rank))
+    found = msgspec.structs.replace(found, agreement=drifted)
+    assert findings(found)["RHS010"].status is status
+    assert findings(found)["RHS013"].status is Status.FAIL
+
+
+@pytest.mark.parametrize(
     ("handler", "fix"),
     [
         ("stop, at a.py:4", "Only set a flag"),
