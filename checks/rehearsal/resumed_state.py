@@ -50,7 +50,9 @@ def _of(rehearsal: Rehearsal, kinds: Sequence[str], judge: Judge) -> Verdict:
     if found.from_start:
         return skip("nothing was resumed: see RHS009")
     agreed = rehearsal.agreement
-    drifted = agreed is not None and agreed.replicated and agreed.differ_from is not None
+    drifted = agreed is not None and agreed.differ_from is not None and (
+        agreed.replicated or agreed.averaged
+    )  # fmt: skip
     lost = [e for e in found.lost if e.kind in kinds and not (drifted and e.rank)]  # see RHS013
     return judge(found, lost)
 

@@ -610,8 +610,13 @@ def test_a_save_in_place_is_one_that_leaves_none(saves: Any, status: Status) -> 
 
 
 @pytest.mark.parametrize(("rank", "status"), [(0, Status.FAIL), (1, Status.PASS)])
-def test_replicas_that_differ_are_not_lost_by_the_resume(rank: int, status: Status) -> None:
-    drifted = msgspec.structs.replace(HEALTHY.agreement, differ_from=1, names=("w",), count=1)
+@pytest.mark.parametrize(
+    "how", [{"differ_from": 1}, {"differ_from": 0, "replicated": False, "averaged": 1}]
+)
+def test_replicas_that_differ_are_not_lost_by_the_resume(
+    how: dict[str, Any], rank: int, status: Status
+) -> None:
+    drifted = msgspec.structs.replace(HEALTHY.agreement, names=("w",), count=1, **how)
     found = resumed(Lost(kind="weights", names=("w",), of=6, rank=rank))
     found = msgspec.structs.replace(found, agreement=drifted)
     assert findings(found)["RHS010"].status is status
