@@ -48,8 +48,9 @@ if args.kind == "fsdp":
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
-    place = os.path.join(args.out, "dcp")
-    if os.path.exists(os.path.join(place, ".metadata")):
+    places = [os.path.join(args.out, f"dcp-{number}") for number in (8, 4)]
+    whole = [place for place in places if os.path.exists(os.path.join(place, ".metadata"))]
+    if whole:
         weights, moments = get_state_dict(model, optimizer)
         held = {
             "model": weights,
@@ -57,7 +58,7 @@ if args.kind == "fsdp":
             "schedule": schedule.state_dict(),
             "step": 0,
         }
-        dcp.load(held, checkpoint_id=place)
+        dcp.load(held, checkpoint_id=whole[0])
         set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=moments)
         schedule.load_state_dict(held["schedule"])
         start = held["step"]
@@ -84,9 +85,11 @@ for step in range(start, 10):
         if args.kind == "fsdp":
             weights, moments = get_state_dict(model, optimizer)
             held = {"model": weights, "optimizer": moments, "schedule": schedule.state_dict()}
+            place = os.path.join(args.out, f"dcp-{step + 1}")
             dcp.save({**held, "step": step + 1}, checkpoint_id=place)
         elif rank == 0:
             held = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-            torch.save({**held, "schedule": schedule.state_dict(), "step": step + 1}, path)
+            torch.save({**held, "schedule": schedule.state_dict(), "step": step + 1}, path + ".new")
+            os.replace(path + ".new", path)
         dist.barrier()
 dist.destroy_process_group()

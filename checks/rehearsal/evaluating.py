@@ -11,6 +11,12 @@ from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_runs import Evaluated
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
+KEEP_LESS = (
+    "The outputs of each call are kept: add up sums per batch, or keep argmax() and not logits "
+    "(transformers: preprocess_logits_for_metrics). Outputs that are moved to the CPU as they come "
+    "(eval_accumulation_steps) take as much of the host's memory. Under torch.no_grad() they are "
+    "all that is kept."
+)
 SAMPLES = 1000
 """For which growth is reckoned where the size of the dataset is not known. Our own number."""
 GROWTH_CALLS = 8
@@ -54,7 +60,8 @@ def evaluates(rehearsal: Rehearsal) -> Verdict:
         return warn(
             f"memory grows with each sample of an evaluation: {gib(grown)} in {growth.calls} "
             f"calls, {each / 2**20:.1f} MiB per sample, {gib(int(whole * each))} for "
-            f"{whole:,} samples of {all_of}"
+            f"{whole:,} samples of {all_of}",
+            fix=None if growth.graphs else KEEP_LESS,
         )
     if left := next((each for each in done if each.left), None):
         return warn(

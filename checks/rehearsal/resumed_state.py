@@ -7,6 +7,17 @@ from collections.abc import Callable, Sequence
 
 from doctor._util.units import shown
 from doctor.checks.rehearsal.parts import not_tried, some, unobserved
+from doctor.checks.rehearsal.resume_remedies import (
+    ATTRIBUTE_FIX,
+    AVERAGE_FIX,
+    FROZEN_FIX,
+    NOT_LOADED,
+    NOT_SAVED,
+    OF_EACH_RANK,
+    POSITION,
+    REFERENCE_FIX,
+    ROUNDED_FIX,
+)
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_resume import Lost, Resumed
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
@@ -38,15 +49,25 @@ def _of(rehearsal: Rehearsal, kinds: Sequence[str], judge: Judge) -> Verdict:
         return found
     if found.from_start:
         return skip("nothing was resumed: see RHS009")
-    return judge(found, [each for each in found.lost if each.kind in kinds])
+    agreed = rehearsal.agreement
+    drifted = agreed is not None and agreed.differ_from is not None and (
+        agreed.replicated or agreed.averaged
+    )  # fmt: skip
+    lost = [e for e in found.lost if e.kind in kinds and not (drifted and e.rank)]  # see RHS013
+    return judge(found, lost)
 
 
 def weights(rehearsal: Rehearsal) -> Verdict:
-    kinds = ("weights", "buffers", "average", "dtype", "shape", "attribute")
+    kinds = ("weights", "buffers", "average", "reference", "dtype", "shape", "attribute")
     return _of(rehearsal, kinds, _weights)
 
 
-WORDS = {"average": "weights of averages and other modules", "dtype": "tensors", "shape": "tensors"}
+WORDS = {
+    "average": "weights of averages and other modules",
+    "reference": "weights of another module, which no step had changed,",
+    "dtype": "tensors",
+    "shape": "tensors",
+}
 
 
 def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
@@ -69,10 +90,19 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
             fix="Nothing, if the module computes them anew; else register them with "
             "persistent=True, so that they are saved.",
         )
-    own = [e for e in lost if e.kind not in ("average", "attribute") and e.persistent]
+    own = [e for e in lost if e.kind not in ("average", "reference", "attribute") and e.persistent]
     if not own:
-        return fail(text, fix=AVERAGE_FIX)
+        constant = any(each.kind == "reference" for each in lost)
+        return fail(text, fix=REFERENCE_FIX if constant else AVERAGE_FIX)
+    return _own_weights(found, own, text)
+
+
+def _own_weights(found: Resumed, own: Sequence[Lost], text: str) -> Verdict:
+    """Of the trained model itself."""
     fix = None
+    if found.narrow and any(each.kind == "weights" for each in own):
+        text += f"; load_state_dict was given {found.narrow}, which rounds them"
+        fix = ROUNDED_FIX
     if found.prefix:
         fix = (
             f"The keys differ by the prefix {found.prefix!r}: save the unwrapped module's state "
@@ -82,20 +112,6 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
         text += f"; load_state_dict missed {some(found.missed_keys, len(found.missed_keys), 1)}"
         fix = fix or "Load with strict=True: what is missing is an error then."
     return fail(text, fix=fix)
-
-
-ATTRIBUTE_FIX = (
-    "Register them as buffers, self.register_buffer(name, torch.tensor(0.0)), and change them in "
-    "place, or save and load them with the step: plain attributes are in no state_dict() "
-    "(on_save_checkpoint and on_load_checkpoint in Lightning, state_dict() of an object of your "
-    "own with register_for_checkpointing in accelerate)."
-)
-AVERAGE_FIX = (
-    "Save the state of the average, or of the other module, with each checkpoint, and load it "
-    "before the first step: one that a callback or a wrapper keeps is in no checkpoint unless it "
-    "has on_save and a load of its own, and is made as a copy of the resumed weights. Load it "
-    "after it is made, so that the copy does not replace it."
-)
 
 
 def _tensors(lost: Lost) -> str:
@@ -139,7 +155,7 @@ WEIGHTS = Check(
 
 
 def optimizer(rehearsal: Rehearsal) -> Verdict:
-    return _of(rehearsal, ("optimizer", "group", "option", "scaler"), _optimizer)
+    return _of(rehearsal, ("frozen", "optimizer", "group", "option", "scaler"), _optimizer)
 
 
 def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
@@ -152,10 +168,16 @@ def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
         )
     if not lost:
         return ok(f"optimizer and scaler are as after step {found.saved_step}")
-    return fail(f"after step {found.saved_step}: {'; '.join(map(_held, lost))}")
+    fix = None
+    if any(each.kind == "optimizer" and each.fresh for each in lost):
+        fix = NOT_LOADED if found.kept_optimizer else NOT_SAVED
+    if any(each.kind == "frozen" for each in lost):
+        fix = FROZEN_FIX
+    return fail(f"after step {found.saved_step}: {'; '.join(map(held, lost))}", fix=fix)
 
 
-def _held(lost: Lost) -> str:
+def held(lost: Lost) -> str:
+    """What an optimizer lost, in words."""
     match lost.kind:
         case "optimizer" if lost.fresh:
             return f"the optimizer's state is empty; {lost.of} parameters had one"
@@ -165,6 +187,9 @@ def _held(lost: Lost) -> str:
             return f"the optimizer's state of {lost.count} parameters differs ({names}){change}"
         case "group":
             return f"the optimizer's groups differ: {lost.before}; now {lost.after}"
+        case "frozen":
+            names = some(lost.names, lost.count, 1)
+            return f"{lost.count} of {lost.of} weights that were trained are frozen now ({names})"
         case "scaler":
             return f"scale and growth of the GradScaler were {lost.before}, now {lost.after}"
         case _:
@@ -180,7 +205,7 @@ OPTIMIZER = Check(
     "parameters' moments.",
     passes=("state, groups, options and loss scale are as they were at the save",),
     notes=("the save lies between backward passes and their step",),
-    fails=("one of them differs",),
+    fails=("one of them differs", "weights that were trained are frozen"),
     fix="Save optimizer.state_dict() and scaler.state_dict(), load them after the optimizer has "
     "its groups and before the first step, and create parameters and groups in one order.",
     owner=Owner.JOB,
@@ -229,15 +254,6 @@ SCHEDULE = Check(
     judge=schedule,
     limits="that the schedule of the real number of steps is right.",
     sources=("torch-load-optimizer",),
-)
-
-OF_EACH_RANK = (
-    "Save the state of samplers and random generators of each rank, in a file of its own or "
-    "gathered in a list, and load each rank's own: what one rank saved is loaded by all."
-)
-POSITION = (
-    "Save the position in the epoch and the state of the sampler's generator, and go on from there "
-    "(StatefulDataLoader, accelerator.skip_first_batches, set_epoch)."
 )
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from doctor._util.units import shown
+from doctor.checks.guard.ending import with_causes
 from doctor.checks.rehearsal.parts import not_tried
-from doctor.checks.rehearsal.resumed_state import resumed
+from doctor.checks.rehearsal.resume_remedies import FROZEN_FIX
+from doctor.checks.rehearsal.resumed_state import held, resumed
+from doctor.checks.rehearsal.running import error_in, printed_error, raised
 from doctor.checks.rehearsal.saving import FINISH_FIX, temporary
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_resume import Resumed
@@ -25,6 +29,15 @@ UNREAD = (
     "resumes with its own argument alone, trainer.train(resume_from_checkpoint=True); in a loop of "
     "your own, look for the newest checkpoint in {output} and load it."
 )
+CUT_OFF = re.compile(
+    r"EOFError(?!.*reading a line)|unexpected EOF|central directory|end-of-stream"
+    r"|pickle data was truncated|IncompleteBuffer|HeaderTooLarge|HeaderTooSmall"
+)
+"""In errors of readers of files that are not whole."""
+CUT_OFF_FIX = (
+    "Write each checkpoint, also from a thread, under a temporary name in the same directory, and "
+    "give it its name with os.replace() when it is complete; at the resume take only such names."
+)
 SLOW = 3
 """Times the first run after which a continued run that was cut off counts as one that does not
 end. Our own number."""
@@ -40,7 +53,7 @@ def resumes(rehearsal: Rehearsal) -> Verdict:
             f"the first run took {first.seconds:.0f} s"
         )
     if run is not None and (run.code or run.cut):
-        return _broken(run)
+        return _broken(run, rehearsal.resumed)
     found = resumed(rehearsal)
     if isinstance(found, Verdict):
         return found
@@ -92,13 +105,21 @@ def _goes_on(found: Resumed) -> Verdict:
     return ok(f"goes on after step {found.saved_step}")
 
 
-def _broken(run: RehearsedRun) -> Verdict:
+def _broken(run: RehearsedRun, found: Resumed | None) -> Verdict:
     how = "did not end" if run.cut else f"ended with exit code {run.code}"
-    error = next((rank.error for rank in run.ranks if rank.error), "")
-    text = error or (run.tail[-1] if run.tail else "")
     after = f" after {run.steps} steps" if run.steps else " before its first step"
+    summary = f"the continued run {how}{after}"
+    error = next((error_in(rank.error) for rank in run.ranks if rank.error), None)
+    frozen = next((e for e in found.lost if e.kind == "frozen"), None) if found else None
+    if frozen is not None:
+        return fail(f"{summary}{raised(run)}; {held(frozen)}", fix=FROZEN_FIX)
+    if any(CUT_OFF.search(text) for text in (raised(run), *run.tail[-1:])):
+        return fail(f"{summary}{raised(run)}; a file that it reads is cut off", fix=CUT_OFF_FIX)
+    found_causes = with_causes(summary, error or printed_error(run))
+    if found_causes.causes:
+        return found_causes
     return fail(
-        f"the continued run {how}{after}: {shown(text, 300)}",
+        f"{summary}{raised(run)}",
         fix="Read the error: a checkpoint that is half written, a key that is missing, or a "
         "directory that must not exist. doctor explain proposes the causes of its message.",
     )

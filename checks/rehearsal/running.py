@@ -9,6 +9,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import gib, shown
 from doctor.checks.guard.ending import with_causes
 from doctor.checks.rehearsal.memory import FITS, exhausted
+from doctor.checks.rehearsal.parting import TOGETHER, alone, of_parted, parted
 from doctor.checks.rehearsal.parts import some
 from doctor.facts.guard import Guarded, GuardError
 from doctor.facts.rehearsal import Rehearsal
@@ -19,25 +20,8 @@ ERROR = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)): (.*)")
 STILL, STILL_STEPS = 10.0, 20
 """Seconds, and steps' times, without a step from which on ranks at different collectives hang. Our
 own numbers."""
-LOST_EACH_OTHER = re.compile(
-    r"gloo|nccl|connection (?:reset|closed|refused)|collective|barrier|timed? ?out|op\.preamble",
-    re.IGNORECASE,
-)
-"""In errors of ranks that called different collectives."""
 SIGKILLED = re.compile(r"SIGKILL|[Ss]ignal:? 9\b|exitcode *:? *-9\b")
 """In what launchers print of a process that was killed."""
-TOGETHER = (
-    "Call the evaluation on every rank, with its own part of the data, and print on rank 0 alone: "
-    "a collective in it (all_reduce, gather, barrier, a forward pass of DistributedDataParallel) "
-    "waits for all ranks."
-)
-AS_MANY = (
-    "Give each rank as many batches: DistributedSampler, drop_last, or the smallest number of all "
-    "ranks (all_reduce with ReduceOp.MIN before the epoch); files or samples that are split by "
-    "rank, or filtered on it, are seldom as many. Or train under model.join(), as "
-    "torch.distributed.algorithms.Join. Where the numbers are equal, take the call out of the "
-    "condition on the rank."
-)
 UNUSED = "finished reduction in the prior iteration"
 """In the error of DistributedDataParallel about parameters that a loss does not use."""
 MOST_RANKS = 4
@@ -56,6 +40,11 @@ def runs(rehearsal: Rehearsal, guard: Guarded | Unknown | None) -> Verdict:
         return _cut_off(run)
     if run.code:
         return _failed(rehearsal, run, guard.error if isinstance(guard, Guarded) else None)
+    if not run.ranks and run.checkpoints:
+        return unknown(
+            f"{shown(run.checkpoints[-1].path, 200)} was saved, and no training was observed: a "
+            "Python that ignores PYTHONPATH (python -I, -E or -S), or another library than torch"
+        )
     if not run.ranks:
         return fail(
             f"no training step in {run.seconds:.0f} s, exit code 0{_last_line(run)}",
@@ -83,11 +72,11 @@ def _failed(rehearsal: Rehearsal, run: RehearsedRun, observed: GuardError | None
     ended = f"exit code {run.code} {steps}"
     if killed(run) and (held := exhausted(run)):
         return fail(f"{ended}, killed{held}", fix=FITS.fix)
-    if alone := _alone(run):
-        return fail(f"{ended}: {alone}{raised(run)}", fix=TOGETHER)
-    if parted := _parted(run):
-        return fail(f"{ended}: {parted}", fix=AS_MANY)
-    error = observed or _printed_error(run)
+    if apart := alone(run):
+        return fail(f"{ended}: {apart}{raised(run)}", fix=TOGETHER)
+    if gone := parted(run):
+        return of_parted(rehearsal, f"{ended}: {gone}")
+    error = observed or printed_error(run)
     return with_causes(f"{ended}{_unused(rehearsal, error) if error else _last_line(run)}", error)
 
 
@@ -108,9 +97,10 @@ def _cut_off(run: RehearsedRun) -> Verdict:
     """It did not end."""
     how = f"{cut_short(run)} after {run.seconds:.0f} s"
     where = f"; it waits at {_place(run)}" if run.frames or run.waiting else ""
-    if (alone := _alone(run)) and _stands_still(run):
-        return fail(f"{how}, none of the ranks goes on: {alone}{where}", fix=TOGETHER)
+    if (apart := alone(run)) and _stands_still(run):
+        return fail(f"{how}, none of the ranks goes on: {apart}{where}", fix=TOGETHER)
     if evaluating := evaluating_rank(run):
+        where += _turning(run)
         return unknown(
             f"{how}, in an evaluation that had begun after step {evaluating.evaluating}: a larger "
             f"--budget, or an evaluation of fewer samples, shows whether it goes on{where}"
@@ -139,44 +129,14 @@ def _cut_off(run: RehearsedRun) -> Verdict:
     )
 
 
-def _alone(run: RehearsedRun) -> str:
-    """The ranks that evaluate while others train, if the ranks lost each other; "" otherwise."""
-    inside = [rank for rank in run.ranks if rank.evaluating is not None]
-    step = inside[0].evaluating if inside else None
-    outside = [
-        rank
-        for rank in run.ranks
-        if rank.evaluating is None and all(each.step != step for each in rank.evaluations)
-    ]
-    errors = [rank.error for rank in run.ranks] + list(run.tail)
-    lost = bool(run.cut) or any(LOST_EACH_OTHER.search(error) for error in errors)
-    if not inside or not outside or not lost:
+def _turning(run: RehearsedRun) -> str:
+    """The while loop that a rank is in; "" for none."""
+    loop = next((each.loop for each in run.waiting if each.loop), "")
+    if not loop:
         return ""
     return (
-        f"rank {inside[0].rank} is in an evaluation after step {step} that rank {outside[0].rank} "
-        "does not take part in"
-    )
-
-
-def _parted(run: RehearsedRun) -> str:
-    """The rank that had left its steps while another exchanged the gradients of one, if the ranks
-    lost each other; "" otherwise."""
-    errors = [rank.error for rank in run.ranks] + list(run.tail)
-    if not any(LOST_EACH_OTHER.search(error) for error in errors):
-        return ""
-    failed = {rank.rank for rank in run.ranks if rank.error}
-    steps = {rank.rank: rank.steps for rank in run.ranks}
-    training = [w for w in run.waiting if w.exchanging and not w.inside]
-    left = [w for w in run.waiting if w.inside or (w.ended and w.rank not in failed)]
-    if not training or not left:
-        return ""
-    gone, goes_on = left[0], training[0]
-    place = f" at {shown(gone.place, 200)}"
-    does = f"is in {gone.collective}{place}" if gone.inside else "had ended"
-    return (
-        f"rank {gone.rank} {does} after {steps[gone.rank]} steps, rank {goes_on.rank} exchanges "
-        f"the gradients of its step {steps[goes_on.rank] + 1} at {shown(goes_on.place, 200)}: one "
-        "has fewer batches than the other, or calls alone what all must call"
+        f", in {shown(loop, 300)}: where only what the model gives ends this loop (an end token, "
+        "an accepted sample), give it a largest number of turns"
     )
 
 
@@ -194,12 +154,18 @@ def evaluating_rank(run: RehearsedRun) -> RehearsedRank | None:
     return next((rank for rank in run.ranks if rank.evaluating is not None), None)
 
 
-def _printed_error(run: RehearsedRun) -> GuardError | None:
+def printed_error(run: RehearsedRun) -> GuardError | None:
     """The last line of a traceback; None where that is no error."""
     for line in reversed(run.tail):
-        if match := ERROR.match(line):
-            return GuardError(error=match[1], message=match[2], moment=0)
+        if error := error_in(line):
+            return error
     return None
+
+
+def error_in(text: str) -> GuardError | None:
+    """Class and message; None where it is no error's."""
+    match = ERROR.match(text)
+    return GuardError(error=match[1], message=match[2], moment=0) if match else None
 
 
 def _hang(run: RehearsedRun) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from doctor._util.units import gib, shown
 from doctor.checks.rehearsal.parts import not_tried, some
@@ -118,13 +119,19 @@ def _in_place(run: RehearsedRun) -> Verdict | None:
     """The warning where each checkpoint was written over the one before it."""
     over = set(run.overwritten)
     places = [each.path for each in run.checkpoints]
-    if not places or not all(_is_over(place, over) for place in places):
+    if not places or not all(_is_over(place, over) for place in places) or _in_turn(run, places):
         return None
     return warn(
         f"{shown(places[-1], 200)} is the only checkpoint, and each save writes over it in place: "
         "a stop in the middle of one leaves none",
         fix=IN_PLACE,
     )
+
+
+def _in_turn(run: RehearsedRun, places: Sequence[str]) -> bool:
+    """Whether the saves go to several places in turn, so that one of them is always whole."""
+    steps = [{e.step for e in run.saved if f"/{place}/" in f"{e.path}/"} for place in places]
+    return all(steps) and set.union(*steps) not in steps
 
 
 def _is_over(place: str, over: set[str]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from doctor._util.units import shown
 from doctor.checks.rehearsal.parts import not_tried, some
 from doctor.checks.rehearsal.saving import whole
@@ -17,6 +19,17 @@ AS_DONE = (
     "Nothing, if the scheduler starts it again anyway (Slurm's --requeue). One that retries what "
     "failed, as a Kubernetes Job does, takes it for done: end with sys.exit(128 + signum) after "
     "the save."
+)
+JOINS = re.compile(r", in (?:join|_wait_for_tstate_lock) of (?:threading|queue)\.py$")
+JOIN_FIX = (
+    "End what is waited for first: put a sentinel that its loop ends at into its queue, or set an "
+    "event that it reads, and then join() with a timeout. A loop without an end is never joined."
+)
+TOGETHER_FIX = (
+    "Call no collective in a handler of the signal (a save of all ranks, a gather, a barrier): it "
+    "interrupts each rank at another place, and they wait for each other. Only set a flag in it, "
+    "agree on the flag by all_reduce(MAX) at the end of each step, and save and leave there on all "
+    "ranks."
 )
 HANDLER_FIX = (
     "Only set a flag in the handler, and save and leave between two steps: a handler interrupts "
@@ -57,13 +70,27 @@ def _late(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
             "what waits after the end, such as destroying a process group.",
         )
     inside = f": its handler is still in {shown(run.handler, 300)}" if run.handler else ""
+    stuck = next((each for each in run.waiting if each.inside), None)
+    if stuck is not None:
+        waits = f"rank {stuck.rank} waits in {stuck.collective} at {shown(stuck.place, 300)}"
+        return fail(
+            f"{run.signal} did not end it within --grace {rehearsal.grace:g} s: {waits}; a "
+            f"scheduler kills it then{_lost(run)}",
+            fix=TOGETHER_FIX,
+        )
     if not inside and run.steps >= _at(run) + MORE:
         inside = f": it took {run.steps - _at(run)} further steps"
     return fail(
         f"{run.signal} did not end it within --grace {rehearsal.grace:g} s{inside}; a "
         f"scheduler kills it then{_lost(run)}",
-        fix=HANDLER_FIX if run.handler else None,
+        fix=_handler_fix(run.handler),
     )
+
+
+def _handler_fix(handler: str) -> str | None:
+    if not handler:
+        return None
+    return JOIN_FIX if JOINS.search(handler) else HANDLER_FIX
 
 
 def _was_leaving(run: RehearsedRun) -> bool:

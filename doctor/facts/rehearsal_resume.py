@@ -13,7 +13,7 @@ class Lost(Section, frozen=True, kw_only=True):
 
     kind: Literal[
         "weights", "buffers", "dtype", "shape", "optimizer", "group", "option", "schedule",
-        "scaler", "rate", "average", "attribute",
+        "scaler", "rate", "average", "attribute", "frozen", "reference",
     ]  # fmt: skip
     names: tuple[Text, ...] = ()
     """The first of them."""
@@ -93,6 +93,10 @@ class Resumed(Section, frozen=True, kw_only=True):
     """A file of the best result so far that the resume wrote, and the whole run did not."""
     best_at: int = 0
     """After this step of all."""
+    narrow: Text = ""
+    """The dtype of a state that the model took, of fewer bits than its weights."""
+    kept_optimizer: bool = False
+    """A checkpoint on disk has an optimizer's state."""
     prefix: Text = ""
     """What the keys in the file have before the names of the model, or lack."""
     same_batches: int = 0

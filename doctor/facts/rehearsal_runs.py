@@ -137,6 +137,8 @@ class Waiting(Section, frozen=True, kw_only=True):
     """It had not returned."""
     ended: bool = False
     """The process had ended by itself before."""
+    loop: Text = ""
+    """The while loop around that place, where it takes no step."""
     exchanging: bool = False
     """An error ended it while gradients or weights of a step were exchanged."""
 

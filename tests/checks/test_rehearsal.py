@@ -172,6 +172,10 @@ def hangs(*waiting: Waiting, still: float = 99.0) -> Rehearsal:
     return with_run(cut="deadline", code=None, waiting=waiting, still=still)
 
 
+def turning(loop: str) -> Waiting:
+    return Waiting(rank=0, place="a.py:5 in decode", loop=loop)
+
+
 def evaluating(*waiting: Waiting, **fields: Any) -> Rehearsal:
     rank = msgspec.structs.replace(RANK, evaluating=4, **fields)
     return with_run(cut="deadline", code=None, ranks=(rank,), waiting=waiting, still=99.0)
@@ -220,7 +224,9 @@ def in_last_interval(*saves: int) -> Rehearsal:
     return changed(runs=(msgspec.structs.replace(RUN, saved=saved), stopped, CONTINUED))
 
 
-def parted(error: str, *, gone: bool = False, exchanging: bool = True) -> Rehearsal:
+def parted(
+    error: str, *, gone: bool = False, exchanging: bool = True, epoch: tuple[int, ...] = ()
+) -> Rehearsal:
     """Rank 0 fails in backward(), rank 1 is in a collective or has ended."""
     ranks = (
         msgspec.structs.replace(RANK, world=2, error=error),
@@ -230,7 +236,9 @@ def parted(error: str, *, gone: bool = False, exchanging: bool = True) -> Rehear
         Waiting(rank=0, place="a.py:37", ended=True, exchanging=exchanging),
         Waiting(rank=1, place="a.py:43", collective="all_reduce", inside=not gone, ended=gone),
     )
-    return with_run(code=1, ranks=ranks, waiting=waiting)
+    found = with_run(code=1, ranks=ranks, waiting=waiting)
+    agreement = msgspec.structs.replace(found.agreement, epoch=epoch)
+    return msgspec.structs.replace(found, agreement=agreement)
 
 
 SEVENTH = msgspec.structs.replace(RANK, steps=7)
@@ -264,7 +272,8 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS003", with_run(code=1), Status.FAIL, "exit code 1"),
     ("RHS003", with_run(cut="deadline", code=None, stuck=("python",)), Status.WARN, "SIGKILL"),
     ("RHS003", with_run(code=1, ranks=(), tail=("ImportError: no x",)), Status.FAIL, "no x"),
-    ("RHS003", with_run(ranks=()), Status.FAIL, "no training step"),
+    ("RHS003", with_run(ranks=(), checkpoints=()), Status.FAIL, "no training step"),
+    ("RHS003", with_run(ranks=()), Status.UNKNOWN, "no training was observed"),
     ("RHS003", apart("gloo: Connection reset by peer"), Status.FAIL, "rank 1 does not take part"),
     ("RHS003", apart("ValueError: no such metric"), Status.FAIL, "exit code 1 after 12 steps"),
     ("RHS003", apart("", waits(0)), Status.FAIL, "none of the ranks goes on"),
@@ -283,6 +292,10 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS008", in_last_interval(3, 6, 12), Status.NOTE, "no save lay between them"),
     ("RHS008", in_last_interval(3, 6, 9, 12), Status.WARN, "took all 12 steps"),
     ("RHS003", parted("RuntimeError: gloo: Connection reset"), Status.FAIL, "fewer batches"),
+    ("RHS003", parted("RuntimeError: gloo: reset", epoch=(9, 8)), Status.FAIL, "fewer batches"),
+    ("RHS003", parted("RuntimeError: gloo: reset", epoch=(8, 8)), Status.FAIL, "of its own"),
+    ("RHS003", evaluating(turning("while not done (a.py:4)")), Status.UNKNOWN, "while not done"),
+    ("RHS003", evaluating(turning("")), Status.UNKNOWN, "whether it goes on"),
     ("RHS003", parted("RuntimeError: gloo: Connection reset", gone=True), Status.FAIL, "had ended"),
     ("RHS003", parted("ValueError: a file"), Status.FAIL, "exit code 1 after 12 steps"),
     ("RHS003", parted("gloo: reset", exchanging=False), Status.FAIL, "exit code 1 after 12 steps"),
@@ -576,6 +589,104 @@ def test_a_check_says(code: str, rehearsal: Rehearsal, status: Status, word: str
     finding = findings(rehearsal)[code]
     assert finding.status is status
     assert word in finding.verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("saves", "status"),
+    [
+        ((("a.pt", 4), ("b.pt", 8), ("a.pt", 12)), Status.PASS),  # slots
+        ((("a.pt", 4), ("a.pt", 8), ("b.pt", 8)), Status.WARN),
+        ((("", 4), ("", 8)), Status.WARN),  # into an open file
+    ],
+)
+def test_a_save_in_place_is_one_that_leaves_none(saves: Any, status: Status) -> None:
+    saved = tuple(
+        SavedFile(step=step, what="torch.save", path=f"/o/{name}" if name else "")
+        for name, step in saves
+    )
+    names = ("a.pt", "b.pt")
+    run = with_run(saved=saved, checkpoints=tuple(map(named, names)), overwritten=names)
+    assert findings(run)["RHS006"].status is status
+
+
+@pytest.mark.parametrize(("rank", "status"), [(0, Status.FAIL), (1, Status.PASS)])
+@pytest.mark.parametrize(
+    "how", [{"differ_from": 1}, {"differ_from": 0, "replicated": False, "averaged": 1}]
+)
+def test_replicas_that_differ_are_not_lost_by_the_resume(
+    how: dict[str, Any], rank: int, status: Status
+) -> None:
+    drifted = msgspec.structs.replace(HEALTHY.agreement, names=("w",), count=1, **how)
+    found = resumed(Lost(kind="weights", names=("w",), of=6, rank=rank))
+    found = msgspec.structs.replace(found, agreement=drifted)
+    assert findings(found)["RHS010"].status is status
+    assert findings(found)["RHS013"].status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("handler", "fix"),
+    [
+        ("stop, at a.py:4", "Only set a flag"),
+        ("stop, at a.py:4, in join of threading.py", "sentinel"),
+        ("", "finish the step"),
+        ("collective", "all_reduce(MAX)"),
+    ],
+)
+def test_a_handler_that_waits(handler: str, fix: str) -> None:
+    waiting = (waits(1),) if handler == "collective" else ()
+    rehearsal = in_grace(ended=False, handler=handler.replace("collective", ""), waiting=waiting)
+    finding = findings(rehearsal)["RHS008"]
+    assert finding.status is Status.FAIL
+    assert fix in (finding.verdict.fix or finding.check.fix)
+
+
+@pytest.mark.parametrize(
+    ("error", "lost", "fix"),
+    [
+        ("RuntimeError: element 0 of tensors does not require grad", "frozen", "is_trainable"),
+        ("RuntimeError: element 0 of tensors does not require grad", "", "trainable parameter"),
+        ("NoSuchThing: a", "", "half written"),
+        ("EOFError: Compressed file ended before the end", "", "os.replace()"),
+    ],
+)
+def test_a_continued_run_that_fails_has_the_causes_of_its_error(
+    error: str, lost: Any, fix: str
+) -> None:
+    rank = msgspec.structs.replace(RANK, steps=0, error=error)
+    found = with_continued(code=1, ranks=(rank,))
+    entries = (Lost(kind=lost, names=("a.lora_A",), of=8),) if lost else ()
+    resumed = msgspec.structs.replace(RESUMED, lost=entries)
+    finding = findings(msgspec.structs.replace(found, resumed=resumed))["RHS009"]
+    assert finding.status is Status.FAIL
+    assert error.partition(":")[2] in finding.verdict.summary
+    assert fix in (finding.verdict.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "fields", "said", "fix"),
+    [
+        (
+            "RHS010",
+            "weights",
+            {"narrow": "float16"},
+            "given float16",
+            "dtype that they are trained",
+        ),
+        ("RHS010", "weights", {}, "differ from what", "every further module"),
+        ("RHS010", "reference", {}, "no step had", "its reference"),
+        ("RHS011", "frozen", {}, "are frozen now", "is_trainable=True"),
+        ("RHS011", "optimizer", {"kept_optimizer": True}, "is empty", "get_state_dict()"),
+        ("RHS011", "optimizer", {}, "is empty", "save_only_model=False"),
+    ],
+)
+def test_a_lost_state_has_the_remedy_of_its_cause(
+    code: str, kind: Any, fields: dict[str, Any], said: str, fix: str
+) -> None:
+    lost = Lost(kind=kind, names=("a.weight",), of=6, fresh=kind == "optimizer")
+    finding = findings(resumed(lost, **fields))[code]
+    assert finding.status is Status.FAIL
+    assert said in finding.verdict.summary
+    assert fix in (finding.verdict.fix or finding.check.fix)
 
 
 def paced(seconds: tuple[float, ...], **fields: Any) -> Rehearsal:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from doctor.guard.rehearsal import audit
+from doctor.guard.rehearsal.imports import after_import
 from doctor.guard.rehearsal.settings import Settings
 
 torch = pytest.importorskip("torch")
@@ -157,3 +162,36 @@ def test_a_link_changes_its_own_place_alone(tmp_path: Path) -> None:
     assert not (tmp_path / audit.FILE).exists()
     listener("os.symlink", (str(output), str(tmp_path / "outside"), -1))
     assert "outside" in (tmp_path / audit.FILE).read_text()
+
+
+@pytest.mark.parametrize("looks", [0, 2])
+def test_a_module_that_is_looked_for_and_imported_later(
+    looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    seen: list[Any] = []
+    after_import({"colorsys": seen.append})
+    for _ in range(looks):
+        assert importlib.util.find_spec("colorsys") is not None
+    assert seen == []
+    module = importlib.import_module("colorsys")
+    assert seen == [module]
+
+
+LOOKS = """import importlib.util, sys
+importlib.util.find_spec("torch")
+import torch
+sys.exit("_doctor_guard.session" not in sys.modules)
+"""
+
+
+def test_torch_that_is_looked_for_before_it_is_imported_is_watched(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "DOCTOR_GUARD": json.dumps({"out": str(tmp_path / "records")}),
+        "PYTHONPATH": str(Path(audit.__file__).parents[1] / "bootstrap"),
+    }
+    assert (
+        subprocess.run([sys.executable, "-c", LOOKS], env=environment, check=False).returncode == 0
+    )

@@ -21,6 +21,7 @@ from doctor.collect.rehearsal import (
     hanging,
     observation,
     observed_run,
+    on_disk,
     records,
     resume,
     runs,
@@ -278,6 +279,12 @@ def test_a_handler_that_waits_is_named(tmp_path: Path) -> None:
     path.write_text(frames + '  File "/a/t.py", line 90 in on_term\n')
     assert hanging.handler(tmp_path, [ended], "SIGTERM") == "on_term, at /a/t.py:44 in save"
     assert hanging.handler(tmp_path, [ended], "SIGUSR1") == ""
+    library = '  File "/usr/lib/python3.11/threading.py", line 9 in join\n'
+    own = frames.partition("\n")[2] + '  File "/a/t.py", line 90 in on_term\n'
+    path.write_text(frames.partition("\n")[0] + "\n" + library + own)
+    assert hanging.handler(tmp_path, [ended], "SIGTERM").endswith(
+        "in save, in join of threading.py"
+    )
     path.write_text(frames)
     assert hanging.handler(tmp_path, [ended], "SIGTERM") == ""
 
@@ -517,3 +524,100 @@ def test_ranks_with_one_batch_after_the_resume(first: Any, continued: Any, same:
         ]
 
     assert resume._same_batches(ranks(first), ranks(continued)) == same
+
+
+def optimizer(*names: str, **state: int) -> dict[str, records.OptimizerState]:
+    """Adam with one group, under the name that the hooks give it."""
+    states = {name: {"exp_avg": ["float32", [1], value]} for name, value in state.items()}
+    held = records.OptimizerState([records.Group(list(names), {})], states)
+    return {f"Adam of {names[0]}": held}
+
+
+@pytest.mark.parametrize(
+    ("after", "lost"),
+    [
+        (optimizer("b", "a", a=1, b=2), []),  # loaded by name
+        (optimizer("b", "a", a=2, b=1), ["group"]),
+        (optimizer("a", "b", a=2, b=1), ["optimizer"]),
+        (optimizer("b", "a"), ["optimizer"]),
+        (optimizer("b", a=1, b=2), []),  # another one, of which nothing is known
+    ],
+)
+def test_an_optimizer_is_known_by_its_parameters(after: Any, lost: list[str]) -> None:
+    saved = msgspec.structs.replace(snapshot("save"), optimizers=optimizer("a", "b", a=1, b=2))
+    now = msgspec.structs.replace(snapshot("start"), optimizers=after)
+    assert [each.kind for each in differences.differences(saved, now, None, 0)] == lost
+
+
+@pytest.mark.parametrize(
+    ("saved", "begun", "later", "lost"),
+    [
+        ([], [], [], ["a"]),
+        (["a"], [], [], []),
+        ([], ["a"], [], []),  # thawed by the steps
+        ([], [], ["a"], []),  # the steps after the save freeze it, too
+    ],
+)
+def test_trained_weights_that_are_frozen(saved: Any, begun: Any, later: Any, lost: Any) -> None:
+    states = [
+        msgspec.structs.replace(snapshot("x"), optimizers=optimizer("a", a=1), frozen=names)
+        for names in (saved, ["a", "c"], begun)
+    ]
+    found = differences.frozen(*states, later, 0)
+    assert [name for each in found for name in each.names] == lost
+
+
+@pytest.mark.parametrize(
+    ("fresh", "now", "kinds"),
+    [(1, 1, []), (1, 2, ["reference"]), (3, 2, ["average"])],
+)
+def test_a_reference_is_what_no_step_changes(fresh: int, now: int, kinds: list[str]) -> None:
+    begun, saved, after = (
+        msgspec.structs.replace(snapshot("x"), weights={"(Copy) w": ["float32", [1], value, ""]})
+        for value in (fresh, 1, now)
+    )
+    assert [each.kind for each in differences.differences(saved, after, begun, 0)] == kinds
+
+
+LOOPS = """def decode(model):
+    while not done:
+        token = model()
+    for batch in loader:
+        evaluate(batch)
+
+while step < 9:
+    loss.backward()
+    decode(model)
+"""
+
+
+@pytest.mark.parametrize(("line", "loop"), [(3, "while not done"), (5, ""), (8, "")])
+def test_the_loop_around_a_place(line: int, loop: str, tmp_path: Path) -> None:
+    path = tmp_path / "job.py"
+    path.write_text(LOOPS)
+    text = f'Current thread 0x1 (most recent call first):\n  File "{path}", line {line} in f\n'
+    assert hanging._loop(text).partition(" (")[0] == loop
+    path.write_text("while (")
+    assert hanging._loop(text) == ""
+
+
+@pytest.mark.parametrize(("name", "found"), [("gan.tar", True), ("model", True), ("notes", False)])
+def test_a_file_of_torch_save_has_any_name(name: str, found: bool, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    if found:
+        torch.save({"w": torch.ones(3)}, tmp_path / name)
+    else:
+        (tmp_path / name).write_text("PK")
+    assert [each.path for each in on_disk.checkpoints(tmp_path)] == [name] * found
+
+
+@pytest.mark.parametrize(
+    ("read", "listed"),
+    [
+        ((("os.listdir", "/o"),), True),
+        ((("glob.glob", "/o/c-*"), ("open", "/o/c-9/m.pt")), True),
+        ((("open", "/o/latest"), ("os.scandir", "/o/c-9")), False),
+    ],
+)
+def test_names_are_sorted_where_they_are_listed(read: Any, listed: bool) -> None:
+    assert continuing.was_listed(read, Path("/o"), "c-9") is listed

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -66,6 +68,8 @@ def compare(workplace: Workplace, interrupted: RehearsedRun, request: str) -> Re
     if found is None or found.from_start:
         return found
     taken, newest = sorted_as_text(interrupted.checkpoints, found)
+    if not was_listed(read, output, taken):
+        taken, newest = "", ""
     best, best_at = best_again(first, stopped, continued, found.saved_step)
     return msgspec.structs.replace(
         found,
@@ -74,6 +78,7 @@ def compare(workplace: Workplace, interrupted: RehearsedRun, request: str) -> Re
         passed_over=newest,
         best=best,
         best_at=best_at,
+        kept_optimizer=any(each.optimizer for each in interrupted.checkpoints),
     )
 
 
@@ -93,6 +98,13 @@ def sorted_as_text(checkpoints: Sequence[OnDisk], found: Resumed) -> tuple[str, 
         if last != newest and (opened if found.opened else same_steps):
             return last, newest
     return "", ""
+
+
+def was_listed(read: Sequence[tuple[str, str]], output: Path, taken: str) -> bool:
+    """Whether a directory of {output} was listed, but for the checkpoint that was taken: names are
+    not sorted where a file says which one is the latest."""
+    listed = [os.path.relpath(path, output) for call, path in read if call != "open"]
+    return any(place != taken and not place.startswith(taken + "/") for place in listed)
 
 
 def _name(path: str) -> str:

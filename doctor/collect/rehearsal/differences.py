@@ -14,7 +14,7 @@ from doctor.facts.rehearsal_resume import Lost
 NAMED = 5
 VOLATILE = {"lr", "initial_lr"}
 """Settings of a group that have checks of their own."""
-Kind = Literal["weights", "buffers", "average"]
+Kind = Literal["weights", "buffers", "average", "reference"]
 
 
 def differences(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: int) -> list[Lost]:
@@ -23,7 +23,9 @@ def differences(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: in
     own, copies = apart(saved.weights)
     fresh = begun.weights if begun else None
     found += _tensors("weights", own, now.weights, fresh, rank)
-    found += _tensors("average", copies, now.weights, fresh, rank)
+    constant, following = _constant(copies, fresh or {})
+    found += _tensors("reference", constant, now.weights, fresh, rank)
+    found += _tensors("average", following, now.weights, fresh, rank)
     fresh = begun.buffers if begun else None
     if now.when == "start":
         kept, unsaved = _persistent(saved.buffers)
@@ -33,7 +35,7 @@ def differences(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: in
             for each in _tensors("buffers", unsaved, now.buffers, fresh, rank)
         ]
     for name, optimizer in saved.optimizers.items():
-        after = now.optimizers.get(name)
+        after = _same_one(name, optimizer, now)
         if after is not None:
             found += _optimizer(optimizer, after, rank)
     if saved.schedules.keys() == now.schedules.keys():
@@ -43,6 +45,17 @@ def differences(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: in
     if names := begun_anew(saved, now, begun):
         found.append(_entry("attribute", names, len(names), rank))
     return found
+
+
+def frozen(
+    saved: Snapshot, now: Snapshot, begun: Snapshot | None, later: Sequence[str], rank: int
+) -> list[Lost]:
+    """Weights that the optimizer had trained, and trains in a fresh start, and that are frozen;
+    not those that the steps after the save (`later`) freeze as well."""
+    trained = [n for o in saved.optimizers.values() for g in o.groups for n in g.parameters]
+    still = {*saved.frozen, *later, *(begun.frozen if begun else ())}
+    names = [name for name in now.frozen if name in trained and name not in still]
+    return [_entry("frozen", names, len(trained), rank)] if names else []
 
 
 def other_names(saved: Snapshot, now: Snapshot, rank: int) -> list[Lost]:
@@ -59,6 +72,14 @@ def apart(weights: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tens
     """The trained model, and copies of other modules: their names begin with a class."""
     copies = {name: tensor for name, tensor in weights.items() if name.startswith("(")}
     return {n: t for n, t in weights.items() if n not in copies}, copies
+
+
+def _constant(
+    copies: dict[str, Tensor], begun: dict[str, Tensor]
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The copies that no step changed, as of a frozen reference, and those that follow."""
+    constant = {name: tensor for name, tensor in copies.items() if begun.get(name) == tensor}
+    return constant, {n: t for n, t in copies.items() if n not in constant}
 
 
 def _persistent(buffers: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -110,13 +131,33 @@ def _entry(
     )  # fmt: skip
 
 
+def _same_one(name: str, saved: OptimizerState, now: Snapshot) -> OptimizerState | None:
+    """That of the same name, or class and parameters: the first of these, which is a part of the
+    name, may be another."""
+    if name in now.optimizers:
+        return now.optimizers[name]
+    kind = name.partition(" of ")[0]
+    held = {n for group in saved.groups for n in group.parameters}
+    return next(
+        (
+            each
+            for other, each in now.optimizers.items()
+            if other.partition(" of ")[0] == kind
+            and {n for group in each.groups for n in group.parameters} == held
+        ),
+        None,
+    )
+
+
 def _optimizer(saved: OptimizerState, now: OptimizerState, rank: int) -> list[Lost]:
     found = []
-    if [g.parameters for g in saved.groups] != [g.parameters for g in now.groups]:
-        texts = (_described(saved), _described(now))
-        return [_entry("group", [], len(saved.groups), rank, texts=texts)]
     held = {name: state for name, state in saved.state.items() if state}
     different = [name for name, state in held.items() if now.state.get(name, {}) != state]
+    then, here = ([g.parameters for g in each.groups] for each in (saved, now))
+    same_groups = list(map(sorted, then)) == list(map(sorted, here))
+    if not same_groups or (then != here and different and any(now.state.values())):
+        texts = (_described(saved), _described(now))
+        return [_entry("group", [], len(saved.groups), rank, texts=texts)]
     if different:
         fresh = not any(now.state.values())
         texts = _first_difference(held[different[0]], now.state.get(different[0], {}))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,7 +16,7 @@ from doctor._util.secrets import hide_secrets
 from doctor.collect.rehearsal.observation import Observed
 from doctor.facts.rehearsal_runs import Waiting
 
-MOST_LOG = 16 * 2**20
+MOST_LOG, MOST_SOURCE = 16 * 2**20, 2**20
 MOST_FRAMES, FRAMES = 30, 8
 """Lines of frames in all, and of one process."""
 TAIL, TAIL_BYTES = 12, 20_000
@@ -65,7 +67,8 @@ def waiting(directory: Path, processes: Sequence[Observed]) -> tuple[Waiting, ..
             last = _decode(_text(directory / f"collective-{pid}.json").encode())
         inside = last is not None and not last.returned
         end = each.end()
-        place = _place(_text(directory / f"frames-{pid}.txt")) or (end.place if end else "")
+        text = _text(directory / f"frames-{pid}.txt")
+        place = _place(text) or (end.place if end else "")
         place = last.place if last and inside else place
         found.append(
             Waiting(
@@ -74,6 +77,7 @@ def waiting(directory: Path, processes: Sequence[Observed]) -> tuple[Waiting, ..
                 collective=last.name[:100] if last else "",
                 number=last.number if last else 0,
                 inside=inside,
+                loop=hide_secrets(_loop(text)),
                 ended=end is not None,
                 exchanging=end is not None and end.exchanging,
             )
@@ -87,7 +91,7 @@ def handler(directory: Path, processes: Sequence[Observed], signal: str) -> str:
         name = each.handler(signal)
         text = _text(directory / f"frames-{each.process.pid}.txt").rpartition(CURRENT)[2]
         if name and any(match[3] == name for match in FRAME.finditer(text)):
-            return hide_secrets(f"{name}, at {_place(text)}")[:500]
+            return hide_secrets(f"{name}, at {_place(text)}{_waits_in(text)}")[:500]
     return ""
 
 
@@ -99,11 +103,48 @@ def still(processes: Sequence[Observed], killed: float) -> float | None:
 
 def _place(text: str) -> str:
     """File, line and function of the nearest frame of the main thread outside of libraries."""
+    return next((f"{path}:{line} in {name}" for path, line, name in _own_frames(text)), "")
+
+
+def _waits_in(text: str) -> str:
+    """The library's function that the nearest frame of the user's called; "" for none."""
+    called = ""
+    for match in FRAME.finditer(text):
+        if not any(library in match[1] for library in LIBRARIES):
+            break
+        called = f", in {match[3]} of {os.path.basename(match[1])}"
+    return called
+
+
+def _own_frames(text: str) -> Iterator[tuple[str, int, str]]:
+    """Those of the main thread outside of libraries, the nearest first."""
     thread = text.rpartition(CURRENT)[2]
     for match in FRAME.finditer(thread):
         if not any(library in match[1] for library in LIBRARIES):
-            return f"{match[1]}:{match[2]} in {match[3]}"
+            yield match[1], int(match[2]), match[3]
+
+
+def _loop(text: str) -> str:
+    """The nearest while loop around the frames that takes no step; "" where a for loop is nearer,
+    or none is there."""
+    for path, line, _ in _own_frames(text):
+        loops = [each for each in _loops(path) if each.lineno <= line <= (each.end_lineno or 0)]
+        if loops:
+            nearest = max(loops, key=lambda each: each.lineno)
+            called = {n.attr for n in ast.walk(nearest) if isinstance(n, ast.Attribute)}
+            if not isinstance(nearest, ast.While) or called & {"backward", "step"}:
+                return ""
+            return f"while {ast.unparse(nearest.test)[:100]} ({path[-200:]}:{nearest.lineno})"
     return ""
+
+
+def _loops(path: str) -> list[ast.For | ast.While]:
+    """Of a file of the user's."""
+    try:
+        tree = ast.parse(read_regular(path, MOST_SOURCE, follow=False))
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return []
+    return [each for each in ast.walk(tree) if isinstance(each, ast.For | ast.While)]
 
 
 def last_lines(log: Path) -> tuple[str, ...]:

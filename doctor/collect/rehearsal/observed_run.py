@@ -32,7 +32,7 @@ def read(
     signalled = None if ended.signalled is None else ended.began + ended.signalled
     failed = bool(ended.cut) or bool(ended.code) or not processes
     late = ended.cut == "deadline"
-    several_failed = bool(ended.code) and len(processes) > 1
+    several_failed = (bool(ended.code) or ended.cut == "grace") and len(processes) > 1
     emptied_at, emptied = events.read_emptied(directory, processes, output)
     return RehearsedRun(
         name=name,

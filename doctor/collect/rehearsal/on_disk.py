@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from doctor._util.records import Unknown
+from doctor._util.regular_file import read_regular
 from doctor.checkpoint.records import Checkpoint
 from doctor.checkpoint.runs import BROKEN
 from doctor.collect.children import Children, read_checkpoint
@@ -37,10 +38,13 @@ def changed_since(output: Path, moment: float) -> bool:
 
 def checkpoints(output: Path) -> tuple[OnDisk, ...]:
     """The newest checkpoints below {output}, the newest last."""
+    files = list(_files(output))
+    places = [_place(path) for path, _, _ in files]
+    if not any(places):  # checkpoint.pth.tar, and names without an end
+        places = [str(path) if _is_archive(path) else None for path, _, _ in files]
     sizes: dict[str, int] = {}
     newest: dict[str, float] = {}
-    for path, size, changed in _files(output):
-        place = _place(path)
+    for place, (_, size, changed) in zip(places, files, strict=True):
         if place is not None:
             sizes[place] = sizes.get(place, 0) + size
             newest[place] = max(newest.get(place, 0.0), changed)
@@ -61,6 +65,15 @@ def _place(path: Path) -> str | None:
     if path.name.endswith(WHOLE):
         return str(path.parent)
     return str(path) if path.suffix in ALONE else None
+
+
+def _is_archive(path: Path) -> bool:
+    """Whether a file begins as those of torch.save do."""
+    try:
+        head = read_regular(str(path), 200, follow=False)
+    except OSError:
+        return False
+    return head.startswith(b"PK\x03\x04") and b"/data.pkl" in head
 
 
 def is_checkpoint_file(path: Path) -> bool:

@@ -58,6 +58,8 @@ class Load(msgspec.Struct, tag="load", tag_field="kind"):
     unexpected: list[str]
     missed: int
     extra: int
+    narrow: str = ""
+    """A floating-point dtype of the state, of fewer bits than the weight that took it."""
 
 
 class Counted(msgspec.Struct, tag="counted", tag_field="kind"):
@@ -107,6 +109,7 @@ class Broken(msgspec.Struct, tag="broken", tag_field="kind"):
 class Paused(msgspec.Struct, tag="paused", tag_field="kind"):
     s: int
     handlers: dict[str, str] = {}
+    frozen: list[str] = []
 
 
 class Unprepared(msgspec.Struct, tag="unprepared", tag_field="kind"):
@@ -161,6 +164,8 @@ class Snapshot(msgspec.Struct, tag="snapshot", tag_field="kind"):
     optimizers: dict[str, OptimizerState]
     schedules: dict[str, Any]
     scalers: dict[str, Any]
+    frozen: list[str] = []
+    """Weights that require no gradient."""
     attributes: dict[str, list[Any]] = {}
     """Numbers, or means and root mean squares of tensors, that objects of the user's own classes
     hold and no state_dict() has; [] for None."""

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from doctor.collect.rehearsal.differences import apart, differences, other_names
+from doctor.collect.rehearsal.differences import apart, differences, frozen, other_names
 from doctor.collect.rehearsal.observation import Observed
 from doctor.collect.rehearsal.records import (
     Exchanged,
     Group,
     OptimizerState,
+    Paused,
     Snapshot,
     Tensor,
     Unprepared,
@@ -46,13 +47,15 @@ def compare(
     if not results:
         return None
     lost: list[Lost] = []
-    loads = [load for each in continued for load in each.loads() if load.missed or load.extra]
+    taken = [load for each in continued for load in each.loads()]
+    loads = [load for load in taken if load.missed or load.extra]
+    later = [name for each in stopped for paused in each.of(Paused) for name in paused.frozen]
     for rank, saved, _, begun, now in results:
         found = differences(_with_shared(saved, results[0][1], now), now, begun, rank)
         renamed = other_names(saved, now, rank) if loads else []
         if renamed:  # the optimizer's groups have the new names, too
             found = [each for each in found if each.kind != "group"]
-        lost += found + renamed
+        lost += found + renamed + frozen(saved, now, begun, later, rank)
     rank, saved, newest, begun, now = results[0]
     from_start = (
         begun is not None
@@ -68,7 +71,8 @@ def compare(
     worst = max(loads, key=lambda load: load.missed + load.extra, default=None)
     exchanged = saved.exchanged and any(e.s == saved.s for o in stopped for e in o.of(Exchanged))
     if exchanged and not _same(apart(saved.weights)[0], apart(now.weights)[0]):
-        lost = [each for each in lost if each.kind != "weights"]  # schedule-free: computed anew
+        # Schedule-free: computed anew, and a setting says which of both is in the model.
+        lost = [each for each in lost if each.kind not in ("weights", "option")]
         exchanged = False
     return Resumed(
         saved_step=saved.s,
@@ -88,6 +92,7 @@ def compare(
         lost=(*_first_ranks(lost), *([rates] if rates else [])),
         missed_keys=tuple(worst.missing) if worst else (),
         extra_keys=tuple(worst.unexpected) if worst else (),
+        narrow=next((load.narrow for load in taken if load.narrow), ""),
         prefix=_prefix(worst.missing, worst.unexpected) if worst else "",
     )
 

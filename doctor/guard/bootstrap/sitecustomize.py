@@ -52,15 +52,23 @@ def _rehearsal() -> Any:
 
 
 class _Finder:
-    """Finds torch like everybody else, and lets the guard in when it has been imported."""
+    """Finds torch like everybody else, and lets the guard in when it has been imported.
+
+    It waits on where torch is only looked for, as libraries do that can go without.
+    """
+
+    _finding = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != _WAITS_FOR:
+        if name != _WAITS_FOR or self._finding:
             return None
-        sys.meta_path.remove(self)
         from importlib.util import find_spec
 
-        spec = find_spec(name)
+        self._finding = True
+        try:
+            spec = find_spec(name)
+        finally:
+            self._finding = False
         loader: Any = getattr(spec, "loader", None)
         execute = getattr(loader, "exec_module", None)
         if execute is None:
@@ -68,6 +76,8 @@ class _Finder:
 
         def exec_module(module: Any) -> None:
             del loader.exec_module
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
             execute(module)
             _watch()
 

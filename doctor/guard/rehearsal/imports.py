@@ -29,13 +29,14 @@ class AfterImport:
         execute = getattr(loader, "exec_module", None)
         if execute is None:
             return spec
-        action = self.actions.pop(name)
 
         def exec_module(module: Foreign) -> None:
             del loader.exec_module
             execute(module)
+            action = self.actions.pop(name, None)  # not before: many only look for a module
             try:
-                action(module)
+                if action is not None:
+                    action(module)
             except Exception as error:  # a version with other names
                 sys.stderr.write("doctor rehearse: %s is not observed: %r\n" % (name, error))
 

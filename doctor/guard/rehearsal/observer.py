@@ -35,7 +35,7 @@ from .loaders import Loaders
 from .records import Records
 from .saves import Saves
 from .settings import Settings
-from .state import gradients, hash_of, in_memory, snapshot
+from .state import frozen_weights, gradients, hash_of, in_memory, snapshot
 
 COMPARED = (1, 4)
 """Steps after which the ranks' weights are compared."""
@@ -193,7 +193,8 @@ class Observer:
     def wait_for_signal(self, step: int) -> None:
         """Stay in the middle of this step until the signal has been sent."""
         began = time.monotonic()
-        self.records.write("paused", s=step, handlers=handlers())
+        frozen = frozen_weights(self.torch)
+        self.records.write("paused", s=step, handlers=handlers(), frozen=frozen)
         while not os.path.exists(self.settings.go) and time.monotonic() - began < WAIT_SECONDS:
             time.sleep(0.02)
         time.sleep(AFTER_SIGNAL_SECONDS)

@@ -143,13 +143,24 @@ class Saves:
         """A module took a state."""
         missing = [str(key) for key in getattr(result, "missing_keys", ())]
         unexpected = [str(key) for key in getattr(result, "unexpected_keys", ())]
-        given = len(args[1]) if len(args) > 1 and hasattr(args[1], "__len__") else 0
+        state: Foreign = args[1] if len(args) > 1 and hasattr(args[1], "items") else {}
         self.observer.begin()
         self.observer.records.write(
-            "load", s=self.observer.step, module=type(args[0]).__name__, given=given,
+            "load", s=self.observer.step, module=type(args[0]).__name__, given=len(state),
             missing=missing[:5], unexpected=unexpected[:5], missed=len(missing),
-            extra=len(unexpected),
+            extra=len(unexpected), narrow=_narrow(self.observer.torch, state, args[0]),
         )  # fmt: skip
+
+
+def _narrow(torch: Foreign, state: Foreign, module: Foreign) -> str:
+    """A floating-point dtype in the state of fewer bits than the weight that takes it."""
+    for name, parameter in module.named_parameters():
+        dtypes = [getattr(state.get(name), "dtype", None), parameter.dtype]
+        if all(dtype is not None and dtype.is_floating_point for dtype in dtypes):
+            given, own = (torch.finfo(dtype).bits for dtype in dtypes)
+            if given < own:
+                return str(dtypes[0]).replace("torch.", "")
+    return ""
 
 
 def _constant(value: Foreign) -> Callable[[Foreign], Foreign]:

@@ -85,8 +85,9 @@ def snapshot(torch: ModuleType) -> Snapshot:
     weights: Dict[str, Foreign] = {}
     buffers: Dict[str, Foreign] = {}
     names: Dict[int, str] = {}
+    roots = _roots(found["module"], optimizers)
     with torch.no_grad():
-        for prefix, root in _roots(found["module"], optimizers):
+        for prefix, root in roots:
             for name, parameter in root.named_parameters():
                 names.setdefault(id(parameter), prefix + name)
                 weights[prefix + name] = entry = hashes.add(parameter)
@@ -110,6 +111,7 @@ def snapshot(torch: ModuleType) -> Snapshot:
     return {
         "attributes": held,
         "weights": weights,
+        "frozen": _frozen(roots),
         "buffers": buffers,
         "optimizers": states,
         "schedules": _schedules(found["schedule"]),
@@ -132,6 +134,21 @@ def gradients(torch: ModuleType) -> Tuple[Dict[str, Foreign], List[str]]:
                     lacking.append(prefix + name)
         hashes.read()
     return entries, [name for name in lacking if not name.startswith("(")]
+
+
+def frozen_weights(torch: ModuleType) -> List[str]:
+    """The names of the weights that require no gradient."""
+    found = in_memory(torch)
+    return _frozen(_roots(found["module"], found["optimizer"]))
+
+
+def _frozen(roots: List[Tuple[str, Foreign]]) -> List[str]:
+    return [
+        prefix + name
+        for prefix, root in roots
+        for name, parameter in root.named_parameters()
+        if not parameter.requires_grad
+    ]
 
 
 def part_of(parameter: Foreign, modules: List[Foreign]) -> str:

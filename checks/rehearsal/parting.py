@@ -1,0 +1,88 @@
+"""Ranks that left each other: one evaluates, or has left its loop, while others train."""
+
+from __future__ import annotations
+
+import re
+
+from doctor._util.units import shown
+from doctor.facts.rehearsal import Rehearsal
+from doctor.facts.rehearsal_runs import RehearsedRun
+from doctor.judge.check import Verdict, fail
+
+LOST_EACH_OTHER = re.compile(
+    r"gloo|nccl|connection (?:reset|closed|refused)|collective|barrier|timed? ?out|op\.preamble",
+    re.IGNORECASE,
+)
+"""In errors of ranks that called different collectives."""
+TOGETHER = (
+    "Call the evaluation on every rank, with its own part of the data, and print on rank 0 alone: "
+    "a collective in it (all_reduce, gather, barrier, a forward pass of DistributedDataParallel) "
+    "waits for all ranks."
+)
+AS_MANY = (
+    "Give each rank as many batches: DistributedSampler, drop_last, or the smallest number of all "
+    "ranks (all_reduce with ReduceOp.MIN before the epoch); files or samples that are split by "
+    "rank, or filtered on it, are seldom as many. Or train under model.join(), as "
+    "torch.distributed.algorithms.Join. Where the numbers are equal, take the call out of the "
+    "condition on the rank."
+)
+TOGETHER_STOPPED = (
+    "Decide on all ranks alike: all_reduce the number that the decision is made by (the loss of "
+    "early stopping, which each rank takes of its own samples) or broadcast rank 0's decision, and "
+    "take calls that all ranks must make out of conditions on the rank."
+)
+
+
+def alone(run: RehearsedRun) -> str:
+    """The ranks that evaluate while others train, if the ranks lost each other; "" otherwise."""
+    inside = [rank for rank in run.ranks if rank.evaluating is not None]
+    step = inside[0].evaluating if inside else None
+    outside = [
+        rank
+        for rank in run.ranks
+        if rank.evaluating is None and all(each.step != step for each in rank.evaluations)
+    ]
+    errors = [rank.error for rank in run.ranks] + list(run.tail)
+    lost = bool(run.cut) or any(LOST_EACH_OTHER.search(error) for error in errors)
+    if not inside or not outside or not lost:
+        return ""
+    return (
+        f"rank {inside[0].rank} is in an evaluation after step {step} that rank {outside[0].rank} "
+        "does not take part in"
+    )
+
+
+def parted(run: RehearsedRun) -> str:
+    """The rank that had left its steps while another exchanged the gradients of one, if the ranks
+    lost each other; "" otherwise."""
+    errors = [rank.error for rank in run.ranks] + list(run.tail)
+    if not any(LOST_EACH_OTHER.search(error) for error in errors):
+        return ""
+    failed = {rank.rank for rank in run.ranks if rank.error}
+    steps = {rank.rank: rank.steps for rank in run.ranks}
+    training = [w for w in run.waiting if w.exchanging and not w.inside]
+    left = [w for w in run.waiting if w.inside or (w.ended and w.rank not in failed)]
+    if not training or not left:
+        return ""
+    gone, goes_on = left[0], training[0]
+    place = f" at {shown(gone.place, 200)}"
+    does = f"is in {gone.collective}{place}" if gone.inside else "had ended"
+    return (
+        f"rank {gone.rank} {does} after {steps[gone.rank]} steps, rank {goes_on.rank} exchanges "
+        f"the gradients of its step {steps[goes_on.rank] + 1} at {shown(goes_on.place, 200)}"
+    )
+
+
+def of_parted(rehearsal: Rehearsal, summary: str) -> Verdict:
+    """Of a rank that had left its steps, by whether its loader can have been the reason."""
+    found = rehearsal.agreement
+    if found is not None and found.epoch and len(set(found.epoch)) == 1:
+        return fail(
+            f"{summary}; an epoch has {found.epoch[0]:,} batches on each: one leaves its loop by a "
+            "decision of its own, or calls alone what all must call",
+            fix=TOGETHER_STOPPED,
+        )
+    return fail(
+        f"{summary}: one has fewer batches than the other, or calls alone what all must call",
+        fix=AS_MANY,
+    )

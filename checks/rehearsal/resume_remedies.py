@@ -1,0 +1,50 @@
+"""What brings back a state that a resume lost."""
+
+from __future__ import annotations
+
+ATTRIBUTE_FIX = (
+    "Register them as buffers, self.register_buffer(name, torch.tensor(0.0)), and change them in "
+    "place, or save and load them with the step: plain attributes are in no state_dict() "
+    "(on_save_checkpoint and on_load_checkpoint in Lightning, state_dict() of an object of your "
+    "own with register_for_checkpointing in accelerate)."
+)
+ROUNDED_FIX = (
+    "Save the weights in the dtype that they are trained in; write a copy of fewer bits, for "
+    "inference, into a file of its own."
+)
+REFERENCE_FIX = (
+    "Make what no step changes (the reference of DPO, a teacher) from the same file as at the "
+    "first start, before the training's checkpoint is loaded into the trained model: a script that "
+    "makes the model from the last checkpoint makes its reference from it, too. Or save it."
+)
+AVERAGE_FIX = (
+    "Save the state of the average, or of the other module, with each checkpoint, and load it "
+    "before the first step: one that a callback or a wrapper keeps is in no checkpoint unless it "
+    "has on_save and a load of its own, and is made as a copy of the resumed weights. Load it "
+    "after it is made, so that the copy does not replace it."
+)
+FROZEN_FIX = (
+    "Set requires_grad as at the first start when the state is loaded: "
+    "PeftModel.from_pretrained(model, path, is_trainable=True), as an adapter is loaded frozen "
+    "without it."
+)
+NOT_LOADED = (
+    "The checkpoints have an optimizer's state: load it, optimizer.load_state_dict(), into the "
+    "optimizer that takes the steps, after it is made and before the first step. "
+    "torch.distributed.checkpoint fills in what the state that it is given has, and that of a new "
+    "optimizer is empty: take it from get_state_dict() or get_optimizer_state_dict(), which "
+    "create it, and give it to set_state_dict()."
+)
+NOT_SAVED = (
+    "No checkpoint has an optimizer's state: save optimizer.state_dict(), and scaler.state_dict(), "
+    "beside the weights (save_only_model=False in transformers, save_weights_only=False in "
+    "Lightning), and load them before the first step."
+)
+OF_EACH_RANK = (
+    "Save the state of samplers and random generators of each rank, in a file of its own or "
+    "gathered in a list, and load each rank's own: what one rank saved is loaded by all."
+)
+POSITION = (
+    "Save the position in the epoch and the state of the sampler's generator, and go on from there "
+    "(StatefulDataLoader, accelerator.skip_first_batches, set_epoch)."
+)
