@@ -180,9 +180,9 @@ def _of_factory(each: Options) -> Iterator[Match]:
     for pattern, own in TEMPLATES if model and template else ():
         if re.search(pattern, model) and not re.search("base|vl|coder|audio|omni|moe", model):
             if not re.search(own, template) and ("instruct" in model or "chat" in model):
-                yield Match(
-                    each.span("template"), f"the template {template} is not that of {model}"
-                )
+                message = f"the template {template} is not that of {model}"
+                own = "Set the template of LLaMA-Factory's table of models: " + own.split("|")[0]
+                yield Match(each.span("template"), message, fix=f"{own}, or one of its series.")
             break
 
 

@@ -19,6 +19,8 @@ NUMBERED = re.compile(r"DictComp<enumerate\((\w+)\),\w+,(?:i|j|k|n|idx|index|id)
 FLIPS = {"hflip", "vflip", "rotate", "crop", "resized_crop", "RandomHorizontalFlip",
          "RandomVerticalFlip", "RandomRotation", "RandomResizedCrop", "RandomCrop"}  # fmt: skip
 
+FROM_ONE = "Count labels from 1, and give the model one class more than they are."
+
 
 def boxes(reading: Training) -> Iterator[Match]:
     models = [c for c in reading.calls if MODELS.match(c.name)]
@@ -67,7 +69,8 @@ def _background(reading: Training) -> Iterator[Match]:
         lists = reading.assigned.get((0, counted[1]), ()) if counted else ()
         names = [str(v.literal).casefold() for a in lists for v in a.value.items]
         if names and not any("background" in n or n in ("bg", "__background__") for n in names):
-            yield Match(call.span, f"{text} has no class for the background, which is class 0")
+            message = f"{text} has no class for the background, which is class 0"
+            yield Match(call.span, message, fix=FROM_ONE)
 
 
 def _from_zero(reading: Training) -> Iterator[Match]:
@@ -80,7 +83,7 @@ def _from_zero(reading: Training) -> Iterator[Match]:
         if (found := NUMBERED.fullmatch(render(reading, each.value)))
     }
     for span, name in _numbered_from_zero(reading):
-        yield Match(span, f"{name} begins at 0, which is the background")
+        yield Match(span, f"{name} begins at 0, which is the background", fix=FROM_ONE)
         return
     values = _labels(reading)
     if any(re.search(r"labels?\b[^=]*\+1\b", text) for text, _, _ in reading.cached(statements)):
@@ -93,7 +96,7 @@ def _from_zero(reading: Training) -> Iterator[Match]:
             named = bool(names) and not any("background" in n or n in ("bg", "") for n in names)
             if named and f"{table}[" in text and "+" not in text:
                 message = f"{names[0]} is class 0, which is the background"
-                yield Match(span, message)
+                yield Match(span, message, fix=FROM_ONE)
                 return
 
 

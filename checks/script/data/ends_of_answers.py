@@ -61,6 +61,10 @@ def marker_missing(reading: Training) -> Iterator[Match]:
         marker = _constant(reading, value) if value is not None else ""
         if not marker or not MARKERS.search(marker) or len(marker.strip()) < 5:
             continue
+        if (other := _family(reading)) and other not in marker:
+            message = f"{marker.strip()!r} is not of the chat template, which writes {other}"
+            yield Match(call.span, f"{message}: all labels are -100")
+            continue
         if reading.methods("apply_chat_template") and not marker.startswith("###"):
             continue
         others = [text for text in reading.cached(_texts) if text != marker]
@@ -73,6 +77,22 @@ def marker_missing(reading: Training) -> Iterator[Match]:
             yield Match(
                 call.span, f"{marker.strip()!r} is in none of the texts: all labels are -100"
             )
+
+
+FAMILIES = (
+    (r"(?i)chatml|qwen-?(?:2\.?5|3)(?:$|-instruct)", "<|im_start|>"),
+    (r"(?i)llama-?3(?:\.[1-3])?", "<|start_header_id|>"),
+    (r"(?i)gemma-?[23]?", "<start_of_turn>"),
+)
+"""Names of unsloth's chat templates, and how their turns begin."""
+
+
+def _family(reading: Training) -> str:
+    """How turns begin in the one template that get_chat_template() sets."""
+    made = reading.named("get_chat_template")
+    names = [_constant(reading, v) for c in made if (v := c.given("chat_template", 1)) is not None]
+    found = [turn for pattern, turn in FAMILIES for n in names if re.fullmatch(pattern, n)]
+    return found[0] if len(made) == len(found) == 1 else ""
 
 
 def _is_tokenizer(call: Call) -> bool:
@@ -116,7 +136,10 @@ RULES = (
         find=marker_missing,
         why="A collator that looks for a marker masks the whole text where it is missing: nothing "
         "is learned, and the loss is 0 or NaN.",
-        fires=("response_template='### Response:', and prompts with <|im_start|>assistant",),
+        fires=(
+            "response_template='### Response:', and prompts with <|im_start|>assistant",
+            "response_part of Llama 3 beside get_chat_template(tokenizer, 'qwen-2.5')",
+        ),
         fix="Take the marker from the template that renders the prompts.",
         sources=("unsloth-1128",),
         needs=("response_template", "response_part", "encode", "tokenizer", "tok",

@@ -136,11 +136,22 @@ def _subject(reading: Training, call: Call) -> str:
     return subject if set(words(subject)) & MASKS and "input" not in words(subject) else ""
 
 
+def _known_by_source(reading: Training, call: Call) -> str:
+    """y of y = Image.open(self.labels[i]), which becomes numbers of classes."""
+    name = call.args[0].name if call.args and call.args[0].kind == "name" else ""
+    if not name or not call.name.startswith(("torchvision.", "cv2.")):
+        return ""
+    source = {*words(re.sub(r"\W+", "_", expanded(reading, call.args[0], call, 2)))}
+    known = source & {*MASKS, "lab"} and source & {"open", "imread"}
+    return name if known and _holds_classes(reading, call.scope) else ""
+
+
 def _resized(reading: Training, call: Call) -> Iterator[Match]:
     subject = _subject(reading, call)
     own = [render(reading, v) for v in (*call.args[1:], *call.keywords.values())]
     own += [render(reading, v) for v in call.args[:1] if call.receiver == subject]
     text = ",".join(own)
+    subject = subject or (_known_by_source(reading, call) if SMOOTH.search(text) else "")
     if not subject or NEAREST.search(text) or _is_binary(reading, subject, call):
         return
     classes = reading.mentions("cross_entropy", "crossentropy", "diceloss", "dice_loss")

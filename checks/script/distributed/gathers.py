@@ -189,9 +189,16 @@ def _other_batch(reading: Training) -> Iterator[Match]:
 
 def _forward_outside(reading: Training) -> Iterator[Match]:
     """with model.no_sync(): loss.backward(), and the forward pass before it."""
-    for number, context in enumerate(reading.script.contexts):
-        made = reading.call_of(context.value)
-        if made is None or made.method != "no_sync" or not made.receiver:
+    quiet = {
+        number: made
+        for number, context in enumerate(reading.script.contexts)
+        for option in (context.value, *context.value.items)
+        if (made := reading.call_of(option)) is not None and made.method == "no_sync"
+    }
+    if reading.mentions("fullysharded", "fsdp"):  # its no_sync() is read in the backward pass
+        return
+    for number, made in quiet.items():
+        if not made.receiver:
             continue
         inside = [c for c in reading.calls if number in c.contexts]
         wrapped = made.receiver
@@ -205,7 +212,7 @@ def _forward_outside(reading: Training) -> Iterator[Match]:
             c
             for c in reading.calls
             if c.name == wrapped and c.scope == made.scope and c.loops == made.loops
-            and number not in c.contexts
+            and quiet.keys().isdisjoint(c.contexts)
         ]  # fmt: skip
         if backward and not forward and not others and ran:
             message = f"{wrapped}() runs before no_sync(): gradients are averaged all the same"

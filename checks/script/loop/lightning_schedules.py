@@ -42,6 +42,31 @@ def stepped_per_epoch(reading: Training) -> Iterator[Match]:
                 yield Match(made.span, message, "warn")
 
 
+def left_by_hand(reading: Training) -> Iterator[Match]:
+    """With manual optimization nothing but the module itself steps its schedules."""
+    if reading.mentions("lr_schedulers", "lr_scheduler_step", "lr_scheduler_configs"):
+        return
+    manual = {
+        reading.function(a.scope).owner
+        for a in reading.assignments
+        if a.target == "self.automatic_optimization" and a.value.literal is False and not a.arms
+    }
+    direct = {
+        c.name for c in reading.script.classes
+        if all(b.rpartition(".")[2] == "LightningModule" for b in c.bases)
+    }  # fmt: skip
+    for scope in reading.functions_by_name.get("configure_optimizers", ()):
+        if reading.function(scope).owner not in manual & direct & lightning_modules(reading):
+            continue
+        for call in reading.calls_in(scope):
+            held = call.targets and not any("." in name for name in call.targets)
+            if held and call.name.startswith("torch.optim.lr_scheduler.") and not call.arms:
+                message = "automatic_optimization is off: only the module steps its schedules"
+                own = "Call step() on each of self.lr_schedulers() in training_step."
+                yield Match(call.span, f"{call.target}.step() is never called, and {message}",
+                            fix=own)  # fmt: skip
+
+
 def _counts_batches(reading: Training, made: Call) -> bool:
     per_epoch = made.keywords.get("steps_per_epoch")
     if made.method == "OneCycleLR" and per_epoch is not None:

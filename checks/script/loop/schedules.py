@@ -8,12 +8,13 @@ from operator import is_
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loop import lengths
+from doctor.checks.script.loop.lightning_schedules import left_by_hand
 from doctor.checks.script.loop.steps import leaves
 from doctor.checks.script.loop.zeroed import stepped
 from doctor.checks.script.naming import direction
 from doctor.checks.script.objects import functions_of
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Scalar, Value
 
@@ -294,10 +295,14 @@ RULES = (
         slug="scheduler-never-steps",
         title="The scheduler steps",
         severity="warn",
-        find=never_steps,
+        find=each_of(never_steps, left_by_hand),
         why="A scheduler that is made sets the first learning rate, with a warm-up one near 0; "
         "only step() goes on from there.",
-        fires=("a scheduler that is neither stepped nor given to anything",),
+        fires=(
+            "a scheduler that is neither stepped nor given to anything",
+            "schedules of a LightningModule with automatic_optimization = False, which no "
+            "lr_schedulers() of it asks for",
+        ),
         fix="Call scheduler.step() after optimizer.step(), or remove the scheduler.",
         sources=("ps-P12",),
     ),

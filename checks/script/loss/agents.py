@@ -245,7 +245,8 @@ RULES = (
             "terminated or truncated in a replay buffer, or in a rollout of an environment that "
             "only a time limit ends (a warning)",
             "a function of discounted rewards that never reads its parameter done",
-            "gae = delta + gamma * lam * gae, where only delta knows the ends of episodes",
+            "gae = delta + gamma * lam * gae, where only delta knows the ends of episodes, or "
+            "nothing reads what stores them",
             "reward + gamma * value, while the flag for the end is read nowhere (a warning)",
         ),
         fix="Compute targets under no_grad: r + gamma * (1 - done) * value.",

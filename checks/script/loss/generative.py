@@ -139,7 +139,9 @@ def _noise_for_velocity(reading: Training) -> Iterator[Match]:
     for loss in reading.named("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
         names = {name for value in loss.args[:2] for name in value.all_names}
         if noises & names:
-            yield Match(loss.span, "the scheduler predicts velocities, and the target is the noise")
+            message = "the scheduler predicts velocities, and the target is the noise"
+            own = "Compare the prediction with scheduler.get_velocity(samples, noise, t)."
+            yield Match(loss.span, message, fix=own)
 
 
 RULES = (

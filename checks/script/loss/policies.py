@@ -46,9 +46,25 @@ def advantages(reading: Training) -> Iterator[Match]:
             for a in own
             if "delta" in a.target or "td" in words(a.target)
         )
-        if knows and not _reset(reading, each):
-            message = f"{each.target} goes on behind the end of an episode: only the delta stops"
-            yield Match(each.span, message)
+        left = "" if knows else _stored_ends(reading)
+        if left or (knows and not _reset(reading, each)):
+            reason = f"{left} is read nowhere" if left else "only the delta stops"
+            yield Match(each.span, f"{each.target} goes on behind the end of an episode: {reason}")
+
+
+def _stored_ends(reading: Training) -> str:
+    """A name that flags for the end are stored in, and nothing reads, of environments that are
+    reset once, and go on behind an end by themselves."""
+    resets = reading.named("reset")
+    if not resets or any(call.loops or call.arms for call in resets):
+        return ""
+    tests = [b.test for b in reading.branches if b.test is not None]
+    values = (*tests, *(value for value, _, _ in reading.expressions))
+    read = {n.partition("[")[0].partition(".")[0] for v in values for n in v.all_names}
+    stored = [(a.target.partition("[")[0], a.value) for a in reading.stores
+              if a.loops and "[" in a.target]  # fmt: skip
+    return next((name for name, value in stored if name.isidentifier() and name not in read
+                 and re.search(r"\b(?:done|term|trunc)", render(reading, value))), "")  # fmt: skip
 
 
 def _reset(reading: Training, each: Assignment) -> bool:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.model.filled import beyond_half
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import expanded, render, texts_in
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
 
@@ -294,20 +295,21 @@ RULES = (
         slug="attention-formula",
         title="Attention is a softmax over keys of scaled products, by head",
         severity="fail",
-        find=formula,
+        find=each_of(formula, beyond_half),
         why="The weights of one query sum to 1 over the keys. view(B, heads, T, width) of (B, T, "
         "heads * width) puts numbers of several tokens into one row. Products that are not scaled "
-        "saturate the softmax.",
+        "saturate the softmax. A number that fp16 does not hold raises.",
         fires=(
             "softmax of query @ key.transpose(-2, -1) over axis 0 or 1",
             "view(B, heads, T, width), or view(B * heads, T, width), of a projection of (B, T, C)",
             "view(B, T, C) of the result of heads that transpose(1, 2) moved, and that stay there",
+            "query @ key filled with -1e9 where all of the file's autocast computes in fp16",
             "softmax of query @ key without a scale (a warning)",
         ),
         fix="(q @ k.transpose(-2, -1) / width**0.5).softmax(-1), with "
         "view(B, T, heads, width).transpose(1, 2).",
         sources=("torch-sdpa",),
-        needs=("softmax", "view", "reshape"),
+        needs=("softmax", "view", "reshape", "masked_fill", "masked_fill_"),
     ),
     Rule(
         code="SCR344",

@@ -181,13 +181,21 @@ def _written(reading: Training, number: int) -> Iterator[tuple[Place, str]]:
                 yield place, ""
 
 
+def _copied(reading: Training, value: Value, call: Call) -> tuple[Call, Value]:
+    """weights of {k: v for k, v in weights.items() if ...}, whose keys stay, and where it is."""
+    whole = next((c for c in reading.inside(value) if c.method == "items" and c.receiver), None)
+    same = value.name == "DictComp" and [v.kind for v in value.items[-2:]] == ["name", "name"]
+    return (whole, Value("name", name=whole.receiver)) if same and whole else (call, value)
+
+
 def _read(reading: Training, call: Call) -> Iterator[tuple[Place, str]]:
     """Paths that torch.load reads a state from, with its key in what is read."""
     for value in evaluate.options(reading, call.args[0], call) if call.args else ():
         key = ""
         if value.kind == "item" and len(value.items) == 2:
             key, value = str(value.items[1].literal), value.items[0]
-        for made in evaluate.options(reading, value, call):
+        at, value = _copied(reading, value, call)
+        for made in evaluate.options(reading, value, at):
             load = reading.call_of(made)
             if load is not None and load.name == "torch.load" and load.args:
                 yield (load.args[0], load), key

@@ -89,6 +89,13 @@ def _lengths(
         value = evaluate.argument(reading, made, key, position) if key else None
         if value is not None and reading.key(name, made.scope) in prepared:
             yield made, name, value
+    for number in set(prepared.values()):
+        prepare = reading.calls[number]
+        for given, name in zip(prepare.args, prepare.targets, strict=False):
+            at = reading.call_of(given)
+            key, position = LENGTHS.get(at.method, ("", 0)) if at is not None else ("", 0)
+            if at is not None and key and (value := evaluate.argument(reading, at, key, position)):
+                yield at, name, value
 
 
 def _of_updates(reading: Training, made: Call, scheduler: str, length: str) -> Match | None:

@@ -15,6 +15,7 @@ from doctor.checks.script.trainers.kept_logits import logits_kept
 from doctor.checks.script.trainers.metric_functions import metric_functions
 from doctor.checks.script.trainers.steps_and_inputs import (
     endless,
+    forceless,
     inputs_removed,
     reference_trains,
     removes_columns,
@@ -42,6 +43,7 @@ def settings_contradict(reading: Training) -> Iterator[Match]:
         yield from _collated(reading, call)
         yield from endless(reading, call)
         yield from steps_agree(reading, call)
+        yield from forceless(reading, call)
         yield from inputs_removed(reading, call)
 
 
@@ -152,7 +154,7 @@ def _columns(reading: Training, call: Call) -> Iterator[Match]:
         known = is_of_datasets(reading, each)
         if known and each.args and names & given - {""} and each.scope == call.scope:
             message = "the columns that the transform reads are removed: remove_unused_columns"
-            yield Match(call.span, message)
+            yield Match(call.span, message, fix="Set remove_unused_columns=False.")
             return
 
 
@@ -309,6 +311,7 @@ RULES = (
             "compute_metrics=compute_metrics(); warmup_ratio above 1; a split that is asked for a "
             "split; labels of a causal model beside DataCollatorWithPadding",
             "compute_loss reads a column that the Trainer removes; ref_model is the model itself",
+            "DPOConfig(beta=0.0), or KTOConfig",
             "argmax() of a causal model's logits in compute_metrics, without "
             "preprocess_logits_for_metrics (a warning)",
         ),

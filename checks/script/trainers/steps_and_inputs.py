@@ -34,6 +34,19 @@ def steps_agree(reading: Training, call: Call) -> Iterator[Match]:
         yield Match(call.span, f"evaluated every {evaluated:g} steps of {most:g}: never", "warn")
 
 
+def forceless(reading: Training, call: Call) -> Iterator[Match]:
+    """DPOConfig(beta=0.0): the loss is log 2 for whatever the model says."""
+    beta = call.keywords.get("beta")
+    kind = evaluate.literals(reading, call.keywords.get("loss_type"), call)
+    plain = "loss_type" not in call.keywords or kind <= {"sigmoid", "hinge", "ipo", "robust", "kto"}
+    if call.method not in ("DPOConfig", "KTOConfig") or beta is None or not plain:
+        return
+    zero = evaluate.literals(reading, beta, call) in ({0}, {0.0})
+    if zero and not {"rpo_alpha", "loss_weights", "use_weighting"} & call.keywords.keys():
+        message = "beta=0 multiplies the preferences by 0: no gradient is left"
+        yield Match(call.span, message, fix="Set beta above 0; 0.1 is the default.")
+
+
 def removes_columns(call: Call) -> bool:
     """These arguments of transformers leave remove_unused_columns as it is, on."""
     return call.name.startswith("transformers.") and "remove_unused_columns" not in call.keywords
