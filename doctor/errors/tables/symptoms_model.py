@@ -68,7 +68,7 @@ ROWS = (
             "rounded in 16 bits, or modules_to_save and new tokens were left out.",
         fix="Load the base in fp32 or bf16, merge, and compare logits of one prompt before and "
             "after; a quantized base: dequantize it first. Save the tokenizer with it.",
-        role="symptom", refines=("evaluation-worse-than-training",),
+        role="symptom",
         commands=("doctor scan ADAPTER", "doctor scan MERGED"),
     ),
     Cause(id="saved-model-differs",
