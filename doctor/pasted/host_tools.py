@@ -149,8 +149,8 @@ def _opened(lines: Sequence[str]) -> Iterator[Reported]:
             users, pids = found.setdefault(device, ({}, {}))
             users[row[1]], pids[row[2]] = None, None
     for device, (users, pids) in found.items():
-        text = f"Process {', '.join(pids)} of {','.join(users)} has /dev/nvidia{device} open, and nvidia-smi"
-        yield Reported(cause="gpu-held-by-others", line=f"{text} lists none")
+        text = f"Process {', '.join(pids)} of {','.join(users)} has /dev/nvidia{device} open"
+        yield Reported(cause="gpu-held-by-others", line=f"{text}, and nvidia-smi lists none")
 
 
 def _owner(lines: Sequence[str], pid: str) -> str:
