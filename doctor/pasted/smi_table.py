@@ -61,7 +61,8 @@ NOT_STARTED = re.compile(r": Not Found\W*$")
 """The kernel module did not start the GPU, as of a kind that it does not support."""
 NO_HANDLE = re.compile(
     r"\s*[\"*]{0,3}(Unable to determine the device handle for (?:GPU|gpu)"
-    r"(?: ?(?P<index>\d{1,3}):)? ?(?P<at>[\dA-Fa-f]{3,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2}\.\d): .{3,120})"
+    r"(?: ?(?P<index>\d{1,3}):)? ?"
+    r"(?P<at>[\dA-Fa-f]{3,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2}\.\d): .{3,120})"
 )
 
 

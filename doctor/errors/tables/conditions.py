@@ -147,8 +147,8 @@ ROWS = (
             "libdevice not found at ./libdevice.10.bc [Op:__inference_one_step_on_data_1]",
             "Can't find libdevice directory ${CUDA_DIR}/nvvm/libdevice.",
         ),
-        why="XLA compiles the step for the GPU and does not find libdevice.10.bc, which is in CUDA's "
-        "nvvm/libdevice and not in the driver.",
+        why="XLA compiles the step for the GPU and does not find libdevice.10.bc, which is in "
+        "nvvm/libdevice of CUDA and not in the driver.",
         fix="Install the compiler's files in the environment (pip install 'tensorflow[and-cuda]', "
         "or conda install -c nvidia cuda-nvcc), and name the directory that has nvvm/libdevice: "
         "export XLA_FLAGS=--xla_gpu_cuda_data_dir=DIRECTORY. Or train without XLA: "
