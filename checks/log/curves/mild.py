@@ -87,8 +87,8 @@ def jumps(log: Log) -> Verdict | None:
 
 
 def moves_wrongly(log: Log) -> Verdict | None:
-    """The learning rate stands still, warms up for the whole run, or falls to nothing and rises again
-    more than once."""
+    """The learning rate stands still, warms up for the whole run, or falls to nothing and rises
+    again more than once."""
     for rate in (each for each in log.curves if each.name == "learning_rate"):
         values = finite_of(rate)[0]
         if len(values) >= series.FEWEST and len(set(values)) == 1 and values[0] > 0:
