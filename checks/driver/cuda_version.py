@@ -59,10 +59,13 @@ def runs_torch_cuda(
     if verdict.status is not Status.FAIL:
         return verdict
     wheel = replace_torch(torch, driver, job_gpus, host, interpreter, number)
-    fix = f"{wheel.fix} Or upgrade the driver on the host." if wheel.commands else wheel.fix
+    fix, is_help = wheel.fix, not wheel.commands or _has_code(torch, job_gpus)
+    if wheel.commands and is_help:
+        fix = f"{fix} Or upgrade the driver on the host."
     of_the_image = wheel.fix == JETSON  # its driver comes with JetPack
     if (
-        "pgrade the driver" not in fix
+        is_help
+        and "pgrade the driver" not in fix
         and isinstance(torch, Torch)
         and torch.cuda
         and not of_the_image
@@ -101,6 +104,14 @@ def _by_version(
     if created:
         return ok(f"{summary}; a CUDA context was created nevertheless")
     return fail(f"{summary}, which requires driver {_least_driver(torch.cuda)} or newer")
+
+
+def _has_code(torch: Torch | Unknown, job_gpus: JobGpus | Unknown) -> bool:
+    """Whether this build would run on the GPUs with a newer driver, as far as it is known."""
+    if isinstance(torch, Unknown) or isinstance(job_gpus, Unknown) or not torch.archs:
+        return True
+    on = [each.capability for each in job_gpus.gpus if each.capability]
+    return all(cubins(torch.archs, each) or ptx(torch.archs, each) for each in on)
 
 
 def _least_driver(cuda: str) -> str:

@@ -54,10 +54,11 @@ def lost(log: Log, event: LogEvent) -> Lost | None:
     reached = f" (step {log.last_step:,} at most)" if log.last_step else ""
     return Lost(
         f"the run began from scratch {len(begun)} times, at lines {', '.join(map(str, begun[:5]))}",
-        "No checkpoint is found at the start, so each restart loses all that was trained. Save "
-        f"more often than the time of one job allows steps{reached}: lower save_steps, or save by "
-        "time and at the scheduler's signal (--signal=B:USR1@120). Write it to a directory that "
-        "outlives the job, and look for it there at the start (resume_from_checkpoint).",
+        "No checkpoint is found at the start, so each restart loses all that was trained. Write it "
+        "to storage that outlives the job and that every node sees, not to /tmp or another disk of "
+        "one node, and look for it there at the start (resume_from_checkpoint). Save more often "
+        f"than the time of one job allows steps{reached}: lower save_steps, or save by time and at "
+        "the scheduler's signal (--signal=B:USR1@120).",
     )
 
 

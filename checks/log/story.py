@@ -70,7 +70,8 @@ class _Same:
 def _story_of(same: _Same) -> Story:
     log = same.log
     known = [event for event in log.events if event.name in BY_SLUG]
-    warnings = [event for event in known if _role(event) == "warning"]
+    settled = [event for event in known if _is_settled(event, log)]
+    warnings = [each for each in known if _role(each) == "warning" and each not in settled]
     serious = [event for event in known if _role(event) != "warning"]
     open_ = [event for event in serious if not _is_overcome(event)]
     candidates = [event for event in open_ if _role(event) in BEGINNINGS]
@@ -98,9 +99,23 @@ def _story_of(same: _Same) -> Story:
     return Story(
         first=first,
         others=tuple(event for event in open_ if event is not first),
-        overcome=tuple(event for event in serious if _is_overcome(event)),
+        overcome=(*(event for event in serious if _is_overcome(event)), *settled),
         warnings=tuple(warnings),
         by_time=by_time,
+    )
+
+
+def _is_settled(event: LogEvent, log: Log) -> bool:
+    """Whether a later line says that what a warning asks for was done, and steps followed."""
+    return (
+        _role(event) == "warning"
+        and event.recovered
+        and any(
+            each.name in class_of(event).yields_to
+            and each.path == event.path
+            and each.line > event.line
+            for each in log.harmless
+        )
     )
 
 

@@ -44,9 +44,11 @@ HOLDER = re.compile(r"Process (\d{1,8}) has ([\d.]{1,8}) GiB memory in use")
 GPUSTAT = re.compile(r"\[(\d{1,2})\] .{3,60}\|.{0,40}\|\s*(\d{1,7}) /\s*(\d{1,7}) MB \|")
 USED_BY = re.compile(r"\b([a-z_][\w.-]{0,31})(?::\S{1,40})?\((\d{1,7})M\)")
 OPENED = re.compile(r"\s*/dev/nvidia(\d{1,3}):\s")
-OPENED_BY = re.compile(r"/dev/nvidia\d{1,3}:\s+(\S{1,40})\s+(\d{1,8})\s+[.Fmfe]{4,6}\s")
-HOLDS = re.compile(r"\s+(\S{1,40})\s+(\d{1,8})\s+[.Fmfe]{4,6}\s+\S")
+OPENED_BY = re.compile(r"/dev/nvidia\d{1,3}:\s+(\S{1,40})\s+(\d{1,8})\s+[.Fmfe]{4,6}\s+(\S+)")
+HOLDS = re.compile(r"\s+(\S{1,40})\s+(\d{1,8})\s+[.Fmfe]{4,6}\s+(\S+)")
 """Of `fuser -v`: user, process, access, command."""
+OF_DRIVER = ("nvidia-persiste", "nvidia-fabricm", "nv-hostengine", "dcgm-exporter", "nvidia-smi")
+"""Beginnings of services that open every GPU and hold none of its memory; fuser cuts names off."""
 PS_HEAD = re.compile(r"\s*(?:PID|USER|UID)\s+(?:\S{1,12}\s+){0,6}(?:CMD|COMMAND)\b")
 
 SHARED = re.compile(r"[Ss]hared GPU memory\b\D{0,20}([\d.]{1,6})\s?(?:GB)?\s?/\s?[\d.]{1,6}\s?GB")
@@ -136,18 +138,19 @@ def _room(lines: Sequence[str], device: str) -> str:
 
 def _opened(lines: Sequence[str]) -> Iterator[Reported]:
     """Processes that fuser or lsof finds on a GPU of which nvidia-smi lists no process."""
-    found: dict[str, tuple[str, dict[str, None]]] = {}
+    found: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     device = ""
     for line in lines:
         device = match[1] if (match := OPENED.match(line)) else device
         row = OPENED_BY.search(line) if match else HOLDS.match(line) if device else None
         if row is None:
             device = device if match else ""
-        elif device:
-            found.setdefault(device, (row[1], {}))[1][row[2]] = None
-    for device, (user, pids) in found.items():
-        text = f"Process {', '.join(pids)} of {user} has /dev/nvidia{device} open, and nvidia-smi"
-        yield Reported(cause="gpu-held-by-others", line=f"{text} lists none")
+        elif device and not row[3].startswith(OF_DRIVER):
+            users, pids = found.setdefault(device, ({}, {}))
+            users[row[1]], pids[row[2]] = None, None
+    for device, (users, pids) in found.items():
+        text = f"Process {', '.join(pids)} of {','.join(users)} has /dev/nvidia{device} open"
+        yield Reported(cause="gpu-held-by-others", line=f"{text}, and nvidia-smi lists none")
 
 
 def _owner(lines: Sequence[str], pid: str) -> str:

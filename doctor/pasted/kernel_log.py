@@ -59,14 +59,20 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
             record = next((each for each in watched if each.uuid == uuid), new)
             watched = [each for each in watched if each.uuid != uuid]
             watched.append(with_fields(record, xids=xids))
+    is_broken = any(map(_is_broken, found))
+    reported = [each for each in reading.reported if not is_broken or each.cause not in FOLLOWS]
     return replace(
         reading,
         kinds=(*reading.kinds, "kernel log"),
         gpus=tuple(gpus),
         watched=tuple(watched),
         kernel_events=found,
-        reported=(*reading.reported, *_of_program(found)),
+        reported=(*reported, *_of_program(found)),
     )
+
+
+FOLLOWS = ("cuda-illegal-access",)
+"""What programs print when a GPU at fault goes away under them."""
 
 
 def _of_program(found: Sequence[KernelEvent]) -> tuple[Reported, ...]:

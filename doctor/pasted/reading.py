@@ -149,7 +149,7 @@ def _available(stating: list[Reading]) -> bool | None:
 
 def _merged(lists: list[tuple[Gpu, ...]]) -> tuple[Gpu, ...]:
     """The list that states most, of each of its GPUs what another list adds, and the GPUs in whose
-    place nvidia-smi prints an error: they have no number, and lists end there."""
+    place nvidia-smi prints an error: most have no number, and lists end there."""
     numbered = [tuple(gpu for gpu in gpus if gpu.uuid) for gpus in lists]
     first, *further = sorted(numbered, key=_detail)[::-1]
     gpus = list(first)
@@ -160,7 +160,9 @@ def _merged(lists: list[tuple[Gpu, ...]]) -> tuple[Gpu, ...]:
     for lost in (gpu for each in lists for gpu in each if not gpu.uuid):
         number = _same(gpus, lost)
         if number is None:
-            gpus.append(replace(lost, index=len(gpus), uuid=lost.address))
+            taken = any(gpu.index == lost.index for gpu in gpus)
+            index = len(gpus) if taken or not lost.index else lost.index
+            gpus.append(replace(lost, index=index, uuid=lost.address))
         else:
             gpus[number] = _joined(gpus[number], lost)
     return tuple(gpus)

@@ -124,8 +124,14 @@ def _selected(gpus: tuple[Gpu, ...], variable: str | None) -> tuple[Gpu, ...]:
     return selected if selected and all(map(str.isdecimal, numbers)) else gpus
 
 
+NODES_DENIED = 304
+"""CUDA's code where the devices cannot be opened, which NVML calls an unknown error."""
+
+
 def _driver(reading: Reading, tables: Tables) -> Driver | Unknown:
-    if reading.nvml_code is not None or (reading.nvml_error and not reading.driver_error):
+    is_both = reading.driver_code == NODES_DENIED
+    alone = reading.nvml_error and (is_both or not reading.driver_error)
+    if reading.nvml_code is not None or alone:
         nvml = Ended(how="error", detail=reading.nvml_error or "", code=reading.nvml_code)
     elif reading.driver_error or reading.driver or reading.gpus or reading.no_devices:
         nvml = OK

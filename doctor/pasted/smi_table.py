@@ -60,8 +60,9 @@ NO_DEVICES = re.compile(r"\s*No devices were found\s*$")
 NOT_STARTED = re.compile(r": Not Found\W*$")
 """The kernel module did not start the GPU, as of a kind that it does not support."""
 NO_HANDLE = re.compile(
-    r"\s*[\"*]{0,3}(Unable to determine the device handle for (?:GPU|gpu)(?: ?\d{1,3}:)? ?"
-    r"([\dA-Fa-f]{3,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2}\.\d): .{3,120})"
+    r"\s*[\"*]{0,3}(Unable to determine the device handle for (?:GPU|gpu)"
+    r"(?: ?(?P<index>\d{1,3}):)? ?"
+    r"(?P<at>[\dA-Fa-f]{3,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2}\.\d): .{3,120})"
 )
 
 
@@ -73,7 +74,7 @@ def read(lines: list[str]) -> Reading:
     start = head if head is not None else odd
     gpus = _table(lines, start, _lists_none(lines)) if start is not None else []
     handles = [found for line in lines if (found := NO_HANDLE.match(line))]
-    lost = [_lost(found[1], found[2]) for found in handles if not NOT_STARTED.search(found[1])]
+    lost = [_lost(found) for found in handles if not NOT_STARTED.search(found[1])]
     gpus += list({gpu.bus_id: gpu for gpu in lost}.values())
     failures = [found for line in lines if (found := FAILED.match(line))]
     failures += [found for found in handles if NOT_STARTED.search(found[1])]
@@ -185,7 +186,9 @@ def _errors(row: list[str]) -> str | None:
     return f"nvidia-smi {UNREAD} for {', '.join(broken)}" if broken else None
 
 
-def _lost(error: str, bus_id: str) -> Gpu:
-    if REQUIRES_RESET in error:
-        return Gpu(index=0, uuid="", name="", bus_id=bus_id, recovery_action=1)
-    return Gpu(index=0, uuid="", name="", bus_id=bus_id, lost=error.strip(' "*'))
+def _lost(found: re.Match[str]) -> Gpu:
+    """The GPU that a message is about, by its number where it has one."""
+    gpu = Gpu(index=int(found["index"] or 0), uuid="", name="", bus_id=found["at"])
+    if REQUIRES_RESET in found[1]:
+        return replace(gpu, recovery_action=1)
+    return replace(gpu, lost=found[1].strip(' "*'))

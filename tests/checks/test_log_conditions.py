@@ -15,6 +15,10 @@ NAN = "".join(f"step {step} loss: nan\n" for step in range(1, 9))
 REFUSED = (
     "n2:1:2 [0] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 172.17.0.1 failed\n"
 )
+UNCAUGHT = (
+    'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n'
+    "InternalError: Graph execution error:\n"
+)
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 
 
@@ -36,6 +40,7 @@ def test_a_condition_alone_is_no_problem_and_explains_what_exists(id: str) -> No
     [
         ("answer-template-not-found", NAN),
         ("bridge-chosen", REFUSED),
+        ("loopback-chosen", REFUSED),
         ("no-batch-formed", "ZeroDivisionError: division by zero\n"),
         ("host-memory-nearly-full", "launch.py: exits with return code = -9\n"),
         ("link-went-down", "ncclRemoteError: A call failed possibly due to a network error\n"),
@@ -69,6 +74,39 @@ def test_a_setting_explains_a_failure() -> None:
     assert "Clip the gradient norm" in fix
     settings = "clip_grad ....... 1.0\nlr_warmup_iters ....... 2000\nmax_grad_norm=0.5\n"
     assert "Clip the gradient norm at" not in only_failure(log=settings + STEPS + NAN).fix
+
+
+def test_a_library_that_xla_misses_explains_its_error() -> None:
+    row = CONDITIONS["libdevice-not-found"]
+    assert row.fix in only_failure(log=f"{row.examples[1]}\n{UNCAUGHT}").fix
+    assert row.fix not in only_failure(log=UNCAUGHT).fix
+
+
+def test_a_warning_is_settled_by_the_line_that_says_so() -> None:
+    warned = "UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n"
+    done = "model.enable_input_require_grads() called\n"
+    assert findings(read(log=warned + STEPS))["none-requires-grad"].status is Status.WARN
+    assert findings(read(log=done + warned + STEPS))["none-requires-grad"].status is Status.WARN
+    assert findings(read(log=warned + done + STEPS))["none-requires-grad"].status is Status.NOTE
+
+
+@pytest.mark.parametrize("value", ["^lo,docker0", "eth0", "lo,eth0"])
+def test_another_interface_is_no_loopback(value: str) -> None:
+    text = f"NCCL INFO NCCL_SOCKET_IFNAME set by environment to {value}\n"
+    assert "loopback-chosen" not in only_failure(log=text + REFUSED).verdict.summary
+
+
+def test_a_warm_up_longer_than_the_run_is_named() -> None:
+    rows = "".join(
+        f"{{'loss': {3 - at / 20:.2f}, 'learning_rate': {at}e-08}}\n" for at in range(1, 30)
+    )
+    total = "Total optimization steps = 290\n"
+    found = findings(read(log=f"{total}warmup_steps=5000\n{rows}"))["learning-rate-zero"]
+    assert found.status is Status.WARN
+    assert "warm-up-too-long" in found.verdict.causes
+    for warm in ("warmup_steps=100\n", ""):
+        found = findings(read(log=total + warm + rows))["learning-rate-zero"]
+        assert found.status is Status.PASS
 
 
 def test_a_passing_condition_ends_when_the_training_goes_on() -> None:

@@ -65,6 +65,8 @@ def test_a_run_that_is_begun_from_scratch_each_time_loses_all() -> None:
     assert finding.verdict.retry == "fix"
     assert "from scratch 3 times" in finding.verdict.summary
     assert found("loss-plateau", text).status is Status.SKIP
+    other = text.replace(SCRATCH, "[ckpt] no checkpoint in /tmp/77/ckpt, starting at step 0\n")
+    assert "from scratch 3 times" in found("scheduler-ended", other).verdict.summary
 
 
 @pytest.mark.parametrize(

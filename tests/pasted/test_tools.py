@@ -205,6 +205,16 @@ def test_records_of_one_gpu_join_by_address_and_number() -> None:
     assert "GPU 1 (NVIDIA A100-SXM4-80GB)" in found.verdict.summary
 
 
+def test_a_lost_gpu_has_the_number_of_its_message_and_explains_the_program() -> None:
+    lost = "Unable to determine the device handle for GPU6: 0000:AE:00.0: Unknown Error\n"
+    failed = "torch.AcceleratorError: CUDA error: unspecified launch failure\n"
+    off = "NVRM: Xid (PCI:0000:ae:00): 79, pid=1, GPU has fallen off the bus.\n"
+    assert findings(lost + failed)["DRV003"].status is Status.FAIL
+    found = findings(lost + failed + off)
+    assert found["DRV003"].status is not Status.FAIL
+    assert found["GPU001"].verdict.summary.startswith("GPU 6: ")
+
+
 def test_a_gpu_that_a_list_without_addresses_lacks_is_lost() -> None:
     text = (
         "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-8d0c2f4b-0d2c-7c1b-6a11-1f0e9d8c7b60)\n"

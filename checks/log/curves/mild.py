@@ -87,13 +87,20 @@ def jumps(log: Log) -> Verdict | None:
 
 
 def moves_wrongly(log: Log) -> Verdict | None:
-    """The learning rate stands still, or falls to nothing and rises again more than once."""
+    """The learning rate stands still, warms up for the whole run, or falls to nothing and rises
+    again more than once."""
     for rate in (each for each in log.curves if each.name == "learning_rate"):
         values = finite_of(rate)[0]
         if len(values) >= series.FEWEST and len(set(values)) == 1 and values[0] > 0:
             return warn(
                 f"the learning rate is {values[0]:g} at all {rate.points:,} logged steps",
                 places=(place_at(rate, 0),),
+            )
+        rises = values == sorted(values) and values[:1] < values[-1:]
+        if len(values) >= series.FEWEST and rises and _warm_up_exceeds_run(log):
+            return warn(
+                f"the learning rate still rises at the last of {rate.points:,} logged steps",
+                places=(place_at(rate, len(values) - 1),),
             )
         if states(log, "restarts"):
             continue
@@ -110,6 +117,15 @@ def moves_wrongly(log: Log) -> Verdict | None:
                 places=(place_at(rate, turns[0]),),
             )
     return None
+
+
+def _warm_up_exceeds_run(log: Log) -> bool:
+    """Whether every stated warm-up is at least as long as every stated run, in steps."""
+    warm, whole = (
+        [each.number for each in log.stated if each.name == name and each.number]
+        for name in ("warmup_steps", "max_steps")
+    )
+    return bool(warm and whole) and min(warm) >= max(whole)
 
 
 NOTHING, TWICE = 0.02, 2

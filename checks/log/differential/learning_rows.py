@@ -35,9 +35,9 @@ ROWS = (
     ),
     Differential(
         id="warm-up-too-long",
-        symptoms=(*FLAT, *STANDS),
+        symptoms=(*FLAT, *STANDS, *RATE_ZERO),
         evidence=evidence.warm_up_too_long,
-        suffices=FLAT,
+        suffices=(*FLAT, *RATE_ZERO),
     ),
     Differential(
         id="decay-too-strong",

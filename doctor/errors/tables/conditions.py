@@ -103,7 +103,7 @@ ROWS = (
     Cause(
         id="bridge-chosen",
         messages=(
-            r"Bootstrap : Using (?:\[\d\])?(?:docker\d|br-\w|virbr\d|lo:|veth\w|tun\d|tailscale\d|"
+            r"Bootstrap ?: Using (?:\[\d\])?(?:docker\d|br-\w|virbr\d|veth\w|tun\d|tailscale\d|"
             r"wg\d|zt\w|podman\d|cni\d|flannel|cali\w|lxc)",
         ),
         examples=("node1:88:88 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>",),
@@ -118,6 +118,45 @@ ROWS = (
         role="condition",
         explains=("network-interface-wrong", "nccl-system-error", *WAITED),
         sources=("nccl-troubleshooting",),
+    ),
+    Cause(
+        id="loopback-chosen",
+        messages=(
+            r"Bootstrap ?: Using (?:\[\d\])?lo:|"
+            r"(?:NCCL|GLOO|TP)_SOCKET_IFNAME(?: set by environment to |['\"]?\s?[=:]\s?['\"]?=?)"
+            r"lo(?![\w,])",
+        ),
+        examples=(
+            "NCCL INFO NCCL_SOCKET_IFNAME set by environment to lo",
+            "export GLOO_SOCKET_IFNAME=lo",
+        ),
+        why="A rank offers the address of its loopback, 127.0.0.1, which no other node reaches.",
+        fix="Across nodes unset NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME, or name the interface "
+        "that the nodes share, on every node: export NCCL_SOCKET_IFNAME=eth0 (the one with the "
+        "address of MASTER_ADDR). Look in scripts and images for what sets it to lo.",
+        owner=Owner.ENVIRONMENT,
+        commands=("ip -brief address", "unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME"),
+        role="condition",
+        explains=("network-interface-wrong", "nccl-system-error", "rendezvous-timeout"),
+        sources=("nccl-troubleshooting",),
+    ),
+    Cause(
+        id="libdevice-not-found",
+        messages=(r"libdevice not found at|Can't find libdevice directory",),
+        examples=(
+            "libdevice not found at ./libdevice.10.bc [Op:__inference_one_step_on_data_1]",
+            "Can't find libdevice directory ${CUDA_DIR}/nvvm/libdevice.",
+        ),
+        why="XLA compiles the step for the GPU and does not find libdevice.10.bc, which is in "
+        "nvvm/libdevice of CUDA and not in the driver.",
+        fix="Install the compiler's files in the environment (pip install 'tensorflow[and-cuda]', "
+        "or conda install -c nvidia cuda-nvcc), and name the directory that has nvvm/libdevice: "
+        "export XLA_FLAGS=--xla_gpu_cuda_data_dir=DIRECTORY. Or train without XLA: "
+        "model.compile(jit_compile=False).",
+        owner=Owner.ENVIRONMENT,
+        commands=("find / -name libdevice.10.bc",),
+        role="condition",
+        explains=("uncaught-exception",),
     ),
     Cause(
         id="link-went-down",

@@ -32,6 +32,15 @@ ROWS = (
             "result is the same.",
         fix="", role="harmless", sources=("torch-recompute",),
     ),
+    Cause(id="inputs-made-to-require-grad",
+        messages=(r"enable_input_require_grads(?:\(\))?`? (?:is |was |has been )?(?:called|enabled|"
+              r"applied|registered|on)\b|(?:[Ee]nabled|[Cc]alled|[Rr]egistered|[Aa]pplied) `?"
+              r"(?:model\.)?enable_input_require_grads",),
+        examples=("model.enable_input_require_grads() called after the model was wrapped",
+            "Enabled enable_input_require_grads for the base model"),
+        why="The inputs of the checkpointed segments require gradients from here on.",
+        fix="", role="harmless", sources=("torch-recompute",),
+    ),
     Cause(id="leftovers-of-pip",
         messages=(r"Ignoring invalid distribution [~-]",),
         examples=("WARNING: Ignoring invalid distribution ~orch (c:\\env\\lib\\site-packages)",),

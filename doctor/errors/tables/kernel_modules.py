@@ -64,6 +64,7 @@ ROWS = (
             Wording(r"Module nvidia\S{0,12} not found in directory|nvidia\S{0,12}: disagrees "
                 r"about version of symbol|Bad return status for module build on kernel|DKMS "
                 r"make\.log for nvidia|Unable to find the kernel source tree|"
+                r"[Yy]our kernel headers for kernel \S{1,60} cannot be found|"
                 r"\bnvidia/\d{3}\.[\d.]{1,12}: added\b|Could not resolve Linux kernel version|"
                 r"Unable to locate package linux-headers-",
                 "modprobe: FATAL: Module nvidia not found in directory "
@@ -79,6 +80,8 @@ ROWS = (
                 more=("nvidia: disagrees about version of symbol module_layout",
                     "Error! Bad return status for module build on kernel: 6.8.0-45-generic "
                     "(x86_64)",
+                    "Error! Your kernel headers for kernel 6.8.0-45-generic cannot be found at "
+                    "/lib/modules/6.8.0-45-generic/build",
                     "nvidia/535.129.03: added",
                     "E: Unable to locate package linux-headers-6.8.0-1024-aws")),
             Wording(r"BAR\d is 0M @ 0x0|PCI I/O region assigned to your NVIDIA device is "

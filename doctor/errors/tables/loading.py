@@ -255,9 +255,11 @@ ROWS = (
                     "num_workers=0."),
             Wording(r"Trying to resize storage that is not resizable",
                 "RuntimeError: Trying to resize storage that is not resizable",
-                "A sample shares memory that a worker cannot join.",
-                "Return samples that own their memory, x.clone(), and that all have the same "
-                    "shape: a worker of the DataLoader cannot stack the others.")),
+                "The samples of a batch have different shapes, or share memory that a worker "
+                    "cannot join.",
+                "Bring the samples to one shape in the dataset (pad, crop, resize) or pass a "
+                    "collate_fn that pads; num_workers=0 names the sizes. If they are equal, "
+                    "return samples that own their memory: x.clone().")),
         why="A process may not start its workers in this way, or not hand them what it has.",
         sources=("python-multiprocessing", "torch-reductions"),
     ),

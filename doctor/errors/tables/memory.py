@@ -39,6 +39,17 @@ ROWS = (
             "Failed to CUDA calloc async 608 bytes",
             "RuntimeError: MPS backend out of memory (MPS allocated: 17.06 GB)",
             "PhysX error: PxgCudaDeviceMemoryAllocator fail to allocate memory 339738624 bytes!!"),
+        wordings=(
+            Wording(r"XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory",
+                "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate "
+                "268435456 bytes.",
+                "An allocation of JAX on the GPU failed. At its start JAX reserves three quarters "
+                "of the GPU, whatever else uses it.",
+                "If another framework or process uses the GPU as well, set "
+                "XLA_PYTHON_CLIENT_MEM_FRACTION=0.3 (or XLA_PYTHON_CLIENT_PREALLOCATE=false) "
+                "before jax is imported. If JAX has it alone: smaller batches with accumulation, "
+                "jax.checkpoint, or shard over more devices.",
+                ("nvidia-smi",)),),
         why="An allocation on the GPU failed. The numbers of the message distinguish a single "
             "request that no GPU could serve, fragmentation, memory of other processes, and a "
             "model that needs more than there is.",

@@ -28,7 +28,7 @@ ROWS = (
                     "AutoModelForImageTextToText, pruning helpers are in "
                     "transformers.pytorch_utils, one attention class per model replaces the Flash "
                     "and Sdpa ones.",
-                ("python -m pip show transformers", "python -m pip uninstall autoawq auto-gptq")),
+                ("python -m pip show transformers",)),
             Wording(r"cannot import name '(?:prepare_model_for_int8_training|"
                 r"DataCollatorForCompletionOnlyLM|AutoModelForCausalLMWithValueHead|"
                 r"create_reference_model|PPOTrainer|PPOConfig|KTOTrainer|ORPOTrainer|ORPOConfig|"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause, Remedy
+from doctor.errors.cause import Cause, Remedy, Wording
 from doctor.errors.tables.commands import LD_PATHS
 
 ROWS = (
@@ -167,6 +167,17 @@ ROWS = (
             "AttributeError: /lib/libbitsandbytes_cpu.so: undefined symbol: cquantize_blockwise",
             "RuntimeError: Configured CUDA binary not found at "
             "/lib/bitsandbytes/libbitsandbytes_cuda128.so"),
+        wordings=(
+            Wording(r"BNB_CUDA_VERSION=\S{1,12} environment variable detected|"
+                r"WARNING: Manual override via BNB_CUDA_VERSION",
+                "WARNING: BNB_CUDA_VERSION=124 environment variable detected; loading "
+                "libbitsandbytes_cuda124.so.",
+                "The variable BNB_CUDA_VERSION makes bitsandbytes load the library of another "
+                "CUDA than torch's, and that one is not installed or does not fit.",
+                "Let torch's CUDA decide: unset BNB_CUDA_VERSION, also in the profile, the job "
+                "script and the image. If the library is then missing, upgrade bitsandbytes.",
+                ("unset BNB_CUDA_VERSION",
+                    "python -m bitsandbytes")),),
         why="bitsandbytes has no compiled library for the CUDA version of torch.",
         fix="Upgrade bitsandbytes, or set BNB_CUDA_VERSION to a version that it contains; "
             "`python -m bitsandbytes` reports which one it looks for.",

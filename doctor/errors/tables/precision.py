@@ -35,7 +35,8 @@ ROWS = (
         fix='Pass gradient_checkpointing_kwargs={"use_reentrant": False}, or call '
             "model.enable_input_require_grads() before the training.",
         title="Gradient checkpointing got inputs that require gradients", sources=("cbl-root",),
-        role="warning", next_check="SMK009", code="LOG042"),
+        role="warning", next_check="SMK009", code="LOG042",
+        yields_to=("inputs-made-to-require-grad",)),
     Cause(id="amp-bf16-grads-with-scaler",
         refines=("half-precision-kernel",),
         messages=(r"_amp_(?:foreach_)?non_finite_check_and_unscale\w{0,40}[\"']? not "

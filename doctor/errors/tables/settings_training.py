@@ -165,7 +165,8 @@ ROWS = (
         ),
         examples=("using torch.float16 for parameters ...", "bf16=False, fp16=True,"),
         why="The run computes in fp16, whose largest number is 65,504.",
-        fix="Train in bf16 (Ampere and newer) instead of fp16.",
+        fix="On a GPU with bf16 (Ampere and newer) train in bf16. An older one (T4, V100) only "
+        "emulates it, slowly, also where is_bf16_supported() is True: keep fp16 with a scaler.",
         role="setting",
         sources=("ps-P10",),
     ),

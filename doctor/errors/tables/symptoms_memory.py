@@ -104,7 +104,8 @@ ROWS = (
             "CUDA out of memory after a few hours"),
         why="A reference keeps the graph (total_loss += loss, a list of outputs), lengths grow "
             "with the data, pieces of memory fragment, or loader workers copy Python objects.",
-        fix="Print torch.cuda.memory_allocated() per step at equal lengths: growth is a kept "
+        fix="Keep numbers, not tensors: total_loss += loss.item(), or .detach() of what is stored. "
+            "Print torch.cuda.memory_allocated() per step at equal lengths: growth is a kept "
             "tensor; growth of reserved memory alone is fragmentation; growth of host memory is "
             "workers.",
         role="symptom", refines=("gpu-full-or-in-use",),

@@ -159,7 +159,7 @@ ROWS = (
     ),
     Cause(id="evaluation-worse-than-training",
         words=(
-            "@eval>loss|error|perplexity @rise|wors|higher|diverg",
+            "@eval>loss|error|perplexity @rise|wors|higher|diverg !merg",
             "@eval accuracy|acc$|score|metric|metrics|f1|performance|results @bad|@fall|"
             "@same|@not|chance|gap",
             "overfit",

@@ -183,7 +183,7 @@ ROWS = (
             "@hang end|last|finish|finished|exit|destroy|final",
             "@hang end|last|finish|final epoch|batch|dataset|data|training|uneven|divisible",
             "@not>exit|terminat|finish|end$|ends$|quit process|script|training|program|"
-            "python|job|it$",
+            "python|job|it$ !eos|end_token|generat",
         ),
         examples=("hangs at the last batch", "process does not exit after training"),
         why="Ranks have different numbers of batches, one of them saves or evaluates alone, or "

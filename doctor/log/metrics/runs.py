@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 SCRATCH = re.compile(
     r"\b(?:starting|training|start|train|begin\w{0,4}) (?:\w{1,12} ){0,2}from scratch\b|"
-    r"\bno (?:\w{1,12} ){0,2}checkpoints? (?:\w{1,12} )?found\b"
+    r"\bno (?:\w{1,12} ){0,2}checkpoints? (?:\w{1,12} )?found\b|"
+    r"\bno (?:\w{1,12} ){0,2}(?:checkpoint|ckpt)s? (?:found )?(?:in|at|under) [^\n]{1,200}?"
+    r"\b(?:start|begin|train)\w{0,4} (?:\w{1,12} ){0,3}(?:step|epoch|iteration) 0\b"
 )
 HEAD = re.compile(r"\*{3,} ?running training ?\*{3,}")
 RESUMED = re.compile(
@@ -17,7 +19,8 @@ RESUMED = re.compile(
 NEAR = 25
 """Rows around the head of a training in which it says that it goes on from a checkpoint. Our own
 number."""
-CUES = ("running training", "from scratch", "checkpoint found", "checkpoints found")
+CUES = ("running training", "from scratch", "checkpoint found", "checkpoints found",
+        "step 0", "epoch 0", "iteration 0")  # fmt: skip
 
 
 def runs_of(rows: Sequence[tuple[int, str]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
