@@ -186,8 +186,8 @@ def _absolute_rates(reading: Training) -> Iterator[Match]:
             continue
         own = {m.keywords["lr"].name.rpartition(".")[2] for m in made} - {""}
         rates = {
-            rate for m in made
-            if evaluate.is_number(rate := m.keywords["lr"].literal) and 0 < rate < FACTORS
+            number for m in made
+            if evaluate.is_number(number := m.keywords["lr"].literal) and 0 < number < FACTORS
         }  # fmt: skip
         bodies = [("the lambda", given.items)] if given.kind == "other" and not given.name else []
         bodies += [(f"{reading.function(n).name}()", reading.returns(n))
