@@ -20,6 +20,8 @@ DTYPES = {
     "auto": "auto",
 }
 UNDECIDED = "?"
+MOST_TEXTS = 64
+"""Texts that one joined text may be: their number doubles with each part of two options."""
 
 
 def definitions(
@@ -360,9 +362,10 @@ def texts(reading: Reading, value: Value | None, call: Call, depth: int = 3) -> 
         whole = {""}
         for part in option.items if joined and depth else ():
             ends = texts(reading, part, call, depth - 1)
-            whole = {a + b for a in whole for b in ends} if UNDECIDED not in ends else {UNDECIDED}
-            if UNDECIDED in ends:
+            if UNDECIDED in ends or len(whole) * len(ends) > MOST_TEXTS:
+                whole = {UNDECIDED}
                 break
+            whole = {a + b for a in whole for b in ends}
         found |= whole - {""} or {UNDECIDED}
     return found
 

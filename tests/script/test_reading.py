@@ -136,6 +136,23 @@ def notebook(*cells: str, **more: object) -> bytes:
     return json.dumps({"cells": listed, "nbformat": 4, **more}).encode()
 
 
+def test_a_wide_text_of_two_options_each_is_not_written_out() -> None:
+    parts = "".join(f"{{p{n}}}_" for n in range(60))
+    choices = "".join(f'p{n} = "a" if x else "b"\n' for n in range(60))
+    monitored = f"""
+import lightning as L
+from lightning.pytorch.callbacks import ModelCheckpoint
+x = input()
+{choices}
+class Lit(L.LightningModule):
+    def training_step(self, batch, i):
+        self.log(f"{parts}", 1.0)
+        return self(batch)
+L.Trainer(callbacks=[ModelCheckpoint(monitor="loss")]).fit(Lit(), data)
+"""
+    assert "SCR280" not in codes(read_script("a.py", TRAINS + monitored.encode()))
+
+
 def test_a_notebook_has_cells_and_lines() -> None:
     data = notebook(
         "!pip install torch \\\n  peft\n%matplotlib inline\nimport torch",

@@ -16,7 +16,7 @@ from doctor.checks.script.objects import functions_of
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Scalar, Value
+from doctor.facts.script import Call, Value
 
 
 def schedulers(reading: Training) -> Iterator[tuple[int, str]]:
@@ -169,6 +169,10 @@ def metric_to_steps(reading: Training) -> Iterator[Match]:
 RATES = {"lr", "base_lr", "learning_rate", "max_lr", "peak_lr", "init_lr", "initial_lr"}
 
 
+FACTORS = 0.01
+"""From here on a number in a schedule is as well the factor of a decay: 0.1, 0.01."""
+
+
 def _absolute_rates(reading: Training) -> Iterator[Match]:
     """LambdaLR multiplies the rate of the optimizer by what its function returns."""
     for call in reading.named("LambdaLR"):
@@ -182,7 +186,10 @@ def _absolute_rates(reading: Training) -> Iterator[Match]:
                            for m in made):  # fmt: skip
             continue
         own = {m.keywords["lr"].name.rpartition(".")[2] for m in made} - {""}
-        rates = {m.keywords["lr"].literal for m in made} - {None}
+        rates = {
+            number for m in made
+            if evaluate.is_number(number := m.keywords["lr"].literal) and 0 < number < FACTORS
+        }  # fmt: skip
         bodies = [("the lambda", given.items)] if given.kind == "other" and not given.name else []
         bodies += [(f"{reading.function(n).name}()", reading.returns(n))
                    for n in _lambdas(reading, given, call)]  # fmt: skip
@@ -216,9 +223,16 @@ def _lambdas(reading: Training, given: Value, call: Call) -> Iterator[int]:
         yield from functions_of(reading, made.args[0], made)
 
 
-def _holds(value: Value, rates: set[Scalar]) -> bool:
-    """The rate of the optimizer is written out in a product or a sum."""
-    return any(part.literal in rates for part in flatten([value]) if part.kind == "literal")
+def _holds(value: Value, rates: set[float]) -> bool:
+    """The rate of the optimizer is written out as a factor of what is divided or a power."""
+    parts, kinds = [value], {value.name}
+    for part in parts:
+        kinds.add(part.name)
+        taken = {"Mult": part.items, "Div": part.items[:1]} if part.kind == "other" else {}
+        parts += taken.get(part.name, ())
+    return bool(kinds & {"Div", "Pow"}) and any(
+        part.literal in rates for part in parts if part.kind == "literal"
+    )
 
 
 def _is_rate(value: Value, own: set[str]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import objects
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.metrics import whole
 from doctor.checks.script.naming import direction, is_loader
@@ -56,6 +56,7 @@ def count_by_batches(reading: Training) -> Iterator[Match]:
         loop = reading.loops[each.loops[-1]]
         sources = loop.iterable.all_names if loop.iterable else ()
         loaders = {name for name in sources if is_loader(name) or _is_made(reading, name, each)}
+        loaders = {name for name in loaders if not _are_samples(reading, name, each)}
         if counts:
             for span in _divided(reading, each, loaders):
                 yield Match(span, f"{each.target} counts samples and is divided by batches")
@@ -76,6 +77,28 @@ def _datasets(reading: Training, loaders: set[str], at: Assignment) -> set[str]:
                 == reading.key(data.name, at.scope)
             ):  # fmt: skip
                 found.add(data.name)
+    return found
+
+
+def _are_samples(reading: Training, name: str, at: Assignment) -> bool:
+    """Batches of one sample; of a loader that comes from elsewhere, where any of the file is so."""
+    made = {each.value.call for each in reading.assigned_to(name, at.scope)} - {-1}
+    singles = reading.cached(_of_single_samples)
+    return bool(made & singles if made else singles)
+
+
+def _of_single_samples(reading: Training) -> set[int]:
+    """Calls of DataLoader with a batch_size of 1, as it is by default, or without batches."""
+    found = set()
+    for n, call in reading.numbered(reading.methods("DataLoader")):
+        size = evaluate.argument(reading, call, "batch_size", 1)
+        if size is None:
+            single = "batch_sampler" not in call.keywords and not call.unpacked
+        else:
+            known = evaluate.literals(reading, size, call)
+            single = bool(known & {1, None}) or evaluate.flag_default(reading, size.name) == 1
+        if single:
+            found.add(n)
     return found
 
 

@@ -47,7 +47,7 @@ def _without_modules(reading: Training) -> Iterator[Match]:
             yield Match(span, message, "fail")
 
 
-OWN_FILE = "Save vars(args) with plain values, or load this own file with weights_only=False."
+PLAIN = "Save plain values in its place: of a Namespace vars(args), each Path as a string."
 
 
 def _refused(reading: Training, severity: Severity, new: bool) -> Iterator[Match]:
@@ -58,17 +58,15 @@ def _refused(reading: Training, severity: Severity, new: bool) -> Iterator[Match
     saves = [call for call in reading.named("save") if call.name == "torch.save"]
     kept = [(call, what) for call in saves if (what := _foreign(reading, call))]
     held = {path: what for call, what in kept for path in _paths(reading, call, 1)}
-    for call in reading.named("load") if kept else ():
+    for call in reading.named("load") if held else ():
         asked = call.name == "torch.load" and _restricted(reading, call)
         if not (asked or (asked is None and new)):
             continue
         found = [held[path] for path in _paths(reading, call, 0) if path in held]
-        if not found and len(kept) == len(saves):
-            found = [what for save, what in kept if _is_read_by(reading, save, call)]
         how = "weights_only=True" if asked else "torch.load of torch 2.6 and later"
         for what in found[:1]:
             message = f"the file holds {what}: {how} refuses it"
-            yield Match(call.span, message, "fail" if asked else severity, fix=OWN_FILE)
+            yield Match(call.span, message, "fail" if asked else severity, fix=PLAIN)
 
 
 def _restricted(reading: Training, load: Call) -> bool | None:
@@ -77,16 +75,6 @@ def _restricted(reading: Training, load: Call) -> bool | None:
     if only is None:
         return False if "pickle_module" in load.keywords or load.unpacked else None
     return evaluate.truth(reading, only, load) is True
-
-
-def _is_read_by(reading: Training, save: Call, load: Call) -> bool:
-    """Several keys are read of what is loaded, all of which the saved dictionary has."""
-    parts = flatten(v for v, _, scope in reading.expressions if scope == load.scope)
-    texts = {part.name.partition("[") for part in parts if part.kind == "item"}
-    keys = {key.rstrip("]") for name, _, key in texts if key and name in load.targets}
-    return len(keys) > 1 and any(
-        keys <= set(each.keys) for each in evaluate.options(reading, save.first, save)
-    )
 
 
 def _paths(reading: Training, call: Call, position: int) -> set[tuple[object, str]]:
@@ -133,18 +121,18 @@ RULES = (
         find=contents,
         why="Weights that are left out of a file start anew where it is loaded with strict=False. "
         "Since torch 2.6 torch.load reads tensors and plain values only, and raises at anything "
-        "else unless weights_only=False is given.",
+        "else.",
         fires=(
             "torch.load without weights_only of the path that a Namespace, a Path or an object of "
-            "a class of this file is saved to, or that has the keys of that file",
+            "a class of this file is saved to",
             "VecNormalize around the environment of a policy that is saved without it",
         ),
         errors=(
             "the keys with lora_ alone, beside modules_to_save",
             "the same load where the job's torch is 2.6 or later, or with weights_only=True",
         ),
-        fix="Save get_peft_model_state_dict(model); save vars(args) with strings, or load the own "
-        "file with weights_only=False.",
+        fix="Save get_peft_model_state_dict(model); save plain values alone: of a Namespace "
+        "vars(args), each Path as a string.",
         sources=("torch-saving",),
         needs=("save", "state_dict"),
         training=False,

@@ -148,26 +148,36 @@ def _keys_read(reading: Training, names: set[str]) -> set[str]:
 
 def _unused(reading: Training, names: set[str]) -> Iterator[Match]:
     """start = checkpoint["epoch"] + 1, which nothing reads."""
-    if not reading.backwards:
+    if not reading.backwards or not _goes_on(reading):
         return
     for each in reading.assignments:
         loaded = any(n.partition("[")[0] in names and "epoch" in n for n in
                      each.value.all_names)  # fmt: skip
         if not loaded or "epoch" not in each.target or "[" in each.target or each.augmented:
             continue
-        reading.step(len(reading.expressions))
-        last = each.target.rpartition(".")[2]
-        shown = {c.span for c in reading.calls
-                 if c.name == "print" or re.search(r"log(?:ger|ging)?$", c.receiver)}  # fmt: skip
-        reads = {n for v, s, _ in reading.expressions for n in v.all_names if s not in shown}
-        reads |= {n for loop in reading.loops if loop.iterable is not None
-                  for n in loop.iterable.names}  # fmt: skip
-        reads |= {n for c in reading.comparisons for v in (c.left, c.right)
-                  for n in v.all_names}  # fmt: skip
-        used = any(name.rpartition(".")[2] == last for name in reads)
-        if not used and any("epoch" in name for loop in reading.loops
-                            for name in loop.targets):  # fmt: skip
+        if not _is_read(reading, each) and any("epoch" in name for loop in reading.loops
+                                               for name in loop.targets):  # fmt: skip
             yield Match(each.span, f"{each.target} is restored, and no loop starts at it")
+
+
+def _goes_on(reading: Training) -> bool:
+    """The state of an optimizer is loaded: without it the weights are only a start."""
+    own = {t.rpartition(".")[2] for n in reading.optimizers for t in reading.calls[n].targets}
+    return any(c.receiver.rpartition(".")[2] in own for c in reading.named("load_state_dict"))
+
+
+def _is_read(reading: Training, each: Assignment) -> bool:
+    return each.target.rpartition(".")[2] in reading.cached(_read)
+
+
+def _read(reading: Training) -> set[str]:
+    """Last names that are read, but for what is only shown."""
+    shown = {c.span for c in reading.calls
+             if c.name == "print" or re.search(r"log(?:ger|ging)?$", c.receiver)}  # fmt: skip
+    values = [v for v, span, _ in reading.expressions if span not in shown]
+    values += [loop.iterable for loop in reading.loops if loop.iterable is not None]
+    values += [v for c in reading.comparisons for v in (c.left, c.right)]
+    return {name.rpartition(".")[2] for v in values for name in v.all_names}
 
 
 def _epochs(reading: Training, key: str) -> Iterator[Assignment]:
@@ -178,7 +188,7 @@ def _epochs(reading: Training, key: str) -> Iterator[Assignment]:
             loop.iterable is not None and each.target in loop.iterable.names
             for loop in reading.loops
         )
-        if known and names.intersection(each.value.all_names):
+        if known and names.intersection(each.value.all_names) and _is_read(reading, each):
             yield each
 
 
@@ -195,7 +205,7 @@ RULES = (
             "a state_dict() or a best score is saved, a resume reads the epoch, and never that key",
             "a resume reads the epoch, and the best score that decides about saving is not saved",
             "the same of a schedule, or of an optimizer other than SGD",
-            "the epoch is read of the checkpoint, and no loop starts at it",
+            "the epoch and the state of an optimizer are read, and no loop starts at this epoch",
         ),
         fix="Call load_state_dict(checkpoint[...]) for each entry, and start the loop at the "
         "restored epoch.",
