@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.metrics.averaging import NETWORKS
 from doctor.checks.script.naming import words
-from doctor.checks.script.objects import MODE_LAYERS
+from doctor.checks.script.objects import MODE_LAYERS, NETWORKS
 from doctor.checks.script.rendering import expanded
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.objects import NETWORKS
 from doctor.checks.script.rendering import render, statements
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
 
-NETWORKS = {"parameters", "state_dict", "named_parameters", "buffers"}
 MEMBERS = NETWORKS | {"values", "items"}
 
 
