@@ -52,8 +52,8 @@ def _stays(reading: Training, rate: Value, scope: int) -> bool | None:
     last = {v.name.rpartition(".")[2] for v in found if v.kind == "name"}
     given = [p.default for f in reading.script.functions for p in f.parameters if p.name in last]
     numbers = [v.literal for v in (*found, *given) if v is not None]
-    numbers += [evaluate.flag_default(reading, rate.name)]
-    large = {number >= 0.5 for number in numbers if evaluate.is_number(number)}
+    flag = evaluate.flag_default(reading, rate.name)
+    large = {number >= 0.5 for number in (*numbers, flag) if evaluate.is_number(number)}
     return large.pop() if len(large) == 1 else None
 
 
