@@ -21,6 +21,8 @@ MODE_LAYERS = {
     "BatchNorm3d", "SyncBatchNorm", "LazyBatchNorm1d", "LazyBatchNorm2d",
 }  # fmt: skip
 """Layers that compute something else in evaluation."""
+NETWORKS = {"parameters", "state_dict", "named_parameters", "buffers"}
+"""Methods that give the weights of a network."""
 
 
 def is_layer(reading: Reading, call: Call) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.objects import operand, receiver_of
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import formulas, render
+from doctor.checks.script.rendering import expanded, formulas, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
@@ -193,9 +193,16 @@ def _makes_fractions(reading: Training, made: Call) -> bool:
 
 
 def _is_scaled(reading: Training, call: Call) -> bool:
-    """What a ToTensor() of this file returned, also at the end of a Compose of torchvision."""
+    """What a ToTensor() of this file returned of an image of bytes, also at the end of a Compose
+    of torchvision."""
     made = objects.known_callees(reading, call)
-    return len(made) == 1 and _makes_fractions(reading, made[0])
+    image = expanded(reading, call.args[0], call, 3) if call.args else ""
+    bytes_ = OF_BYTES.search(image) and not re.search(r"float|/\(?\d\d", image)
+    return len(made) == 1 and bytes_ is not None and _makes_fractions(reading, made[0])
+
+
+OF_BYTES = re.compile(r"Image\.open\(|cv2\.imread\(|uint8|\.convert\(")
+"""What ToTensor() divides: it leaves the values of other arrays."""
 
 
 def _rows_as_channels(reading: Training) -> Iterator[Match]:

@@ -8,7 +8,7 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Span
+from doctor.facts.script import Call, Span, Value
 
 
 def rewards(reading: Training) -> Iterator[Match]:
@@ -76,10 +76,16 @@ def _texts_of_chats(reading: Training, scope: int) -> Iterator[Match]:
 
 
 def _read_as_texts(reading: Training, scope: int) -> Iterator[tuple[Span, str]]:
-    each = {name for n in range(len(reading.loops)) for name in _completion(reading, scope, n)}
-    each -= {a.target for a in reading.assignments if a.scope == scope}
+    bound = {a.target for a in reading.assignments if a.scope == scope}
+    parts = list(flatten(reading.values_in(scope)))
+    if "completions" in bound or any(v.literal == "content" for v in parts):
+        return
+    found = [list(_completion(reading, scope, n)) for n in range(len(reading.loops))]
+    other = {t for loop, names in zip(reading.loops, found, strict=True) if loop.scope == scope
+             for t in loop.targets if t not in names}  # fmt: skip
+    each = {name for names in found for name in names} - bound - other
     calls = reading.calls_in(scope)
-    if _comprehended(reading, scope):
+    if "completion" not in bound | other and _comprehended(parts):
         each.add("completion")
     for call in calls:
         read = [v.name for v in call.args if v.kind == "name" and call.method in PATTERNS]
@@ -87,11 +93,13 @@ def _read_as_texts(reading: Training, scope: int) -> Iterator[tuple[Span, str]]:
         yield from ((call.span, name) for name in read if name in each)
 
 
-def _comprehended(reading: Training, scope: int) -> bool:
-    """[... for completion in completions], where nothing else of this name is bound."""
-    parts = [v for value in reading.values_in(scope) for v in flatten([value])]
-    comprehended = any(v.name == "ListComp" and v.items[0].name == "completions" for v in parts)
-    return comprehended and not reading.assigned_to("completion", scope)
+def _comprehended(parts: list[Value]) -> bool:
+    """[... for completion in completions], and no comprehension over anything else."""
+    over = {v.items[0].name for v in parts if v.name in COMPREHENSIONS}
+    return over == {"completions"}
+
+
+COMPREHENSIONS = {"ListComp", "SetComp", "DictComp", "GeneratorExp"}
 
 
 def _completion(reading: Training, scope: int, number: int) -> Iterator[str]:

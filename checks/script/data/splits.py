@@ -10,6 +10,7 @@ from doctor.checks.script.metrics import whole
 from doctor.checks.script.metrics.scores import improvements_compared
 from doctor.checks.script.naming import direction, is_held_out, is_loader, is_training, words
 from doctor.checks.script.reading import exclusive, flatten
+from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -157,23 +158,27 @@ def _augmented(reading: Training, data: Value, call: Call) -> str:
     for option in evaluate.options(reading, data, call):
         made = reading.call_of(option)
         value = made.keywords.get("transform") if made is not None else None
-        for each in evaluate.options(reading, value, call) if value is not None else ():
-            for n in each.calls:
-                name = reading.calls[n].name
-                if name.startswith(RANDOM) and reading.calls[n].method.startswith("Random"):
-                    return reading.calls[n].method
+        if name := _random_part(reading, evaluate.options(reading, value, call)):
+            return name
     return ""
+
+
+def _random_part(reading: Training, options: list[Value]) -> str:
+    """RandomCrop of Compose([RandomCrop(32), ToTensor()])."""
+    made = [reading.calls[n] for each in options for n in each.calls]
+    return next((c.method for c in made
+                 if c.name.startswith(RANDOM) and c.method.startswith("Random")), "")  # fmt: skip
 
 
 def _below_split(reading: Training) -> Iterator[Match]:
     """The dataset below a part, or the whole beside its parts."""
-    for parts in _subsets(reading):
-        yield from _shared_transforms(reading, parts)
+    for parts, first in _subsets(reading):
+        yield from _shared_transforms(reading, parts, first)
     for split in reading.named("random_split"):
         if split.name != SPLIT or len(split.targets) < 2:
             continue
         parts = {reading.key(name, split.scope) for name in split.targets}
-        yield from _shared_transforms(reading, parts)
+        yield from _shared_transforms(reading, parts, split)
         for n in reading.methods("DataLoader"):
             call, data = reading.calls[n], data_of(reading.calls[n])
             if data is None or data.kind != "name":
@@ -186,24 +191,38 @@ def _below_split(reading: Training) -> Iterator[Match]:
                 yield Match(call.span, message)
 
 
-def _subsets(reading: Training) -> Iterator[set[tuple[object, str]]]:
-    """The names of several Subset() of one dataset."""
-    table: dict[tuple[object, str], set[tuple[object, str]]] = {}
+def _subsets(reading: Training) -> Iterator[tuple[set[tuple[object, str]], Call]]:
+    """The names of several Subset() of one dataset, and the first of the calls."""
+    table: dict[object, list[Call]] = {}
     for call in reading.named("Subset"):
         if call.target and call.first is not None and call.first.kind == "name":
-            parts = table.setdefault(reading.key(call.first.name, call.scope), set())
-            parts.add(reading.key(call.target, call.scope))
-    yield from (parts for parts in table.values() if len(parts) > 1)
+            made = evaluate.definitions_at(reading, call.first.name, call)
+            key = reading.key(call.first.name, call.scope), tuple(each.span for each in made)
+            table.setdefault(key, []).append(call)
+    for calls in table.values():
+        parts = {reading.key(call.target, call.scope) for call in calls}
+        if len(parts) > 1:
+            yield parts, calls[0]
 
 
-def _shared_transforms(reading: Training, parts: set[tuple[object, str]]) -> Iterator[Match]:
+def _shared_transforms(
+    reading: Training, parts: set[tuple[object, str]], made: Call
+) -> Iterator[Match]:
+    """One part's transform, where the parts are to have different ones."""
     copied = {each.target for each in reading.assignments}
+    texts, chance = set(), bool(made.args and _augmented(reading, made.args[0], made))
+    found = []
     for each in reading.assignments:
         base, _, last = each.target.rpartition(".dataset.")
         shared = reading.key(base, each.scope) in parts and f"{base}.dataset" not in copied
         shared &= not each.loops
         if shared and last in ("transform", "transforms"):
-            yield Match(each.span, f"{each.target} is set for all parts: they share a dataset")
+            given = evaluate.options_at(reading, each.value, each.scope, each.position, each.arms)
+            chance |= bool(_random_part(reading, given))
+            texts.add(render(reading, each.value))
+            found.append(each)
+    for each in found if chance or len(texts) > 1 else ():
+        yield Match(each.span, f"{each.target} is set for all parts: they share a dataset")
 
 
 def _is_whole(reading: Training, split: Call, call: Call, data: Value) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import words
-from doctor.checks.script.objects import MODE_LAYERS
+from doctor.checks.script.objects import MODE_LAYERS, NETWORKS
 from doctor.checks.script.rendering import expanded
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
@@ -54,7 +54,7 @@ def _sides(reading: Training, call: Call) -> Iterator[Match]:
 def _teacher_trains(reading: Training) -> Iterator[Match]:
     """teacher.train() of a model that no optimizer holds."""
     trained = {name for _, name in reading.trained_names}
-    for call in reading.named("train"):
+    for call in reading.named("train") if not _follows(reading) else ():
         name = call.receiver
         if not call.statement or name in trained or not set(words(name)) & NAMES or call.args:
             continue
@@ -75,7 +75,7 @@ MODELS = re.compile(r"torchvision\.models\.(?:wide_|res|dense|mobile|efficient|v
 def _teacher_left(reading: Training) -> Iterator[Match]:
     """teacher = resnet50(...), called in the loop that trains another, and no eval()."""
     trained = {name for _, name in reading.trained_names}
-    for call in reading.calls:
+    for call in reading.calls if not _follows(reading) else ():
         name = call.target
         if not set(words(name)) & NAMES or "." in name or name in trained or call.arms:
             continue
@@ -83,6 +83,17 @@ def _teacher_left(reading: Training) -> Iterator[Match]:
         if (own or MODELS.match(call.name)) and _is_left(reading, call):
             message = f"{name} is in train mode: eval() is called nowhere"
             yield Match(call.span, message, fix="Call eval() of the teacher before the loop.")
+
+
+def _follows(reading: Training) -> bool:
+    """Some network is an average of another: mean teachers are in train mode on purpose."""
+    over = (loop.iterable.calls for loop in reading.loops if loop.iterable is not None)
+    zipped = any(sum(reading.calls[n].method in NETWORKS for n in each) > 1 for each in over)
+    loaded = any(
+        call.loops or any(reading.calls[n].method == "state_dict" for n in call.args[0].calls)
+        for call in reading.named("load_state_dict") if call.args
+    )  # fmt: skip
+    return zipped or loaded or bool(reading.methods("mul_", "lerp_", "copy_", "AveragedModel"))
 
 
 def _is_left(reading: Training, made: Call) -> bool:

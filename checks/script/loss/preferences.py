@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import objects
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.own_reference import own_reference
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call
+from doctor.facts.script import Call, Span, Value
 
 GOOD = r"\w*(?:chosen|preferred|winner|win|better|pos|good)\w*|\w*_w|pc|rc|yw"
 BAD = r"\w*(?:reject|rejected|loser|lose|worse|neg|bad)\w*|\w*_l|pr|rr|yl"
@@ -78,10 +78,7 @@ JOINING = ("DPOTrainer", "ORPOTrainer", "CPOTrainer", "KTOTrainer", "SFTTrainer"
 
 def _prompt_twice(reading: Training) -> Iterator[Match]:
     """{"prompt": prompt, "chosen": prompt + answer, ...} of a trainer that joins both itself."""
-    if not reading.methods(*JOINING):
-        return
-    values = [(part, span) for value, span, _ in reading.expressions for part in flatten([value])]
-    for value, span in values:
+    for value, span in _rows_of_trainers(reading):
         pairs = dict(zip(value.keys, value.items, strict=False)) if value.kind == "dict" else {}
         answer = pairs.get("chosen") or pairs.get("completion")
         if answer is None or "prompt" not in pairs or answer.kind != "other":
@@ -92,6 +89,23 @@ def _prompt_twice(reading: Training) -> Iterator[Match]:
         if len(answer.items) > 1 and render(reading, first) == render(reading, pairs["prompt"]):
             fix = "Leave the prompt out of the answers, or omit the column prompt."
             yield Match(span, "the answers begin with the prompt, which is a column, too", fix=fix)
+
+
+def _rows_of_trainers(reading: Training) -> Iterator[tuple[Value, Span]]:
+    """Rows of what a trainer trains on: what a function for map() returns, and from_list([...])."""
+    for call in reading.named(*JOINING):
+        given = evaluate.options(reading, call.keywords.get("train_dataset"), call)
+        made = reading.call_of(given[0]) if len(given) == 1 else None
+        first = made.first if made is not None else None
+        if made is None or first is None or "formatting_func" in call.keywords:
+            continue
+        if made.method == "from_list":
+            yield from ((row, made.span) for row in first.items)
+        elif made.method == "map" and "remove_columns" not in made.keywords:
+            for scope in reading.functions_by_name.get(first.name, ()):
+                function = reading.function(scope)
+                yield from zip(function.returns, function.exit_spans, strict=False)
+            yield from ((value, made.span) for value in first.items)
 
 
 def policies(reading: Training) -> Iterator[Match]:

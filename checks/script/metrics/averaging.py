@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.objects import NETWORKS
 from doctor.checks.script.rendering import render, statements
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
 
-NETWORKS = {"parameters", "state_dict", "named_parameters", "buffers"}
 MEMBERS = NETWORKS | {"values", "items"}
 
 
@@ -19,11 +19,11 @@ def weights_swapped(reading: Training) -> Iterator[Match]:
     """average = (1 - decay) * average + decay * new: nothing is left of the average."""
     if not reading.mentions("decay", "momentum", "tau", "beta"):
         return
-    copies = [(render(reading, call.args[0]), call.span, {call.receiver})
+    copies = [(render(reading, call.args[0]), call.span, {call.receiver}, call.scope)
               for call in reading.named("copy_") if len(call.args) == 1]  # fmt: skip
-    given = [(text, span, {a.target for a in reading.stores if a.span == span})
-             for text, span, _ in reading.cached(statements) if "(1-" in text]  # fmt: skip
-    for text, span, targets in (*given, *copies):
+    given = [(text, span, {a.target for a in reading.stores if a.span == span}, scope)
+             for text, span, scope in reading.cached(statements) if "(1-" in text]  # fmt: skip
+    for text, span, targets, scope in (*given, *copies):
         found = re.fullmatch(
             r"\(\(\(1-(?P<rate>[\w.]+)\)\*(?P<one>[\w.\[\]]+)\)\+\((?P=rate)\*(?P<two>[\w.\[\]]+)\)\)",
             text,
@@ -31,16 +31,30 @@ def weights_swapped(reading: Training) -> Iterator[Match]:
             r"\(\((?P<rate>[\w.]+)\*(?P<two>[\w.\[\]]+)\)\+\(\(1-(?P=rate)\)\*(?P<one>[\w.\[\]]+)\)\)",
             text,
         )
-        if found is None:
+        if found is None or any("running" in target for target in targets):
             continue
         rate = found["rate"].rpartition(".")[2].casefold()
-        slow = rate in ("decay", "ema_decay", "momentum", "beta", "m", "mu")
-        fast = rate in ("tau", "polyak_tau", "soft_tau")
+        stays = _stays(reading, Value("name", name=found["rate"]), scope)
+        slow = rate in ("momentum", "beta", "m", "mu") and stays is True
+        slow |= rate in ("decay", "ema_decay") and stays is not False
+        fast = rate in ("tau", "polyak_tau", "soft_tau") and stays is False
         if (slow and found["one"] in targets) or (fast and found["two"] in targets):
             yield Match(
                 span,
                 "nearly all of the average is replaced in each step: its weights are exchanged",
             )
+
+
+def _stays(reading: Training, rate: Value, scope: int) -> bool | None:
+    """Whether a rate is that of the average, and not of the new weights, by its number. Papers
+    name either momentum, and either tau."""
+    found = evaluate.options_at(reading, rate, scope, len(reading.calls), ())
+    last = {v.name.rpartition(".")[2] for v in found if v.kind == "name"}
+    given = [p.default for f in reading.script.functions for p in f.parameters if p.name in last]
+    numbers = [v.literal for v in (*found, *given) if v is not None]
+    flag = evaluate.flag_default(reading, rate.name)
+    large = {number >= 0.5 for number in (*numbers, flag) if evaluate.is_number(number)}
+    return large.pop() if len(large) == 1 else None
 
 
 SLOW = re.compile(r"decay|momentum|(?:^|_)(?:beta|mu|m|alpha)$")
@@ -57,7 +71,9 @@ def moved_too_far(reading: Training) -> Iterator[Match]:
         if call.method == "add_" and not _is_scaled_by_rest(reading, call, weight):
             continue
         text = render(reading, weight)
-        rest = re.fullmatch(r"\(1-[\w.]*?(?:polyak_|soft_)?tau\)", text)
+        rest = re.fullmatch(r"\(1-([\w.]*?(?:polyak_|soft_)?tau)\)", text)
+        if rest and _stays(reading, Value("name", name=rest[1]), call.scope) is not False:
+            continue
         if call.method != "add_" and not (rest or _is_decay(reading, weight, call)):
             continue
         yield Match(
@@ -77,9 +93,9 @@ def _is_decay(reading: Training, weight: Value, call: Call, depth: int = 2) -> b
     if found and depth and all(_is_decay(reading, v, call, depth - 1) for v in found):
         return True
     named = SLOW.search(weight.name.rpartition(".")[2].casefold().strip("[]"))
-    values = evaluate.literals(reading, weight, call)
-    small = any(isinstance(v, float) and v < 0.5 for v in values)
-    return named is not None and not small and not _is_one_minus(found)
+    stays = _stays(reading, weight, call.scope)
+    known = stays is True or (stays is None and named is not None and named[0] == "decay")
+    return named is not None and known and not _is_one_minus(found)
 
 
 def _is_one_minus(found: list[Value]) -> bool:

@@ -40,21 +40,29 @@ WITH_NORMS = re.compile(
     r"res_?ne(?:t|xt)|vgg\d+_bn|dense_?net|mobile_?net|efficient_?net|regnet", re.IGNORECASE
 )
 """Architectures with batch norm, by the names that torchvision, timm and papers give them."""
+OTHER_NORMS = re.compile(r"resnet_?v2|_gn|nf_|_evo|group_?norm|norm_layer", re.IGNORECASE)
+"""Names of those that may have another norm, or none."""
 
 
 def averaged_norms(reading: Training) -> Iterator[Match]:
     """AveragedModel of a network with batch norm that is evaluated as it is."""
-    if not reading.methods("AveragedModel") or reading.mentions("update_bn", "use_buffers"):
+    if not reading.methods("AveragedModel") or reading.mentions(
+        "update_bn", "buffers", "groupnorm", "group_norm", "frozenbatchnorm"
+    ):
         return
     written = any("BatchNorm" in name for name in reading.by_method)
     for call in reading.named("AveragedModel"):
         made = objects.makers_at(reading, call.args[0], call) if call.args else []
         names = [f"{m.method} {m.first.literal if m.first else ''}" for m in made if m is not None]
+        names += [key for m in made if m is not None for key in m.keywords]
         norms = written or any(WITH_NORMS.search(name) for name in names)
+        norms &= not any(OTHER_NORMS.search(name) for name in names)
+        known = written or any(m and m.name.startswith("torchvision.models.") for m in made)
         if norms and any(other.receiver in call.targets for other in reading.named("eval")):
             yield Match(
                 call.span,
                 "statistics of batch norm are not those of the average: update_bn()",
+                None if known else "warn",
                 fix="update_bn(train_loader, model) of the average, before it is evaluated.",
             )
 
@@ -138,6 +146,8 @@ def several_labels(reading: Training) -> Iterator[Match]:
 
 OF_A_WINDOW = {"Running", "RunningMean", "RunningSum"}
 """Metrics of the last values alone, which forget by themselves."""
+OF_THE_RUN = {"SumMetric", "MaxMetric", "MinMetric", "MeanMetric", "MinMaxMetric", "MetricTracker"}
+"""Metrics that may be meant for the whole run."""
 
 
 def of_epoch(reading: Training) -> Iterator[Match]:
@@ -150,7 +160,7 @@ def of_epoch(reading: Training) -> Iterator[Match]:
         made = [_unmoved(reading, reading.calls[v.call]) for v in found if v.kind == "call"]
         if len(made) != 1 or not made[0].name.startswith("torchmetrics.") or made[0].loops:
             continue
-        if made[0].method in OF_A_WINDOW:
+        if made[0].method in OF_A_WINDOW | OF_THE_RUN or _is_made_anew(reading, call):
             continue
         others = {c.method for c in reading.calls if c.receiver == call.receiver}
         others |= {"update" for c in reading.calls if c.name == call.receiver}
@@ -159,6 +169,12 @@ def of_epoch(reading: Training) -> Iterator[Match]:
                    if v.kind == "name" and v.name == call.receiver}  # fmt: skip
         if "update" in others and "reset" not in others and number:
             yield Match(call.span, f"{call.receiver} counts all epochs so far: reset() is missing")
+
+
+def _is_made_anew(reading: Training, call: Call) -> bool:
+    """self.metric = ... in a method that is not the constructor."""
+    given = reading.assigned_to(call.receiver, call.scope) if "." in call.receiver else ()
+    return any(reading.function(each.scope).name != "__init__" for each in given)
 
 
 EPOCH_ENDS = {"on_train_epoch_end", "on_validation_epoch_end", "training_epoch_end",
