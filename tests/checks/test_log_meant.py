@@ -150,8 +150,8 @@ def test_counts_of_hits_are_no_shares(row: str) -> None:
 
 
 def test_steps_without_targets_are_others_than_a_margin_that_is_kept() -> None:
-    def log(empty: Callable[[int], bool]) -> str:
-        return rows(
+    def log(empty: Callable[[int], bool], first: str = "model: Qwen2.5-7B") -> str:
+        return f"{first}\n" + rows(
             130,
             lambda at: (
                 f"{{'loss': {0.0 if empty(at) else 1.5 - at / 200}, "
@@ -160,6 +160,8 @@ def test_steps_without_targets_are_others_than_a_margin_that_is_kept() -> None:
         )
 
     assert problems(read(log=log(lambda at: at % 3 == 1))) == {"loss-plateau": Status.WARN}
+    for first in ("margin: 0.3", "model: resnet50", "model: Qwen2.5-7B\nloss_type: hinge"):
+        assert problems(read(log=log(lambda at: at % 3 == 1, first))) == {}
     assert problems(read(log=log(lambda at: at > 70 and at % 3 == 1))) == {}
     assert problems(read(log=log(lambda at: at == 9))) == {}
 
