@@ -161,9 +161,11 @@ CASES = [
          f"{COSINE}{steps([3e-4 - at * 1e-6 for at in range(30)])}"),
         ("schedule-stands-still", "learning-rate-zero", f"{COSINE}{steps([3e-4] * 30)}",
          f"lr: 3e-4\nmin_lr: 3e-4\n{COSINE}{steps([3e-4] * 30)}"),
-        ("schedule-stands-still", "learning-rate-zero", f"epochs: 3\n{COSINE}{steps([3.1e-4] * 20)}",
+        ("schedule-stands-still", "learning-rate-zero",
+         f"epochs: 3\n{COSINE}{steps([3.1e-4] * 20)}",
          f"epochs: 3\n{COSINE}{steps([3.1e-4] * 11)}"),
-        ("schedule-stands-still", "learning-rate-zero", f"epochs: 3\n{COSINE}{steps([3e-4] * 20)}",
+        ("schedule-stands-still", "learning-rate-zero",
+         f"epochs: 3\n{COSINE}{steps([3e-4] * 20)}",
          f"epochs: 1\n{COSINE}{steps([3e-4] * 30)}"),
         *(("schedule-stands-still", "learning-rate-zero", f"{COSINE}{steps([3e-4] * 30)}",
            f"{COSINE.replace('cosine', name)}{steps([3e-4] * 30)}")
