@@ -80,7 +80,11 @@ def test_a_throughput_of_samples_may_fall_where_they_become_longer() -> None:
     assert problems(read(log=at_length("host {}"))) == {"throughput-falling": Status.WARN}
     tokens = rows(160, lambda at: f"step {at} loss 1.{99 - at // 2:02d} {4000 + at % 9:,} tok/s")
     assert problems(read(log=tokens)) == {}
-    halved = rows(60, lambda at: f"step {at} loss 2.{99 - at} | {(9000, 2000)[at > 30]} tok/s |")
+    halved = rows(100, lambda at: f"step {at} loss 2.{999 - at} | {(9000, 2000)[at > 50]} tok/s |")
+    resized = rows(
+        24, lambda at: f"step {at} loss 2.{99 - at} img/s: {(990, 480)[at > 11] + at % 5}.7"
+    )
+    assert problems(read(log=resized)) == {}
     assert problems(read(log=halved)) == {"throughput-falling": Status.WARN}
     assert problems(read(log=f"unfreezing the encoder\n{halved}")) == {}
 
@@ -109,7 +113,9 @@ FALLS = [2.5 * math.exp(-at / 9) + 0.05 for at in range(60)]
         ([0.0] * 40 + [0.02 * at for at in range(20)], False),  # begins late
         ([0.875 - (at % 4 == 3) / 40 for at in range(60)], False),  # a small set, and good
         ([70.0 + at / 2 for at in range(60)], False),
-        ([60.0 + at for at in range(60)], True),  # more than all
+        ([60.5 + at for at in range(60)], True),  # more than all
+        ([60.0 + at for at in range(60)], False),  # counts of hits
+        ([860.0 + at for at in range(60)], False),
         ([(at + 1) / 60 for at in range(60)], False),
     ],
 )
@@ -128,9 +134,24 @@ def test_more_than_all_is_seen_behind_a_sign_of_per_cent() -> None:
     assert problems(log) == {"evaluation-stands-still": Status.WARN}
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        "Test set: Average loss: 0.{0}, Accuracy: {0}/10000 (98%)",
+        "val acc: {} / 1000",
+        "val acc: {} of 1000",
+        "val recall: {} images",
+        "val top1 acc: {}.5 / 1000",
+        "val success_rate: 0.4 test map: {} validation iou: 0.5 val top-1: 512",
+    ],
+)
+def test_counts_of_hits_are_no_shares(row: str) -> None:
+    assert problems(read(log=rows(30, lambda at: row.format(90 + at)))) == {}
+
+
 def test_steps_without_targets_are_others_than_a_margin_that_is_kept() -> None:
-    def log(empty: Callable[[int], bool]) -> str:
-        return rows(
+    def log(empty: Callable[[int], bool], first: str = "model: Qwen2.5-7B") -> str:
+        return f"{first}\n" + rows(
             130,
             lambda at: (
                 f"{{'loss': {0.0 if empty(at) else 1.5 - at / 200}, "
@@ -139,6 +160,8 @@ def test_steps_without_targets_are_others_than_a_margin_that_is_kept() -> None:
         )
 
     assert problems(read(log=log(lambda at: at % 3 == 1))) == {"loss-plateau": Status.WARN}
+    for first in ("margin: 0.3", "model: resnet50", "model: Qwen2.5-7B\nloss_type: hinge"):
+        assert problems(read(log=log(lambda at: at % 3 == 1, first))) == {}
     assert problems(read(log=log(lambda at: at > 70 and at % 3 == 1))) == {}
     assert problems(read(log=log(lambda at: at == 9))) == {}
 

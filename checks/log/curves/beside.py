@@ -52,7 +52,7 @@ def checks_beside() -> Iterator[Check]:
             "all evaluations are equal: a loss or score with three decimals, a score of 0, an AUC "
             "of 0.5",
             "two of three are, at a low score, while the loss of the training halved",
-            "a score is above 100 %",
+            "a score that is printed with decimals rises above 100 %",
         ),
         fix=evaluations.SAME,
         commands=("doctor run --only SMK007",),

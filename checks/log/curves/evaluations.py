@@ -54,7 +54,10 @@ NOTHING_RIGHT = (
 )
 
 
-SHARES = re.compile(r"acc|top-?\d|f1|auc|auroc|precision|recall|iou|dice|match|map|rate|pass@")
+SHARES = re.compile(
+    r"(?<![a-z])(?:acc(?:uracy)?|top-?\d|f1|auc|auroc|precision|recall|m?iou|dice|match|map|rate|pass)"
+    r"(?![a-z])"
+)
 MORE_THAN_ALL = (
     "Divide by the number of samples that were evaluated: len(dataset) of the evaluation, on "
     "several ranks the sum of their counts; not the batches times a fixed batch size, and not one "
@@ -100,7 +103,7 @@ def _loss(curve: Curve) -> Verdict:
 def _score(curve: Curve, trained: bool) -> Verdict:
     """Where the loss of the training fell to half meanwhile, it was `trained`."""
     values, name = values_of(curve), curve.name.partition(":")[2]
-    if max(values) > 100 and SHARES.search(name) and not math.isinf(max(values)):
+    if _exceeds(values) and SHARES.search(name):
         at = values.index(max(values))
         return warn(
             f"{name} is {values[at]:g} at {step_at(curve, at)}: more than 100 %",
@@ -128,6 +131,11 @@ def _score(curve: Curve, trained: bool) -> Verdict:
     return (
         _stands(curve, name, SAME) if is_guess or _is_exact(value) else ok(f"{name} is {value:g}")
     )
+
+
+def _exceeds(values: list[float]) -> bool:
+    """Whether shares pass 100 %: counts of hits are whole, or above it from the start."""
+    return min(values) <= 100 < max(values) < math.inf and any(value % 1 > 0 for value in values)
 
 
 def _stays(values: list[float], value: float, times: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 from doctor._util.median import median
@@ -18,7 +19,9 @@ from doctor.checks.log.curves.reading import (
     values_of,
 )
 from doctor.checks.log.curves.rewards import OF_POLICY, is_of_policy
+from doctor.checks.log.differential.rates import DECODERS
 from doctor.facts.log import Curve, Log
+from doctor.facts.stated import Setting
 from doctor.judge.check import Verdict, fail, note, ok, skip, warn
 
 ENOUGH, LONG = 5, 40
@@ -135,8 +138,11 @@ number."""
 
 
 def _partly_without_targets(log: Log, loss: Curve, values: list[float]) -> Verdict | None:
-    """Steps whose loss and gradient are exactly 0 between others that train, from the start on: a
-    margin that is kept is so at the end."""
+    """Steps of a language model whose loss and gradient are exactly 0 between others that train,
+    from the start on: a loss with a margin has such batches anywhere."""
+    prefers = any((each.name, each.text) == ("method", "preference") for each in log.stated)
+    if prefers or not any(_of_text(each) for each in log.stated):
+        return None
     norm = partner(log, loss, "grad_norm")
     norms = dict(zip(norm.steps, values_of(norm), strict=True)) if norm is not None else {}
     steps = list(zip(loss.steps, values_of(loss), strict=True))
@@ -152,6 +158,12 @@ def _partly_without_targets(log: Log, loss: Curve, values: list[float]) -> Verdi
         fix=WITHOUT_TARGETS,
         places=(place_at(loss, empty[0]),),
     )
+
+
+def _of_text(each: Setting) -> bool:
+    """Whether a setting says that the model answers in words; a margin is none of its losses."""
+    text = each.text.lower()
+    return each.name in ("model", "family") and any(re.search(word, text) for word in DECODERS)
 
 
 def _is_of_one_side(log: Log, loss: Curve) -> bool:

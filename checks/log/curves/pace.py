@@ -17,12 +17,10 @@ from doctor.checks.log.curves.rewards import is_of_policy
 from doctor.checks.log.curves.shape import certain
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Status, Verdict, note, ok, skip, warn
+from doctor.log.metrics.text import RATES
 
-RATES = ("throughput", "sample_rate")
-"""How fast a training goes: by tokens, which sequences of other lengths do not change, first."""
-SLOWER, HALVED = 0.7, 0.5
-"""Shares of the early throughput below which it is reported, and from which on few values are
-enough. Our own numbers."""
+SLOWER = 0.7
+"""Share of the early throughput below which it is reported. Our own number."""
 STARTED, ENOUGH = 2, 10
 """Rows at the start, in which workers fill their queues, and rows from which on waiting is no
 accident. Our own."""
@@ -51,14 +49,14 @@ def _throughput(log: Log, curve: Curve) -> Verdict:
     if lower is None:
         return ok("the throughput is as high at the end as at the start")
     early, late = lower
-    slower = warn(
+    verdict = warn(
         f"the time of a step rose from {1 / early:.4g} to {1 / late:.4g}"
         if is_time
         else f"the throughput fell from {early:.4g} to {late:.4g}; at least {SLOWER:.0%} of the "
         "early value expected",
         places=(place_at(curve, places[-1]),),
     )
-    return slower if late < HALVED * early else certain(values, slower)
+    return certain(values, verdict)
 
 
 def _sequences_grow(log: Log, curve: Curve) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from doctor.checks.log.differential.rates import usual_of
 from doctor.checks.log.differential.relations import at_least, changed
@@ -131,28 +132,31 @@ def shorter_than_an_epoch(run: Run) -> Evidence | None:
 
 def should_have_moved(run: Run) -> Evidence | None:
     """A schedule without a constant part is stated, and the rate is one value for a part of the run
-    in which it changes by more than the digits that are printed."""
+    in which it changes by more than the digits that are printed, and for more than an epoch."""
     rate, schedule = run.curve("learning_rate"), run.of_kind("scheduler", *DECAYING)
     values = {float(value) for value in rate.values} if rate else set()
     steps = run.value("max_steps")
-    if rate is None or schedule is None or len(values) != 1 or "constant" in schedule.text:
+    stays = schedule is None or STAYS.search(schedule.text.lower())
+    if rate is None or schedule is None or stays or len(values) != 1:
         return None
     (value,) = values
     stated = [each.number or 0 for each in run.all("learning_rate")]
     if stated and not any(math.isclose(each, value, rel_tol=0.01) for each in stated):
         return None  # the rest of a schedule that has moved
-    part = MOVED if value != float(f"{value:.0e}") else MOVED_A_DIGIT
+    seen, epochs = rate.steps[-1] - rate.steps[0], run.value("epochs")
     is_level = run.value("min_rate") == value
-    if is_level or not steps or rate.steps[-1] - rate.steps[0] < part * steps:
+    if is_level or not steps or seen < MOVED * steps or (epochs and seen <= steps / epochs):
         return None
     return Evidence(f"{cited(schedule)} over {number(steps)} steps", (schedule,))
 
 
-DECAYING = ("cosine", "linear", "polynomial", "poly", "one_?cycle", "inverse", "exponential")
-"""Schedules that move at every step."""
-MOVED, MOVED_A_DIGIT = 0.25, 0.6
-"""Parts of the run in which a cosine falls by a seventh, and to a third, which one digit shows; the
-others fall further. Our own numbers."""
+DECAYING = ("cosine", "linear", "poly", "one_?cycle")
+"""Schedules that move all the time, at each step or each epoch."""
+STAYS = re.compile(r"constant|warm|(?:linear|polynomial)lr")
+"""Schedules that reach their level early: those of PyTorch after five steps, if not told more."""
+MOVED = 0.6
+"""Part of the run in which a cosine falls to a third, which one digit shows; the others fall
+further. Our own number."""
 
 
 def stepped_per_process(run: Run) -> Evidence | None:

@@ -70,7 +70,11 @@ _ALONE = (
     r"recall@\d{1,4}|word_acc|pc_success"
 )
 _NUMBER = r"[-+]?(?:nan\b|inf(?:inity)?\b|\d{1,12}(?:\.\d{0,20})?(?:e[-+]?\d{1,3})?)"
-_END = r"(%?)(?![\w.])"
+_END = (
+    r"(%?)(?![\w.%])(?!\s{0,3}/\s{0,3}\d|\s{1,3}(?:out )?of\s{1,3}\d|\s{1,3}(?:images?|samples?|"
+    r"examples?|correct|hits?|items?|tokens?|words?|sentences?|predictions?)\b(?!\s{0,3}[:=|/\d]))"
+)
+"""What is left of a count is none of a score: `9890/10000`, `9 of 10`, `120 images`."""
 _IS = (
     r"['\"]?(?:\s{0,30}[:=|]{1,2}\s{0,12}(?:tensor\()?['\"]?|\s{1,4}(?=[-+]?(?:nan\b|inf\b|"
     r"\d{1,9}\.\d)))"

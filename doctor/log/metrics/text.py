@@ -44,6 +44,7 @@ A space alone separates a name from a number with a point. Thousands are of a th
 the comma separates values.
 """
 RATES = ("throughput", "sample_rate")
+"""How fast a training goes: by tokens, which sequences of other lengths do not change, first."""
 UNIT_BEHIND = re.compile(
     rb"(?<![\w.,=:])(\d[\d,]{0,12}(?:\.\d{1,6})?) ?(?:(tok(?:ens?)?)|img|images?|samples?|seqs?|"
     rb"sequences?|frames?) ?/ ?s(?:ec)?\b"
