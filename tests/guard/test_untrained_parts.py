@@ -275,7 +275,14 @@ def round_stochastically(weight: Any) -> None:
     weight.add_(torch.randn_like(weight), alpha=1e-3)
 
 
+class Anything:
+    def __getattr__(self, name: str) -> Anything:
+        return self
+
+
 class Plain(torch.optim.Optimizer):
+    settings = Anything()
+
     def step(self, closure: Any = None) -> None:
         with torch.no_grad():
             for p in self.param_groups[0]["params"]:
