@@ -22,11 +22,12 @@ def of_source(source: Source) -> Optional[Dict[str, Any]]:
     if sampler is None:
         return None
     before = observing.attribute(sampler, "epoch", 0)
-    with seeds.kept():
-        orders = [order_of(sampler, epoch) for epoch in EPOCHS]
-    sampler.set_epoch(before)
-    one, other = orders
-    if one != other or one == sorted(one) or len(set(one)) < 2:
+    with seeds.kept(), Draws() as draws:
+        try:
+            one, other = (order_of(sampler, epoch) for epoch in EPOCHS)
+        finally:
+            sampler.set_epoch(before)
+    if not draws.drawn or one != other or one == sorted(one) or len(set(one)) < 2:
         return None
     return {
         "type": "Epochs", "sampler": type(sampler).__name__[:60], "epochs": 2,
