@@ -207,11 +207,16 @@ class Shares(data.Sampler):  # type: ignore[misc,unused-ignore]
     def __iter__(self) -> Any:
         if self.way == "in turn":
             return iter(range(64))
+        if self.way == "curriculum":
+            return iter(sorted(range(64), key=lambda row: row * 37 % 64))
         seed = self.epoch if self.way == "epoch" else 0
         return iter(torch.randperm(64, generator=seeded(seed)).tolist())
 
 
-@pytest.mark.parametrize(("way", "found"), [("seed", True), ("epoch", False), ("in turn", False)])
+@pytest.mark.parametrize(
+    ("way", "found"),
+    [("seed", True), ("epoch", False), ("in turn", False), ("curriculum", False)],
+)
 def test_samplers_that_are_told_of_epochs(way: str, found: bool) -> None:
     sampler = Shares(way)
     loader = data.DataLoader(torch.arange(64), sampler=sampler)
@@ -280,8 +285,8 @@ def test_codes_at_the_end_of_rows_pad_them() -> None:
 
 
 class Pictures(data.Dataset):  # type: ignore[misc]
-    def __init__(self, corruption: Any = None) -> None:
-        self.corruption = corruption
+    def __init__(self, corruption: Any = None, root: str = "") -> None:
+        self.corruption, self.root = corruption, root
 
     def __len__(self) -> int:
         return 4
@@ -300,6 +305,7 @@ def fog(x: float) -> float:
         (Pictures(fog), "corruption"),
         (data.ConcatDataset([Pictures(fog), Pictures()]), "corruption"),
         (data.Subset(Pictures(), [1, 2]), ""),
+        (Pictures(root="/data/domainnet/val"), ""),
     ],
 )
 def test_eval_of_another_kind(other: Any, found: str) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
+
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
+save_file = pytest.importorskip("safetensors.torch").save_file
 
 from doctor.probes.training_side.subject import model_files, tokenizers_text
 
@@ -35,3 +39,12 @@ def test_a_row_of_few_different_tokens_shows_no_gradient_of_attention(
     row: list[int], trains: bool
 ) -> None:
     assert tokenizers_text.trains(row, 16) is trains
+
+
+@pytest.mark.parametrize(("method", "raises"), [("gptq", True), ("bitnet", False)])
+def test_weights_that_a_method_quantizes_while_it_trains(
+    method: str, raises: bool, tmp_path: Path
+) -> None:
+    save_file({"a.weight": torch.ones(2, 2)}, tmp_path / "model.safetensors")
+    with pytest.raises(model_files.BadFiles) if raises else contextlib.nullcontext():
+        model_files.require_quantized(str(tmp_path), method)
