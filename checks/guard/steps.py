@@ -168,8 +168,8 @@ CLIPS = Check(
             "no gradients were clipped by torch.nn.utils",
         ),
         {
-            "nothing": "Give it list(model.parameters()): what filter() or parameters() returned is "
-            "empty after its first reader, such as the optimizer.",
+            "nothing": "Give it list(model.parameters()): what filter() or parameters() returned "
+            "is empty after its first reader, such as the optimizer.",
             "scaled": "Call scaler.unscale_(optimizer) after the last backward() and before the "
             "clipping.",
         },

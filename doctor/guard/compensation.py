@@ -35,10 +35,11 @@ def _names_in_code(kind: type) -> list[str]:
         if owner.__module__.partition(".")[0] in ("torch", "builtins"):
             continue
         for method in vars(owner).values():
-            function = method.__func__ if isinstance(method, (staticmethod, classmethod)) else method
             for _ in range(MOST_WRAPPERS):
-                if isinstance(function, FunctionType):
-                    function = vars(function).get("__wrapped__", function)
-            if isinstance(function, FunctionType):
-                names += function.__code__.co_names
+                if isinstance(method, (staticmethod, classmethod)):
+                    method = method.__func__
+                elif isinstance(method, FunctionType):
+                    method = vars(method).get("__wrapped__", method)
+            if isinstance(method, FunctionType):
+                names += method.__code__.co_names
     return names

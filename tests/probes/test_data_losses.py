@@ -27,6 +27,7 @@ from doctor.probes.training_side.data import (  # noqa: E402
     pairs,
     places,
     row_ends,
+    split_look,
     templates,
     vocabulary,
 )
@@ -183,6 +184,20 @@ def test_documents_without_a_beginning(texts: Any, found: int) -> None:
 
     assert row_ends.lacking(rows_of(*texts), 1, tokenizer) == found
     assert row_ends.lacking(rows_of(*texts), 2, tokenizer) == 0
+
+
+@pytest.mark.parametrize(
+    ("trained", "stated", "otherwise"), [(True, 1, False), (False, 1, True), (True, None, True)]
+)
+def test_models_of_ones_own_know_no_beginning(
+    trained: bool, stated: int | None, otherwise: bool
+) -> None:
+    module = torch.nn.Sequential(torch.nn.LayerNorm(4))
+    if trained:
+        torch.nn.init.normal_(module[0].weight)
+    module.config = SimpleNamespace(bos_token_id=stated)
+    look = SimpleNamespace(module=module, vocabulary=vocabulary.Vocabulary(bos=1))
+    assert split_look.SplitLook._begins_otherwise(look) is otherwise  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

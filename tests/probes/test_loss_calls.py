@@ -72,9 +72,7 @@ def scale_invariant(y: Any) -> Any:
         (lambda y: (y - y.mean()).pow(2).mean() * 0.1 + y.sum(), ""),
     ],
 )
-def test_one_number_for_all_samples_that_is_multiplied_by_a_mask(
-    loss: Any, found: str
-) -> None:
+def test_one_number_for_all_samples_that_is_multiplied_by_a_mask(loss: Any, found: str) -> None:
     torch.manual_seed(0)
     model = torch.nn.Linear(5, 3)
     calls = LossCalls(model, {"mask": MASK, "weights": WEIGHTS})

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing, places
+from ..foreign import Arguments, Foreign, Function, Options, Types, observing, places
 from ..subject import subjects
 from . import attention_calls, norm_calls, padded_targets, recurrent_calls, scale_calls
 
