@@ -53,8 +53,8 @@ ONCE = Check(
     passes=("fewer than half of the documents begin with two of them",),
     warns=(
         "at least half of 32 or more documents do",
-        "90 % of 32 or more documents of several lengths lack the one that the tokenizer adds, and "
-        "no document has it",
+        "90 % of 32 or more documents of several lengths lack the one that the tokenizer adds and "
+        "the config of a trained model states, and no document has it",
     ),
     fix="Tokenize a rendered template with add_special_tokens=False, or call "
     "apply_chat_template(tokenize=True).",

@@ -99,11 +99,13 @@ MOVE = Check(
     why="A training whose weights stay bit-identical looks normal: losses are printed, time "
     "passes. The guard compares evenly spaced elements of every tensor with their start.",
     passes=("a sampled weight with a gradient changes",),
+    notes=(
+        "at two comparisons in a row, from step 50 on, weights of torch's Adam or AdamW are unlike "
+        "those before and further away than the learning rates lead",
+    ),
     warns=(
         "none of at least 16 sampled fp32 weights with a gradient changed after 3 steps of torch's "
         "own Adam or a relative",
-        "at two comparisons in a row, from step 50 on, weights of torch's Adam or AdamW are unlike "
-        "those before and further away than the learning rates lead",
     ),
     fails=(
         "the same after 20 steps, of weights of 16 bits too, or 100 of another optimizer",

@@ -152,7 +152,7 @@ CLIPS = Check(
     warns=(
         "5 steps in a row, gradients are clipped after the step() that applied them, or where "
         "there are none",
-        "5 steps in a row, none of the parameters that the clipping gets has a gradient",
+        "5 steps in a row, the clipping gets no parameter, and all that are trained have gradients",
         "5 steps in a row, gradients are clipped while a GradScaler's scale is in them, to a limit "
         "1,000 times below that scale",
     ),
@@ -168,9 +168,8 @@ CLIPS = Check(
             "no gradients were clipped by torch.nn.utils",
         ),
         {
-            "nothing": "Give it list(model.parameters()) of the model that is trained: what "
-            "filter() or parameters() returned is empty after its first reader, such as the "
-            "optimizer, and a copy of the model has no gradients.",
+            "nothing": "Give it list(model.parameters()): what filter() or parameters() returned "
+            "is empty after its first reader, such as the optimizer.",
             "scaled": "Call scaler.unscale_(optimizer) after the last backward() and before the "
             "clipping.",
         },

@@ -10,7 +10,7 @@ from doctor.checks.training.errors.data import prefix_of
 from doctor.errors.causes import BY_ID
 from doctor.facts.cut_depth import may_be_the_cut
 from doctor.facts.own_model import OwnModel, PartialLoad
-from doctor.judge.check import Status, Verdict, warn
+from doctor.judge.check import Status, Verdict, note, warn
 
 MOST_NAMES = 4
 
@@ -46,10 +46,12 @@ def with_files(own: OwnModel, verdict: Verdict) -> Verdict:
         verdict = replace(verdict, summary=text)
     judges = (_tokenizer, _initialized, _quantized, _not_loaded, _in_evaluation)
     observed = next((found for judge in judges if (found := judge(own))), None)
-    if observed is None:
-        return verdict
-    text, fix = observed
-    return warn(f"{verdict.summary}; {text}", fix=fix)
+    if observed is not None:
+        text, fix = observed
+        return warn(f"{verdict.summary}; {text}", fix=fix)
+    if own.turned_off:
+        return note(f"{verdict.summary}; {TURNED_OFF % own.turned_off}", fix=TURNED_OFF_FIX)
+    return verdict
 
 
 def _tokenizer(own: OwnModel) -> tuple[str, str] | None:
@@ -102,14 +104,6 @@ def _not_loaded(own: OwnModel) -> tuple[str, str] | None:
 
 
 def _in_evaluation(own: OwnModel) -> tuple[str, str] | None:
-    if own.turned_off:
-        return (
-            "the loss calls eval() of the model before the forward pass that trains: "
-            f"{own.turned_off} do not act as in training",
-            "Call model.train() again where the evaluation ends, or evaluate outside of the step: "
-            "after eval() nothing drops values, and batch norms neither use nor update the "
-            "statistics of a batch.",
-        )
     if not own.in_evaluation:
         return None
     return (
@@ -132,6 +126,15 @@ def _renamed(load: PartialLoad) -> str:
     return NOT_LOADED_FIX.format("NEW_KEY")
 
 
+TURNED_OFF = (
+    "the loss calls eval() of the model before the forward pass that trains: %s do not act as in "
+    "training"
+)
+TURNED_OFF_FIX = (
+    "If that is not on purpose, call model.train() again where the evaluation ends, or evaluate "
+    "outside of the step: after eval() nothing drops values, and batch norms neither use nor "
+    "update the statistics of a batch."
+)
 NOT_LOADED_FIX = (
     "Rename the keys, and print what strict=False leaves out, or load with strict=True:\n"
     "state = {{{}: value for key, value in state.items()}}\n"

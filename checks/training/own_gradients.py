@@ -100,6 +100,7 @@ GRADIENTS_REACH_ALL = replace(
         "steps that get one in 20 steps, in other batches of the loader or with other weights, "
         "start as copies of trained ones, or are in no group of your optimizer",
     ),
+    notes=("a default argument that is a module with parameters, in several places of the model",),
     warns=(
         "the gradients of the matrices fall, or grow, by a factor of 10,000 from the loss to the "
         "input, from each quarter of the depth to the next",
@@ -107,7 +108,6 @@ GRADIENTS_REACH_ALL = replace(
         "parameter of the model",
         "an embedding and an output layer of one shape, which are two parameters in one memory, or "
         "two although a setting or a method says that they are tied",
-        "a default argument that is a module with parameters, in several places of the model",
         "a flag such as module.requires_grad = False that its parameters do not follow",
         "each forward pass creates parameters anew",
         "the rows of a matrix are all the same, before the first step and after the last one",

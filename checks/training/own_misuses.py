@@ -78,7 +78,7 @@ MISUSES = {
     ),
     "reduced": (
         "a value is reduced to one number for all samples ({function}) before it is multiplied by "
-        "{shapes}, which weighs or masks each of them",
+        "{shapes}, a mask of the samples",
         "Multiply first and reduce afterwards: reduction='none' in the loss, or a sum over the "
         "features alone (dim=-1), then (value * mask).sum() / mask.sum(). Otherwise each sample "
         "gets the number of all, and the mask leaves nothing out.",

@@ -149,13 +149,14 @@ STEP_COMPLETES = Check(
     notes=(
         "dtypes do not fit under autocast in a half precision that nobody asked for; the steps "
         "complete in fp32",
+        "the loss calls eval() of the model before the forward pass that trains",
     ),
     warns=(
         "memory grows in each of ten steps, by at least 256 KiB",
         "a later step raises because of values that an earlier step made non-finite, which SMK006 "
         "fails",
         "the factory returns a model in evaluation mode, all of whose parameters train, and its "
-        "file calls eval() and nowhere train(); or the loss calls eval() before it trains",
+        "file calls eval() and nowhere train()",
         "of a model directory: tokens outside of the embedding, weights that lack parameters, or "
         "quantized weights that would train without adapters",
     ),

@@ -15,7 +15,7 @@ from doctor.checks.training.own_depth import EXPLODING_FIX, VANISHING_FIX, explo
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Parameter, Smoke, without_gradient
 from doctor.job.job import Job
-from doctor.judge.check import Verdict, fail, warn
+from doctor.judge.check import Status, Verdict, fail, note, warn
 
 
 def of_all(summary: str, some: int, total: int) -> str:
@@ -173,6 +173,12 @@ def reached_unevenly(
         return warn(f"{verdict.summary}; {clause}", fix=VANISHING_FIX)
     if clause := exploding(required):
         return warn(f"{verdict.summary}; {clause}", fix=EXPLODING_FIX)
+    if own.of_defaults and verdict.status is Status.PASS:
+        clause = (
+            "a default argument, which is made once for all instances of a class, is one module in "
+            f"several places: {'; '.join(own.of_defaults)}"
+        )
+        return note(f"{verdict.summary}; {clause}", fix=OF_DEFAULTS_FIX)
     return verdict
 
 
@@ -201,12 +207,6 @@ def _outside(own: OwnModel) -> tuple[str, str] | None:
         return f"without effect on the parameters: {', '.join(own.ineffective)}", INEFFECTIVE_FIX
     if own.untied:
         return f"weights that are not shared: {'; '.join(own.untied)}", UNTIED_FIX
-    if own.of_defaults:
-        return (
-            "a default argument, which is made once for all instances of a class, is one module in "
-            f"several places: {'; '.join(own.of_defaults)}",
-            OF_DEFAULTS_FIX,
-        )
     return None
 
 

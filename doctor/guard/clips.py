@@ -33,7 +33,7 @@ class Clips:
 
     def clipped(self, most: float, norm: Foreign, nothing: bool) -> None:
         """A clip to `most` was applied; `norm` before it, None where it was one by value.
-        `nothing`: no parameter that it got has a gradient."""
+        `nothing`: it got no parameter."""
         steady = self._steady
         if steady.stepping is not None or steady.depth or not isfinite(most):
             return
@@ -50,7 +50,8 @@ class Clips:
         elif self.scaler is not None and getattr(self.scaler, "_scale", None) is not None:
             self._suspect = most, norm, self.scaler._scale, self._context.where()
         elif nothing:
-            self._judge("nothing", most, norm, None, self._context.where())
+            if self._all_have_gradients():  # else those that it leaves out may be frozen
+                self._judge("nothing", most, norm, None, self._context.where())
         else:
             self._right += 1
             self.open = self._right < limit.CLIPS
@@ -95,6 +96,10 @@ class Clips:
         """Steps of all optimizers."""
         return sum(watch.armed.steps for watch in self._context.watches())
 
+    def _all_have_gradients(self) -> bool:
+        trained = [p for watch in self._context.watches() for p in watch.flat]
+        return bool(trained) and all(p.grad is not None for p in trained)
+
     def _judge(self, cause: str, most: float, norm: Foreign, scale: Foreign, where: str) -> None:
         def deliver(values: list[Foreign]) -> None:
             read = dict(zip(names, values))
@@ -126,7 +131,7 @@ def _text(cause: str, most: float, norm: float, scale: float) -> str:
             f" step() divides by the scale, which leaves a norm of {most / scale:.2g}"
         )
     if cause == "nothing":
-        return f"the clipping to {most:g} gets no parameter with a gradient, {row}"
+        return f"the clipping to {most:g} gets no parameter, {row}"
     if norm == 0.0:
         return f"gradients are clipped to {most:g} where there are none, before backward(), {row}"
     size = "" if norm == inf else f"; their norm was {norm:.3g} when they were applied"
@@ -149,7 +154,7 @@ def _wrap(switch: Switch, clips: Clips, original: Callable[..., Foreign]) -> For
     def note(most: Foreign, norm: Foreign, held: Foreign) -> None:
         if switch.may_look() and isinstance(most, (int, float)):
             norm = norm if isinstance(norm, torch.Tensor) else None
-            nothing = isinstance(held, list) and all(p.grad is None for p in held)
+            nothing = isinstance(held, list) and not held
             switch.safely_without_graph(clips.clipped, float(most), norm, nothing)
 
     untraced_note = dynamo.without_frames(torch, note)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 from .foreign import Foreign
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 COMPENSATES = re.compile(r"kahan|compens|shift|residual|master|stochastic", re.IGNORECASE)
 """Keys of state or groups that keep what 16-bit weights round away."""
 COMPENSATING_MODULES = ("torchao", "optimi", "apex", "transformer_engine", "deepspeed")
+MOST_WRAPPERS = 10
 
 
 def compensates(optimizer: Optimizer, parameters: list[Tensor]) -> bool:
@@ -33,7 +35,11 @@ def _names_in_code(kind: type) -> list[str]:
         if owner.__module__.partition(".")[0] in ("torch", "builtins"):
             continue
         for method in vars(owner).values():
-            while hasattr(method, "__wrapped__"):
-                method = method.__wrapped__
-            names += getattr(getattr(method, "__code__", None), "co_names", ())
+            for _ in range(MOST_WRAPPERS):
+                if isinstance(method, (staticmethod, classmethod)):
+                    method = method.__func__
+                elif isinstance(method, FunctionType):
+                    method = vars(method).get("__wrapped__", method)
+            if isinstance(method, FunctionType):
+                names += method.__code__.co_names
     return names

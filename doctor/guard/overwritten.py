@@ -8,7 +8,7 @@ from . import codes
 from . import thresholds as limit
 from .foreign import Foreign
 from .parameters import part, view
-from .records import WARN, Alarm, Look
+from .records import NOTE, Alarm, Look
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,7 +63,7 @@ class Overwritten:
                     "comparison before, too: something else sets them"
                 )
                 code = codes.TRAINING_WEIGHTS_MOVE
-                self.alarm = Alarm(code, WARN, look.step, text, "overwritten", look.optimizer)
+                self.alarm = Alarm(code, NOTE, look.step, text, "overwritten", look.optimizer)
 
         return deliver
 

@@ -259,9 +259,9 @@ def test_flat_activations_are_a_warning_behind_large_weights() -> None:
 
 def test_an_evaluation_that_is_left_on_and_a_module_of_a_default() -> None:
     left = own_model.completes(own(steps(HEAD), turned_off="Dropout"), None)
-    assert left.status is Status.WARN
+    assert left.status is Status.NOTE
     assert "calls eval() of the model before the forward pass that trains: Dropout" in left.summary
     one = own(steps(HEAD), of_defaults=("norm=LayerNorm of Block is a, b and 2 more",))
     verdict = own_gradients.gradients_reach_all(one, None, Job())
-    assert verdict.status is Status.WARN
+    assert verdict.status is Status.NOTE
     assert "norm or nn.LayerNorm(width)" in (verdict.fix or "")

@@ -42,6 +42,18 @@ def clipped(clip: Callable[[Any], None], order: str, steps: int = 30, **options:
             optimizer.step()
 
 
+def clipped_while_frozen(listed: Callable[[Any], Any]) -> None:
+    """The first of two parts waits for 12 steps, in the optimizer, and is clipped by itself."""
+    parts = model(), model()
+    optimizer = adamw(torch.nn.ModuleList(parts))
+    for step, (x, y) in enumerate(batches(30)):
+        parts[0].requires_grad_(step >= 12)
+        optimizer.zero_grad()
+        sum(loss_of(each, x, y) for each in parts).backward()
+        norm(list(listed(parts[0].parameters())), 1.0)
+        optimizer.step()
+
+
 def two_optimizers() -> None:
     """One backward pass, and each part is clipped right before its own step."""
     modules = [model(), model()]
@@ -277,6 +289,11 @@ PROGRAMS: dict[str, tuple[Callable[[Path], None], set[tuple[str, str]]]] = {
     "clips what is used up": (
         lambda _: clipped(lambda p: norm(iter([]), 1e-3), "zbcs"),
         {CLIPPING},
+    ),
+    "clips a frozen part": (lambda _: clipped_while_frozen(iter), set()),
+    "clips what is not frozen of a part": (
+        lambda _: clipped_while_frozen(lambda p: [each for each in p if each.requires_grad]),
+        set(),
     ),
     "clips a part without gradients first": (
         lambda _: clipped(

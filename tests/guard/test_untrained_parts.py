@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402, TID253
-from trainings import adamw, guarded, records  # noqa: E402
+from trainings import adamw, alarms, guarded, records  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
@@ -257,6 +257,7 @@ def test_what_sets_weights_between_steps(what: str, tmp_path: Path) -> None:
     with guarded(tmp_path):
         between(what)
     assert causes(tmp_path) == ({("GRD007", "overwritten")} if what == "reset" else set())
+    assert {status for _, status in alarms(tmp_path)} <= {"note"}
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
@@ -275,7 +276,14 @@ def round_stochastically(weight: Any) -> None:
     weight.add_(torch.randn_like(weight), alpha=1e-3)
 
 
+class Anything:
+    def __getattr__(self, name: str) -> Anything:
+        return self
+
+
 class Plain(torch.optim.Optimizer):
+    settings = Anything()
+
     def step(self, closure: Any = None) -> None:
         with torch.no_grad():
             for p in self.param_groups[0]["params"]:

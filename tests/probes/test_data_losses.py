@@ -27,6 +27,7 @@ from doctor.probes.training_side.data import (  # noqa: E402
     pairs,
     places,
     row_ends,
+    split_look,
     templates,
     vocabulary,
 )
@@ -186,6 +187,20 @@ def test_documents_without_a_beginning(texts: Any, found: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("trained", "stated", "otherwise"), [(True, 1, False), (False, 1, True), (True, None, True)]
+)
+def test_models_of_ones_own_know_no_beginning(
+    trained: bool, stated: int | None, otherwise: bool
+) -> None:
+    module = torch.nn.Sequential(torch.nn.LayerNorm(4))
+    if trained:
+        torch.nn.init.normal_(module[0].weight)
+    module.config = SimpleNamespace(bos_token_id=stated)
+    look = SimpleNamespace(module=module, vocabulary=vocabulary.Vocabulary(bos=1))
+    assert split_look.SplitLook._begins_otherwise(look) is otherwise  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
     ("template", "found"),
     [("{% for m in messages %}{{ m }}{% endfor %}", True), ("{%- generation %}", False), ("", 0)],
 )
@@ -207,11 +222,16 @@ class Shares(data.Sampler):  # type: ignore[misc,unused-ignore]
     def __iter__(self) -> Any:
         if self.way == "in turn":
             return iter(range(64))
+        if self.way == "curriculum":
+            return iter(sorted(range(64), key=lambda row: row * 37 % 64))
         seed = self.epoch if self.way == "epoch" else 0
         return iter(torch.randperm(64, generator=seeded(seed)).tolist())
 
 
-@pytest.mark.parametrize(("way", "found"), [("seed", True), ("epoch", False), ("in turn", False)])
+@pytest.mark.parametrize(
+    ("way", "found"),
+    [("seed", True), ("epoch", False), ("in turn", False), ("curriculum", False)],
+)
 def test_samplers_that_are_told_of_epochs(way: str, found: bool) -> None:
     sampler = Shares(way)
     loader = data.DataLoader(torch.arange(64), sampler=sampler)
@@ -280,8 +300,8 @@ def test_codes_at_the_end_of_rows_pad_them() -> None:
 
 
 class Pictures(data.Dataset):  # type: ignore[misc]
-    def __init__(self, corruption: Any = None) -> None:
-        self.corruption = corruption
+    def __init__(self, corruption: Any = None, root: str = "") -> None:
+        self.corruption, self.root = corruption, root
 
     def __len__(self) -> int:
         return 4
@@ -300,6 +320,7 @@ def fog(x: float) -> float:
         (Pictures(fog), "corruption"),
         (data.ConcatDataset([Pictures(fog), Pictures()]), "corruption"),
         (data.Subset(Pictures(), [1, 2]), ""),
+        (Pictures(root="/data/domainnet/val"), ""),
     ],
 )
 def test_eval_of_another_kind(other: Any, found: str) -> None:

@@ -82,3 +82,10 @@ def test_a_head_that_adapters_leave_fresh(program: str) -> None:
     )
     adapted = peft.get_peft_model(base, peft.LoraConfig(**fields))
     assert bool(initial_weights.fresh_heads(adapted)) is (program == "forgotten")
+
+
+def test_norms_tell_trained_weights() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LayerNorm(4))
+    assert not initial_weights.is_trained(model)
+    torch.nn.init.normal_(model[1].weight)
+    assert initial_weights.is_trained(model)

@@ -47,24 +47,32 @@ def test_targets_within_reach(activation: Any, target: Any) -> None:
 
 MASK = torch.tensor([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
 WEIGHTS = torch.tensor([0.5, 1.0, 2.0, 1.5])
+VALID = torch.tensor([1.0, 0.0, 1.0, 1.0])
+
+
+def scale_invariant(y: Any) -> Any:
+    """As in SI-SDR: one scale for all."""
+    scale = (y * MASK).sum() / (MASK * MASK).sum()
+    return (y - scale * MASK).pow(2).sum() + (scale * VALID).sum()
 
 
 @pytest.mark.parametrize(
     ("loss", "found"),
     [
-        (lambda y: ((-0.5 * torch.sum(y.pow(2))) * (MASK > 0).float()).sum(), "Sum"),
-        (lambda y: (MASK.clone() * y.pow(2).mean()).sum() / MASK.sum(), "Mean"),
-        (lambda y: (torch.nn.functional.mse_loss(y, MASK) * WEIGHTS).mean(), "MseLoss"),
-        (lambda y: (y.pow(2).sum(-1) * WEIGHTS).mean(), ""),
+        (lambda y: ((-0.5 * torch.sum(y.pow(2))) * (VALID > 0).float()).sum(), "Sum"),
+        (lambda y: (VALID.clone() * y.pow(2).mean()).sum() / VALID.sum(), "Mean"),
+        (lambda y: (torch.nn.functional.mse_loss(y, MASK) * VALID).mean(), "MseLoss"),
+        (lambda y: (torch.nn.functional.mse_loss(y, MASK) * WEIGHTS).mean(), ""),
+        (lambda y: (MASK * y.pow(2).mean()).sum(), ""),
+        (scale_invariant, ""),
+        (lambda y: (y.pow(2).sum(-1) * VALID).mean(), ""),
         (lambda y: (y.pow(2) * MASK).sum() / MASK.sum(), ""),
         (lambda y: y.pow(2).sum() * WEIGHTS.sum(), ""),
         (lambda y: (y.sign().detach() * y.abs().mean() - MASK).pow(2).mean(), ""),
         (lambda y: (y - y.mean()).pow(2).mean() * 0.1 + y.sum(), ""),
     ],
 )
-def test_one_number_for_all_samples_that_is_multiplied_by_what_weighs_each(
-    loss: Any, found: str
-) -> None:
+def test_one_number_for_all_samples_that_is_multiplied_by_a_mask(loss: Any, found: str) -> None:
     torch.manual_seed(0)
     model = torch.nn.Linear(5, 3)
     calls = LossCalls(model, {"mask": MASK, "weights": WEIGHTS})

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
+save_file = pytest.importorskip("safetensors.torch").save_file
 
-from doctor.probes.training_side.subject import model_files, tokenizers_text
+from doctor.probes.training_side.subject import (  # noqa: E402
+    config_sizes,
+    model_files,
+    tokenizers_text,
+)
 
 NAMES = ["a.weight", "b.weight", "c.weight"]
 
@@ -35,3 +44,40 @@ def test_a_row_of_few_different_tokens_shows_no_gradient_of_attention(
     row: list[int], trains: bool
 ) -> None:
     assert tokenizers_text.trains(row, 16) is trains
+
+
+@pytest.mark.parametrize(("method", "raises"), [("gptq", True), ("bitnet", False)])
+def test_weights_that_a_method_quantizes_while_it_trains(
+    method: str, raises: bool, tmp_path: Path
+) -> None:
+    save_file({"a.weight": torch.ones(2, 2)}, tmp_path / "model.safetensors")
+    with pytest.raises(model_files.BadFiles) if raises else contextlib.nullcontext():
+        model_files.require_quantized(str(tmp_path), method)
+
+
+class Sizes:
+    """As a config of transformers holds them."""
+
+    def __init__(self, **sizes: int) -> None:
+        self.sizes = sizes
+
+    def to_dict(self) -> dict[str, int]:
+        return self.sizes
+
+    @classmethod
+    def from_dict(cls, sizes: dict[str, int]) -> Sizes:
+        return cls(**sizes)
+
+
+@pytest.mark.parametrize(("width", "found"), [(16, '"width": 16 instead of 8'), (800, ""), (8, "")])
+def test_a_size_that_fits_is_looked_for_in_widths_alone(width: int, found: str) -> None:
+    built = []
+
+    def build(config: Sizes) -> Any:
+        built.append(config.sizes["num_layers"])
+        return torch.nn.Linear(config.sizes["width"], 2)
+
+    config = Sizes(width=8, num_layers=60)
+    pairs = [("weight", (2, width), (2, 8))]
+    assert config_sizes.fitting(config, pairs, build) == found
+    assert set(built) <= {60}

@@ -272,6 +272,25 @@ def test_what_another_thread_saves_is_a_copy_of_an_earlier_state(weight: int, kn
     assert (found is not None) is known
 
 
+@pytest.mark.parametrize(("first", "narrow"), [((), "bfloat16"), (("bfloat16",), "")])
+def test_a_pretrained_backbone_is_no_load_of_what_was_saved(
+    first: tuple[str, ...], narrow: str
+) -> None:
+    def load(dtype: str) -> records.Load:
+        return records.Load(0, "Net", 4, [], [], 0, 0, dtype)
+
+    found = resume.compare(
+        [observed(*map(load, first))],
+        [observed(snapshot("save"))],
+        [observed(load("bfloat16"), snapshot("start"))],
+        looked=True,
+        request="",
+        opened="",
+    )
+    assert found is not None
+    assert found.narrow == narrow
+
+
 def test_a_handler_that_waits_is_named(tmp_path: Path) -> None:
     ended = observed(records.Paused(s=6, handlers={"SIGTERM": "on_term"}))
     frames = 'Current thread 0x1 (most recent call first):\n  File "/a/t.py", line 44 in save\n'

@@ -11,6 +11,7 @@ from doctor.collect.rehearsal.observation import Observed
 from doctor.collect.rehearsal.records import (
     Exchanged,
     Group,
+    Load,
     OptimizerState,
     Paused,
     Snapshot,
@@ -49,6 +50,7 @@ def compare(
     lost: list[Lost] = []
     taken = [load for each in continued for load in each.loads()]
     loads = [load for load in taken if load.missed or load.extra]
+    pretrained = [_described(load) for each in first for load in each.loads()]
     later = [name for each in stopped for paused in each.of(Paused) for name in paused.frozen]
     for rank, saved, _, begun, now in results:
         found = differences(_with_shared(saved, results[0][1], now), now, begun, rank)
@@ -92,9 +94,14 @@ def compare(
         lost=(*_first_ranks(lost), *([rates] if rates else [])),
         missed_keys=tuple(worst.missing) if worst else (),
         extra_keys=tuple(worst.unexpected) if worst else (),
-        narrow=next((load.narrow for load in taken if load.narrow), ""),
+        narrow=next((e.narrow for e in taken if e.narrow and _described(e) not in pretrained), ""),
         prefix=_prefix(worst.missing, worst.unexpected) if worst else "",
     )
+
+
+def _described(load: Load) -> tuple[str, int, str]:
+    """What the uninterrupted run loads, too, is none of what was saved."""
+    return load.module, load.given, load.narrow
 
 
 def _same_batches(first: Sequence[Observed], continued: Sequence[Observed]) -> int:

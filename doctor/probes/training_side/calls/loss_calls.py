@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing, places
+from ..foreign import Arguments, Foreign, Function, Options, Types, observing, places
 from ..subject import subjects
 from . import attention_calls, norm_calls, padded_targets, recurrent_calls, scale_calls
 
@@ -43,7 +43,8 @@ RESHAPING = ("ToCopy", "View", "UnsafeView", "ReshapeAlias", "Transpose", "Permu
              "Squeeze", "Unsqueeze", "Slice", "Select", "Alias")  # fmt: skip
 """Nodes through which a value passes unchanged, without their "Backward0"."""
 PRODUCTS = ("mul", "rmul", "imul")
-SCALED = ("Mul", "Div", "Neg", "Add", "Sub", *RESHAPING)
+SCALED = ("Mul", "Neg", "Add", "Sub", *RESHAPING)
+"""Of numbers. A quotient of two sums is a number for all samples on purpose."""
 REDUCED = re.compile(r"(?:Sum|Mean)Backward0$|(?:Loss\w*|WithLogits)Backward0$")
 """Nodes that give one number for all samples: torch names the sum over a dimension SumBackward1."""
 ROWS = 64
@@ -72,8 +73,6 @@ class LossCalls(TorchFunctionMode):
         self.recurrent = recurrent_calls.RecurrentCalls(module)
         self.scales = scale_calls.ScaleCalls()
         self._samples = subjects.first_dimension(batch) or 0
-        tensors = containers.tensors(batch).values()
-        self._batch = {observing.storage_address(each) for each in tensors}
 
     def __torch_function__(
         self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
@@ -109,23 +108,20 @@ class LossCalls(TorchFunctionMode):
         self.recurrent.note(name, args)
 
     def _note_product(self, pair: Sequence[torch.Tensor]) -> None:
-        """One number for all samples that is multiplied by what weighs each of them."""
+        """One number for all samples that is multiplied by a mask of them."""
         for value, weights in (pair, pair[::-1]) if len(pair) == 2 else ():
-            if value.dim() or not value.requires_grad or not self._weighs(weights):
+            if value.dim() or not value.requires_grad or not self._masks_samples(weights):
                 continue
             if node := reduced_by(value):
                 line = "%s, in %s" % (node.partition("Backward")[0], places.innermost()[0][0])
                 shapes = [list(weights.shape)]
                 self.misused[line] = {"function": line, "kind": "reduced", "shapes": shapes}
 
-    def _weighs(self, weights: torch.Tensor) -> bool:
-        """Whether it has a number for each sample: a mask of 0 and 1, or a tensor of the batch."""
-        if weights.requires_grad or not weights.dim() or not len(weights) == self._samples > 1:
+    def _masks_samples(self, weights: torch.Tensor) -> bool:
+        """Whether it has a 0 or a 1 for each sample, and both."""
+        if weights.requires_grad or not list(weights.shape) == [self._samples] != [1]:
             return False
-        if observing.storage_address(weights) in self._batch:
-            return True
-        values = torch.unique(observing.plain(weights))
-        return bool(values.tolist() == [0, 1])
+        return bool(torch.unique(observing.plain(weights)).tolist() == [0, 1])
 
     def _note_result(self, name: str, result: Foreign) -> None:
         if name in TO_MINIMIZE and isinstance(result, torch.Tensor) and result.numel() == 1:

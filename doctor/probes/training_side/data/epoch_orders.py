@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from itertools import islice
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Set
 
 from torch.utils.data import DistributedSampler
 
@@ -13,6 +15,8 @@ from .targets import Source
 
 COMPARED = 512
 EPOCHS = (0, 1)
+DRAWING = {"randperm", "multinomial", "rand", "randint", "getrandbits", "random"}
+"""Functions of torch, and of Python's generators, that draw; numpy's are not seen."""
 
 
 def of_source(source: Source) -> Optional[Dict[str, Any]]:
@@ -22,16 +26,34 @@ def of_source(source: Source) -> Optional[Dict[str, Any]]:
     if sampler is None:
         return None
     before = observing.attribute(sampler, "epoch", 0)
-    with seeds.kept():
-        orders = [order_of(sampler, epoch) for epoch in EPOCHS]
-    sampler.set_epoch(before)
-    one, other = orders
-    if one != other or one == sorted(one) or len(set(one)) < 2:
+    with seeds.kept(), draws() as drawn:
+        try:
+            one, other = [order_of(sampler, epoch) for epoch in EPOCHS]
+        finally:
+            sampler.set_epoch(before)
+    if not drawn or one != other or one == sorted(one) or len(set(one)) < 2:
         return None
     return {
         "type": "Epochs", "sampler": type(sampler).__name__[:60], "epochs": 2,
         "compared": len(one), "same": True, "told": True,
     }  # fmt: skip
+
+
+@contextlib.contextmanager
+def draws() -> Iterator[Set[str]]:
+    """The functions that drew random numbers: a curriculum has one order for all epochs."""
+    found: Set[str] = set()
+
+    def note(frame: Foreign, event: str, called: Foreign) -> None:
+        if event == "c_call" and called.__name__ in DRAWING:
+            found.add(called.__name__)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield found
+    finally:
+        sys.setprofile(before)
 
 
 def samplers_of(loader: Foreign) -> List[Foreign]:

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Set
 import torch
 
 from ..foreign import Foreign, containers, observing
+from ..subject import initial_weights
 from . import (
     agreement,
     batch_looks,
@@ -133,10 +134,11 @@ class SplitLook:
         return documents.without(tokens, self.losses.ignored)
 
     def _begins_otherwise(self) -> bool:
-        """Whether the model states another token for the beginning than the tokenizer, or none."""
-        config = observing.attribute(self.module, "config")
-        known = observing.has(config, "bos_token_id")
-        return known and config.bos_token_id != self.vocabulary.bos
+        """Whether documents may begin without the tokenizer's token: the model was not trained
+        before, or states another one for the beginning, or none."""
+        bos = observing.attribute(observing.attribute(self.module, "config"), "bos_token_id")
+        trained = observing.attempt(lambda: initial_weights.is_trained(self.module), False)
+        return bos is None or bos != self.vocabulary.bos or not trained
 
     def _step(self, raw: Foreign) -> None:
         """What a step on the batch shows of the losses counts in place of what the source

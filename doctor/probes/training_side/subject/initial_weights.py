@@ -94,3 +94,11 @@ def fresh_heads(module: Foreign) -> List[str]:
         if plain and size and abs(size / deviation - 1) < NEAR:
             found.append("%s (%s)" % (path, type(layer).__name__))
     return found[:LISTED]
+
+
+def is_trained(module: torch.nn.Module) -> bool:
+    """Whether a norm has weights that differ, which are alike when they are made."""
+    norms = [each for each in module.modules() if "Norm" in type(each).__name__]
+    weights = [observing.attribute(each, "weight") for each in norms]
+    flat = [each.detach().flatten() for each in weights if isinstance(each, torch.Tensor)]
+    return any(bool((each != each[:1]).any()) for each in flat)

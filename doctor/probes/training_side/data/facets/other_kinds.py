@@ -22,7 +22,7 @@ PLAIN = (str, int, float, bool)
 
 
 def stated(train: Source, other: Source) -> str:
-    """What eval has by a name or a value of a condition, and train has not; "" for nothing."""
+    """What eval has by a name of a condition, and train has not; "" for nothing."""
     ours = set(words_of(dataset_of(train)))
     return next((name for name, value in words_of(dataset_of(other))
                  if (name, value) not in ours), "")  # fmt: skip
@@ -43,7 +43,7 @@ def words_of(dataset: Foreign) -> Iterator[Tuple[str, str]]:
         held = observing.attribute(value, "__dict__", {})
         for name, each in dict(held).items() if containers.is_mapping(held) else ():
             text = text_of(each)
-            if text and (CONDITION.search(name) or CONDITION.search(text)):
+            if text and CONDITION.search(name):
                 yield name, text
             inner = list(each)[:MOST] if isinstance(each, (list, tuple)) else [each]
             nested = [one for one in inner if observing.has(one, "__getitem__")]
