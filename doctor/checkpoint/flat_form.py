@@ -14,6 +14,7 @@ SECTIONS = {
         "largest": "largest_file",
         "others": "beside",
         "lone_shard": "lone_shard",
+        "by_dtype": "by_dtype",
     }),
     "contents": ("Contents", {
         "tensors": "tensors",
