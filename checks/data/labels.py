@@ -66,7 +66,7 @@ def _cause(split: Split, labels: Labels) -> tuple[str, str | None]:
         names = listed([shown(name) for each in lacking for name in each.fields], 3)
         return f"; the tokens of the collator's {names} stand in none of them", MARKER
     if any(each.kind == "answers unmarked" for each in split.relations):
-        return "; the chat template has no {% generation %}, by which answers are told", GENERATION
+        return "; the chat template has no {% generation %}, which marks the answers", GENERATION
     return "", None
 
 

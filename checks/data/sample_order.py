@@ -280,7 +280,7 @@ def reordered(data: Data) -> Verdict:
     if epochs.compared < LEAST_ORDERED:
         return unknown(f"{text}; at least {LEAST_ORDERED} required")
     if epochs.same:
-        told = ", though set_epoch() had told it of each" if epochs.told else ""
+        told = ", though set_epoch() was called for each" if epochs.told else ""
         fix = SEED_ONCE if seeded else BY_EPOCH if epochs.told else None
         return warn(f"{text} came in the same order{told}", fix=fix)
     return ok(f"{text} came in another order")

@@ -104,7 +104,8 @@ def moves_wrongly(log: Log) -> Verdict | None:
             )
         if states(log, "restarts"):
             continue
-        low, half = NOTHING * max(values, default=0), max(values, default=0) / 2
+        highest = max(values, default=0)
+        low, half = NOTHING * highest, highest / 2
         turns, fallen = [], False
         for at, value in enumerate(values):
             if fallen and value > half:

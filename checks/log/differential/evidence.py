@@ -153,7 +153,7 @@ def should_have_moved(run: Run) -> Evidence | None:
 DECAYING = ("cosine", "linear", "poly", "one_?cycle")
 """Schedules that move all the time, at each step or each epoch."""
 STAYS = re.compile(r"constant|warm|(?:linear|polynomial)lr")
-"""Schedules that reach their level early: those of PyTorch after five steps, if not told more."""
+"""Schedules that reach their level early: those of PyTorch after five steps by default."""
 MOVED = 0.6
 """Part of the run in which a cosine falls to a third, which one digit shows; the others fall
 further. Our own number."""

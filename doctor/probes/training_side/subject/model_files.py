@@ -90,10 +90,15 @@ def dtypes_of(path: str) -> Dict[str, str]:
     try:
         with open(path, "rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            entries = json.loads(file.read(min(length, LONGEST_HEADER)))
-        return {name: str(e["dtype"]) for name, e in entries.items() if name != "__metadata__"}
+            tensors = _tensors(file.read(min(length, LONGEST_HEADER)))
+        return {name: str(each["dtype"]) for name, each in tensors.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
+
+
+def _tensors(header: bytes) -> Dict[str, Any]:
+    """Name -> entry of each tensor. Raises what JSON that is no header leads to."""
+    return {name: each for name, each in json.loads(header).items() if name != "__metadata__"}
 
 
 def indexed(directory: str) -> List[str]:
@@ -114,9 +119,7 @@ def sizes_of(path: str) -> Optional[Tuple[int, int]]:
         if present < 8 or length > min(LONGEST_HEADER, present - 8):
             return (8 + length, present) if length <= LONGEST_HEADER else None
         try:
-            entries = json.loads(file.read(length))
-            ends = [each["data_offsets"][1] for name, each in entries.items()
-                    if name != "__metadata__"]  # fmt: skip
+            ends = [each["data_offsets"][1] for each in _tensors(file.read(length)).values()]
             return 8 + length + max(ends, default=0), present
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
             return None
