@@ -124,8 +124,15 @@ def _of_call(reading: Reading, call: Call, number: int, index: int | None, depth
     if tensor and (call.method in VIEWS or call.method in PASSING):
         inner = _inner(call)
         if inner is not None:
-            return outcomes(reading, inner, call.scope, number, call.arms, index, depth - 1)
+            found = outcomes(reading, inner, call.scope, number, call.arms, index, depth - 1)
+            return {UNKNOWN if each == "logit" and _joins(call) else each for each in found}
     return {UNKNOWN}
+
+
+def _joins(call: Call) -> bool:
+    """A view of one number for each sample that puts those of several into a row."""
+    sizes = call.args[1:] if call.name.startswith("torch.") else call.args
+    return call.method in ("view", "reshape") and len(sizes) > 1 and sizes[-1].literal != 1
 
 
 def _inner(call: Call) -> Value | None:

@@ -46,9 +46,10 @@ class Rule:
     """What `doctor explain` prints, and `find`, which judges one script.
 
     `once`: something that is merely absent, reported for the first script of a run only.
-    `training`: applies to files that train. `words`: regular
-    expressions, one of which occurs on a line of each Python file that it may fire in; a rule
-    without any is judged on every file.
+    `training`: applies only to files that train, as what they set or leave out matters there.
+    `words`: regular expressions, one of which occurs on a line of each Python file that it may
+    fire in; a rule without any is judged on the parts of a training, too: a model, a loss or a
+    dataset in a file of its own.
     """
 
     code: str
@@ -62,7 +63,7 @@ class Rule:
     sources: tuple[str, ...]
     limits: str = "that options which are decided in another file are right."
     kinds: tuple[str, ...] = CODE
-    training: bool = True
+    training: bool = False
     once: bool = False
     fixes: Fix | None = None
     words: tuple[str, ...] = ()
@@ -81,7 +82,11 @@ class Rule:
         kind = reading.script.kind
         if self.needs and reading.script.identifiers.isdisjoint(self.needs):
             return False
-        return kind in self.kinds and (not self.training or kind not in CODE or reading.trains)
+        if kind not in self.kinds:
+            return False
+        if kind not in CODE or reading.trains:
+            return True
+        return not self.training and (bool(self.words) or reading.is_part)
 
 
 def check_of(rule: Rule) -> Check:

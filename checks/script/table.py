@@ -21,7 +21,7 @@ from doctor.checks.script import (
     trainers,
 )
 from doctor.checks.script.rule import CODE, Rule
-from doctor.checks.script.training import WORDS
+from doctor.checks.script.training import LEARNS, WORDS
 
 SUBJECTS = (config, data, distributed, kinds, loop, loss, metrics, model, saving, trainers)
 RULES: tuple[Rule, ...] = tuple(
@@ -43,15 +43,12 @@ class Words:
         return any(text in data and re.search(word, data) for text, word in self.expressions)
 
 
-def relevant(rules: Iterable[Rule]) -> Words | None:
-    """What occurs in every Python file that one of the rules may fire in; None: anything may."""
+def relevant(rules: Iterable[Rule]) -> Words:
+    """What occurs in every Python file that one of the rules may fire in."""
     words: set[str] = set()
     for rule in rules:
         if not set(CODE).isdisjoint(rule.kinds):
-            own = rule.words or (WORDS if rule.training else ())
-            if not own:
-                return None
-            words.update(own)
+            words.update(rule.words or (WORDS if rule.training else (*WORDS, *LEARNS)))
     common_first = sorted(words, key=lambda word: (word not in WORDS, word))
     return Words(tuple((_longest_text(word), word.encode()) for word in common_first))
 

@@ -29,6 +29,14 @@ WORDS = (r"backward\s*\(", r"Trainer\b", "train_dataset", r"\.fit\s*\(", r"\bopt
          "[Oo]ptimizer")  # fmt: skip
 """One of them occurs in every file that trains. The names of optimizers are not among them: looking
 for 35 names costs a tenth of a lint, and a file with such a name and no "optim" calls backward."""
+LIBRARIES = (
+    "torch", "torchvision", "torchaudio", "torch_geometric", "lightning", "pytorch_lightning",
+    "transformers", "diffusers", "trl", "peft", "accelerate", "timm", "sklearn", "datasets",
+    "gymnasium", "gym",
+)  # fmt: skip
+LEARNS = tuple(rf"(?:import|from)\s+{name}\b" for name in LIBRARIES)
+"""One of them occurs in every file that holds a part of a training."""
+TESTS = ("pytest", "unittest")
 MOST_CALLS = 4
 """Calls within calls through which what trains is followed. Our own number."""
 EVALUATION = ("eval", "valid", "test", "infer", "predict", "generate", "sample", "export", "merge")
@@ -56,6 +64,12 @@ class Training(Reading):
     def trains(self) -> bool:
         """The file has a backward, a Trainer or an optimizer over parameters."""
         return bool(self.backwards or self.trainers or self.optimizers or self.fits)
+
+    @cached_property
+    def is_part(self) -> bool:
+        """The file may hold a part of a training, such as its model: no test, which does on
+        purpose what a training should not."""
+        return self.imports_from(*LIBRARIES) and not self.imports_from(*TESTS)
 
     @cached_property
     def backwards(self) -> list[int]:

@@ -78,7 +78,6 @@ RULES = (
         fix="Keep bf16 on GPUs of compute capability 8.0 and later, else fp16.",
         sources=("ps-P1",),
         kinds=CONFIGURATION,
-        training=False,
     ),
     Rule(
         code="SCR182",
@@ -92,7 +91,6 @@ RULES = (
         fix="Set loss_scale to 0.",
         sources=("ps-P5", "deepspeed-fp16"),
         kinds=("deepspeed",),
-        training=False,
     ),
     Rule(
         code="SCR183",
@@ -106,7 +104,6 @@ RULES = (
         fix="Remove device_map.",
         sources=("bts-fix5",),
         kinds=("axolotl", "factory", "trainer"),
-        training=False,
     ),
     Rule(
         code="SCR184",
@@ -120,7 +117,6 @@ RULES = (
         fix="Set gradient_checkpointing_kwargs.use_reentrant to false.",
         sources=("cbl-root",),
         kinds=("trainer",),
-        training=False,
     ),
     Rule(
         code="SCR185",
@@ -133,6 +129,5 @@ RULES = (
         fix="Set the dtype to float32, or bf16 instead of fp16.",
         sources=("titan-why", "pytorch-127176"),
         kinds=CONFIGURATION,
-        training=False,
     ),
 )

@@ -142,7 +142,6 @@ RULES = (
         fix="Set two of the three numbers of the batch; use the stage that the offload needs.",
         sources=("deepspeed-config",),
         kinds=("deepspeed",),
-        training=False,
     ),
     Rule(
         code="SCR366",
@@ -161,6 +160,5 @@ RULES = (
         fix="Run `accelerate config` again, or correct the key.",
         sources=("accelerate-config",),
         kinds=("accelerate",),
-        training=False,
     ),
 )

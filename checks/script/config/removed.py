@@ -224,7 +224,6 @@ RULES = (
         fix="Use the function that the message names; arguments and results may differ.",
         sources=("torchfix-rules", "torch-linalg"),
         limits="that functions which the table does not hold exist.",
-        training=False,
         words=(
             r"torch\.(?:solve|symeig|eig|lstsq|matrix_rank|i?r?fft|gels|btrifact|potrf|trtrs)\b",
             r"_deterministic\(",
@@ -238,6 +237,7 @@ RULES = (
         title="Functions are not deprecated",
         severity="note",
         find=deprecated_function,
+        training=True,
         why="Deprecated functions work and warn; a later version removes them.",
         fires=("a call of a function whose documentation calls it deprecated",),
         fix="Use the function that the message names.",
@@ -250,6 +250,7 @@ RULES = (
         title="Arguments exist in transformers 5",
         severity="note",
         find=arguments_removed,
+        training=True,
         why="transformers 5 has removed arguments and classes that scripts for 4 use: the run ends "
         "with a TypeError or an ImportError.",
         fires=(
@@ -266,6 +267,7 @@ RULES = (
         title="Arguments exist in TRL",
         severity="warn",
         find=trl_arguments,
+        training=True,
         why="TRL moved arguments of its Trainers into their configurations (0.13 to 0.16) and "
         "renamed max_seq_length (0.20): the script ends with a TypeError.",
         fires=("an argument that SFTTrainer, DPOTrainer and the like, or SFTConfig, lack",),
@@ -288,7 +290,6 @@ RULES = (
         fix="Add num_items_in_batch=None to the parameters.",
         needs=("compute_loss",),
         sources=("transformers-trainer",),
-        training=False,
         words=(r"def\s+compute_loss",),
     ),
 )

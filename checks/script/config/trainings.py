@@ -208,6 +208,5 @@ RULES = (
         fix="Change one of the two settings.",
         sources=("axolotl-1834", "llama-factory-arguments", "transformers-trainer"),
         kinds=TRAINERS,
-        training=False,
     ),
 )

@@ -188,6 +188,7 @@ RULES = (
         title="Loaders read all samples, and training samples in random order",
         severity="warn",
         find=loader_settings,
+        training=True,
         why="Images in the order of their classes teach the last class of a batch; a dropped last "
         "batch changes the metric; workers that touch CUDA raise.",
         fires=(
@@ -214,6 +215,7 @@ RULES = (
         title="The seed is set once",
         severity="warn",
         find=seed_in_loop,
+        training=True,
         why="A seed that is set again in every epoch repeats its shuffling, dropout and "
         "augmentation: the model sees the same epoch each time.",
         fires=("a constant seed in the loop over epochs",),

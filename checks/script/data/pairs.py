@@ -21,7 +21,8 @@ def paired_unsorted(reading: Training) -> Iterator[Match]:
     lists: dict[Key, Assignment] = {}
     for each in reading.assignments:
         names = {reading.calls[n].method for n in (each.value.call, *each.value.calls) if n >= 0}
-        if each.value.kind in ("call", "other") and names & LISTS:
+        keyed = each.value.name in ("DictComp", "Dict")
+        if each.value.kind in ("call", "other") and names & LISTS and not keyed:
             lists[reading.key(each.target, each.scope)] = each
     unsorted = {key for key, each in lists.items() if not _is_sorted(reading, key, each)}
     for one, other in _read_together(reading) if unsorted else ():
@@ -195,7 +196,6 @@ RULES = (
         fix="Call one transform with both: torchvision.transforms.v2 with tv_tensors, or "
         "albumentations with image= and mask=.",
         sources=("torchvision-masks",),
-        training=False,
         words=(
             "Random(?:Hor|Ver|Rot|Crop|Res|Aff|Per)",
             "HorizontalFlip",

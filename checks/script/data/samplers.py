@@ -234,7 +234,6 @@ RULES = (
         fix="Omit shuffle; DistributedSampler shuffles by default.",
         needs=("DataLoader",),
         sources=("torch-dataloader",),
-        training=False,
         words=(r"sampler\s*=",),
     ),
 )

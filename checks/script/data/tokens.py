@@ -147,6 +147,7 @@ RULES = (
         title="The padding token is not a token that texts use",
         severity="warn",
         find=pad_token_zero,
+        training=True,
         why="Token 0 of Llama 3, GPT-2 and Qwen is an exclamation mark. Padding with it masks real "
         "text out of loss and attention. In Llama 1 and 2 it is the unknown token, and harmless.",
         fires=(
@@ -165,6 +166,7 @@ RULES = (
         title="A missing padding token is tested with None",
         severity="warn",
         find=pad_zero_missing,
+        training=True,
         why="0 is the padding token of BERT, T5 and others. A test for 0 replaces the token that "
         "these models were trained with.",
         fires=("pad_token_id == 0 decides that a padding token is added",),
@@ -178,6 +180,7 @@ RULES = (
         title="The Trainer logs a NaN loss as NaN",
         severity="note",
         find=nan_filter,
+        training=True,
         why="logging_nan_inf_filter is on by default: a NaN loss is logged as the average of the "
         "other steps, or 0.0. grad_norm shows nan meanwhile.",
         fires=("TrainingArguments without logging_nan_inf_filter",),
@@ -191,6 +194,7 @@ RULES = (
         title="torch.compile can be turned off",
         severity="note",
         find=compile_unconditional,
+        training=True,
         why="A compiled model may differ from the eager one. Without a flag a fault cannot be "
         "attributed to compilation without an edit.",
         fires=("torch.compile of the model that trains, with no flag that decides it",),

@@ -157,7 +157,6 @@ RULES = (
         fix="Move the call out of the condition; reduce the flag over all ranks before a step is "
         "skipped.",
         sources=("torch-distributed", "automodel-2468", "audio-3749"),
-        training=False,
         words=(
             r"barrier\(",
             r"reduce\(",

@@ -156,7 +156,6 @@ RULES = (
         fix="Move directives to the top; write export before the variable.",
         sources=("slurm-sbatch",),
         kinds=batch.KIND,
-        training=False,
     ),
     Rule(
         code="SCR363",
@@ -171,6 +170,5 @@ RULES = (
         fix="Remove the line once the error is found.",
         sources=("torch-cuda-env",),
         kinds=batch.KIND,
-        training=False,
     ),
 )  # fmt: skip

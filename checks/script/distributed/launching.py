@@ -194,7 +194,6 @@ RULES = (
         fix="End each line but the last with a backslash; put comments above the command.",
         sources=("bash-quoting",),
         kinds=batch.KIND,
-        training=False,
     ),
     Rule(
         code="SCR360",
@@ -214,7 +213,6 @@ RULES = (
         "srun bash -c 'torchrun --node_rank=$SLURM_NODEID ...'.",
         sources=("torch-elastic-run",),
         kinds=batch.KIND,
-        training=False,
     ),
     Rule(
         code="SCR361",
@@ -235,6 +233,5 @@ RULES = (
         fix="One task per node with torchrun; one task per device with Lightning.",
         sources=("torch-elastic-run", "lightning-slurm"),
         kinds=batch.KIND,
-        training=False,
     ),
 )  # fmt: skip

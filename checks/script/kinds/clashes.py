@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.kinds import meetings, rows, uses
@@ -36,6 +36,8 @@ LOOSE = ({"distances", "squared distances"},)
 PLACES = ("set_device", "device", "DistributedDataParallel", "DDP", "cuda", "to", "FSDP",
           "FullyShardedDataParallel", "barrier")  # fmt: skip
 """What takes the number of a GPU."""
+CHOOSING = ("gather", "scatter", "take_along_dim", "index_select")
+"""What takes the indices of the entries that it chooses."""
 OLDER = {("spread", DERIVED, "a variance"): "SCR322"}
 """What a rule of another package reports: exp(logvar) named std."""
 GRAPHS = {"torch_geometric", "dgl", "networkx", "edge_index", "adj", "adjacency", "degree",
@@ -182,14 +184,22 @@ def _stated(flow: Flow) -> Iterator[Clash]:
 
 
 def _matters(flow: Flow, kinds: dict[str, Kind], each: Assignment) -> bool:
-    """Not in a test's own function; a rank that is named local chooses a device."""
+    """Not in a test's own function; a rank that is named local chooses a device, and what chooses
+    entries is an index, whatever its name."""
     if flow.reading.function(each.scope).name.startswith("test_"):
+        return False
+    if "label" in kinds and _is_passed(flow.reading, each, CHOOSING):
         return False
     local = kinds.get("rank")
     if local is None or local.name != "the local rank":
         return True
+    return _is_passed(flow.reading, each, PLACES)
+
+
+def _is_passed(reading: Training, each: Assignment, functions: Collection[str]) -> bool:
+    """Whether the name is an argument of one of these."""
     last = each.target.rpartition(".")[2]
-    calls = (flow.reading.calls[n] for n in flow.reading.methods(*PLACES))
+    calls = (reading.calls[n] for n in reading.methods(*functions))
     return any(
         name.rpartition(".")[2] == last
         for call in calls

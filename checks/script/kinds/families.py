@@ -77,7 +77,6 @@ RULES = (
         ),
         fix="Convert the image where it is read.",
         sources=("camerahmr-20",),
-        training=False,
         words=(*WORDS, r"\bcv2\b", r"\bPIL\b", "torchvision"),
     ),
     Rule(
@@ -94,7 +93,6 @@ RULES = (
         ),
         fix="Convert with box_convert(), math.radians() or math.degrees().",
         sources=("owl-vit-object-detection-14",),
-        training=False,
         words=(*WORDS, "torchvision"),
     ),
     Rule(
@@ -180,7 +178,6 @@ RULES = (
         ),
         fix="power_to_db() for |S| ** 2, amplitude_to_db() for |S|.",
         sources=("librosa-1057",),
-        training=False,
         words=(*WORDS, "librosa", "torchaudio"),
     ),
 )  # fmt: skip

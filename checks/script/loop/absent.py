@@ -128,6 +128,7 @@ RULES = tuple(
         title=title,
         severity="note",
         find=find,
+        training=True,
         why=f"{why} Reported for the first script of a run only.",
         fires=(fires,),
         fix=fix,

@@ -92,6 +92,7 @@ RULES = (
         title="fp16 autocast trains with a GradScaler",
         severity="fail",
         find=fp16_without_scaler,
+        training=True,
         why="fp16 gradients below 6e-8 become zero. autocast on CUDA computes in fp16 unless told "
         "otherwise, so training without a GradScaler loses small gradients silently.",
         fires=(
@@ -108,6 +109,7 @@ RULES = (
         title="A GradScaler is enabled for fp16 only",
         severity="warn",
         find=scaler_with_bf16,
+        training=True,
         why="bf16 has the range of fp32, so nothing needs scaling. With fp32 weights the scaler is "
         "waste; where weights become bf16 it raises on CUDA.",
         fires=("an enabled GradScaler while autocast computes in bf16",),
@@ -120,6 +122,7 @@ RULES = (
         title="backward() runs outside of autocast",
         severity="warn",
         find=backward_in_autocast,
+        training=True,
         why="autocast is meant for forward and loss. Under it, backward may run operations in a "
         "dtype other than the forward's; PyTorch documents this as not recommended.",
         fires=("a backward() inside a with block of autocast that is not disabled",),

@@ -167,6 +167,7 @@ RULES = (
         title="A loop goes on to the next batch, and acts in every Nth step",
         severity="warn",
         find=each_of(inverted, same_batch),
+        training=True,
         why="iter(loader) starts a new epoch: next() of it is always a first batch. The remainder "
         "of a division is true in all steps but each Nth.",
         fires=(

@@ -217,6 +217,7 @@ RULES = (
         title="Gradients are unscaled before they are clipped",
         severity="fail",
         find=clip_without_unscale,
+        training=True,
         why="A GradScaler multiplies gradients by up to 65536. A clip before unscale_ sees the "
         "scaled norm and shrinks every step to max_norm / scale: with SGD nothing is learned, "
         "Adam hides it until its epsilon.",
@@ -232,6 +233,7 @@ RULES = (
         title="Every scaler.step() is followed by scaler.update()",
         severity="fail",
         find=update_missing,
+        training=True,
         why="update() resets the scaler's record of what was unscaled and adapts the scale. "
         "Without it the next unscale_ or step raises, or the scale never falls after an overflow.",
         fires=(
@@ -247,6 +249,7 @@ RULES = (
         title="Scaled gradients are applied by scaler.step()",
         severity="fail",
         find=step_past_scaler,
+        training=True,
         why="scaler.step(optimizer) unscales and skips steps with Inf or NaN. optimizer.step() "
         "applies gradients that are up to 65536 times too large, Inf included.",
         fires=("scaler.scale(loss).backward() and then optimizer.step()",),
@@ -259,6 +262,7 @@ RULES = (
         title="A loss that scaler.step() follows is scaled",
         severity="fail",
         find=backward_unscaled,
+        training=True,
         why="A scaler makes its scale in the first call of scale(). Without one, step() raises "
         "'Attempted step but _scale is None'. A plain backward() beside a scaled one adds "
         "gradients that step() divides by up to 65536.",
@@ -275,6 +279,7 @@ RULES = (
         title="unscale_() is called once per step",
         severity="fail",
         find=unscale_twice,
+        training=True,
         why="A second unscale_ for one optimizer before update() raises RuntimeError.",
         fires=("two unscale_() of one optimizer on one path without update() between",),
         fix="Keep the first unscale_() of each step.",
@@ -286,6 +291,7 @@ RULES = (
         title="Gradients are clipped before the step",
         severity="warn",
         find=clip_after_step,
+        training=True,
         why="A clip after the optimizer's step changes gradients that were already applied.",
         fires=("a clip between optimizer.step() and the next backward()",),
         fix="Move the clip between backward() and the step.",

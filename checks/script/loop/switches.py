@@ -145,6 +145,7 @@ RULES = (
         title="Anomaly detection is off while training",
         severity="warn",
         find=anomaly_detection,
+        training=True,
         why="Anomaly mode checks every backward operation for NaN and records tracebacks. It is "
         "for finding one fault, and slows down every step.",
         fires=("set_detect_anomaly(True) or detect_anomaly() without a flag",),
@@ -157,6 +158,7 @@ RULES = (
         title="TF32 is set through one interface",
         severity="warn",
         find=tf32_mixed,
+        training=True,
         why="Since torch 2.9, reading allow_tf32 after fp32_precision was set raises RuntimeError, "
         "also inside torch.",
         fires=("allow_tf32 and fp32_precision are both set in one file",),
@@ -169,6 +171,7 @@ RULES = (
         title="Switches change something",
         severity="note",
         find=no_op_switch,
+        training=True,
         why="Flash, memory-efficient and math attention are on by default.",
         fires=("enable_mem_efficient_sdp(True) and the like without a call that turns it off",),
         fix="Remove the call.",
@@ -180,6 +183,7 @@ RULES = (
         title="The clip norm leaves steps their size",
         severity="warn",
         find=clip_norm,
+        training=True,
         why="Usual norms are 0.5 to 1. Below 0.001 every step is shrunk by orders of magnitude.",
         fires=("a literal max_norm below 0.001",),
         fix="Set max_norm to 1.0.",
@@ -191,6 +195,7 @@ RULES = (
         title="cudnn.benchmark is off where results must repeat",
         severity="warn",
         find=benchmark_beside_deterministic,
+        training=True,
         why="cudnn.benchmark picks the fastest algorithm anew in every run; runs then differ.",
         fires=("cudnn.benchmark=True beside cudnn.deterministic=True in one function",),
         fix="Set torch.backends.cudnn.benchmark = False.",
@@ -202,6 +207,7 @@ RULES = (
         title="bf16 autocast reaches the threads of DataParallel",
         severity="warn",
         find=dataparallel_autocast,
+        training=True,
         why="torch.nn.DataParallel enters autocast again in each thread with the default dtype: "
         "under bf16 autocast the replicas compute in fp16, without a GradScaler.",
         fires=("torch.nn.DataParallel and bf16 autocast in one training file",),

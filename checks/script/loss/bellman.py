@@ -17,6 +17,8 @@ PLACES = re.compile(
 )
 WHOLE = re.compile(r"\)\.max\(\)|torch\.max\([^,()]*(?:\([^()]*\))?\)")
 OLD = r"[\w.]*(?:old|behavio\w*|prev|stored)\w*"
+EARLIER = rf"{OLD}|[\w.]*(?:sampling|sampled|sampler|rollout|vllm|inference|ref)\w*"
+"""What is of the policy that drew the actions, or of one before it."""
 RATIO = re.compile(
     rf"(?:torch\.exp\(\((?P<a>{OLD})-(?P<b>[\w.]+)\)\)|\((?P<c>{OLD})-(?P<d>[\w.]+)\)\.exp\(\))"
 )
@@ -114,7 +116,7 @@ def _inverse(reading: Training, line: Line) -> Iterator[Match]:
     found = RATIO.fullmatch(line.text)
     if found is not None and "ratio" in line.target.casefold():
         new = found["b"] or found["d"]
-        if not re.fullmatch(OLD, new) and reading.mentions("clamp", "clip"):
+        if not re.fullmatch(EARLIER, new) and reading.mentions("clamp", "clip"):
             yield Match(
                 line.span, f"the ratio is new to old: exp({new} - {found['a'] or found['c']})"
             )

@@ -9,7 +9,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Span, Value
+from doctor.facts.script import Function, Span, Value
 
 REVERSAL = re.compile(r"revers|(?:^|_)grl", re.IGNORECASE)
 CONSTANTS = ("zeros_like", "zeros")
@@ -36,8 +36,7 @@ def _returned(reading: Training, scope: int) -> Iterator[tuple[Value, Span]]:
 
 def _incoming_unused(reading: Training, scope: int) -> Iterator[Match]:
     """The derivative is returned by itself: nothing of the function reads the gradient."""
-    function = reading.function(scope)
-    given = [parameter.name for parameter in function.parameters[1:]]
+    given = _after_context(reading.function(scope))
     if len(given) != 1 or _reads(reading, scope, given[0]):
         return
     for value, span in _returned(reading, scope):
@@ -45,6 +44,13 @@ def _incoming_unused(reading: Training, scope: int) -> Iterator[Match]:
         if any(_is_derivative(reading, part) for part in parts):
             yield Match(span, f"{given[0]} is not used: the gradient of later layers is lost")
             return
+
+
+def _after_context(function: Function) -> list[str]:
+    """The names of what is given beside the context: behind it, also in a class method."""
+    names = [parameter.name for parameter in function.parameters]
+    place = next((n for n, name in enumerate(names[:2]) if name in ("ctx", "context")), 0)
+    return names[place + 1 :]
 
 
 def _reads(reading: Training, scope: int, name: str) -> bool:
@@ -80,6 +86,7 @@ def _too_few(reading: Training, scope: int, forward: int | None) -> Iterator[Mat
         held = evaluate.definitions(reading, value.name, scope, len(reading.calls), ())
         value = held[0].value if value.kind == "name" and len(held) == 1 else value
         plain = value.kind == "other" and value.name in ("Mult", "Add", "Sub", "Div", "USub")
+        plain = plain and all(part.kind != "list" for part in flatten([value]))
         count = len(value.items) if value.kind == "list" else 1 if plain else 0
         if count and count < wanted:
             message = f"forward() takes {wanted} arguments, and backward() returns {count} gradient"

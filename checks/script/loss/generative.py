@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.loss import steps_of_noise
 from doctor.checks.script.reading import Reading
-from doctor.checks.script.rendering import statements
+from doctor.checks.script.rendering import render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Span
@@ -79,15 +79,22 @@ def _summed_and_averaged(reading: Training) -> Iterator[Match]:
 
 
 def of_diffusion(reading: Training) -> Iterator[Match]:
-    for text, span, _ in reading.cached(statements):
-        found = re.search(rf"\(\(({PLAIN})\*[\w.]+\)\+\(\(1-({PLAIN})\)\*[\w.]+\)\)", text)
-        if found and found[1] == found[2] and reading.mentions("cumprod"):
+    for text, span, scope in reading.cached(statements):
+        mixed = rf"\(\(({PLAIN})\*[\w.]+\)\+\(\(1-({PLAIN})\)\*([\w.]+)\)\)"
+        found = re.search(mixed, text) if reading.mentions("cumprod") else None
+        if found and found[1] == found[2] and _is_noise(reading, found[3], scope):
             yield Match(span, "noise is added with alpha and 1 - alpha: their roots are needed")
     yield from _of_one_level(reading)
     yield from _clean_target(reading)
     yield from _noise_for_velocity(reading)
     yield from steps_of_noise.of_steps(reading)
     yield from steps_of_noise.flow(reading)
+
+
+def _is_noise(reading: Training, name: str, scope: int) -> bool:
+    """By its name, or drawn."""
+    drawn = (render(reading, a.value) for a in reading.assigned_to(name, scope))
+    return bool(re.search(r"noise|eps", name)) or any("rand" in text for text in drawn)
 
 
 def _of_one_level(reading: Training) -> Iterator[Match]:

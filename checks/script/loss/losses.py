@@ -194,8 +194,6 @@ def _table(
         code=code, slug=slug, title=title, severity="fail", find=wrong_input(kind, bad), why=why,
         fires=(fires,), fix=fix, sources=("torch-losses",),
         limits="that layers of other files end in what the loss expects.",
-        training=kind == "cross_entropy",
-        words=() if kind == "cross_entropy" else WORDS,
     )  # fmt: skip
 
 

@@ -180,6 +180,7 @@ RULES = (
         title="Adam's epsilon is above zero in the dtype of the weights",
         severity="note",
         find=epsilon_vanishes,
+        training=True,
         why="Adam over fp16 weights keeps its state in fp16, where 1e-8 is 0: a division by zero.",
         fires=("Adam with eps below 3e-8 over weights cast by half()",),
         fix="Keep the weights in fp32, or set eps=1e-4.",

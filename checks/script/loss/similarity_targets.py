@@ -53,7 +53,10 @@ def _logarithm(reading: Training) -> Iterator[Match]:
         texts += [render(reading, v) for f in reading.script.functions for v in f.returns]
         read = [t for t in texts if re.search(rf"\b{name}\b", t) and t != line.text]
         if any(
-            re.search(rf"exp\([\w.]*{name}|{name}\.exp\(|softplus\([\w.]*{name}", t) for t in read
+            re.search(
+                rf"exp\([\w.]*{name}|{name}\b.*\)\.exp\(|{name}\.exp\(|softplus\([\w.]*{name}", t
+            )
+            for t in read
         ):
             return
         plain = re.compile(rf"\((?:self\.|\w+\.)*{name}\*|\*(?:self\.|\w+\.)*{name}\b")

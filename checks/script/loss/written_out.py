@@ -155,8 +155,11 @@ def axes(reading: Training) -> Iterator[Match]:
             continue
         given = call.args[1:] if call.name.startswith("torch.") else call.args
         given = given[0].items if len(given) == 1 else given
-        factors = [part for value in given for part in _factors(value)]
-        order = [_axis(reading, value, source.name, call) for value in factors]
+        order = [
+            axis
+            for value in given
+            for axis in sorted(_axis(reading, part, source.name, call) for part in _factors(value))
+        ]
         if len(order) > 2 and order != [*range(len(order))] and set(order) == {*range(len(order))}:
             message = f"{call.method}() keeps the order of the numbers: it does not exchange axes"
             yield Match(call.span, message)
@@ -184,14 +187,14 @@ def _factors(value: Value) -> Iterator[Value]:
         yield value
 
 
-def _axis(reading: Training, value: Value, name: str, call: Call) -> int | None:
-    """1 of x.size(1), of x.shape[1], and of d after b, d, t = x.shape."""
+def _axis(reading: Training, value: Value, name: str, call: Call) -> int:
+    """1 of x.size(1), of x.shape[1], and of d after b, d, t = x.shape; -1 if it is none."""
     held = _unpacked_axis(reading, value.name, name, call) if value.kind == "name" else None
     if held is not None:
         return held
     written = expanded(reading, value, call, 1)
     found = re.fullmatch(rf"{re.escape(name)}\.(?:size\((\d)\)|shape\[(\d)\])", written)
-    return int(found[1] or found[2]) if found and _unchanged(reading, name, value, call) else None
+    return int(found[1] or found[2]) if found and _unchanged(reading, name, value, call) else -1
 
 
 def _unpacked_axis(reading: Training, size: str, name: str, call: Call) -> int | None:
@@ -210,7 +213,8 @@ def _unpacked_axis(reading: Training, size: str, name: str, call: Call) -> int |
 
 def _unchanged(reading: Training, name: str, size: Value, call: Call) -> bool:
     """The tensor is the one whose shape was read: nothing was assigned to its name since."""
-    if size.kind != "name":
+    size = size.items[0] if size.kind == "item" and size.items else size
+    if size.kind != "name" or size.name.partition(".")[0] == name:
         return True
     number = reading.number(call)
     read = evaluate.definitions_at(reading, size.name, call)

@@ -98,7 +98,6 @@ RULES = (
         fix="Decode out[:, inputs['input_ids'].shape[1]:]; pass do_sample=True, or no temperature.",
         sources=("transformers-26569",),
         needs=("generate",),
-        training=False,
         words=(r"\.generate\(",),
     ),
 )

@@ -247,7 +247,6 @@ RULES = (
         fires=("with torch.no_grad, inference_mode or enable_grad without parentheses",),
         fix="Write with torch.no_grad():",
         sources=("torch-no-grad",),
-        training=False,
         words=(r"with\s+torch\.(?:no_grad|inference_mode|enable_grad)\s*:",),
     ),
     Rule(
@@ -256,6 +255,7 @@ RULES = (
         title="The memory cache is kept between steps",
         severity="note",
         find=cache_emptied,
+        training=True,
         why="empty_cache() returns unused blocks to the driver and synchronizes; the next step "
         "allocates them again. It gives this process no memory that it did not have.",
         fires=("torch.cuda.empty_cache() in every iteration of the training loop",),

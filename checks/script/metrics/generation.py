@@ -124,7 +124,6 @@ RULES = (
         fix='Pass padding_side="left" to from_pretrained of the tokenizer.',
         sources=("transformers-26569",),
         needs=("generate",),
-        training=False,
         words=(r"\.generate\(",),
     ),
 )

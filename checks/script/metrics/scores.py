@@ -264,7 +264,6 @@ RULES = (
         fix="Pass the truth first, and for the area under a curve the scores themselves.",
         needs=("sklearn", "references"),
         sources=("attnsleep-13",),
-        training=False,
         words=(
             r"_score\s*\(",
             "classification_report",

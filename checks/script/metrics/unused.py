@@ -227,7 +227,6 @@ RULES = (
         fix="Return the result.",
         sources=("torch-module",),
         needs=("forward", "configure_optimizers"),
-        training=False,
         words=(r"def forward\s*\(", r"def configure_optimizers\s*\("),
     ),
     Rule(
@@ -236,6 +235,7 @@ RULES = (
         title="Command line arguments have the type that they are used as",
         severity="warn",
         find=flags,
+        training=True,
         why="argparse calls type(text): bool('False') is True, so the flag cannot be switched off. "
         "A rate without type=float is a text.",
         fires=("add_argument(type=bool)", "type=int with a default between 0 and 1"),

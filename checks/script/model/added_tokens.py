@@ -162,6 +162,7 @@ RULES = (
         title="Embeddings are resized where tokens are added",
         severity="warn",
         find=tokens_without_resize,
+        training=True,
         why="An id past the last row of the embedding raises an index error on the CPU and a "
         "device-side assert on a GPU.",
         fires=("add_special_tokens or add_tokens with new tokens, and no resize in the file",),
@@ -176,6 +177,7 @@ RULES = (
         title="Embeddings are resized before PEFT wraps the model",
         severity="warn",
         find=resize_after_peft,
+        training=True,
         why="PEFT freezes the base model. Rows that are added later neither train nor are they "
         "saved with the adapter.",
         fires=("resize_token_embeddings on the result of get_peft_model",),

@@ -174,6 +174,7 @@ RULES = (
         title="bf16 is chosen after asking the GPU",
         severity="note",
         find=bf16_unchecked,
+        training=True,
         why="GPUs below compute capability 8.0 (V100, T4, RTX 20xx) emulate bf16 slowly or refuse "
         "it. Which GPU a rental gives is known at run time only.",
         fires=("a literal bf16 without a test of the GPU or a flag that decides it",),
@@ -189,6 +190,7 @@ RULES = (
         title="The test for bf16 leaves out emulation",
         severity="warn",
         find=emulated_check,
+        training=True,
         why="Since torch 2.3 torch.cuda.is_bf16_supported() is True on Turing and Volta, which "
         "emulate bf16: training works, several times slower.",
         fires=("torch.cuda.is_bf16_supported() without arguments chooses a dtype",),
@@ -203,6 +205,7 @@ RULES = (
         title="The dtype is chosen before the weights are loaded",
         severity="warn",
         find=loaded_before_branch,
+        training=True,
         why="A test of the GPU that comes after from_pretrained does not change the weights that "
         "were already loaded in a fixed dtype.",
         fires=("from_pretrained in a literal half dtype before the branch that chooses one",),

@@ -116,7 +116,6 @@ RULES = (
         errors=("a dropout of 1.0, of a layer or of a configuration",),
         fix="Pass training=self.training, or use an nn.Dropout of the module.",
         sources=("torch-functional-dropout",),
-        training=False,
         words=(
             "dropout_p",
             r"Masking\(",

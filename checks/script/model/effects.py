@@ -70,6 +70,7 @@ RULES = (
         title="Switches of devices and kernels come in time, and are of this device",
         severity="warn",
         find=effects,
+        training=True,
         why="CUDA reads its variables once, at the first use of a GPU. Deterministic matrix "
         "products need a workspace of a fixed size. Autocast acts on one kind of device.",
         fires=(

@@ -233,7 +233,6 @@ RULES = (
         fix="Write [make() for _ in range(n)].",
         needs=("Module", "LightningModule", "PreTrainedModel"),
         sources=("u-net-v2-10", "pytorch-vq-vae-2", "liger-kernel-269"),
-        training=False,
         words=(r"\)\]\s*\*",),
     ),
     Rule(

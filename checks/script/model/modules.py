@@ -229,7 +229,6 @@ RULES = (
         fix="Wrap the list: self.x = nn.ModuleList([...]).",
         needs=("Module", "LightningModule", "PreTrainedModel"),
         sources=("torch-module-list",),
-        training=False,
         words=LISTED,
     ),
     Rule(
@@ -247,7 +246,6 @@ RULES = (
         fix="Write nn.Parameter(torch.randn(...)) and move the whole module.",
         needs=("Module", "LightningModule", "PreTrainedModel"),
         sources=("torch-parameter",),
-        training=False,
         words=(
             r"Parameter\([^\n]*\)\s*\.\s*(?:to|cuda)\b",
             r"self\.\w+\s*=[^\n]*requires_grad\s*=\s*True",
@@ -265,7 +263,6 @@ RULES = (
         fix="Make the layer in __init__ and call it in forward.",
         needs=("Module", "LightningModule", "PreTrainedModel"),
         sources=("torch-module",),
-        training=False,
         words=(
             r"=\s*(?:torch\.)?nn\.[A-Z]\w+\([^\n]*\)\s*\(",
             r"=\s*(?:torch\.)?nn\.(?:Linear|Conv\dd|LSTM|GRU)\(",

@@ -18,8 +18,10 @@ HIDDEN = re.compile(r"h|hn|h_n|ht|h_t|hidden|h_last|last_hidden|hid")
 
 
 def sequences(reading: Training) -> Iterator[Match]:
-    for n in reading.methods("pack_padded_sequence"):
-        yield from _packed(reading, reading.calls[n])
+    for call in reading.named("pack_padded_sequence"):
+        tried = any(reading.branches[branch].kind == "try" for branch, _ in call.arms)
+        if not tried and reading.target_function(call) is None:
+            yield from _packed(reading, call)
     yield from _one_direction(reading)
     yield from _positions(reading)
 

@@ -204,6 +204,7 @@ RULES = (
         title="Gradient checkpointing is enabled before get_peft_model",
         severity="fail",
         find=checkpointing_after_peft,
+        training=True,
         why="With transformers 4.31 to 4.57, reentrant checkpointing enabled after get_peft_model "
         "raises 'element 0 of tensors does not require grad': the frozen embedding's output needs "
         "no gradient. Before it, PEFT turns input gradients on.",
@@ -221,6 +222,7 @@ RULES = (
         title="A saved adapter is loaded onto the base model",
         severity="warn",
         find=fresh_adapter,
+        training=True,
         why="PeftModel.from_pretrained on the result of get_peft_model nests two adapters: the "
         "fresh one stays in place under the saved one.",
         fires=("PeftModel.from_pretrained on an object that get_peft_model returned",),
@@ -235,6 +237,7 @@ RULES = (
         title="Adapters keep their dtype",
         severity="warn",
         find=cast_after_peft,
+        training=True,
         why="PEFT keeps adapters in fp32 over a half-precision base. A cast of the whole model "
         "after get_peft_model casts them, too: bf16 loses small updates, fp16 cannot be unscaled.",
         fires=("half(), bfloat16() or to(dtype) on the result of get_peft_model",),

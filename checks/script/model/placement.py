@@ -139,6 +139,7 @@ RULES = (
         title="The model that trains is placed by the job, not by device_map=auto",
         severity="warn",
         find=device_map_auto,
+        training=True,
         why="With several GPUs visible, device_map=auto splits the layers over them: one GPU "
         "computes at a time. accelerate refuses it in distributed training.",
         fires=('device_map="auto" in from_pretrained of the object that trains',),
@@ -152,6 +153,7 @@ RULES = (
         title="flash_attention_2 is chosen where it can run",
         severity="note",
         find=flash_attention,
+        training=True,
         why="flash_attention_2 needs the package flash_attn and a GPU of compute capability 8.0 "
         "or later; elsewhere loading the model raises.",
         fires=("a literal flash_attention_2 that no flag or test decides",),

@@ -140,6 +140,7 @@ RULES = (
         title="Weights that train are not cast to half precision",
         severity="warn",
         find=low_precision_cast,
+        training=True,
         why="half() and to(bfloat16) convert the weights that the optimizer updates. bf16 loses "
         "updates below half a step of its 8 bits; fp16 gradients underflow, and a GradScaler "
         "refuses them.",

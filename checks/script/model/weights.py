@@ -124,6 +124,7 @@ RULES = (
         title="Weights under a GradScaler are fp32",
         severity="fail",
         find=bf16_with_scaler,
+        training=True,
         why="A GradScaler cannot unscale bf16 gradients on CUDA: the first step raises "
         "_amp_foreach_non_finite_check_and_unscale_cuda not implemented for BFloat16, on every "
         "GPU.",
@@ -137,6 +138,7 @@ RULES = (
         title="Weights that train are loaded in fp32",
         severity="note",
         find=half_weights,
+        training=True,
         why="fp16 weights raise 'Attempting to unscale FP16 gradients' under a GradScaler and "
         "underflow without one. bf16 weights lose updates below half a step of their 8 bits: "
         "norms and other weights may stay unchanged, which many accept for the memory.",
@@ -153,6 +155,7 @@ RULES = (
         title="Weights that train whole are loaded with an explicit dtype",
         severity="warn",
         find=checkpoint_dtype,
+        training=True,
         why="transformers 5 loads the checkpoint's dtype by default. A bf16 checkpoint becomes "
         "bf16 weights with no dtype in the script, and training them loses small updates.",
         fires=("transformers 5, from_pretrained without dtype, trained whole",),
@@ -172,7 +175,6 @@ RULES = (
         fires=("fp16=True and bf16=True in one call",),
         fix="Remove one: bf16 on GPUs of compute capability 8.0 and later, else fp16.",
         sources=("ps-P1",),
-        training=False,
         words=("fp16",),
     ),
 )

@@ -135,7 +135,6 @@ RULES = (
         "vars(args), each Path as a string.",
         sources=("torch-saving",),
         needs=("save", "state_dict"),
-        training=False,
         words=(*WORDS, "VecNormalize"),
     ),
 )

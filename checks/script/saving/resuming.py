@@ -120,7 +120,6 @@ RULES = (
         fix="Call it without assigning the result to the model.",
         needs=("load_state_dict",),
         sources=("torch-module",),
-        training=False,
         words=(r"=\s*[\w.]+\.load_state_dict\s*\(",),
     ),
     Rule(
