@@ -75,3 +75,23 @@ def test_a_loss_that_leaves_the_model_in_evaluation(loss: Any, kinds: set[str]) 
 )
 def test_a_view_that_has_the_shape_of_patches(before: Any, after: Any, patches: bool) -> None:
     assert axes.as_patches(before, after) is patches
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "exchanged"),
+    [
+        ((6, 32, 4, 4), (6, 16, 32), True),
+        ((6, 16, 32), (6, 32, 4, 4), True),
+        ((4, 21, 16, 16), (1024, 21), True),
+        ((6, 16, 4, 4), (6, 16, 16), False),  # a row for each channel, as many as places
+        ((6, 32, 4, 4), (6, 32, 16), False),
+        ((6, 16, 4, 8), (6, 16, 32), False),  # the heads of each token are joined
+        ((4, 8, 16, 16), (512, 8), False),
+        ((4, 4, 16, 16), (1024, 4), False),  # lines of the map in pieces of four
+        ((6, 32, 1, 1), (6, 32), False),
+    ],
+)
+def test_a_view_that_has_the_shape_of_a_transposed_map(
+    before: Any, after: Any, exchanged: bool
+) -> None:
+    assert axes.exchanges(before, after) is exchanged

@@ -54,6 +54,8 @@ OPERATIONS = {
     "router_of_one_expert": "rounding errors, which float64 does not have: router.weight",
     "penalty_of_all_weights": "almost all of the loss depends on the weights alone",
     "view_taken_for_patches": "reshape(), [6, 3, 16, 16] as [6, 4, 192]",
+    "map_viewed_as_tokens": "view(), [6, 8, 4, 4] as [6, 16, 8]",
+    "classes_of_a_map_viewed_as_rows": "view(), [6, 5, 8, 8] as [384, 5]",
     "weights_divided_by_their_sum": "rounding errors, which float64 does not have: a.weight",
 }
 """A sample of the faults; benchmarks/own_trials.py runs all of them, and all healthy factories."""

@@ -785,6 +785,26 @@ def view_taken_for_patches():
     return _trained(run, batch, lambda m, b: F.cross_entropy(m(b[0]), b[1]), a=nn.Linear(192, 3))
 
 
+def map_viewed_as_tokens():
+    batch = torch.randn(6, 3, 16, 16), torch.randint(3, (6,))
+    run = lambda m, x: m.b(m.a(x).view(6, 16, 8)).mean(1)
+    parts = {"a": nn.Conv2d(3, 8, 4, 4), "b": nn.Linear(8, 3)}
+    return _trained(run, batch, lambda m, b: F.cross_entropy(m(b[0]), b[1]), **parts)
+
+
+def classes_of_a_map_viewed_as_rows():
+    batch = torch.randn(6, 3, 8, 8), torch.randint(5, (6, 8, 8))
+    loss = lambda m, b: F.cross_entropy(m(b[0]).view(-1, 5), b[1].view(-1))
+    return _trained(lambda m, x: m.a(x), batch, loss, a=nn.Conv2d(3, 5, 3, padding=1))
+
+
+def healthy_rows_of_a_map():
+    batch = torch.randn(6, 3, 8, 8), torch.randint(5, (6, 8, 8))
+    rows = lambda x: x.permute(0, 2, 3, 1).reshape(-1, 5)
+    loss = lambda m, b: F.cross_entropy(rows(m(b[0])), b[1].view(-1))
+    return _trained(lambda m, x: m.a(x), batch, loss, a=nn.Conv2d(3, 5, 3, padding=1))
+
+
 def healthy_patches():
     batch = torch.randn(6, 3, 16, 16), torch.randint(3, (6,))
     cut = lambda x: x.reshape(-1, 3, 2, 8, 2, 8).permute(0, 2, 4, 1, 3, 5).reshape(-1, 4, 192)

@@ -84,9 +84,14 @@ class Calls:
 def exchanges(before: Sequence[int], after: Sequence[int]) -> bool:
     """Whether a view has the shape that a transpose would give, and so other values in each place.
 
-    [N, T, C] as [N, C, T]; [N, H, T, D] as [N, T, H * D]; [N, T, C] as [N, H, T, C / H]. Where two
-    sizes differ by one it may be the shift of relative positions, which is meant so.
+    [N, T, C] as [N, C, T]; [N, H, T, D] as [N, T, H * D]; [N, T, C] as [N, H, T, C / H]; a map
+    [N, C, H, W] as [N, H * W, C] or [N * H * W, C]. Where two sizes differ by one it may be the
+    shift of relative positions, which is meant so.
     """
+    if _is_map_in_rows(before, after) or _is_map_in_rows(after, before):
+        return True
+    if len(after) == 2 and _is_flattened_map(before, after):
+        return True
     one, other = _without_ones(before), _without_ones(after)
     if len(one) == len(other) and len(one) > 2 and one != other and sorted(one) == sorted(other):
         moved = {size for size, place in zip(one, other) if size != place}
@@ -94,6 +99,26 @@ def exchanges(before: Sequence[int], after: Sequence[int]) -> bool:
     if len(one) == 4 and len(other) == 3:
         return _merges(one, other)
     return len(one) == 3 and len(other) == 4 and _merges(other, one)
+
+
+def _is_map_in_rows(image: Sequence[int], rows: Sequence[int]) -> bool:
+    """[N, C, H, W] and [N, H * W, C], whose sizes differ."""
+    if len(image) != 4 or len(rows) != 3:
+        return False
+    samples, channels, height, width = image
+    places = height * width
+    return 1 not in (channels, places) and places != channels and (
+        tuple(rows) == (samples, places, channels)
+    )  # fmt: skip
+
+
+def _is_flattened_map(image: Sequence[int], rows: Sequence[int]) -> bool:
+    """[N, C, H, W] and [N * H * W, C], where no line of the map is cut into rows of C values."""
+    if len(image) != 4:
+        return False
+    samples, channels, height, width = image
+    wanted = (samples * height * width, channels)
+    return 1 not in (channels, height * width) and width % channels != 0 and tuple(rows) == wanted
 
 
 def as_patches(before: Sequence[int], after: Sequence[int]) -> bool:
