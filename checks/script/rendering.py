@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from doctor.checks.script import evaluate
@@ -16,6 +17,8 @@ PREFIXES = {"USub": "-", "Invert": "~", "UAdd": ""}
 DEPTH = 14
 LONGEST = 2000
 """Characters of an expression that rules compare: expressions search them many times. Our own."""
+NAME = re.compile(r"(?<![\w.'])[A-Za-z_]\w*(?![\w(=']|\.\w+\.)")
+"""A name that stands by itself or has a method called: no attribute, function or keyword."""
 
 
 def render(reading: Reading, value: Value, depth: int = DEPTH) -> str:
@@ -144,6 +147,39 @@ def lines(reading: Reading) -> list[Line]:
         )
         for text, each in sorted(pairs, key=lambda pair: pair[1].span.order)
     ]
+
+
+def returned(reading: Reading, scope: int) -> list[tuple[str, Span]]:
+    """What a function returns, with the names that it assigns once written out."""
+    function = reading.function(scope)
+    spans = function.exit_spans or (function.span,) * len(function.returns)
+    return [
+        (written_out(reading, scope, render(reading, value)), span)
+        for value, span in zip(function.returns, spans, strict=True)
+    ]
+
+
+def written_out(reading: Reading, scope: int, text: str, rounds: int = 3) -> str:
+    """A text of a function, each name that it assigns once replaced by what it is assigned."""
+    own = reading.cached(_assigned_once).get(scope, {})
+    for _ in range(rounds if own else 0):
+        whole = NAME.sub(lambda found: own.get(found[0], found[0]), text)
+        if whole == text or len(whole) > LONGEST:
+            break
+        text = whole
+    return text
+
+
+def _assigned_once(reading: Reading) -> dict[int, dict[str, str]]:
+    """Function -> name -> text of the only value that it is assigned, where that is no literal."""
+    table: dict[int, dict[str, list[str]]] = {}
+    for line in reading.cached(lines):
+        texts = table.setdefault(line.scope, {}).setdefault(line.target, [])
+        texts += ["", ""] if line.augmented or line.value.kind == "literal" else [line.text]
+    return {
+        scope: {name: texts[0] for name, texts in names.items() if len(texts) == 1}
+        for scope, names in table.items()
+    }
 
 
 def expanded(reading: Reading, value: Value, call: Call, depth: int = 2) -> str:

@@ -91,7 +91,7 @@ def copied(reading: Training) -> Iterator[Match]:
         return
     for number, kind in loss_calls(reading):
         call = reading.calls[number]
-        if kind != "cross_entropy" or len(call.args) < 2 or not reading.backwards:
+        if kind != "cross_entropy" or len(call.args) < 2:
             continue
         first, second = (_whole(reading, value, call) for value in call.args[:2])
         run = reading.call_of(first)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script.rendering import expanded, render, statements
+from doctor.checks.script.rendering import expanded, statements
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -16,10 +16,6 @@ LIKELIHOOD = re.compile(
     rf"torch\.exp\((?P<two>{LOGARITHM})\))"
 )
 """(target - mean)² times the variance, where it is divided by it."""
-OVERLAP = re.compile(r"\((?:\(2(?:\.0)?\*|2\*|\(\(2\*).*inter\w*.*\)/\(.*\+.*\)(?:\.mean\(\))?")
-SHARE = re.compile(
-    r"\(\(?\w*inter\w*(?:\+[\w.]+\))?/\(?\w*union\w*(?:\+[\w.]+\))?\)(?:\.mean\(\))?"
-)
 MATRIX = re.compile(r"@.*(?:\.t\(\)|\.T\b|\.mT\b|transpose\()|einsum\(|matmul\(.*(?:\.t\(\)|\.T\b)")
 LARGEST = 0.5
 """A temperature of contrastive losses is smaller."""
@@ -33,20 +29,6 @@ def gaussians(reading: Training) -> Iterator[Match]:
         if name and re.search(rf"\+(?:\(0?\.5\*)?{re.escape(name)}\b(?!\.exp)", text):
             message = f"the squared error is divided by the variance: exp(-{name})"
             yield Match(span, message)
-
-
-def overlaps(reading: Training) -> Iterator[Match]:
-    """A dice loss that returns the overlap itself, and no caller turns it around."""
-    texts = [text for text, _, _ in reading.cached(statements)]
-    for function in reading.script.functions:
-        name = f"{function.owner}.{function.name}".casefold()
-        if "loss" not in name or not re.search("dice|iou|jaccard|overlap", name):
-            continue
-        turned = any(re.search(r"(?:^|[(])1(?:\.0)?-[\w.]+\(", text) for text in texts)
-        for value, span in zip(function.returns, function.exit_spans, strict=False):
-            text = render(reading, value)
-            if (OVERLAP.fullmatch(text) or SHARE.fullmatch(text)) and not turned:
-                yield Match(span, "the overlap is minimized: a loss is 1 minus it")
 
 
 def similarities(reading: Training, call: Call, value: Value) -> str:

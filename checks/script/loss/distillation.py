@@ -34,9 +34,10 @@ def _sides(reading: Training, call: Call) -> Iterator[Match]:
         return
     texts = [expanded(reading, value, call, 3) for value in call.args[:2]]
     parts = [SOFTMAX.fullmatch(text) for text in texts]
-    if parts[0] is None or parts[1] is None:
+    inputs = [part["x"] for part in parts if part is not None and part["x"]]
+    if len(inputs) != 2:
         return
-    first, second = (part["x"] for part in parts if part is not None)
+    first, second = inputs
     if first == second:
         shown = first.strip("()").split("/")[0]
         message = f"{shown} is compared with itself: the term is 0 and teaches nothing"

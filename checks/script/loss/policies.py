@@ -129,7 +129,7 @@ def squashed(reading: Training) -> Iterator[Match]:
 
 def samples_cut(reading: Training) -> Iterator[Match]:
     """z = Normal(mu, std).sample(): no gradient reaches the encoder from what z becomes."""
-    if "rsample" in reading.by_method or not reading.backwards:
+    if "rsample" in reading.by_method:
         return
     for call in reading.named("sample"):
         function = reading.function(call.scope)

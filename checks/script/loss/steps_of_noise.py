@@ -17,8 +17,6 @@ COUNTS = re.compile(r"num_train_timesteps|num_timesteps|n_timesteps|timesteps|n_
 
 
 def of_steps(reading: Training) -> Iterator[Match]:
-    if not reading.backwards:
-        return
     yield from _one_step(reading)
     yield from _one_too_far(reading)
     yield from _drawn_again(reading)

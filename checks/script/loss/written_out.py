@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss import critics, policies
 from doctor.checks.script.loss.changed_before import changed_before
-from doctor.checks.script.loss.directions import gaussians, overlaps
+from doctor.checks.script.loss.directions import gaussians
+from doctor.checks.script.loss.signs import signs_hold
 from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.rendering import expanded, render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
@@ -53,7 +54,7 @@ def formulas_hold(reading: Training) -> Iterator[Match]:
     yield from _variances(reading)
     yield from _signed(reading)
     yield from gaussians(reading)
-    yield from overlaps(reading)
+    yield from signs_hold(reading)
     yield from policies.formulas(reading)
     yield from changed_before(reading)
     yield from critics.written(reading)
@@ -250,10 +251,12 @@ RULES = (
             "mse_loss(z_q, z.detach()) of z_q = z + (q - z).detach()",
             "GaussianNLLLoss of a log variance; CosineEmbeddingLoss with targets of 0",
             "a squared error times exp(logvar) beside logvar; a dice loss that returns the overlap",
+            "a focal loss or negative log-likelihood without a minus; inter / (area_a + area_b)",
         ),
         fix="(1 - pt) ** gamma; dice of sigmoid(logits); min(q1, q2) - alpha * log_prob; "
         "lam * loss(out, y) + (1 - lam) * loss(out, y[perm]); log_var.exp(); targets of 1 and -1; "
-        "error ** 2 * exp(-logvar) + logvar; relu(d_pos - d_neg + margin); 1 - overlap.",
+        "error ** 2 * exp(-logvar) + logvar; relu(d_pos - d_neg + margin); 1 - overlap; "
+        "area_a + area_b - inter.",
         sources=("torch-bce-logits",),
     ),
     Rule(

@@ -145,14 +145,14 @@ def _is_reference(reading: Training, each: Assignment, source: str) -> bool:
 
 
 def never_follows(reading: Training) -> Iterator[Match]:
+    yield from weights_swapped(reading)
+    yield from moved_too_far(reading)
+    yield from written_to_a_name(reading)
     if not reading.backwards:
         return
     yield from _update_not_called(reading)
     yield from _target_not_synchronized(reading)
     yield from _never_synchronized(reading)
-    yield from weights_swapped(reading)
-    yield from moved_too_far(reading)
-    yield from written_to_a_name(reading)
     yield from _buffers_left(reading)
     yield from averages(reading)
 

@@ -1,0 +1,93 @@
+"""Losses whose sign or denominator is wrong, read with all names of the function written out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script.rendering import formulas, lines, render, returned, statements, texts_in
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+from doctor.facts.script import Function
+
+MINIMIZED = re.compile(r"dice|iou|jaccard|overlap|tversky|f1|ssim")
+SHARES = re.compile(r"\(\(*(?:\(2(?:\.0)?\*|2(?:\.0)?\*).*\)/\(.*\+.*\)\)(?:\.mean\([\w=,()]*\))?")
+"""2 * common / sum, and its mean."""
+SHARE = re.compile(
+    r"\(\(?\w*inter\w*(?:\+[\w.]+\))?/\(?\w*union\w*(?:\+[\w.]+\))?\)(?:\.mean\(\))?"
+)
+LIKELY = re.compile(r"focal|nll|neg_?log|cross_?entropy|info_?nce|nt_?xent|likelihood_?loss")
+LOGARITHM = re.compile(r"log_softmax\(|logsigmoid\(|\.log_prob\(|(?:torch)?\.log\(")
+OF_TORCH = re.compile(
+    r"cross_entropy|nll_loss|NLLLoss|BCE|binary_cross|kl_div|Loss\(|(?<!\.)loss\("
+)
+"""Functions that give the negative of a logarithm, or something of another file."""
+NO_SIGN = re.compile(r"\(1(?:\.0)?-|[=,(\[:]-\d|1e-\d+|\d-\d")
+"""A minus of 1 - p, of an axis, an index or a power of ten."""
+AREAS = re.compile(r"\((?P<one>[\w.\[\]:,()=]+)\+(?P<two>[\w.\[\]:,()=]+)\)")
+DIVIDED = re.compile(r"(?P<top>.*)/\(*(?P<name>\w*union\w*)\b")
+
+
+def signs_hold(reading: Training) -> Iterator[Match]:
+    for number, function in enumerate(reading.script.functions):
+        named = f"{function.owner}.{function.name}".casefold()
+        if "loss" in named and MINIMIZED.search(named):
+            yield from _overlap(reading, number, function)
+        if LIKELY.search(named) and function.name != "__init__":
+            yield from _likelihood(reading, number, function)
+    yield from _unions(reading)
+
+
+def _overlap(reading: Training, number: int, function: Function) -> Iterator[Match]:
+    """A dice loss that returns the overlap itself, and no caller turns it around."""
+    if _is_turned(reading, function):
+        return
+    as_written = (render(reading, value) for value in function.returns)
+    for (text, span), short in zip(returned(reading, number), as_written, strict=True):
+        if SHARES.fullmatch(text) or SHARE.fullmatch(short):
+            yield Match(span, "the overlap is minimized: a loss is 1 minus it")
+
+
+def _likelihood(reading: Training, number: int, function: Function) -> Iterator[Match]:
+    """A loss of logarithms of probabilities without a minus, in itself and where it is called."""
+    if _is_turned(reading, function):
+        return
+    for text, span in returned(reading, number):
+        plain = NO_SIGN.sub("", text)
+        if LOGARITHM.search(text) and "-" not in plain and not OF_TORCH.search(text):
+            whole = re.fullmatch(r".*(?:\.mean|\.sum)\([\w=,()-]*\)", text) and "/" not in plain
+            if (whole and "**" in text) or (whole and "log_prob(" in text):
+                yield Match(
+                    span, "the loss is a mean of log-probabilities without a minus: it is raised"
+                )
+
+
+def _is_turned(reading: Training, function: Function) -> bool:
+    """1 - dice_loss(...), -nll(...), or a name of which the file takes the negative."""
+    name = function.owner if function.name in ("forward", "__call__") else function.name
+    held = {line.target for line in reading.cached(lines) if f"{name}(" in line.text}
+    names = "|".join(re.escape(each) for each in {name, *held} if each)
+    pattern = re.compile(rf"-\(?(?:\w+\*)?(?:self\.)?(?:{names})\b") if names else None
+    return pattern is not None and any(
+        pattern.search(text) for text, _, _ in reading.cached(formulas)
+    )
+
+
+def _unions(reading: Training) -> Iterator[Match]:
+    """inter / union, where the union is the sum of both areas."""
+    for text, span, scope in reading.cached(statements):
+        divided = DIVIDED.match(text)
+        if divided is None or not re.search(r"inter", divided["top"]) or "2*" in text:
+            continue
+        name = divided["name"]
+        own = texts_in(reading, scope)
+        sums = [line for line in reading.cached(lines)
+                if line.target == name and line.scope == scope]  # fmt: skip
+        areas = AREAS.fullmatch(sums[0].text) if len(sums) == 1 else None
+        if areas is None or any(re.search(rf"\b{name}-|-\(?\w*inter", each) for each in own):
+            continue
+        twice = any("inter" in line.target and "2*" in line.text and line.scope == scope
+                    for line in reading.cached(lines))  # fmt: skip
+        if twice or any(re.search(r"1e-|eps|smooth", areas[part]) for part in ("one", "two")):
+            continue
+        yield Match(span, f"{name} counts the intersection twice: it is the sum of both minus it")
