@@ -242,12 +242,13 @@ RULES = (
         ),
         errors=(
             "Normalize() with a mean above 2 behind ToTensor()",
+            "Normalize() with the deviations of a known dataset as means, and its means as std",
             "ToImage(), ToDtype(torch.float32) without scale=True, and Normalize() of 0 to 1",
             "img.reshape(3, 224, 224) of an image whose channels are last",
         ),
         fix="cv2.cvtColor(image, cv2.COLOR_BGR2RGB); give both the same Normalize.",
         sources=("torchvision-models",),
-        needs=("imread", "Compose", "Image", "ToTensor"),
+        needs=("imread", "Compose", "Image", "ToTensor", "Normalize", "normalize"),
     ),
     Rule(
         code="SCR348",

@@ -9,6 +9,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.data.ignored_places import has_ignored_value
 from doctor.checks.script.data.labels import VIEWS
 from doctor.checks.script.lineage import lineage_of
+from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
@@ -104,27 +105,32 @@ def _is_padded(
     )
 
 
+LOADED = re.compile(r"transformers\..*from_pretrained")
+ENCODERS = re.compile(
+    r"transformers\.(?:AutoModel|AutoModelFor(?:Sequence|Token)Classification|"
+    r"(?:Distil|Al|XLM)?(?:Ro|De)?[Bb]ert[aV]?\w*|Electra\w*|MPNet\w*)\.from_pretrained"
+)
+"""Models whose tokens attend to all others. CLIP's text encoder is causal and gets no mask."""
+
+
 def mask_missing(reading: Training) -> Iterator[Match]:
     """model(input_ids=...) of a padded batch, without its attention mask."""
     if not any(_pads(call) for call in reading.calls):
         return
     for number, call in enumerate(reading.calls):
-        ids = call.keywords.get("input_ids")
-        if (
-            ids is None
-            or call.unpacked
-            or {"attention_mask", "inputs_embeds"} & call.keywords.keys()
-        ):
+        model = call.receiver if call.method == "generate" else call.name
+        ids = call.keywords.get("input_ids") or (call.args[0] if len(call.args) == 1 else None)
+        if ids is None or call.unpacked or not model:
             continue
-        if (
-            len(call.args) > 0
-            or not call.name
-            or reading.key(call.name, call.scope) not in (reading.trained_names)
-        ):
+        if {"attention_mask", "inputs_embeds"} & call.keywords.keys():
             continue
-        lineage = lineage_of(reading, call.name, call.scope, number)
+        if call.args and not re.search(r"input_ids['\"]?\]?$", render(reading, ids)):
+            continue
+        lineage = lineage_of(reading, model, call.scope, number)
         names = [reading.calls[n].name for n in lineage.calls]
-        if any(name.startswith("transformers.") and "from_pretrained" in name for name in names):
+        trained = reading.key(model, call.scope) in reading.trained_names and not call.args
+        loaded = LOADED if trained and call.method != "generate" else ENCODERS
+        if any(loaded.match(name) for name in names):
             yield Match(call.span, "padded input_ids without attention_mask: padding is attended")
 
 
@@ -156,7 +162,7 @@ RULES = (
         "the other texts of the batch are.",
         fires=("model(input_ids=...) without attention_mask, and a tokenizer that pads",),
         fix="Pass attention_mask=batch['attention_mask'], or the whole batch: model(**batch).",
-        needs=("input_ids",),
+        needs=("padding", "pad_to_max_length", "pad"),
         sources=("bert-nli-3", "transformers-16243"),
     ),
 )

@@ -18,6 +18,7 @@ SCALES = ("ToTensor", "ToDtype", "to_tensor")
 
 def ranges(reading: Training) -> Iterator[Match]:
     yield from _statistics(reading)
+    yield from _exchanged(reading)
     yield from _not_divided(reading)
     yield from _divided_again(reading)
     yield from _rows_as_channels(reading)
@@ -49,6 +50,44 @@ def _statistics(reading: Training) -> Iterator[Match]:
             yield Match(
                 call.span, "statistics of 0 to 255, and ToTensor() has divided by 255", "fail"
             )
+
+
+KNOWN = (
+    ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    ((0.481, 0.458, 0.408), (0.269, 0.261, 0.276)),
+    ((0.491, 0.482, 0.447), (0.247, 0.244, 0.262)),
+    ((0.507, 0.487, 0.441), (0.267, 0.256, 0.276)),
+    ((0.131,), (0.308,)),
+    ((0.286,), (0.353,)),
+)
+"""Mean and deviation of ImageNet, CLIP, CIFAR-10, CIFAR-100, MNIST and Fashion-MNIST."""
+
+
+def _exchanged(reading: Training) -> Iterator[Match]:
+    """Normalize(mean=(0.229, ...), std=(0.485, ...))."""
+    for call in reading.named("Normalize", "normalize"):
+        given = [call.given(name, n + (call.method == "normalize"))
+                 for n, name in enumerate(("mean", "std"))]  # fmt: skip
+        values = [_numbers(reading, value, call) for value in given]
+        if any(_near(values[0], std) and _near(values[1], mean) for mean, std in KNOWN):
+            yield Match(call.span, "mean and std of the dataset are exchanged", "fail")
+
+
+def _numbers(reading: Training, value: Value | None, call: Call) -> tuple[float, ...]:
+    if value is None:
+        return ()
+    options = [value] if value.kind == "list" else evaluate.options(reading, value, call)
+    if len(options) != 1 or options[0].kind != "list":
+        return ()
+    literals = [each.literal for each in options[0].items]
+    return tuple(float(n) for n in literals if isinstance(n, int | float))
+
+
+def _near(numbers: tuple[float, ...], known: tuple[float, ...]) -> bool:
+    """The same to two digits: published figures differ in the third."""
+    return len(numbers) == len(known) and all(
+        abs(one - other) < 0.006 for one, other in zip(numbers, known, strict=True)
+    )
 
 
 BYTES = ("ToImage", "PILToTensor", "pil_to_tensor", "read_image", "decode_image", "ToTensorV2")

@@ -8,7 +8,9 @@ from functools import partial
 from operator import is_
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.loop.in_samples import in_samples
 from doctor.checks.script.loop.lightning_schedules import stepped_per_epoch
+from doctor.checks.script.loop.schedule_lengths import LENGTHS
 from doctor.checks.script.loop.schedules import (
     returned_schedulers,
     scheduler_steps,
@@ -21,23 +23,13 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Loop, Value
 
-LENGTHS = {
-    "CosineAnnealingLR": ("T_max", 1), "LinearLR": ("total_iters", 3), "StepLR": ("step_size", 1),
-    "PolynomialLR": ("total_iters", 1), "OneCycleLR": ("total_steps", 2),
-    "get_linear_schedule_with_warmup": ("num_training_steps", 2),
-    "get_cosine_schedule_with_warmup": ("num_training_steps", 2),
-    "get_polynomial_decay_schedule_with_warmup": ("num_training_steps", 2),
-    "get_scheduler": ("num_training_steps", 3),
-}  # fmt: skip
-"""The argument that says after how many steps a schedule ends, and its position."""
-
-
 GO_ON = ("CosineAnnealingLR", "LinearLR")
 """After its length the first turns back and the second stays: one epoch of them may be meant."""
 
 
 def wrong_unit(reading: Training) -> Iterator[Match]:
     yield from stepped_per_epoch(reading)
+    yield from in_samples(reading)
     yield from _in_micro_batches(reading)
     for number, name, home in _with_homes(reading):
         made = reading.calls[number]

@@ -18,6 +18,8 @@ from doctor.facts.script import Assignment, Call, Value
 DONE = {"done", "dones", "terminal", "terminals", "terminated", "d", "finished"}
 REWARD = {"reward", "rewards", "r", "rew", "rews"}
 DISCOUNT = {"gamma", "discount"}
+VALUES = {"q", "qf", "critic", "target", "net", "network", "model"}
+"""Words of networks that a function gets, and asks for values."""
 ADVANTAGE = {"adv", "advs", "advantage", "advantages", "gae", "returns", "ret"}
 
 
@@ -79,6 +81,9 @@ def _network(reading: Training, value: Value, scope: int, position: int, depth: 
 
 def _is_network(reading: Training, call: Call) -> bool:
     made = objects.callee(reading, call) if call.args else []
+    unknown = all(each is None for each in made)
+    if unknown and evaluate.is_parameter(reading, call.scope, call.name):
+        return bool(VALUES & set(words(call.name)))
     return bool(made) and all(m is not None and m.name in reading.modules for m in made)
 
 

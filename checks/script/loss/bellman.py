@@ -19,6 +19,11 @@ WHOLE = re.compile(r"\)\.max\(\)|torch\.max\([^,()]*(?:\([^()]*\))?\)")
 OLD = r"[\w.]*(?:old|behavio\w*|prev|stored)\w*"
 EARLIER = rf"{OLD}|[\w.]*(?:sampling|sampled|sampler|rollout|vllm|inference|ref)\w*"
 """What is of the policy that drew the actions, or of one before it."""
+SOFT = re.compile(
+    r"\((?:[\w.]*q[\w.]*|torch\.min\(.*\))-\([\w.()]*alpha[\w.()]*\*[\w.\[\]]*log\w*\)\)\.mean\(\)",
+    re.IGNORECASE,
+)
+"""(q - alpha * log_prob).mean(), which a policy raises."""
 RATIO = re.compile(
     rf"(?:torch\.exp\(\((?P<a>{OLD})-(?P<b>[\w.]+)\)\)|\((?P<c>{OLD})-(?P<d>[\w.]+)\)\.exp\(\))"
 )
@@ -36,6 +41,8 @@ def formulas(reading: Training) -> Iterator[Match]:
         yield from _entropy_kept(line)
         yield from _of_places(reading, table, line)
         yield from _inverse(reading, line)
+        if "loss" in line.target and SOFT.fullmatch(line.text) and not reading.mentions("maximize"):
+            yield Match(line.span, "the soft value is minimized: the loss is alpha * log_prob - q")
     yield from _worst_action(reading)
     yield from of_several_numbers(reading)
 

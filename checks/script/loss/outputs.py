@@ -15,6 +15,8 @@ from doctor.facts.script import Call, Value
 
 SHARES = {"softmax", "log_softmax"}
 PICKS = {"argmax", "max"}
+MODELS = {"model", "net", "network", "classifier", "clf"}
+"""What functions call a model that they get."""
 POSITIVE = {"Categorical", "OneHotCategorical", "Bernoulli", "Multinomial"}
 """Distributions whose first argument is probabilities."""
 
@@ -26,7 +28,7 @@ def _dim(reading: Training, call: Call, position: int) -> object:
 
 def batch_axis(reading: Training) -> Iterator[Match]:
     yield from implicit_axis(reading)
-    if not reading.mentions("dataloader", "trainer"):
+    if not reading.mentions("loader", "trainer"):
         return
     for number, call in reading.numbered(
         reading.methods(*SHARES, *PICKS, "normalize", "Softmax", "LogSoftmax")
@@ -104,8 +106,12 @@ def _is_trained(reading: Training, value: Value, call: Call) -> bool:
     if value.kind != "call":
         return False
     made = reading.calls[value.call]
+    if made.method in SHARES:
+        inner = objects.operand(made)
+        return inner is not None and _is_trained(reading, inner, made)
     known = reading.key(made.name, made.scope) in reading.trained_names
-    return known and "generate" not in made.method
+    given = made.name in MODELS and evaluate.is_parameter(reading, made.scope, made.name)
+    return (known or given) and "generate" not in made.method
 
 
 def _is_scores(reading: Training, value: Value, call: Call, depth: int = 5) -> bool:

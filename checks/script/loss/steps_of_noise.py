@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
-from doctor.checks.script.rendering import expanded, render, statements
+from doctor.checks.script.rendering import expanded, lines, render, statements, written_out
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -21,6 +21,7 @@ def of_steps(reading: Training) -> Iterator[Match]:
     yield from _one_too_far(reading)
     yield from _drawn_again(reading)
     yield from _not_cumulated(reading)
+    yield from _of_one_step(reading)
     yield from _upwards(reading)
 
 
@@ -149,6 +150,24 @@ def _not_cumulated(reading: Training) -> Iterator[Match]:
                     made.span, f"{each.target} is of one step: their product up to t is used"
                 )
                 return
+
+
+def _of_one_step(reading: Training) -> Iterator[Match]:
+    """sqrt(alpha) * x + sqrt(1 - alpha) * noise, beside the products that are meant."""
+    if not reading.mentions("cumprod"):
+        return
+    steps = [line.target for line in reading.cached(lines)
+             if re.fullmatch(r"\(1-(?:\w+\.)*betas?\)", line.text)]  # fmt: skip
+    if not steps:
+        return
+    level = rf"(?:{'|'.join(map(re.escape, steps))})(?:\[[^\[\]]*\])*(?:\.view\([^()]*\))?"
+    mixed = re.compile(
+        rf"\((?:torch\.sqrt\({level}\)|{level}\.sqrt\(\)|{level}\*\*0\.5)\*[\w.]+\)\+"
+        rf"\((?:torch\.sqrt\(\(1-{level}\)\)|\(1-{level}\)\.sqrt\(\))\*[\w.]+\)"
+    )
+    for text, span, scope in reading.cached(statements):
+        if mixed.search(written_out(reading, scope, text)):
+            yield Match(span, f"{steps[0]} is of one step: their product up to t is used")
 
 
 def _upwards(reading: Training) -> Iterator[Match]:

@@ -61,11 +61,11 @@ def count_by_batches(reading: Training) -> Iterator[Match]:
             for span in _divided(reading, each, loaders):
                 yield Match(span, f"{each.target} counts samples and is divided by batches")
         else:
-            for span in _divided(reading, each, _datasets(reading, loaders, each)):
+            for span in _divided(reading, each, set(), _datasets(reading, loaders, each)):
                 yield Match(span, f"{each.target} adds a mean per batch and is divided by samples")
 
 
-def _datasets(reading: Training, loaders: set[str], at: Assignment) -> set[str]:
+def _datasets(reading: Training, loaders: set[str], at: Assignment) -> frozenset[str]:
     """loader.dataset, and the name that DataLoader(name) was given."""
     found = {f"{name}.dataset" for name in loaders}
     for name in loaders:
@@ -77,7 +77,7 @@ def _datasets(reading: Training, loaders: set[str], at: Assignment) -> set[str]:
                 == reading.key(data.name, at.scope)
             ):  # fmt: skip
                 found.add(data.name)
-    return found
+    return frozenset(found)
 
 
 def _are_samples(reading: Training, name: str, at: Assignment) -> bool:
@@ -162,18 +162,31 @@ def _sums_a_test(reading: Training, call: Call) -> bool:
     )
 
 
-def _divided(reading: Training, count: Assignment, loaders: set[str]) -> Iterator[Span]:
+def _divided(
+    reading: Training, count: Assignment, loaders: set[str], datasets: frozenset[str] = frozenset()
+) -> Iterator[Span]:
     reading.step(len(reading.expressions))
     for value, span, scope in reading.expressions:
         for part in flatten([value]) if scope == count.scope else ():
             if part.kind == "other" and part.name == "Div" and len(part.items) == 2:
                 over, by = part.items
-                if count.target in over.all_names and _is_length(reading, by, loaders):
+                counted = loaders and _counts_batches(reading, by, count)
+                if count.target in over.all_names and (
+                    counted or _is_length(reading, by, loaders | datasets)
+                ):
                     yield span
     for each in reading.assignments:
         same = each.target == count.target and each.scope == count.scope
-        if same and each.operator == "Div" and _is_length(reading, each.value, loaders):
+        if same and each.operator == "Div" and _is_length(reading, each.value, loaders | datasets):
             yield each.span
+
+
+def _counts_batches(reading: Training, value: Value, count: Assignment) -> bool:
+    """n of n += 1, in the same loop as the sum."""
+    own = [a for a in reading.assigned_to(value.name, count.scope) if a.augmented]
+    return bool(own) and all(
+        a.operator == "Add" and a.value.literal == 1 and a.loops == count.loops for a in own
+    )
 
 
 def _is_length(reading: Training, value: Value, loaders: set[str]) -> bool:

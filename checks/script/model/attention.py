@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.model.filled import beyond_half
+from doctor.checks.script.model.filled import beyond_half, nearly_zero
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import expanded, render, texts_in
 from doctor.checks.script.rule import Match, Rule, each_of
@@ -295,7 +295,7 @@ RULES = (
         slug="attention-formula",
         title="Attention is a softmax over keys of scaled products, by head",
         severity="fail",
-        find=each_of(formula, beyond_half),
+        find=each_of(formula, beyond_half, nearly_zero),
         why="The weights of one query sum to 1 over the keys. view(B, heads, T, width) of (B, T, "
         "heads * width) puts numbers of several tokens into one row. Products that are not scaled "
         "saturate the softmax. A number that fp16 does not hold raises.",
@@ -304,6 +304,7 @@ RULES = (
             "view(B, heads, T, width), or view(B * heads, T, width), of a projection of (B, T, C)",
             "view(B, T, C) of the result of heads that transpose(1, 2) moved, and that stay there",
             "query @ key filled with -1e9 where all of the file's autocast computes in fp16",
+            "scores that a mask fills with -1e-9",
             "softmax of query @ key without a scale (a warning)",
         ),
         fix="(q @ k.transpose(-2, -1) / width**0.5).softmax(-1), with "

@@ -1,4 +1,4 @@
-"""What a mask fills attention's scores with, where autocast computes these in fp16."""
+"""What a mask fills attention's scores with: nearly nothing, or more than fp16 holds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,19 @@ from doctor.facts.script import Call, Value
 
 LOWEST = -65504.0
 """The lowest number of fp16."""
+TINY = 1e-3
+"""What is meant as a large number with the wrong sign of its exponent is smaller."""
 PRODUCTS = ("torch.matmul", "torch.bmm", "torch.einsum")
+
+
+def nearly_zero(reading: Training) -> Iterator[Match]:
+    """masked_fill(mask, -1e-9): a masked score is as good as any other."""
+    for call in reading.named("masked_fill", "masked_fill_"):
+        value = call.given("value", 1)
+        least = value.literal if value is not None else None
+        if isinstance(least, float) and -TINY < least < 0:
+            message = f"{least:g} is nearly 0: a softmax or maximum still counts masked places"
+            yield Match(call.span, message, fix='Fill with float("-inf"), or -1e9.')
 
 
 def beyond_half(reading: Training) -> Iterator[Match]:

@@ -42,9 +42,20 @@ def pooled(reading: Training) -> Iterator[Match]:
 
 def _gets_mask(reading: Training, call: Call) -> bool:
     """The function passes an attention mask to the network whose states it averages."""
+    calls = list(reading.calls_in(call.scope))
+    if any(_pads(other) for other in calls):
+        return True
     if reading.function(call.scope).name not in ("forward", "encode", "embed"):
         return False
-    return any("attention_mask" in other.keywords for other in reading.calls_in(call.scope))
+    return any("attention_mask" in other.keywords for other in calls)
+
+
+def _pads(call: Call) -> bool:
+    """A tokenizer fills several texts up in the same function."""
+    value = call.keywords.get("padding")
+    texts = call.args[0].name if call.args else ""
+    several = re.search(r"s$|batch|list", texts) is not None
+    return several and value is not None and value.literal in (True, "longest", "max_length")
 
 
 RULES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
-from doctor.checks.script.loop.schedule_units import LENGTHS
+from doctor.checks.script.loop.schedule_lengths import LENGTHS
 from doctor.checks.script.loop.schedules import schedulers
 from doctor.checks.script.ranks import is_accelerator
 from doctor.checks.script.reading import flatten
