@@ -177,7 +177,7 @@ def _made_by(reading: Training, call: Call, values: Sequence[Value], wanted: set
 
 
 def _thresholds(reading: Training) -> Iterator[Match]:
-    """logits > 0.5, where the loss is one of logits."""
+    """logits > 0.5 and round(logits), where the loss is one of logits."""
     kinds = {kind for _, kind in loss_calls(reading)}
     if "bce_logits" not in kinds or kinds & {"mse", "bce"}:
         return
@@ -188,6 +188,13 @@ def _thresholds(reading: Training) -> Iterator[Match]:
                 yield Match(
                     each.span, "logits are compared with 0.5: without a sigmoid it is 0", "warn"
                 )
+    for number, call in reading.numbered(reading.methods("round")):
+        source = objects.operand(call)
+        found = outcomes(reading, source, call.scope, number, call.arms) if source else set()
+        if found and found <= set(RAW):
+            yield Match(
+                call.span, "logits are rounded: without a sigmoid 0.5 is no threshold", "warn"
+            )
 
 
 def bce_in_autocast(reading: Training) -> Iterator[Match]:
@@ -245,7 +252,7 @@ RULES = (
         fires=(
             "Categorical(x), Bernoulli(x) or multinomial(x) of the output of a layer",
             "Categorical(logits=x) of the result of a softmax",
-            "x > 0.5 of logits that BCEWithLogitsLoss trains (a warning)",
+            "x > 0.5 or round(x) of logits that BCEWithLogitsLoss trains (a warning)",
         ),
         fix="Pass logits=x for raw outputs; apply sigmoid before 0.5, or compare with 0.",
         sources=("torch-losses",),

@@ -329,11 +329,11 @@ RULES = (
             "a score of scikit-learn in a loop over a loader, summed or averaged",
             "exp(loss) or sqrt(mse) of batches, averaged",
             "a score of what the loop over batches sets anew: of the last batch alone",
-            "2 ** loss of a cross-entropy; round() of logits beside a BCEWithLogitsLoss",
+            "2 ** loss of a cross-entropy",
         ),
         fix="Collect predictions and labels in the loop, compute the score once; take the root or "
         "the exponential of the mean loss.",
-        needs=("sklearn", "exp", "sqrt", "round", "cross_entropy", "CrossEntropyLoss"),
+        needs=("sklearn", "exp", "sqrt", "cross_entropy", "CrossEntropyLoss"),
         sources=("argument-mining-45", "few-nerd-2"),
     ),
     Rule(

@@ -10,7 +10,7 @@ from doctor.checks.script.naming import is_held_out, is_loader, is_training, wor
 from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Call, Value
+from doctor.facts.script import Assignment, Call
 
 SCORES = (
     "f1_score", "accuracy_score", "roc_auc_score", "precision_score", "recall_score",
@@ -105,32 +105,6 @@ def of_base_two(reading: Training) -> Iterator[Match]:
             yield Match(span, f"{own} is in nats: its perplexity is exp({own}), not 2**{own}")
 
 
-def rounded(reading: Training) -> Iterator[Match]:
-    """torch.round(logits) == y, where the loss is one of logits."""
-    for each in reading.comparisons:
-        sides = (each.left, each.right) if each.operator == "==" else ()
-        for side in sides:
-            call = reading.call_of(side)
-            if call is None or call.method != "round":
-                continue
-            source = objects.operand(call)
-            if source is not None and _are_logits(reading, source, call):
-                yield Match(
-                    each.span, "logits are rounded: without a sigmoid 0.5 is no threshold", "warn"
-                )
-
-
-def _are_logits(reading: Training, value: Value, call: Call) -> bool:
-    from doctor.checks.script.loss.losses import loss_calls
-    from doctor.checks.script.outcomes import outcomes
-
-    kinds = {kind for _, kind in loss_calls(reading)}
-    if "bce_logits" not in kinds or kinds & {"mse", "bce"}:
-        return False
-    found = outcomes(reading, value, call.scope, reading.number(call), call.arms)
-    return bool(found) and found <= {"logits", "logit"}
-
-
 def of_all_processes(reading: Training) -> Iterator[Match]:
     """The mean of each process is summed over all, and reported as a mean."""
     if reading.mentions("world_size", "reduceop", "get_world_size", "num_processes", "avg"):
@@ -213,7 +187,6 @@ def chosen_by(reading: Training, new: str, each: Assignment) -> bool:
 def epoch_scores(reading: Training) -> Iterator[Match]:
     yield from of_last_batch(reading)
     yield from of_base_two(reading)
-    yield from rounded(reading)
 
 
 BINARY = ("f1_score", "precision_score", "recall_score", "fbeta_score", "jaccard_score")
