@@ -18,7 +18,7 @@ GOOD = r"\w*(?:chosen|preferred|winner|win|better|pos|good)\w*|\w*_w|pc|rc|yw"
 BAD = r"\w*(?:reject|rejected|loser|lose|worse|neg|bad)\w*|\w*_l|pr|rr|yl"
 DIFFERENCE = re.compile(r"\((?P<first>[\w.]+)-(?P<second>[\w.]+)\)")
 WEIGHTS = {"ret", "rets", "returns", "return", "advantage", "advantages", "adv", "advs", "reward",
-           "rewards", "g", "discounted"}  # fmt: skip
+           "rewards", "g", "discounted", "rtg", "rtgs"}  # fmt: skip
 LOG_PROBS = ("log_prob", "logp", "log_probs")
 LOGS = {"logp", "logps", "log", "logprob", "logprobs"}
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss import critics, policies
+from doctor.checks.script.loss.bellman import GAMMA as DISCOUNT
 from doctor.checks.script.loss.changed_before import changed_before
 from doctor.checks.script.loss.directions import gaussians, overlaps
 from doctor.checks.script.outcomes import outcomes
@@ -15,12 +16,15 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Function, Value
 
+GAMMA = re.compile(DISCOUNT)
 FOCAL = re.compile(r"(?<!-)\b(?:pt|p_t|prob_?t|true_prob\w*)\*\*[\w.]*gamma\b")
 OVERLAPS = re.compile(r"dice|jaccard|tversky|iou", re.IGNORECASE)
 TWINS = re.compile(
     r"torch\.(?:max|maximum)\((?P<one>[\w.]*q\w*?)1(?P<rest>\w*)\(.*,(?P=one)2(?P=rest)\(",
     re.IGNORECASE,
 )
+LARGER = re.compile(r"\*torch\.(?:max|maximum)\((?P<one>\w+),(?P<two>\w+)\)")
+CRITIC = re.compile(r"critic|(?:^|[._])(?:q|qf|q_?net)\w{0,9}$|q[12]", re.IGNORECASE)
 SOFT_VALUE = re.compile(
     r"\(torch\.(?:min|minimum)\([^()]*(?:\([^()]*\)[^()]*)*\)\+\([\w.]*alpha[\w.()]*\*\w*log\w*\)\)|"
     r"\((?:min_?q\w*|q_?min\w*|q_?next\w*|next_?q\w*)\+\([\w.]*alpha[\w.()]*\*\w*log\w*\)\)",
@@ -41,7 +45,7 @@ def formulas_hold(reading: Training) -> Iterator[Match]:
         if FOCAL.search(text) and _is_focal(reading.function(scope)):
             message = "the factor of a focal loss is (1 - pt) ** gamma: here easy samples count"
             yield Match(span, message)
-        if TWINS.search(text):
+        if TWINS.search(text) or _is_larger_of_twins(reading, text, scope):
             yield Match(span, "the larger of two critics is overestimated: their minimum is used")
         if SOFT_VALUE.search(text):
             yield Match(span, "the soft value of a state is q - alpha * log_prob, not a sum")
@@ -57,6 +61,16 @@ def formulas_hold(reading: Training) -> Iterator[Match]:
     yield from policies.formulas(reading)
     yield from changed_before(reading)
     yield from critics.written(reading)
+
+
+def _is_larger_of_twins(reading: Training, text: str, scope: int) -> bool:
+    """r + gamma * max(t1, t2), where a critic, or two of them, returned both."""
+    found = LARGER.search(text) if GAMMA.search(text) and text.startswith("(") else None
+    if found is None:
+        return False
+    held = [reading.assigned_to(found[key], scope)[-1:] for key in ("one", "two")]
+    made = [reading.calls[n].name for group in held for a in group for n in a.value.calls[:1]]
+    return len(made) == 2 and all(CRITIC.search(name) for name in made)
 
 
 def _is_focal(function: Function) -> bool:
