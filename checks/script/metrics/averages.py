@@ -168,12 +168,20 @@ def _divided(reading: Training, count: Assignment, loaders: set[str]) -> Iterato
         for part in flatten([value]) if scope == count.scope else ():
             if part.kind == "other" and part.name == "Div" and len(part.items) == 2:
                 over, by = part.items
+                by = _length_of(reading, by, scope)
                 if count.target in over.all_names and _is_length(reading, by, loaders):
                     yield span
     for each in reading.assignments:
         same = each.target == count.target and each.scope == count.scope
-        if same and each.operator == "Div" and _is_length(reading, each.value, loaders):
+        by = _length_of(reading, each.value, each.scope)
+        if same and each.operator == "Div" and _is_length(reading, by, loaders):
             yield each.span
+
+
+def _length_of(reading: Training, value: Value, scope: int) -> Value:
+    """len(loader) of n = len(loader)."""
+    found = reading.assigned_to(value.name, scope) if value.kind == "name" else ()
+    return found[0].value if len(found) == 1 and not found[0].loops else value
 
 
 def _is_length(reading: Training, value: Value, loaders: set[str]) -> bool:

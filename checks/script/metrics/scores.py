@@ -53,6 +53,10 @@ def _decisions(reading: Training) -> Iterator[Match]:
 
 def _is_decision(reading: Training, value: Value, call: Call) -> bool:
     values = evaluate.options(reading, value, call)
+    joined = reading.call_of(values[0]) if len(values) == 1 else None
+    if joined is not None and joined.name in JOINS and joined.args:
+        value = joined.args[0]
+        values = [v for v in evaluate.options(reading, value, joined) if v.kind == "list"]
     if [(v.kind, v.items) for v in values] == [("list", ())]:
         key = reading.key(value.name, call.scope)
         values = [c.args[0] for c in reading.named("append", "extend")
@@ -71,6 +75,10 @@ def _is_decision(reading: Training, value: Value, call: Call) -> bool:
     return bool(values)
 
 
+JOINS = {
+    "numpy.concatenate", "numpy.hstack", "numpy.array", "numpy.asarray", "torch.cat",
+    "torch.hstack", "torch.tensor",
+}  # fmt: skip
 CASTS = {
     "astype", "int", "float", "long", "cpu", "numpy", "tolist", "detach", "squeeze", "flatten",
 }  # fmt: skip
