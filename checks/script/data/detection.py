@@ -33,6 +33,7 @@ def boxes(reading: Training) -> Iterator[Match]:
     yield from _resized_alone(reading)
     yield from mirrored.landmarks(reading)
     yield from mirrored.corners(reading)
+    yield from mirrored.exchanged(reading)
     yield from mirrored.masks(reading)
 
 

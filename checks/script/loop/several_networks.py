@@ -44,7 +44,8 @@ def _second_optimizer(reading: Training) -> Iterator[Match]:
             apart = call.scope == other.scope and len(call.targets) == len(other.targets) == 1
             if not same or not apart or exclusive(call.arms, other.arms) or call.loops:
                 continue
-            if _stepped_together(reading, call.targets[0], other.targets[0]):
+            together = _stepped_together(reading, call.targets[0], other.targets[0])
+            if together or _has_idle_twin(reading, owners[n][0], call, [*owners.values()]):
                 message = f"{call.targets[0]} holds {owners[n][0]}, as {other.targets[0]} does"
                 yield Match(call.span, message)
 
@@ -68,6 +69,24 @@ def _stepped_together(reading: Training, one: str, other: str) -> bool:
         for name in (one, other)
     ]
     return one != other and bool(loops[0] & loops[1] - {()})
+
+
+def _has_idle_twin(
+    reading: Training, owner: str, call: Call, owners: list[list[str]]
+) -> bool:
+    """D_B, made like D_A by the same class, whose parameters no optimizer takes."""
+    own = _maker(reading, owner, call)
+    if own is None or any("." in name for names in owners for name in names):
+        return False
+    taken = {name for names in owners for name in names}
+    copied = {c.receiver for c in reading.named("load_state_dict", "eval", "requires_grad_")}
+    for each in reading.assignments:
+        other = _maker(reading, each.target, call) if each.target not in taken | copied else None
+        if each.scope == call.scope and other is not None and other is not own:
+            named = any(c.receiver == each.target for c in reading.named("parameters"))
+            if other.name == own.name and not named:
+                return True
+    return False
 
 
 def _second_scheduler(reading: Training) -> Iterator[Match]:
@@ -114,7 +133,9 @@ def _maker(reading: Training, name: str, call: Call) -> Call | None:
     value = Value("name", name=name)
     found = list(objects.makers_at(reading, value, call))
     first = found[0] if len(found) == 1 else None
-    return first if first is not None and first.name in reading.modules else None
+    known = first is not None and (first.name in reading.modules or first.name[:1].isupper())
+    imported = first is not None and first.method[:1].isupper()
+    return first if known or imported else None
 
 
 def _is_used(reading: Training, key: tuple[object, str], name: str) -> bool:

@@ -256,7 +256,8 @@ RULES = (
         ),
         fix="Compute targets under no_grad: r + gamma * (1 - done) * value.",
         sources=("torch-dqn",),
-        needs=("gamma", "discount", "GAMMA", "DISCOUNT"),
+        needs=("gamma", "discount", "GAMMA", "DISCOUNT", "mse_loss", "MSELoss", "smooth_l1_loss",
+               "SmoothL1Loss", "HuberLoss"),
     ),
     Rule(
         code="SCR319",

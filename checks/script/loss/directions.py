@@ -47,6 +47,45 @@ def overlaps(reading: Training) -> Iterator[Match]:
             text = render(reading, value)
             if (OVERLAP.fullmatch(text) or SHARE.fullmatch(text)) and not turned:
                 yield Match(span, "the overlap is minimized: a loss is 1 minus it")
+    yield from _overlap_in_sum(reading)
+
+
+def _overlap_in_sum(reading: Training) -> Iterator[Match]:
+    """bce + dice(p, y), where dice() of this file returns the overlap."""
+    functions = {
+        function.name
+        for function in reading.script.functions
+        if function.returns and "loss" not in function.name.casefold()
+        and all(_is_overlap(render(reading, v)) for v in function.returns)
+    }  # fmt: skip
+    for text, span, scope in reading.cached(statements) if functions else ():
+        parts = [text]
+        for a in reading.assignments:
+            called = reading.call_of(a.value)
+            if a.scope == scope and called is not None and called.method in functions:
+                parts.append(a.target)
+        added = "|".join([*map(re.escape, parts[1:]), *(rf"{f}\([^-]*\)" for f in functions)])
+        term = rf"(?:\([\w.]+\*(?:{added})\)|(?:{added}))"
+        lost = re.fullmatch(rf"\((?:[^-]*(?:bce|ce|loss|cross_entropy)[^-]*)\+{term}\)", text)
+        if lost and not re.search(r"\+=|total|sum|running|metric|score", text):
+            yield Match(span, "the overlap is minimized: 1 minus it is the term of a loss")
+
+
+def _is_overlap(text: str) -> bool:
+    return bool(OVERLAP.fullmatch(text) or SHARE.fullmatch(text))
+
+
+def focal(reading: Training) -> Iterator[Match]:
+    """pt = exp(ce), which is above 1: the probability is exp(-ce)."""
+    for text, span, scope in reading.cached(statements):
+        found = re.search(r"\(1-(?P<pt>\w+)\)\*\*[\w.]*(?:gamma|2)", text)
+        held = [a for a in reading.assignments if a.scope == scope]
+        made = [render(reading, a.value) for a in held if found and a.target == found["pt"]]
+        loss = re.fullmatch(r"torch\.exp\((\w+)\)|(\w+)\.exp\(\)", made[-1]) if made else None
+        name = (loss[1] or loss[2]) if loss else ""
+        texts = [render(reading, a.value) for a in held if a.target == name]
+        if texts and re.match(r"[\w.()]*(?:cross_entropy|nll_loss|ce|criterion)\w*\(", texts[-1]):
+            yield Match(span, f"the probability is exp(-{name}): exp({name}) is above 1")
 
 
 def similarities(reading: Training, call: Call, value: Value) -> str:

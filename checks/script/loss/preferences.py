@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.loss.own_reference import own_reference
+from doctor.checks.script.loss.own_reference import own_reference, sampled_anew
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import expanded, render, statements
@@ -113,6 +113,7 @@ def policies(reading: Training) -> Iterator[Match]:
     if reading.script.identifiers.isdisjoint(LOG_PROBS):
         return
     yield from _same_policy(reading)
+    yield from sampled_anew(reading)
     yield from _minimized(reading)
 
 

@@ -23,6 +23,20 @@ ZEROS = re.compile(
 def targets(reading: Training) -> Iterator[Match]:
     yield from _first_column(reading)
     yield from _logarithm(reading)
+    yield from _last_column(reading)
+
+
+def _last_column(reading: Training) -> Iterator[Match]:
+    """torch.cat([negatives, positives], 1), and targets of zeros."""
+    far, near = r"(?:l_|logits_)?neg\w*|neg\w*_\w+", r"(?:l_|logits_)?pos\w*|pos\w*_\w+"
+    turned = re.compile(rf"torch\.(?:cat|hstack)\(\((?:{far}),(?:{near})\),?(?:dim=)?(?:-?1)?\)")
+    zeros = re.compile(r"torch\.zeros\(.*")
+    for text, span, scope in reading.cached(formulas):
+        own = [t for t, _, where in reading.cached(formulas) if where == scope]
+        if turned.fullmatch(text) and any(zeros.match(t) for t in own):
+            if not any(re.search("ones|full|-1", t) for t in own if "torch." in t and "cat(" not in t):
+                yield Match(span, "the targets are column 0, and the positive is the last one")
+                return
 
 
 def _first_column(reading: Training) -> Iterator[Match]:

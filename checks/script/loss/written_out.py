@@ -9,7 +9,8 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss import critics, policies
 from doctor.checks.script.loss.bellman import GAMMA as DISCOUNT
 from doctor.checks.script.loss.changed_before import changed_before
-from doctor.checks.script.loss.directions import gaussians, overlaps
+from doctor.checks.script.loss.directions import focal, gaussians, overlaps
+from doctor.checks.script.loss.mixed import mixed
 from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.rendering import expanded, render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
@@ -58,6 +59,8 @@ def formulas_hold(reading: Training) -> Iterator[Match]:
     yield from _signed(reading)
     yield from gaussians(reading)
     yield from overlaps(reading)
+    yield from focal(reading)
+    yield from mixed(reading)
     yield from policies.formulas(reading)
     yield from changed_before(reading)
     yield from critics.written(reading)

@@ -57,7 +57,32 @@ def _reason(reading: Training, call: Call) -> str:
         return f"{call.receiver}.{call.method}() returns the new dataset, which nothing uses"
     if call.method == "scale" and "scaler" in call.receiver.casefold() and call.args:
         return f"{call.receiver}.scale() returns the scaled loss, which nothing uses"
+    if _is_pure(reading, call):
+        return f"{call.name}() returns a new tensor, which nothing uses"
     return _of_autograd(reading, call)
+
+
+PURE = {
+    "relu", "gelu", "silu", "sigmoid", "tanh", "softmax", "log_softmax", "leaky_relu", "elu",
+    "dropout", "normalize", "layer_norm", "interpolate", "max_pool2d", "avg_pool2d", "softplus",
+    "permute", "transpose", "view", "reshape", "flatten", "squeeze", "unsqueeze", "masked_fill",
+    "clamp", "contiguous", "expand", "repeat", "detach", "mul", "div", "add", "sub",
+}  # fmt: skip
+"""Functions and methods of tensors that change nothing in place."""
+
+
+def _is_pure(reading: Training, call: Call) -> bool:
+    """F.relu(x), x.permute(0, 2, 1) or scores.masked_fill(mask, value) in a forward."""
+    function = reading.function(call.scope)
+    if call.method not in PURE or call.keywords.keys() & {"inplace", "out"}:
+        return False
+    if function.owner not in reading.modules or not function.returns:
+        return False
+    if call.name.startswith(("torch.nn.functional.", "torch.")):
+        return bool(call.args) and call.args[0].kind == "name"
+    given = {p.name for p in function.parameters} - {"self"}
+    held = given | {t for c in reading.calls_in(call.scope) for t in c.targets}
+    return call.receiver.isidentifier() and call.receiver in held
 
 
 def _of_lightning(reading: Training, call: Call) -> bool:
