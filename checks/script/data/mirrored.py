@@ -98,9 +98,7 @@ def exchanged(reading: Training) -> Iterator[Match]:
 CORNERS = "the left edge becomes the right one, and stays in the place of the left"
 
 
-def _overwritten(
-    reading: Training, parts: list[tuple[Assignment, str]]
-) -> Iterator[Match]:
+def _overwritten(reading: Training, parts: list[tuple[Assignment, str]]) -> Iterator[Match]:
     """boxes[:, 0] = w - boxes[:, 2], and boxes[:, 2] = w - boxes[:, 0], which is new by then."""
     edge = re.compile(r"\(?[\w.()]+-(?P<box>[\w.]*box\w*)\[:,(?P<place>[0-3])\]\)?")
     for (one, text), (other, later) in itertools.pairwise(parts):

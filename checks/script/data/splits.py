@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.data.split_again import drawn_for_each_part
 from doctor.checks.script.data.origins import shared_rows
 from doctor.checks.script.metrics import whole
 from doctor.checks.script.metrics.scores import improvements_compared
@@ -30,6 +31,7 @@ def evaluated_on_training(reading: Training) -> Iterator[Match]:
     yield from _overlapping(reading)
     yield from _chosen_by_test(reading)
     yield from whole.overlapping(reading)
+    yield from drawn_for_each_part(reading)
 
 
 def _overlapping(reading: Training) -> Iterator[Match]:

@@ -71,9 +71,7 @@ def _stepped_together(reading: Training, one: str, other: str) -> bool:
     return one != other and bool(loops[0] & loops[1] - {()})
 
 
-def _has_idle_twin(
-    reading: Training, owner: str, call: Call, owners: list[list[str]]
-) -> bool:
+def _has_idle_twin(reading: Training, owner: str, call: Call, owners: list[list[str]]) -> bool:
     """D_B, made like D_A by the same class, whose parameters no optimizer takes."""
     own = _maker(reading, owner, call)
     if own is None or any("." in name for names in owners for name in names):

@@ -66,6 +66,7 @@ def _of_generator(
 ) -> Iterator[Match]:
     """The step of the network that makes samples for the other one."""
     others = set(held.values()) - {network}
+    saturates = loss.name == "USub"
     for n in _calls_through_names(reading, loss, call):
         judged = reading.calls[n]
         if judged.name not in others or not judged.args:
@@ -75,7 +76,7 @@ def _of_generator(
             continue
         if cut:
             yield Match(judged.span, f"{name} is detached: {network} gets no gradient of this loss")
-        elif _is_called_fake(reading, loss, n):
+        elif not saturates and _is_called_fake(reading, loss, n):
             yield Match(
                 call.span,
                 f"{network} is trained to be recognized: its samples get the label for fakes",

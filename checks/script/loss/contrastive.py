@@ -100,9 +100,7 @@ def _both_branches(reading: Training) -> Iterator[Match]:
             continue
         targets = [pair[2] for pair in pairs]
         negative = _is_negative_cosine(reading, pairs[0][0]) or _is_cosine(reading, text, backward)
-        if negative and all(
-            _through_trained(reading, name, backward) for name in targets
-        ):
+        if negative and all(_through_trained(reading, name, backward) for name in targets):
             yield Match(
                 backward.span,
                 f"{targets[0]} carries gradients: without detach() all outputs become equal",

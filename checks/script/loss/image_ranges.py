@@ -79,7 +79,8 @@ def _centered_targets(reading: Training) -> Iterator[Match]:
         images = {loop.targets[-2] for n in call.loops
                   if len((loop := reading.loops[n]).targets) > 1}  # fmt: skip
         text = expanded(reading, call.args[1], call, 3)
-        target = re.fullmatch(r"(\w+)(?:\.(?:to|cuda|float|view|flatten|reshape)\([^()]*\))*", text)
+        moves = r"\.(?:to|cuda|float|view|flatten|reshape)\([^()]*(?:\([^()]*\)[^()]*)*\)"
+        target = re.fullmatch(rf"(\w+)(?:{moves})*", text)
         if target and target[1] in images:
             message = f"{target[1]} is normalized to -1 to 1: this loss takes targets from 0 to 1"
             yield Match(call.span, message, "fail", fix="Omit Normalize, or compare by mse_loss.")

@@ -166,6 +166,7 @@ def _labels_of_pairs(reading: Training) -> Iterator[Match]:
 
 def started(reading: Training) -> Iterator[Match]:
     """All weights of linear layers are one number."""
+    yield from _fans_of_bias(reading)
     for call in reading.named("zeros_", "constant_", "ones_"):
         value = call.args[0].name if call.args else ""
         if not call.name.startswith("torch.nn.init.") or not value.endswith(".weight"):
@@ -181,6 +182,18 @@ def started(reading: Training) -> Iterator[Match]:
                 call.span,
                 f"all weights of {value.partition('.')[0]} are equal: its units learn the same",
             )
+
+
+FANS = {"xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_"}
+
+
+def _fans_of_bias(reading: Training) -> Iterator[Match]:
+    """xavier_uniform_(layer.bias): one axis has no fan in and fan out."""
+    for call in reading.named(*FANS):
+        value = call.args[0].name.removesuffix(".data") if call.args else ""
+        if call.name.startswith("torch.nn.init.") and value.endswith(".bias"):
+            message = f"{value} has one axis, and {call.method} needs two: it raises"
+            yield Match(call.span, message, fix="nn.init.zeros_(layer.bias).")
 
 
 def _layers_tested(reading: Training, call: Call) -> str:
@@ -244,6 +257,6 @@ RULES = (
         fires=("zeros_ or constant_ on the weight of each Linear or Conv, by apply()",),
         fix="Keep the default, or use xavier_uniform_ or kaiming_normal_; zero biases only.",
         sources=("torch-init",),
-        needs=("zeros_", "constant_", "ones_"),
+        needs=("zeros_", "constant_", "ones_", *sorted(FANS)),
     ),
 )  # fmt: skip

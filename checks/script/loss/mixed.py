@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from doctor.checks.script.rendering import lines
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Function
 
 SHARE = re.compile(r"lam(?:bda)?_?|lmbda|lamb|lm|mix_?ratio|mix_?lam")
 
@@ -33,13 +32,9 @@ def mixed(reading: Training) -> Iterator[Match]:
 
 
 def _is_read(reading: Training, name: str, scope: int) -> bool:
-    inside = {n for n, f in enumerate(reading.script.functions) if _is_within(reading, f, scope)}
-    values = [v for v, _, where in reading.expressions if where in {scope, *inside}]
-    values += [b.test for b in reading.branches if b.test is not None]
-    return any(name == n.partition(".")[0] for v in values for n in v.all_names) or any(
-        call.receiver.partition(".")[0] == name for call in reading.calls_in(scope)
-    )
-
-
-def _is_within(reading: Training, function: Function, scope: int) -> bool:
-    return function.parent == scope
+    key = reading.key(name, scope)
+    values = [(v, where) for v, _, where in reading.expressions]
+    values += [(b.test, scope) for b in reading.branches if b.test is not None]
+    read = {(n.partition(".")[0], where) for v, where in values for n in v.all_names}
+    read |= {(call.receiver.partition(".")[0], call.scope) for call in reading.calls}
+    return any(n == name and reading.key(n, where) == key for n, where in read)

@@ -34,7 +34,9 @@ def _last_column(reading: Training) -> Iterator[Match]:
     for text, span, scope in reading.cached(formulas):
         own = [t for t, _, where in reading.cached(formulas) if where == scope]
         if turned.fullmatch(text) and any(zeros.match(t) for t in own):
-            if not any(re.search("ones|full|-1", t) for t in own if "torch." in t and "cat(" not in t):
+            if not any(
+                re.search("ones|full|-1", t) for t in own if "torch." in t and "cat(" not in t
+            ):
                 yield Match(span, "the targets are column 0, and the positive is the last one")
                 return
 

@@ -17,12 +17,12 @@ MEMBERS = NETWORKS | {"values", "items"}
 
 def weights_swapped(reading: Training) -> Iterator[Match]:
     """average = (1 - decay) * average + decay * new: nothing is left of the average."""
-    if not reading.mentions("decay", "momentum", "tau", "beta"):
+    followed = {a.span for a in reading.stores if _over_two_networks(reading, a)}
+    followed |= {c.span for c in reading.named("copy_") if _over_two_networks(reading, c)}
+    if not followed and not reading.mentions("decay", "momentum", "tau", "beta"):
         return
     copies = [(render(reading, call.args[0]), call.span, {call.receiver}, call.scope)
               for call in reading.named("copy_") if len(call.args) == 1]  # fmt: skip
-    followed = {a.span for a in reading.stores if _over_two_networks(reading, a)}
-    followed |= {c.span for c in reading.named("copy_") if _over_two_networks(reading, c)}
     given = [(text, span, {a.target for a in reading.stores if a.span == span}, scope)
              for text, span, scope in reading.cached(statements) if "(1-" in text]  # fmt: skip
     for text, span, targets, scope in (*given, *copies):
@@ -35,6 +35,7 @@ def weights_swapped(reading: Training) -> Iterator[Match]:
         )
         if found is None or any("running" in target for target in targets):
             continue
+        targets |= {target.removesuffix(".data") for target in targets}
         rate = found["rate"].rpartition(".")[2].casefold()
         stays = _stays(reading, Value("name", name=found["rate"]), scope)
         known = span in followed

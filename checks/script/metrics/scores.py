@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.metrics.stops import stops_inner_loop
 from doctor.checks.script.metrics.whole import of_two_classes
 from doctor.checks.script.naming import PREDICTED, TRUE, direction, words
 from doctor.checks.script.reading import exclusive
@@ -225,6 +226,7 @@ WAITING = {
 
 
 def patience_kept(reading: Training) -> Iterator[Match]:
+    yield from stops_inner_loop(reading)
     updates = [update for update, _, _ in improvements_compared(reading)]
     for each in reading.assignments if updates else ():
         one = each.value.literal == 1 and each.augmented and each.operator == "Add"

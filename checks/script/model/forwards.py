@@ -38,7 +38,8 @@ def _only_the_last(reading: Training) -> Iterator[Match]:
         others = [c for n in reading.by_loop[number] if (c := reading.calls[n]) is not call]
         kept = own[0].target if len(own) == 1 and not own[0].augmented else ""
         plain = kept.isidentifier() and kept != source and kept not in own[0].value.all_names
-        if plain and not any(c.loops == call.loops for c in others):
+        around = {id(c) for a in own for c in reading.inside(a.value)}
+        if plain and all(id(c) in around for c in others):
             message = f"each {call.name} reads {source}: only the last one has an effect"
             yield Match(own[0].span, message)
 
