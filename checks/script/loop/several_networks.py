@@ -45,7 +45,10 @@ def _second_optimizer(reading: Training) -> Iterator[Match]:
             if not same or not apart or exclusive(call.arms, other.arms) or call.loops:
                 continue
             together = _stepped_together(reading, call.targets[0], other.targets[0])
-            if together or _has_idle_twin(reading, owners[n][0], call, [*owners.values()]):
+            idle = call.targets != other.targets and _has_idle_twin(
+                reading, owners[n][0], call, [*owners.values()]
+            )
+            if together or idle:
                 message = f"{call.targets[0]} holds {owners[n][0]}, as {other.targets[0]} does"
                 yield Match(call.span, message)
 
@@ -156,7 +159,8 @@ RULES = (
         "changes. No error says so.",
         fires=(
             "the parameters of one network twice in one list",
-            "two optimizers of one class over one network, stepped in one loop",
+            "two optimizers of one class over one network, stepped in one loop, or beside another "
+            "network of its class that none takes",
             "two schedulers of one class on one optimizer, while another has none",
             "an optimizer over an object that is never called, while another of its class trains",
         ),

@@ -127,6 +127,7 @@ RULES = (
         fires=(
             "backward() of a loss with reduction='none'",
             "two backward() of losses of one output, without retain_graph at the first",
+            "loss += criterion(...) and loss.backward() in a loop, and no loss = 0 in it",
         ),
         fix="Call loss.mean().backward(); add the losses and call backward() once.",
         sources=("torch-autograd-backward",),

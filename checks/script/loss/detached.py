@@ -252,6 +252,7 @@ RULES = (
         fires=(
             "backward() on the result of item(), detach(), tolist() or numpy()",
             "a term of the loss that a function computes of argmax of the output alone",
+            "a dice loss of (sigmoid(logits) > 0.5).float()",
             "a loss of out.detach(), out.data or torch.tensor(out), and backward() on it",
             "a penalty of p.data or p.detach() of the parameters, as a term of the loss",
             "requires_grad is set on a loss that was computed (a warning)",

@@ -58,16 +58,15 @@ def _overlap_in_sum(reading: Training) -> Iterator[Match]:
         if function.returns and "loss" not in function.name.casefold()
         and all(_is_overlap(render(reading, v)) for v in function.returns)
     }  # fmt: skip
+    names: dict[int, list[str]] = {}
+    for each in reading.assignments if functions else ():
+        called = reading.call_of(each.value)
+        if called is not None and called.method in functions:
+            names.setdefault(each.scope, []).append(re.escape(each.target))
     for text, span, scope in reading.cached(statements) if functions else ():
-        parts = [text]
-        for a in reading.assignments:
-            called = reading.call_of(a.value)
-            if a.scope == scope and called is not None and called.method in functions:
-                parts.append(a.target)
-        added = "|".join([*map(re.escape, parts[1:]), *(rf"{f}\([^-]*\)" for f in functions)])
+        added = "|".join([*names.get(scope, ()), *(rf"{f}\([^-]*\)" for f in functions)])
         term = rf"(?:\([\w.]+\*(?:{added})\)|(?:{added}))"
-        lost = re.fullmatch(rf"\((?:[^-]*(?:bce|ce|loss|cross_entropy)[^-]*)\+{term}\)", text)
-        if lost and not re.search(r"\+=|total|sum|running|metric|score", text):
+        if re.fullmatch(rf"\((?:[^-]*(?:bce|ce|loss|cross_entropy)[^-]*)\+{term}\)", text):
             yield Match(span, "the overlap is minimized: 1 minus it is the term of a loss")
 
 

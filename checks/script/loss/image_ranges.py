@@ -118,6 +118,7 @@ RULES = (
         fires=(
             "lpips.LPIPS()(x, y) of images from ToTensor() or sigmoid, without normalize=True",
             "vae.encode() of images from ToTensor()",
+            "binary_cross_entropy(reconstruction, x) of images that Normalize centers (a failure)",
         ),
         fix="transforms.Normalize([0.5], [0.5]) behind ToTensor(), or loss(x, y, normalize=True).",
         sources=("pixelsplat-19",),

@@ -191,7 +191,9 @@ def _fans_of_bias(reading: Training) -> Iterator[Match]:
     """xavier_uniform_(layer.bias): one axis has no fan in and fan out."""
     for call in reading.named(*FANS):
         value = call.args[0].name.removesuffix(".data") if call.args else ""
-        if call.name.startswith("torch.nn.init.") and value.endswith(".bias"):
+        made = [m for a in reading.assigned_to(value, call.scope) for m in reading.inside(a.value)]
+        several = any(m.method not in ("Parameter", "float") and len(m.args) > 1 for m in made)
+        if call.name.startswith("torch.nn.init.") and value.endswith(".bias") and not several:
             message = f"{value} has one axis, and {call.method} needs two: it raises"
             yield Match(call.span, message, fix="nn.init.zeros_(layer.bias).")
 
@@ -216,7 +218,7 @@ RULES = (
         fires=(
             "out.view(-1, classes) of images, against mask.view(-1)",
             "out.view(batch, classes, -1) of the output of a recurrent layer or a Transformer",
-            "CTCLoss on the output of layers with batch_first=True",
+            "CTCLoss on the output of layers with batch_first=True, also of a forward() that ends so",
         ),
         fix="Pass (N, C, H, W) as it is, out.transpose(1, 2), or log_probs.transpose(0, 1) to CTC.",
         sources=("torch-cross-entropy",),
@@ -254,7 +256,10 @@ RULES = (
         find=started,
         why="Units with equal weights get equal gradients: they stay one unit, or, at 0 behind a "
         "ReLU, get none.",
-        fires=("zeros_ or constant_ on the weight of each Linear or Conv, by apply()",),
+        fires=(
+            "zeros_ or constant_ on the weight of each Linear or Conv, by apply()",
+            "xavier_uniform_ and the like of a bias, which raises",
+        ),
         fix="Keep the default, or use xavier_uniform_ or kaiming_normal_; zero biases only.",
         sources=("torch-init",),
         needs=("zeros_", "constant_", "ones_", *sorted(FANS)),

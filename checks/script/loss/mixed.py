@@ -12,7 +12,7 @@ from doctor.checks.script.training import Training
 SHARE = re.compile(r"lam(?:bda)?_?|lmbda|lamb|lm|mix_?ratio|mix_?lam")
 
 
-def mixed(reading: Training) -> Iterator[Match]:
+def shares_unread(reading: Training) -> Iterator[Match]:
     """x, y_a, y_b, lam = mixup(x, y), and nothing reads lam and y_b."""
     for line in reading.cached(lines):
         if not line.loops or not SHARE.fullmatch(line.target) or line.value.kind != "item":

@@ -314,6 +314,7 @@ RULES = (
         fires=(
             "(log_prob * returns).sum() as the loss, without a minus",
             "exp(new - old) with old = new.detach() of the same step, or computed there again",
+            "exp(new - old) with new of a function that draws an action, unless it is given one",
             "ref = logps(model, batch) beside pol = logps(model, batch), without disable_adapter()",
         ),
         fix="loss = -(log_prob * returns).mean(); store log-probabilities with the actions.",

@@ -10,7 +10,7 @@ from doctor.checks.script.loss import critics, policies
 from doctor.checks.script.loss.bellman import GAMMA as DISCOUNT
 from doctor.checks.script.loss.changed_before import changed_before
 from doctor.checks.script.loss.directions import focal, gaussians, overlaps
-from doctor.checks.script.loss.mixed import mixed
+from doctor.checks.script.loss.mixed import shares_unread
 from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.rendering import expanded, render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
@@ -60,7 +60,7 @@ def formulas_hold(reading: Training) -> Iterator[Match]:
     yield from gaussians(reading)
     yield from overlaps(reading)
     yield from focal(reading)
-    yield from mixed(reading)
+    yield from shares_unread(reading)
     yield from policies.formulas(reading)
     yield from changed_before(reading)
     yield from critics.written(reading)
@@ -251,12 +251,12 @@ RULES = (
         why="A loss with a factor, a sign or an argument of another kind trains without an error, "
         "towards something else.",
         fires=(
-            "pt ** gamma as the factor of a focal loss",
+            "pt ** gamma as the factor of a focal loss; pt = exp(ce)",
             "(1 - exp(-ce)) ** gamma * ce of a ce that is the mean of the batch",
             "a dice loss of the output of a layer, without a sigmoid",
             "the maximum of two critics in a target; min(q1, q2) + alpha * log_prob",
             "relu(1 + real) and relu(1 - fake)",
-            "inputs mixed with lam, and losses with 1 - lam",
+            "inputs mixed with lam, and losses with 1 - lam; mixup() whose lam no loss reads",
             "relu(d_negative - d_positive + margin); equal pairs that a margin pushes apart",
             "tanh(u) as action with the log_prob of u; Normal(mu, std).sample() in a VAE",
             "log(1 - tanh(a) ** 2) of a = tanh(u)",

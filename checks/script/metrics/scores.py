@@ -307,8 +307,12 @@ RULES = (
         find=patience_kept,
         why="Without it the counter sums all epochs without improvement, and the training stops "
         "while the model still improves.",
-        fires=("a counter grows where the best value does not improve, and is set once only",),
-        fix="Set the counter to 0 where the best value is updated.",
+        fires=(
+            "a counter grows where the best value does not improve, and is set once only",
+            "break under a test of the patience in the loop over batches, and none in that over "
+            "epochs",
+        ),
+        fix="Set the counter to 0 where the best value is updated; leave both loops.",
         sources=("cytoself-29", "ms-swift-5326"),
     ),
 )

@@ -9,7 +9,7 @@ from doctor.checks.script.naming import is_loader
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
-PATIENCE = re.compile(r"patience|early_?stop|should_stop", re.IGNORECASE)
+PATIENCE = re.compile(r"patience|early_?stopp|should_stop", re.IGNORECASE)
 
 
 def stops_inner_loop(reading: Training) -> Iterator[Match]:

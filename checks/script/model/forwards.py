@@ -175,6 +175,7 @@ RULES = (
         fires=(
             "y = self.conv1(x), and y = self.conv2(x) before anything reads y",
             "softmax(self.score(x), dim=-1) with score = nn.Linear(d, 1)",
+            "for layer in self.layers: y = layer(x), where the loop changes no x and reads no y",
         ),
         fix="y = self.conv2(y); softmax over the axis of the places, dim=1.",
         sources=("torch-module",),

@@ -104,7 +104,10 @@ RULES = (
         find=requires_grad_on_module,
         why="A module has no requires_grad: the assignment creates an attribute that nothing "
         "reads, and its parameters stay as they were.",
-        fires=("module.requires_grad = False, or True",),
+        fires=(
+            "module.requires_grad = False, or True",
+            "the same of a part of a model of a library, or of each of its children in a loop",
+        ),
         fix="Call module.requires_grad_(False).",
         sources=("torch-module",),
     ),
