@@ -44,11 +44,7 @@ def _second_optimizer(reading: Training) -> Iterator[Match]:
             apart = call.scope == other.scope and len(call.targets) == len(other.targets) == 1
             if not same or not apart or exclusive(call.arms, other.arms) or call.loops:
                 continue
-            together = _stepped_together(reading, call.targets[0], other.targets[0])
-            idle = call.targets != other.targets and _has_idle_twin(
-                reading, owners[n][0], call, [*owners.values()]
-            )
-            if together or idle:
+            if _stepped_together(reading, call.targets[0], other.targets[0]):
                 message = f"{call.targets[0]} holds {owners[n][0]}, as {other.targets[0]} does"
                 yield Match(call.span, message)
 
@@ -72,22 +68,6 @@ def _stepped_together(reading: Training, one: str, other: str) -> bool:
         for name in (one, other)
     ]
     return one != other and bool(loops[0] & loops[1] - {()})
-
-
-def _has_idle_twin(reading: Training, owner: str, call: Call, owners: list[list[str]]) -> bool:
-    """D_B, made like D_A by the same class, whose parameters no optimizer takes."""
-    own = _maker(reading, owner, call)
-    if own is None or any("." in name for names in owners for name in names):
-        return False
-    taken = {name for names in owners for name in names}
-    copied = {c.receiver for c in reading.named("load_state_dict", "eval", "requires_grad_")}
-    for each in reading.assignments:
-        other = _maker(reading, each.target, call) if each.target not in taken | copied else None
-        if each.scope == call.scope and other is not None and other is not own:
-            named = any(c.receiver == each.target for c in reading.named("parameters"))
-            if other.name == own.name and not named:
-                return True
-    return False
 
 
 def _second_scheduler(reading: Training) -> Iterator[Match]:
@@ -134,9 +114,7 @@ def _maker(reading: Training, name: str, call: Call) -> Call | None:
     value = Value("name", name=name)
     found = list(objects.makers_at(reading, value, call))
     first = found[0] if len(found) == 1 else None
-    known = first is not None and (first.name in reading.modules or first.name[:1].isupper())
-    imported = first is not None and first.method[:1].isupper()
-    return first if known or imported else None
+    return first if first is not None and first.name in reading.modules else None
 
 
 def _is_used(reading: Training, key: tuple[object, str], name: str) -> bool:
@@ -159,8 +137,7 @@ RULES = (
         "changes. No error says so.",
         fires=(
             "the parameters of one network twice in one list",
-            "two optimizers of one class over one network, stepped in one loop, or beside another "
-            "network of its class that none takes",
+            "two optimizers of one class over one network, stepped in one loop",
             "two schedulers of one class on one optimizer, while another has none",
             "an optimizer over an object that is never called, while another of its class trains",
         ),

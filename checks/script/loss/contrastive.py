@@ -275,7 +275,6 @@ RULES = (
             "[augment(image)] * 2, or one augmented image by two names, for two views",
             "two equal terms where the second should have the transposed logits",
             "-cosine_similarity(p, z) of one trained network without detach(), twice",
-            "torch.cat([negatives, positives], 1) and targets of zeros",
             "labels of arange(batch) beside keys that all ranks gathered",
             "logits of two embeddings that torch.distributed.all_gather copied, neither put back",
         ),

@@ -10,10 +10,10 @@ from doctor.checks.script.loss.ends import ends
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.reductions import of_classes, over_padding
 from doctor.checks.script.outcomes import outcomes
-from doctor.checks.script.rendering import expanded, render, texts_in
+from doctor.checks.script.rendering import expanded, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Span, Value
+from doctor.facts.script import Call
 
 MOVES = ("permute", "transpose", "swapaxes", "movedim", "rearrange", "moveaxis", "einsum")
 IMAGES = ("unet", "segmentation", "deeplab", "fcn_resnet", "conv2d", "convtranspose2d", "segnet")
@@ -54,37 +54,6 @@ def _ctc(reading: Training, call: Call, moved: bool) -> Iterator[Match]:
     ]  # fmt: skip
     if first and not moved and call.name.startswith("torch."):
         yield Match(call.span, "CTC takes (time, batch, classes): the layers have the batch first")
-    elif first and moved and (place := _ctc_of_forward(reading, call)):
-        yield Match(place, "CTC takes (time, batch, classes): forward() returns the batch first")
-
-
-def _ctc_of_forward(reading: Training, made: Call) -> Span | None:
-    """ctc(net(x).log_softmax(-1), ...), where forward ends in head(rnn(x)[0]) of layers with the
-    batch first, and nothing is moved between."""
-    for number, kind in loss_calls(reading):
-        call = reading.calls[number]
-        if kind != "ctc" or not call.args:
-            continue
-        text = expanded(reading, call.args[0], call, 2)
-        inner = re.match(r"(?:torch\.nn\.functional\.log_softmax\()?(\w+)\(", text)
-        if inner is None or re.search(r"\.T\b|" + "|".join(MOVES), text):
-            continue
-        net = objects.makers_at(reading, Value("name", name=inner[1]), call)
-        owner = net[0].name if len(net) == 1 and net[0] is not None else ""
-        forward = objects.method_of(reading, owner, "forward")
-        results = [render(reading, v) for v in reading.returns(forward)]
-        last = re.compile(r"self\.\w+\(self\.(\w+)\([\w.]+(?:,\w+)?\)\[0\]\)"
-                          r"(?:\.log_softmax\([-\w=]+\))?")  # fmt: skip
-        found = last.fullmatch(results[0]) if len(results) == 1 else None
-        layer = [c for c in reading.named(*SEQUENCES) if found and c.target == f"self.{found[1]}"]
-        if layer and all(_has_batch_first(c) for c in layer):
-            return call.span
-    return None
-
-
-def _has_batch_first(call: Call) -> bool:
-    value = call.keywords.get("batch_first")
-    return value is not None and value.literal is True
 
 
 def last_layer(reading: Training) -> Iterator[Match]:
@@ -218,7 +187,7 @@ RULES = (
         fires=(
             "out.view(-1, classes) of images, against mask.view(-1)",
             "out.view(batch, classes, -1) of the output of a recurrent layer or a Transformer",
-            "CTCLoss on the output of layers with batch_first=True, also of a forward() that ends so",
+            "CTCLoss on the output of layers with batch_first=True",
         ),
         fix="Pass (N, C, H, W) as it is, out.transpose(1, 2), or log_probs.transpose(0, 1) to CTC.",
         sources=("torch-cross-entropy",),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.loss.losses import loss_calls
-from doctor.checks.script.rendering import expanded, formulas, lines, render, texts_in
+from doctor.checks.script.rendering import expanded, formulas, lines, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
@@ -23,21 +23,6 @@ ZEROS = re.compile(
 def targets(reading: Training) -> Iterator[Match]:
     yield from _first_column(reading)
     yield from _logarithm(reading)
-    yield from _last_column(reading)
-
-
-def _last_column(reading: Training) -> Iterator[Match]:
-    """torch.cat([negatives, positives], 1), and targets of zeros."""
-    far, near = r"(?:l_|logits_)?neg\w*|neg\w*_\w+", r"(?:l_|logits_)?pos\w*|pos\w*_\w+"
-    turned = re.compile(rf"torch\.(?:cat|hstack)\(\((?:{far}),(?:{near})\),?(?:dim=)?(?:-?1)?\)")
-    for text, span, scope in reading.cached(formulas):
-        if not turned.fullmatch(text):
-            continue
-        own = [t for t in texts_in(reading, scope) if "torch." in t and "cat(" not in t]
-        others = any(re.search("ones|full|-1", t) for t in own)
-        if any(t.startswith("torch.zeros(") for t in own) and not others:
-            yield Match(span, "the targets are column 0, and the positive is the last one")
-            return
 
 
 def _first_column(reading: Training) -> Iterator[Match]:

@@ -10,7 +10,6 @@ from doctor.checks.script.loss import critics, policies
 from doctor.checks.script.loss.bellman import GAMMA as DISCOUNT
 from doctor.checks.script.loss.changed_before import changed_before
 from doctor.checks.script.loss.directions import focal, gaussians, overlaps
-from doctor.checks.script.loss.mixed import shares_unread
 from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.rendering import expanded, render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
@@ -27,12 +26,12 @@ TWINS = re.compile(
 LARGER = re.compile(r"\*torch\.(?:max|maximum)\((?P<one>\w+),(?P<two>\w+)\)")
 CRITIC = re.compile(r"critic|(?:^|[._])(?:q|qf|q_?net)\w{0,9}$|q[12]", re.IGNORECASE)
 SOFT_VALUE = re.compile(
-    r"\(torch\.(?:min|minimum)\([^()]*(?:\([^()]*\)[^()]*)*\)\+\([\w.]*alpha[\w.()]*\*\w*log\w*\)\)|"
-    r"\((?:min_?q\w*|q_?min\w*|q_?next\w*|next_?q\w*)\+\([\w.]*alpha[\w.()]*\*\w*log\w*\)\)",
+    r"\(torch\.(?:min|minimum)\([^()]*(?:\([^()]*\)[^()]*)*\)\+\([\w.]*alpha[\w.()]*\*\w*(?:log|lp)\w*\)\)|"
+    r"\((?:min_?q\w*|q_?min\w*|q_?next\w*|next_?q\w*)\+\([\w.]*alpha[\w.()]*\*\w*(?:log|lp)\w*\)\)",
     re.IGNORECASE,
 )
 HINGE = re.compile(
-    r"relu\(\(1\+(?P<one>[\w.]*(?:real)\w*|[\w.]+\(\w*real\w*\))\)\)|"
+    r"relu\(\(1\+(?P<one>[\w.]*(?:real)\w*|[\w.]+\((?:\w*real\w*|x|imgs?|images?)\))\)\)|"
     r"relu\(\(1-(?P<two>[\w.]*(?:fake)\w*|[\w.]+\(\w*fake\w*(?:\.detach\(\))?\))\)\)"
 )
 SIGNED = {"CosineEmbeddingLoss": 2, "cosine_embedding_loss": 2, "MarginRankingLoss": 2,
@@ -56,11 +55,11 @@ def formulas_hold(reading: Training) -> Iterator[Match]:
     yield from _of_logits(reading)
     yield from _mixed_apart(reading)
     yield from _variances(reading)
+    yield from _bounds(reading)
     yield from _signed(reading)
     yield from gaussians(reading)
     yield from overlaps(reading)
     yield from focal(reading)
-    yield from shares_unread(reading)
     yield from policies.formulas(reading)
     yield from changed_before(reading)
     yield from critics.written(reading)
@@ -138,6 +137,18 @@ def _variances(reading: Training) -> Iterator[Match]:
             r"(?:\w+\.)*log_?(?:var|sigma|std|s2)\w*", value.name.casefold()
         ):  # fmt: skip
             yield Match(call.span, f"{value.name} is a logarithm: this loss takes the variance")
+
+
+def _bounds(reading: Training) -> Iterator[Match]:
+    """ratio.clamp(1 + eps, 1 - eps)."""
+    for call in reading.named("clamp", "clip", "clamp_"):
+        given = call.args[call.name.startswith(("torch.", "numpy.")) :]
+        texts = [render(reading, v) for v in given]
+        low, high = (v.literal for v in given) if len(given) == 2 else (None, None)
+        turned = evaluate.is_number(low) and evaluate.is_number(high) and low > high
+        parts = re.fullmatch(r"\(1\+([\w.]+)\) \(1-\1\)", " ".join(texts))
+        if turned or parts:
+            yield Match(call.span, f"the bounds {' and '.join(texts)} are exchanged: all is one")
 
 
 def _signed(reading: Training) -> Iterator[Match]:
@@ -256,7 +267,7 @@ RULES = (
             "a dice loss of the output of a layer, without a sigmoid",
             "the maximum of two critics in a target; min(q1, q2) + alpha * log_prob",
             "relu(1 + real) and relu(1 - fake)",
-            "inputs mixed with lam, and losses with 1 - lam; mixup() whose lam no loss reads",
+            "inputs mixed with lam, and losses with 1 - lam",
             "relu(d_negative - d_positive + margin); equal pairs that a margin pushes apart",
             "tanh(u) as action with the log_prob of u; Normal(mu, std).sample() in a VAE",
             "log(1 - tanh(a) ** 2) of a = tanh(u)",

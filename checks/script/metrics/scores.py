@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
-from doctor.checks.script.metrics.stops import stops_inner_loop
 from doctor.checks.script.metrics.whole import of_two_classes
 from doctor.checks.script.naming import PREDICTED, TRUE, direction, words
 from doctor.checks.script.reading import exclusive
@@ -173,13 +172,19 @@ def improvements_compared(reading: Training) -> Iterator[tuple[Assignment, str, 
 def _signs(reading: Training, each: Assignment) -> Iterator[int]:
     """Of the comparisons of both names before the assignment."""
     for other in reading.comparisons:
-        pair = (other.left.name, other.right.name)
+        pair = (_without_margin(other.left), _without_margin(other.right))
         sign = SIGNS.get(other.operator, 0)
         if other.scope == each.scope and other.span.line <= each.span.line and sign:
             if pair == (each.value.name, each.target):
                 yield sign
             elif pair == (each.target, each.value.name):
                 yield -sign
+
+
+def _without_margin(value: Value) -> str:
+    """best of best - min_delta."""
+    shifted = value.kind == "other" and value.name in ("Add", "Sub") and value.items
+    return (value.items[0] if shifted else value).name
 
 
 def _starts(reading: Training, update: Assignment) -> list[int | None]:
@@ -226,7 +231,6 @@ WAITING = {
 
 
 def patience_kept(reading: Training) -> Iterator[Match]:
-    yield from stops_inner_loop(reading)
     updates = [update for update, _, _ in improvements_compared(reading)]
     for each in reading.assignments if updates else ():
         one = each.value.literal == 1 and each.augmented and each.operator == "Add"
@@ -307,12 +311,8 @@ RULES = (
         find=patience_kept,
         why="Without it the counter sums all epochs without improvement, and the training stops "
         "while the model still improves.",
-        fires=(
-            "a counter grows where the best value does not improve, and is set once only",
-            "break under a test of the patience in the loop over batches, and none in that over "
-            "epochs",
-        ),
-        fix="Set the counter to 0 where the best value is updated; leave both loops.",
+        fires=("a counter grows where the best value does not improve, and is set once only",),
+        fix="Set the counter to 0 where the best value is updated.",
         sources=("cytoself-29", "ms-swift-5326"),
     ),
 )
