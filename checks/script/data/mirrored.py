@@ -82,15 +82,20 @@ def corners(reading: Training) -> Iterator[Match]:
 
 def exchanged(reading: Training) -> Iterator[Match]:
     """boxes[:, [0, 2]] = width - boxes[:, [0, 2]], where the left edge becomes the right one."""
-    if reading.mentions("sort", "minimum", "clamp_min", "cxcywh", "xywh"):
-        return
-    parts = [(a, render(reading, a.value)) for a in reading.script.parts]
-    for each, text in parts:
-        target = re.fullmatch(r"(?P<box>[\w.\[\]']+)\[:,\[(?P<one>\d),(?P<two>\d)\]\]", each.target)
-        if target is None or "box" not in target["box"]:
+    parts = [(a, render(reading, a.value).replace("'", "")) for a in reading.script.parts]
+    for place, (each, text) in enumerate(parts):
+        name = re.sub("[\"']", "", each.target)
+        target = re.fullmatch(r"(?P<box>[\w.\[\]]+)\[:,\[(?P<one>\d),(?P<two>\d)\]\]", name)
+        later = " ".join(t for a, t in parts[place + 1 :] if a.scope == each.scope)
+        if (
+            target is None
+            or "box" not in target["box"]
+            or re.search(r"sort|\(2,0\)|min|max", later)
+        ):
             continue
         same = rf"{re.escape(target['box'])}\[:,\({target['one']},{target['two']}\)\]"
-        if re.fullmatch(rf"\([\w.\[\]()-]+-{same}\)", text):
+        again = re.search(r"sort|\(2,0\)|min|max", later)
+        if re.fullmatch(rf"\([\w.\[\]()-]+-{same}\)", text) and not again:
             yield Match(each.span, CORNERS, fix="boxes[:, [0, 2]] = width - boxes[:, [2, 0]].")
     yield from _overwritten(reading, parts)
 

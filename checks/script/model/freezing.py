@@ -43,7 +43,7 @@ PARTS = {
 """Attributes of models of libraries that are modules, and lists of them."""
 
 
-def _is_part(reading: Training, name: str, at: Assignment) -> bool:
+def _is_part(reading: Training, name: str, at: Assignment, depth: int = 3) -> bool:
     """layer of `for layer in model.features`, and model.features of a model of a library."""
     for loop in (reading.loops[n] for n in at.loops if name in reading.loops[n].targets):
         value = loop.iterable
@@ -55,7 +55,8 @@ def _is_part(reading: Training, name: str, at: Assignment) -> bool:
         listed = call is not None and not call.args and name == loop.targets[-1]
         if call is not None and listed and call.method in CHILDREN:
             return True
-        return value is not None and value.kind == "name" and _is_part(reading, value.name, at)
+        named = value.name if value is not None and value.kind == "name" and depth else ""
+        return bool(named) and _is_part(reading, named, at, depth - 1)
     owner, _, part = name.rpartition(".")
     roots = [owner.rpartition(".")[0]] if owner.rpartition(".")[2] in PARTS else []
     return part in PARTS and any(
