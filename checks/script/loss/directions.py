@@ -74,19 +74,6 @@ def _is_overlap(text: str) -> bool:
     return bool(OVERLAP.fullmatch(text) or SHARE.fullmatch(text))
 
 
-def focal(reading: Training) -> Iterator[Match]:
-    """pt = exp(ce), which is above 1: the probability is exp(-ce)."""
-    for text, span, scope in reading.cached(statements):
-        found = re.search(r"\(1-(?P<pt>\w+)\)\*\*[\w.]*(?:gamma|2)", text)
-        held = [a for a in reading.assignments if a.scope == scope]
-        made = [render(reading, a.value) for a in held if found and a.target == found["pt"]]
-        loss = re.fullmatch(r"torch\.exp\((\w+)\)|(\w+)\.exp\(\)", made[-1]) if made else None
-        name = (loss[1] or loss[2]) if loss else ""
-        texts = [render(reading, a.value) for a in held if a.target == name]
-        if texts and re.match(r"[\w.()]*(?:cross_entropy|nll_loss|ce|criterion)\w*\(", texts[-1]):
-            yield Match(span, f"the probability is exp(-{name}): exp({name}) is above 1")
-
-
 def similarities(reading: Training, call: Call, value: Value) -> str:
     """The number that a matrix of similarities is multiplied by before a cross entropy over the
     places of the samples; "" for none."""

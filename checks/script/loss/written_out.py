@@ -9,7 +9,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss import critics, policies
 from doctor.checks.script.loss.bellman import GAMMA as DISCOUNT
 from doctor.checks.script.loss.changed_before import changed_before
-from doctor.checks.script.loss.directions import focal, gaussians, overlaps
+from doctor.checks.script.loss.directions import gaussians, overlaps
 from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.rendering import expanded, render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
@@ -59,7 +59,6 @@ def formulas_hold(reading: Training) -> Iterator[Match]:
     yield from _signed(reading)
     yield from gaussians(reading)
     yield from overlaps(reading)
-    yield from focal(reading)
     yield from policies.formulas(reading)
     yield from changed_before(reading)
     yield from critics.written(reading)
@@ -262,7 +261,7 @@ RULES = (
         why="A loss with a factor, a sign or an argument of another kind trains without an error, "
         "towards something else.",
         fires=(
-            "pt ** gamma as the factor of a focal loss; pt = exp(ce)",
+            "pt ** gamma as the factor of a focal loss",
             "(1 - exp(-ce)) ** gamma * ce of a ce that is the mean of the batch",
             "a dice loss of the output of a layer, without a sigmoid",
             "the maximum of two critics in a target; min(q1, q2) + alpha * log_prob",
