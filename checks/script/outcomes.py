@@ -20,6 +20,13 @@ VIEWS = {
 }  # fmt: skip
 """Methods and functions that leave the numbers as they are."""
 PASSING = {"Dropout", "Identity", "Flatten", "Unflatten", "dropout", "DataParallel"}
+NETWORKS = {
+    "timm.create_model", "segmentation_models_pytorch", "torch_geometric.nn.MLP",
+    "torch_geometric.nn.GCNConv", "torch_geometric.nn.SAGEConv", "torch_geometric.nn.GATConv",
+    "torch_geometric.nn.GATv2Conv", "torch_geometric.nn.GraphConv", "torch_geometric.nn.Linear",
+    "torch_geometric.nn.ChebConv", "torch_geometric.nn.SGConv", "torch_geometric.nn.GCN",
+}  # fmt: skip
+"""Of libraries: their output is any number, as that of a linear layer, unless a keyword says so."""
 DEPTH = 10
 MOST_SITES = 8
 """Calls of one function that are followed. Our own number."""
@@ -167,6 +174,9 @@ def _of_module(
         if name in PASSING and call.args:
             return outcomes(reading, call.args[0], call.scope, number, call.arms, index, depth)
         return _of_layer(reading, made, name, depth)
+    if made.name in NETWORKS or module in NETWORKS:
+        ends = {"activation", "act_last", "plain_last", "act"} & made.keywords.keys()
+        return {UNKNOWN} if ends or _has_other_head(reading) else {"logits"}
     if module == "torchvision.models" and name not in ("googlenet", "inception_v3"):
         return {UNKNOWN} if _has_other_head(reading) else {"logits"}
     if made.name in reading.modules:

@@ -238,7 +238,7 @@ def _changed_part(
 ) -> None:
     """boxes[:, 2:] is assigned: `boxes[]` is among the identifiers, and it is a part."""
     base = value_of(walk, target).items[0]
-    if base.kind == "name":
+    if base.kind == "name" or (base.kind == "item" and base.name):  # target["boxes"][:, 2:]
         walk.identifiers.add(f"{base.name}[]")
         if not isinstance(target.slice, ast.Constant):
             walk.record_part("".join(walk.segment(target).split()), value, node, operator)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from doctor.checks.script.lint import lint
-from doctor.checks.script.rule import CODE, Match, Rule
+from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.table import BY_CODE, RULES, relevant
 from doctor.checks.script.training import Training
 from doctor.facts.script_machine import ScriptMachine

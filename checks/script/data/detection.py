@@ -33,6 +33,7 @@ def boxes(reading: Training) -> Iterator[Match]:
     yield from _resized_alone(reading)
     yield from mirrored.landmarks(reading)
     yield from mirrored.corners(reading)
+    yield from mirrored.exchanged(reading)
     yield from mirrored.masks(reading)
 
 
@@ -217,6 +218,7 @@ RULES = (
             "resize() of the image, and boxes that keep their numbers",
             "hflip() of the image under a condition, and boxes or a mask that stay",
             "boxes of annotation['bbox'] for MeanAveragePrecision() without box_format",
+            "boxes[:, [0, 2]] = width - boxes[:, [0, 2]]: the edges stay in each other's place",
             "landmarks whose x is mirrored, and whose left and right stay (a warning)",
         ),
         fix="boxes[:, 2:] += boxes[:, :2]; num_classes=len(CLASSES) + 1, labels from 1; flip "

@@ -244,6 +244,7 @@ RULES = (
             "Normalize() with a mean above 2 behind ToTensor()",
             "Normalize() with the deviations of a known dataset as means, and its means as std",
             "ToImage(), ToDtype(torch.float32) without scale=True, and Normalize() of 0 to 1",
+            "Normalize() of 0 to 1 of an image that was read as bytes and made float",
             "img.reshape(3, 224, 224) of an image whose channels are last",
         ),
         fix="cv2.cvtColor(image, cv2.COLOR_BGR2RGB); give both the same Normalize.",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Assignment, Call, Value
 
 NAMED = re.compile(
     r"(?:^|_)(?:kpt?s?|kpts?|keypoints?|landmarks?|lmks?|lms|joints?|pts|points?|pose)"
@@ -77,6 +78,41 @@ def corners(reading: Training) -> Iterator[Match]:
             message = "bbox of COCO is (x, y, width, height): this metric takes two corners"
             yield Match(span, message)
             return
+
+
+def exchanged(reading: Training) -> Iterator[Match]:
+    """boxes[:, [0, 2]] = width - boxes[:, [0, 2]], where the left edge becomes the right one."""
+    parts = [(a, render(reading, a.value).replace("'", "")) for a in reading.script.parts]
+    for place, (each, text) in enumerate(parts):
+        name = re.sub("[\"']", "", each.target)
+        target = re.fullmatch(r"(?P<box>[\w.\[\]]+)\[:,\[(?P<one>\d),(?P<two>\d)\]\]", name)
+        later = " ".join(t for a, t in parts[place + 1 :] if a.scope == each.scope)
+        if (
+            target is None
+            or "box" not in target["box"]
+            or re.search(r"sort|\(2,0\)|min|max", later)
+        ):
+            continue
+        same = rf"{re.escape(target['box'])}\[:,\({target['one']},{target['two']}\)\]"
+        again = re.search(r"sort|\(2,0\)|min|max", later)
+        if re.fullmatch(rf"\([\w.\[\]()-]+-{same}\)", text) and not again:
+            yield Match(each.span, CORNERS, fix="boxes[:, [0, 2]] = width - boxes[:, [2, 0]].")
+    yield from _overwritten(reading, parts)
+
+
+CORNERS = "the left edge becomes the right one, and stays in the place of the left"
+
+
+def _overwritten(reading: Training, parts: list[tuple[Assignment, str]]) -> Iterator[Match]:
+    """boxes[:, 0] = w - boxes[:, 2], and boxes[:, 2] = w - boxes[:, 0], which is new by then."""
+    edge = re.compile(r"\(?[\w.()]+-(?P<box>[\w.]*box\w*)\[:,(?P<place>[0-3])\]\)?")
+    for (one, text), (other, later) in itertools.pairwise(parts):
+        first, second = edge.fullmatch(text), edge.fullmatch(later)
+        if not first or not second or first["box"] != second["box"] or one.scope != other.scope:
+            continue
+        targets = (f"{first['box']}[:,{n}]" for n in (second["place"], first["place"]))
+        if (one.target, other.target) == tuple(targets) and first["place"] != second["place"]:
+            yield Match(other.span, "the edge that is read here was replaced by the line before")
 
 
 def masks(reading: Training) -> Iterator[Match]:

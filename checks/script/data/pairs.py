@@ -117,7 +117,8 @@ def _draws_apart(reading: Training, image: Call, mask: Call) -> bool:
     """Both are called on one thing, as transforms of which one is random, or below two coins."""
     if exclusive(image.arms, mask.arms):
         return False
-    if image.method in MOVES:
+    drawn = _is_random(reading, Value("name", name=image.name), image)
+    if image.method in MOVES and not drawn:
         first, last = sorted(reading.number(call) for call in (image, mask))
         again = any("rand" in call.name for call in reading.calls[first + 1 : last])
         coins = _is_drawn(reading, image) and _is_drawn(reading, mask)
@@ -127,9 +128,9 @@ def _draws_apart(reading: Training, image: Call, mask: Call) -> bool:
     if reading.target_function(image) is not None or not _given(image) or not _given(mask):
         return False
     made = Value("name", name=mask.name)
-    known = any(v.kind == "call" and v.items == () and reading.calls[v.call].args for v in
+    known = any(v.kind == "call" and v.items == () and reading.calls[v.call].values for v in
                 evaluate.options(reading, made, mask))  # fmt: skip
-    return known and _is_random(reading, Value("name", name=image.name), image)
+    return known and drawn
 
 
 def _given(call: Call) -> bool:
@@ -148,7 +149,7 @@ def _is_random(reading: Training, value: Value, call: Call) -> bool:
     while pending and len(seen) < 40:
         each, place = pending.pop()
         for option in evaluate.options(reading, each, place):
-            for n, made in reading.numbered(option.calls):
+            for n, made in reading.numbered({option.call, *option.calls} - {-1}):
                 if made.method in GEOMETRIC:
                     return True
                 if n not in seen and made.method in (

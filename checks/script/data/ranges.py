@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.data.pixel_scale import never_divided
 from doctor.checks.script.objects import operand, receiver_of
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import expanded, formulas, render
@@ -20,6 +21,7 @@ def ranges(reading: Training) -> Iterator[Match]:
     yield from _statistics(reading)
     yield from _exchanged(reading)
     yield from _not_divided(reading)
+    yield from never_divided(reading)
     yield from _divided_again(reading)
     yield from _rows_as_channels(reading)
     yield from _real_and_made(reading)

@@ -20,17 +20,18 @@ INTEGER = r"(?:\.squeeze\([-\d]*\)|\[0\])*\.(?:long\(\)|to\((?:dtype=)?torch\.(?
 def scaled(reading: Training, call: Call, masks: set[str]) -> Iterator[Match]:
     """Classes 1 and 2 become 0.004 and 0.008, and 0 as long."""
     value = call.args[0] if len(call.args) == 1 else None
-    if value is None or value.kind != "name" or not set(words(value.name)) & masks:
+    name = (value.name if value.kind == "name" else call.target) if value is not None else ""
+    if not set(words(name)) & masks:
         return
     plain = call.method in ("to_tensor", "ToTensor")
-    if "input" in words(value.name) or not (plain or _is_pipeline(reading, call)):
+    if "input" in words(name) or not (plain or _is_pipeline(reading, call)):
         return
     counts = reading.cached(class_counts)
     known = counts <= {2, 1} if plain else not any(n > 2 for n in counts)
     if (known and (counts or not plain)) or not reading.mentions("cross_entropy", "crossentropy"):
         return  # masks of two classes may hold 0 and 255
     if _is_made_integer(reading, call):
-        yield Match(call.span, f"to_tensor divides {value.name} by 255: all classes become 0")
+        yield Match(call.span, f"to_tensor divides {name} by 255: all classes become 0")
 
 
 def _is_pipeline(reading: Training, call: Call) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.data.origins import shared_rows
+from doctor.checks.script.data.split_again import drawn_for_each_part
 from doctor.checks.script.metrics import whole
 from doctor.checks.script.metrics.scores import improvements_compared
 from doctor.checks.script.naming import direction, is_held_out, is_loader, is_training, words
@@ -30,6 +31,7 @@ def evaluated_on_training(reading: Training) -> Iterator[Match]:
     yield from _overlapping(reading)
     yield from _chosen_by_test(reading)
     yield from whole.overlapping(reading)
+    yield from drawn_for_each_part(reading)
 
 
 def _overlapping(reading: Training) -> Iterator[Match]:
@@ -260,6 +262,7 @@ RULES = (
             "the training loader reads what was split, and the part for training is unused",
             "validation by a sampler over images that random transforms change",
             "the best epoch is chosen by a score of the test loader, and validation is at hand",
+            "a random split in a function or class that is called for each part, without a seed",
             "evaluate(model, train_loader), while the loader for evaluation is never read",
         ),
         fix="Give each loader its own part. For other transforms, make the dataset twice and use "

@@ -155,6 +155,9 @@ def _follow_object(reading: Training, call: Call, number: int, graph: Graph, dep
         if call.receiver != "self":
             _follow_name(reading, call.receiver, call.scope, number, call.arms, graph, depth - 1)
         return
+    for each in evaluate.definitions(reading, call.name, call.scope, number, call.arms):
+        if each.value.kind == "name":  # net = model
+            graph.names |= _prefixes(reading, each.value.name, each.scope)
     own = any(each.name == call.name for each in reading.script.classes)
     if not (own or known or key in reading.trained_names or call.name in PLAIN):
         graph.complete = False

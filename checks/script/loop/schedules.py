@@ -269,6 +269,9 @@ def scheduler_settings(reading: Training) -> Iterator[Match]:
                 yield Match(made.span, f"{name} is made anew in every iteration: it never decays")
         if _is_plateau(made):
             yield from _waits_for(reading, made, steps)
+            factor = evaluate.number(reading, made.keywords.get("factor"), made)
+            if factor is not None and factor >= 1:
+                yield Match(made.span, f"factor={factor:g} is refused: it is to be below 1")
 
 
 def _grows(made: Call, gamma: Value | None) -> Iterator[Match]:

@@ -66,20 +66,31 @@ def _of_generator(
 ) -> Iterator[Match]:
     """The step of the network that makes samples for the other one."""
     others = set(held.values()) - {network}
-    for n in (loss.call, *loss.calls):
-        judged = reading.calls[n] if n >= 0 else None
-        if judged is None or judged.name not in others or not judged.args:
+    saturates = loss.name == "USub"
+    for n in _calls_through_names(reading, loss, call):
+        judged = reading.calls[n]
+        if judged.name not in others or not judged.args:
             continue
         name, cut = _sample(reading, judged.args[0], judged)
         if not name or not _made_by(reading, name, judged, network):
             continue
         if cut:
             yield Match(judged.span, f"{name} is detached: {network} gets no gradient of this loss")
-        elif _is_called_fake(reading, loss, n):
+        elif not saturates and _is_called_fake(reading, loss, n):
             yield Match(
                 call.span,
                 f"{network} is trained to be recognized: its samples get the label for fakes",
             )
+
+
+def _calls_through_names(reading: Training, loss: Value, call: Call) -> list[int]:
+    """The calls of a loss, also those that made the names in it: output = D(fake)."""
+    found = [n for n in (loss.call, *loss.calls) if n >= 0]
+    at = reading.calls[loss.call] if loss.call >= 0 else call
+    for name in loss.names if loss.kind != "name" else ():
+        made = objects.last_definition(reading, name, at)
+        found += [n for v in made for n in (v.call, *v.calls) if len(made) == 1 and n >= 0]
+    return list(dict.fromkeys(found))
 
 
 def _left_in_generator(
@@ -173,7 +184,11 @@ def _is_called_fake(reading: Training, loss: Value, judged: int) -> bool:
     """criterion(D(fake), zeros)."""
     for n in (loss.call, *loss.calls):
         call = reading.calls[n] if n >= 0 else None
-        if call is None or len(call.args) != 2 or judged not in call.args[0].calls:
+        if call is None or len(call.args) != 2:
+            continue
+        first = call.args[0]
+        made = objects.last_definition(reading, first.name, call) if first.kind == "name" else []
+        if judged not in first.calls and not any(judged in (v.call, *v.calls) for v in made):
             continue
         target = call.args[1]
         texts = [render(reading, target)]

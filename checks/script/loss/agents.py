@@ -11,12 +11,14 @@ from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.time_limits import is_either, time_limits, uncast
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
+from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
 
-DONE = {"done", "dones", "terminal", "terminals", "terminated", "d", "finished"}
-REWARD = {"reward", "rewards", "r", "rew", "rews"}
+DONE = {"done", "dones", "terminal", "terminals", "terminated", "d", "bd", "finished"}
+REWARD = {"reward", "rewards", "r", "rew", "rews", "br"}
+DECAY = re.compile(r"\b0?\.9\d*\*")
 DISCOUNT = {"gamma", "discount"}
 VALUES = {"q", "qf", "critic", "target", "net", "network", "model"}
 """Words of networks that a function gets, and asks for values."""
@@ -30,7 +32,8 @@ def returns(reading: Training) -> Iterator[Match]:
     yield from policies.advantages(reading)
     for each in reading.assignments:
         names = {w for n in each.value.all_names for w in words(n)}
-        if each.augmented or not (names & REWARD and names & DISCOUNT):
+        decays = names & DISCOUNT or (names & REWARD and DECAY.search(render(reading, each.value)))
+        if each.augmented or not (names & REWARD and decays):
             continue
         next_value = _network(reading, each.value, each.scope, each.position)
         if not next_value or not _is_target(reading, each.target, each.scope):
@@ -138,7 +141,9 @@ def _unused_done(reading: Training, scope: int) -> str:
         for each in reading.assignments
         if each.scope == scope and set(words(each.target)) & DONE
     }
-    read = {n for v, _, s in reading.expressions if s == scope for n in v.all_names}
+    remade = {(a.target, a.span.line) for a in reading.assignments if a.scope == scope}
+    read = {n for v, span, s in reading.expressions if s == scope for n in v.all_names
+            if (n, span.line) not in remade}  # fmt: skip
     tested = {n for b in reading.branches if b.test is not None for n in b.test.all_names}
     return next((name for name in sorted(bound) if name not in read | tested), "")
 
@@ -256,7 +261,17 @@ RULES = (
         ),
         fix="Compute targets under no_grad: r + gamma * (1 - done) * value.",
         sources=("torch-dqn",),
-        needs=("gamma", "discount", "GAMMA", "DISCOUNT"),
+        needs=(
+            "gamma",
+            "discount",
+            "GAMMA",
+            "DISCOUNT",
+            "mse_loss",
+            "MSELoss",
+            "smooth_l1_loss",
+            "SmoothL1Loss",
+            "HuberLoss",
+        ),
     ),
     Rule(
         code="SCR319",

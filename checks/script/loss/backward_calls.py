@@ -19,6 +19,26 @@ def backward_raises(reading: Training) -> Iterator[Match]:
         if call.receiver and not call.args and not call.keywords and _is_vector(reading, call):
             yield Match(call.span, f"{call.receiver} has a value per sample: reduction is none")
     yield from _freed(reading)
+    yield from _growing(reading)
+
+
+def _growing(reading: Training) -> Iterator[Match]:
+    """loss += criterion(...) and loss.backward() in a loop that never starts loss anew."""
+    for call in (reading.calls[n] for n in reading.backwards):
+        name = reading.loss_name(call)
+        if not name or not call.loops or call.arms or call.keywords or not name.isidentifier():
+            continue
+        held = [a for a in reading.assigned_to(name, call.scope) if a.scope == call.scope]
+        inside = [a for a in held if call.loops[-1] in a.loops]
+        grows = inside and all(a.augmented and a.operator == "Add" for a in inside)
+        terms = [m for a in inside for m in reading.calls_of([a.value])]
+        graphs = len(terms) == len(inside) and not any(
+            m.method in ("item", "detach", "float") or reading.is_without_graph(m) for m in terms
+        )
+        ends = any(b.name == "break" and b.loops == call.loops for b in reading.script.bare)
+        if grows and graphs and not ends and len(held) > len(inside):
+            message = f"{name} keeps the losses of earlier iterations, whose graphs are freed"
+            yield Match(inside[0].span, message, fix=f"{name} = ... in each iteration.")
 
 
 def _is_vector(reading: Training, call: Call) -> bool:
@@ -107,6 +127,7 @@ RULES = (
         fires=(
             "backward() of a loss with reduction='none'",
             "two backward() of losses of one output, without retain_graph at the first",
+            "loss += criterion(...) and loss.backward() in a loop, and no loss = 0 in it",
         ),
         fix="Call loss.mean().backward(); add the losses and call backward() once.",
         sources=("torch-autograd-backward",),

@@ -99,9 +99,8 @@ def _both_branches(reading: Training) -> Iterator[Match]:
         if len(pairs) != 2 or pairs[0][0] != pairs[1][0]:
             continue
         targets = [pair[2] for pair in pairs]
-        if _is_negative_cosine(reading, pairs[0][0]) and all(
-            _through_trained(reading, name, backward) for name in targets
-        ):
+        negative = _is_negative_cosine(reading, pairs[0][0]) or _is_cosine(reading, text, backward)
+        if negative and all(_through_trained(reading, name, backward) for name in targets):
             yield Match(
                 backward.span,
                 f"{targets[0]} carries gradients: without detach() all outputs become equal",
@@ -125,6 +124,13 @@ def _is_negative_cosine(reading: Training, name: str) -> bool:
         texts = [render(reading, value) for value in reading.function(scope).returns]
         return bool(texts) and all(t.startswith("-") and "cosine" in t for t in texts)
     return False
+
+
+def _is_cosine(reading: Training, text: str, call: Call) -> bool:
+    """-(cosine(p1, z2) + cosine(p2, z1)), with cosine = nn.CosineSimilarity()."""
+    name = re.match(r"\(*-\(*(\w+)\(", text)
+    made = objects.makers_at(reading, Value("name", name=name[1]), call) if name else []
+    return bool(made) and all(m is not None and m.method == "CosineSimilarity" for m in made)
 
 
 def _through_trained(reading: Training, name: str, call: Call) -> bool:

@@ -44,7 +44,7 @@ def _sign_of_critic(reading: Training) -> Iterator[Match]:
         call = reading.calls[number]
         found = objects.last_definition(reading, call.receiver, call) if call.receiver else []
         text = render(reading, found[0]) if len(found) == 1 else ""
-        terms = WASSERSTEIN.match(text)
+        terms = WASSERSTEIN.match(re.sub(r"^\(+", "(", text))
         if terms is None or "-=" in text:
             continue
         first = expanded(reading, _name(terms["a"] or terms["ax"]), call, 1)

@@ -18,6 +18,7 @@ DETACHES = ("item", "detach", "tolist", "numpy")
 def loss_detached(reading: Training) -> Iterator[Match]:
     yield from _switched_on(reading)
     yield from decided_terms(reading)
+    yield from _decided_result(reading)
     yield from cut_off(reading)
     for call in reading.named("backward"):
         if call.name == "backward" or reading.is_autograd(call):
@@ -149,6 +150,40 @@ def _decided_inside(reading: Training) -> Iterator[Match]:
                 return
 
 
+def _decided_result(reading: Training) -> Iterator[Match]:
+    """p = sigmoid(logits); p = (p > 0.5).float(): the loss of this file is of decisions alone."""
+    for number, function in enumerate(reading.script.functions):
+        named = f"{function.owner} {function.name}".casefold()
+        inputs = [p.name for p in function.parameters if p.name != "self"]
+        if "loss" not in named or "metric" in named or not inputs or not function.returns:
+            continue
+        for call in reading.calls_in(number):
+            test = call.base if call.method in ("float", "int", "long") else None
+            if test is None or test.kind != "test" or not call.target or call.arms:
+                continue
+            held = [a for a in reading.assignments if a.scope == number and inputs[0] in
+                    a.value.all_names and a.target in test.all_names]  # fmt: skip
+            places = {call.span.line, *(a.span.line for a in held[:1])}
+            known = held or inputs[0] in test.all_names
+            if known and not _is_read_elsewhere(reading, number, {inputs[0]}, places) and not (
+                held and held[0].target != call.target
+                and _is_read_elsewhere(reading, number, {held[0].target}, places)
+            ):  # fmt: skip
+                yield Match(call.span, "a comparison has no gradient: this loss gives none")
+
+
+def _is_read_elsewhere(reading: Training, scope: int, names: set[str], lines: set[int]) -> bool:
+    """Read in a function on another line, as a value or as what a method is called on."""
+    return any(
+        names & {n.partition(".")[0] for n in value.all_names} and span.line not in lines
+        for value, span, where in reading.expressions
+        if where == scope
+    ) or any(
+        call.receiver.partition(".")[0] in names and call.span.line not in lines
+        for call in reading.calls_in(scope)
+    )
+
+
 def decided_terms(reading: Training) -> Iterator[Match]:
     """A term of the loss that a function of this file computes of argmax of the output alone."""
     for name, scope, number, arms in _losses(reading):
@@ -217,6 +252,7 @@ RULES = (
         fires=(
             "backward() on the result of item(), detach(), tolist() or numpy()",
             "a term of the loss that a function computes of argmax of the output alone",
+            "a dice loss of (sigmoid(logits) > 0.5).float()",
             "a loss of out.detach(), out.data or torch.tensor(out), and backward() on it",
             "a penalty of p.data or p.detach() of the parameters, as a term of the loss",
             "requires_grad is set on a loss that was computed (a warning)",

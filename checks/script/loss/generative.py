@@ -101,10 +101,9 @@ def _of_one_level(reading: Training) -> Iterator[Match]:
     """The same with names: a * x0 + (1 - a) * noise, where a is taken from the products."""
     if not reading.mentions("cumprod"):
         return
-    for each in reading.assignments:
-        text = next((t for t, s, _ in reading.cached(statements) if s == each.span), "")
+    for text, span, scope in reading.cached(statements):
         found = re.search(r"^\(\((\w+)\*[\w.]+\)\+\(\(1-\1\)\*[\w.]+\)\)$", text)
-        values = reading.assigned_to(found[1], each.scope) if found else ()
+        values = reading.assigned_to(found[1], scope) if found else ()
         texts = [t for v in values for t, s, _ in reading.cached(statements) if s == v.span]
         if (
             len(values) == 1
@@ -112,9 +111,7 @@ def _of_one_level(reading: Training) -> Iterator[Match]:
             and re.match(rf"{PLAIN}", texts[0])
             and "sqrt" not in texts[0]
         ):
-            yield Match(
-                each.span, "noise is added with alpha and 1 - alpha: their roots are needed"
-            )
+            yield Match(span, "noise is added with alpha and 1 - alpha: their roots are needed")
 
 
 def _clean_target(reading: Training) -> Iterator[Match]:

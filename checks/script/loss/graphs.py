@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate, gradients, objects
 from doctor.checks.script.loss.features import without_gradient
 from doctor.checks.script.loss.losses import LOSSES
+from doctor.checks.script.outcomes import VIEWS
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import NO_GRAD, Training
@@ -220,10 +221,16 @@ def _carried(reading: Training, call: Call, name: str) -> bool:
     )
     return (
         bool(makes_state)
-        and all(each.value.call == number for each in inside)
+        and all(each.value.call == number or _is_view(reading, each, name) for each in inside)
         and not cut
         and name not in reading.loops[loop].targets
     )
+
+
+def _is_view(reading: Training, each: Assignment, name: str) -> bool:
+    """h = h.clone(), which keeps the graph."""
+    call = reading.call_of(each.value)
+    return call is not None and call.receiver == name and call.method in VIEWS
 
 
 def _leads_to(reading: Training, call: Call, backward: Call, number: int) -> bool:

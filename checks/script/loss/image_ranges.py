@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.rendering import expanded, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Value
+from doctor.facts.script import Call, Value
 
 TO_UNIT = (
     "ToTensor", "to_tensor", "ToDtype", "to_image", "ConvertImageDtype", "convert_image_dtype",
@@ -23,6 +24,7 @@ UNIT = re.compile(r"sigmoid\(|clamp\((?:min=)?0(?:\.0)?,(?:max=)?1(?:\.0)?\)|/25
 def ranges(reading: Training) -> Iterator[Match]:
     unit = reading.cached(from_zero_to_one)
     yield from _perceptual(reading, unit)
+    yield from _centered_targets(reading)
     if unit:
         yield from _encoded(reading)
 
@@ -63,6 +65,33 @@ def _perceptual(reading: Training, unit: bool) -> Iterator[Match]:
             return
 
 
+def _centered_targets(reading: Training) -> Iterator[Match]:
+    """binary_cross_entropy(reconstruction, x) of images that Normalize(0.5, 0.5) centers."""
+    made = [c for c in reading.named("Compose") if c.name.startswith("torchvision.")]
+    centered = [c for c in made if any(_centers(reading, m) for v in c.args
+                                       for m in reading.inside(v))]  # fmt: skip
+    if not made or len(centered) < len(made):
+        return
+    for number, kind in loss_calls(reading):
+        call = reading.calls[number]
+        if kind not in ("bce", "bce_logits") or len(call.args) < 2 or not call.loops:
+            continue
+        images = {loop.targets[-2] for n in call.loops
+                  if len((loop := reading.loops[n]).targets) > 1}  # fmt: skip
+        text = expanded(reading, call.args[1], call, 3)
+        moves = r"\.(?:to|cuda|float|view|flatten|reshape)\([^()]*(?:\([^()]*\)[^()]*)*\)"
+        target = re.fullmatch(rf"(\w+)(?:{moves})*", text)
+        if target and target[1] in images:
+            message = f"{target[1]} is normalized to -1 to 1: this loss takes targets from 0 to 1"
+            yield Match(call.span, message, "fail", fix="Omit Normalize, or compare by mse_loss.")
+
+
+def _centers(reading: Training, call: Call) -> bool:
+    mean = call.given("mean", 0) if call.method == "Normalize" else None
+    numbers = [v.literal for v in (mean.items or (mean,))] if mean is not None else []
+    return bool(numbers) and all(isinstance(n, float) and 0.1 < n < 0.9 for n in numbers)
+
+
 def _encoded(reading: Training) -> Iterator[Match]:
     """vae.encode(image) of an AutoencoderKL of diffusers."""
     for call in reading.named("encode"):
@@ -89,9 +118,10 @@ RULES = (
         fires=(
             "lpips.LPIPS()(x, y) of images from ToTensor() or sigmoid, without normalize=True",
             "vae.encode() of images from ToTensor()",
+            "binary_cross_entropy(reconstruction, x) of images that Normalize centers (a failure)",
         ),
         fix="transforms.Normalize([0.5], [0.5]) behind ToTensor(), or loss(x, y, normalize=True).",
         sources=("pixelsplat-19",),
-        needs=("LPIPS", "LearnedPerceptualImagePatchSimilarity", "encode"),
+        needs=("LPIPS", "LearnedPerceptualImagePatchSimilarity", "encode", "Normalize"),
     ),
 )

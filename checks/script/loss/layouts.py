@@ -135,6 +135,7 @@ def _labels_of_pairs(reading: Training) -> Iterator[Match]:
 
 def started(reading: Training) -> Iterator[Match]:
     """All weights of linear layers are one number."""
+    yield from _fans_of_bias(reading)
     for call in reading.named("zeros_", "constant_", "ones_"):
         value = call.args[0].name if call.args else ""
         if not call.name.startswith("torch.nn.init.") or not value.endswith(".weight"):
@@ -150,6 +151,20 @@ def started(reading: Training) -> Iterator[Match]:
                 call.span,
                 f"all weights of {value.partition('.')[0]} are equal: its units learn the same",
             )
+
+
+FANS = {"xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_"}
+
+
+def _fans_of_bias(reading: Training) -> Iterator[Match]:
+    """xavier_uniform_(layer.bias): one axis has no fan in and fan out."""
+    for call in reading.named(*FANS):
+        value = call.args[0].name.removesuffix(".data") if call.args else ""
+        made = [m for a in reading.assigned_to(value, call.scope) for m in reading.inside(a.value)]
+        several = any(m.method not in ("Parameter", "float") and len(m.args) > 1 for m in made)
+        if call.name.startswith("torch.nn.init.") and value.endswith(".bias") and not several:
+            message = f"{value} has one axis, and {call.method} needs two: it raises"
+            yield Match(call.span, message, fix="nn.init.zeros_(layer.bias).")
 
 
 def _layers_tested(reading: Training, call: Call) -> str:
@@ -210,9 +225,12 @@ RULES = (
         find=started,
         why="Units with equal weights get equal gradients: they stay one unit, or, at 0 behind a "
         "ReLU, get none.",
-        fires=("zeros_ or constant_ on the weight of each Linear or Conv, by apply()",),
+        fires=(
+            "zeros_ or constant_ on the weight of each Linear or Conv, by apply()",
+            "xavier_uniform_ and the like of a bias, which raises",
+        ),
         fix="Keep the default, or use xavier_uniform_ or kaiming_normal_; zero biases only.",
         sources=("torch-init",),
-        needs=("zeros_", "constant_", "ones_"),
+        needs=("zeros_", "constant_", "ones_", *sorted(FANS)),
     ),
 )  # fmt: skip

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script.naming import words
-from doctor.checks.script.rendering import Line, lines
+from doctor.checks.script.rendering import Line, lines, statements
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
+from doctor.facts.script import Parameter
 
 REFERENCE = {"ref", "refs", "reference", "references"}
 OTHERS = ("disable_adapter", "set_adapter", "adapter_name", "functional_call", "load_state_dict",
@@ -35,6 +37,35 @@ def own_reference(reading: Training) -> Iterator[Match]:
                 fix="Compute it under model.disable_adapter(), or by a frozen copy.",
             )
             return
+
+
+def sampled_anew(reading: Training) -> Iterator[Match]:
+    """exp(new - old), where new comes of a function that draws an action unless it is given one."""
+    for number, function in enumerate(reading.script.functions):
+        given = [p.name for p in function.parameters if _is_optional_action(p)]
+        drawn = any(
+            each.method in ("sample", "rsample") and each.target in given
+            for each in reading.calls_in(number)
+        )
+        for site in reading.methods(function.name) if given and drawn else ():
+            call = reading.calls[site]
+            place = [p.name for p in function.parameters if p.name != "self"].index(given[0])
+            if call.given(given[0], place) is not None or call.unpacked:
+                continue
+            ratio = re.compile(r"\(*(?:torch\.exp\(\(|\(+)(\w+)-[\w.\[\]]*(?:old|b_|mb_|logp|prob)")
+            texts = [x for x, _, s in reading.cached(statements) if s == call.scope and "exp(" in x]
+            if any((m := ratio.search(x)) and m[1] in call.targets for x in texts):
+                yield Match(
+                    call.span,
+                    f"{given[0]} is not passed: the new log-probabilities are of other actions",
+                    fix="Pass the stored actions.",
+                )
+
+
+def _is_optional_action(parameter: Parameter) -> bool:
+    default = parameter.default
+    none = default is not None and default.kind == "literal" and default.literal is None
+    return none and bool(set(words(parameter.name)) & {"action", "actions", "act", "a"})
 
 
 def _is_policy(reading: Training, line: Line, other: Line) -> bool:

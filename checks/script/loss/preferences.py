@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.loss.own_reference import own_reference
+from doctor.checks.script.loss.own_reference import own_reference, sampled_anew
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import expanded, render, statements
@@ -18,7 +18,7 @@ GOOD = r"\w*(?:chosen|preferred|winner|win|better|pos|good)\w*|\w*_w|pc|rc|yw"
 BAD = r"\w*(?:reject|rejected|loser|lose|worse|neg|bad)\w*|\w*_l|pr|rr|yl"
 DIFFERENCE = re.compile(r"\((?P<first>[\w.]+)-(?P<second>[\w.]+)\)")
 WEIGHTS = {"ret", "rets", "returns", "return", "advantage", "advantages", "adv", "advs", "reward",
-           "rewards", "g", "discounted"}  # fmt: skip
+           "rewards", "g", "discounted", "rtg", "rtgs"}  # fmt: skip
 LOG_PROBS = ("log_prob", "logp", "log_probs")
 LOGS = {"logp", "logps", "log", "logprob", "logprobs"}
 
@@ -113,6 +113,7 @@ def policies(reading: Training) -> Iterator[Match]:
     if reading.script.identifiers.isdisjoint(LOG_PROBS):
         return
     yield from _same_policy(reading)
+    yield from sampled_anew(reading)
     yield from _minimized(reading)
 
 
@@ -313,6 +314,7 @@ RULES = (
         fires=(
             "(log_prob * returns).sum() as the loss, without a minus",
             "exp(new - old) with old = new.detach() of the same step, or computed there again",
+            "exp(new - old) with new of a function that draws an action, unless it is given one",
             "ref = logps(model, batch) beside pol = logps(model, batch), without disable_adapter()",
         ),
         fix="loss = -(log_prob * returns).mean(); store log-probabilities with the actions.",

@@ -126,6 +126,8 @@ def _is_row(
     values = value.kind == "other" and value.name == "values" and len(value.items) == 1
     if values or (value.kind == "item" and value.items and value.items[-1].literal == 0):
         return _is_maximum(reading, value.items[0])
+    if value.kind == "item" and len(value.items) == 2 and value.items[1].kind in ("name", "slice"):
+        return is_vector(reading, value.items[0], scope, position, depth - 1)
     if value.kind != "call":
         return False
     call = reading.calls[value.call]
@@ -212,7 +214,8 @@ RULES = (
         why="The mean squared error of (N, 1) and (N,) is broadcast to (N, N): every output is "
         "compared with every target, and the model learns their mean. torch only warns.",
         fires=(
-            "the output of nn.Linear(..., 1) against a column of a table, or max over actions",
+            "the output of nn.Linear(..., 1) against a column of a table, a target of "
+            "sklearn.datasets or max over actions",
             "gather(1, index.unsqueeze(1)) against values of one number per sample",
             "critic(x) - returns, of the output of nn.Linear(..., 1) and a list of numbers",
             "the same where other places of the file squeeze that output (a warning)",

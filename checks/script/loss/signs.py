@@ -36,6 +36,27 @@ def signs_hold(reading: Training) -> Iterator[Match]:
         if LIKELY.search(named) and function.name != "__init__":
             yield from _likelihood(reading, number, function)
     yield from _unions(reading)
+    yield from _overlap_in_sum(reading)
+
+
+def _overlap_in_sum(reading: Training) -> Iterator[Match]:
+    """bce + dice(p, y), where dice() of this file returns the overlap."""
+    functions = {
+        function.name
+        for number, function in enumerate(reading.script.functions)
+        if function.returns and "loss" not in function.name.casefold()
+        and all(SHARES.fullmatch(text) for text, _ in returned(reading, number))
+    }  # fmt: skip
+    names: dict[int, list[str]] = {}
+    for each in reading.assignments if functions else ():
+        called = reading.call_of(each.value)
+        if called is not None and called.method in functions:
+            names.setdefault(each.scope, []).append(re.escape(each.target))
+    for text, span, scope in reading.cached(statements) if functions else ():
+        added = "|".join([*names.get(scope, ()), *(rf"{f}\([^-]*\)" for f in functions)])
+        term = rf"(?:\([\w.]+\*(?:{added})\)|(?:{added}))"
+        if re.fullmatch(rf"\((?:[^-]*(?:bce|ce|loss|cross_entropy)[^-]*)\+{term}\)", text):
+            yield Match(span, "the overlap is minimized: 1 minus it is the term of a loss")
 
 
 def _overlap(reading: Training, number: int, function: Function) -> Iterator[Match]:

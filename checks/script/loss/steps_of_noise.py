@@ -6,7 +6,14 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
-from doctor.checks.script.rendering import expanded, lines, render, statements, written_out
+from doctor.checks.script.rendering import (
+    expanded,
+    formulas,
+    lines,
+    render,
+    statements,
+    written_out,
+)
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -108,9 +115,23 @@ def _one_too_far(reading: Training) -> Iterator[Match]:
         high = call.keywords.get("high") or (ends[-1] if ends else None)
         text = render(reading, high) if high is not None else ""
         found = re.fullmatch(r"\(([\w.]+)\+1\)", text)
-        low = ends[0].literal if len(ends) == 2 else 0
-        if found and COUNTS.search(found[1]) and low == 0:
+        low = call.keywords.get("low") or (ends[0] if len(ends) == 2 else None)
+        from_zero = low is None or low.literal == 0
+        if found and (
+            (COUNTS.search(found[1]) and from_zero) or _is_length(reading, found[1], name)
+        ):
             yield Match(call.span, f"{name} may be {found[1]}, one behind the last step")
+
+
+def _is_length(reading: Training, count: str, step: str) -> bool:
+    """The levels of noise that the step indexes are as many as linspace(first, last, count)."""
+    made = [(a.target, render(reading, a.value)) for a in reading.assignments]
+    levels = {target for target, text in made if "cumprod(" in text and "cat(" not in text}
+    betas = re.compile(rf"linspace\(.*,(?:steps=)?{re.escape(count)}[,)]")
+    indexed = re.compile(rf"(?P<name>[\w.]+)\[{step}\]")
+    read = {m["name"] for text, _, _ in reading.cached(formulas) for m in indexed.finditer(text)}
+    whole = any(betas.search(text) for _, text in made)
+    return whole and bool(read & levels) and not reading.mentions("pad", "append", "insert")
 
 
 def _drawn_again(reading: Training) -> Iterator[Match]:

@@ -18,8 +18,13 @@ ELEMENTWISE = {"to_numpy", "log1p", "log", "sqrt"}
 
 def is_vector(reading: Training, value: Value, scope: int, position: int, depth: int) -> bool:
     """Labels that no unsqueeze, reshape or [[...]] made two-dimensional."""
-    if not depth:
-        return False
+    return depth > 0 and (
+        _is_of_sklearn(reading, value, scope, position)
+        or _is_column(reading, value, scope, position, depth)
+    )
+
+
+def _is_column(reading: Training, value: Value, scope: int, position: int, depth: int) -> bool:
     if value.kind == "name":
         return _is_label_column(reading, value) or _is_vector_named(
             reading, value.name, scope, position, depth
@@ -43,6 +48,21 @@ def is_vector(reading: Training, value: Value, scope: int, position: int, depth:
     if made.name == "numpy.diff":
         return True
     return inner is not None and is_vector(reading, inner, made.scope, value.call, depth - 1)
+
+
+def _is_of_sklearn(reading: Training, value: Value, scope: int, position: int) -> bool:
+    """The target of load_diabetes(), and y of X, y = make_regression(...)."""
+    part = value.kind == "item" and len(value.items) == 2 and value.items[1].literal == 1
+    owner, _, last = value.name.rpartition(".") if value.kind == "name" else ("", "", "")
+    held = [value.items[0]] if part else []
+    if last == "target" and owner:
+        found = evaluate.options_at(reading, Value("name", name=owner), scope, position, ())
+        held = [v for v in found if v.kind == "call"]
+    made = reading.call_of(held[0]) if len(held) == 1 else None
+    given = {"n_targets", "multi_class", "as_frame"} & made.keywords.keys() if made else ()
+    pairs = made is not None and (made.method.startswith("make_") or "return_X_y" in made.keywords)
+    known = made is not None and made.name.startswith("sklearn.datasets.") and not given
+    return known and (last == "target" or pairs) and "multilabel" not in (made or value).name
 
 
 def _is_vector_named(reading: Training, name: str, scope: int, position: int, depth: int) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss import critics, policies
+from doctor.checks.script.loss.bellman import GAMMA as DISCOUNT
 from doctor.checks.script.loss.changed_before import changed_before
 from doctor.checks.script.loss.directions import gaussians
 from doctor.checks.script.loss.signs import signs_hold
@@ -16,19 +17,22 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Function, Value
 
+GAMMA = re.compile(DISCOUNT)
 FOCAL = re.compile(r"(?<!-)\b(?:pt|p_t|prob_?t|true_prob\w*)\*\*[\w.]*gamma\b")
 OVERLAPS = re.compile(r"dice|jaccard|tversky|iou", re.IGNORECASE)
 TWINS = re.compile(
     r"torch\.(?:max|maximum)\((?P<one>[\w.]*q\w*?)1(?P<rest>\w*)\(.*,(?P=one)2(?P=rest)\(",
     re.IGNORECASE,
 )
+LARGER = re.compile(r"\*torch\.(?:max|maximum)\((?P<one>\w+),(?P<two>\w+)\)")
+CRITIC = re.compile(r"critic|(?:^|[._])(?:q|qf|q_?net)\w{0,9}$|q[12]", re.IGNORECASE)
 SOFT_VALUE = re.compile(
-    r"\(torch\.(?:min|minimum)\([^()]*(?:\([^()]*\)[^()]*)*\)\+\([\w.]*alpha[\w.()]*\*\w*log\w*\)\)|"
-    r"\((?:min_?q\w*|q_?min\w*|q_?next\w*|next_?q\w*)\+\([\w.]*alpha[\w.()]*\*\w*log\w*\)\)",
+    r"\(torch\.(?:min|minimum)\([^()]*(?:\([^()]*\)[^()]*)*\)\+\([\w.]*alpha[\w.()]*\*\w*(?:log|lp)\w*\)\)|"
+    r"\((?:min_?q\w*|q_?min\w*|q_?next\w*|next_?q\w*)\+\([\w.]*alpha[\w.()]*\*\w*(?:log|lp)\w*\)\)",
     re.IGNORECASE,
 )
 HINGE = re.compile(
-    r"relu\(\(1\+(?P<one>[\w.]*(?:real)\w*|[\w.]+\(\w*real\w*\))\)\)|"
+    r"relu\(\(1\+(?P<one>[\w.]*(?:real)\w*|[\w.]+\((?:\w*real\w*|x|imgs?|images?)\))\)\)|"
     r"relu\(\(1-(?P<two>[\w.]*(?:fake)\w*|[\w.]+\(\w*fake\w*(?:\.detach\(\))?\))\)\)"
 )
 SIGNED = {"CosineEmbeddingLoss": 2, "cosine_embedding_loss": 2, "MarginRankingLoss": 2,
@@ -42,7 +46,7 @@ def formulas_hold(reading: Training) -> Iterator[Match]:
         if FOCAL.search(text) and _is_focal(reading.function(scope)):
             message = "the factor of a focal loss is (1 - pt) ** gamma: here easy samples count"
             yield Match(span, message)
-        if TWINS.search(text):
+        if TWINS.search(text) or _is_larger_of_twins(reading, text, scope):
             yield Match(span, "the larger of two critics is overestimated: their minimum is used")
         if SOFT_VALUE.search(text):
             yield Match(span, "the soft value of a state is q - alpha * log_prob, not a sum")
@@ -52,12 +56,23 @@ def formulas_hold(reading: Training) -> Iterator[Match]:
     yield from _of_logits(reading)
     yield from _mixed_apart(reading)
     yield from _variances(reading)
+    yield from _bounds(reading)
     yield from _signed(reading)
     yield from gaussians(reading)
     yield from signs_hold(reading)
     yield from policies.formulas(reading)
     yield from changed_before(reading)
     yield from critics.written(reading)
+
+
+def _is_larger_of_twins(reading: Training, text: str, scope: int) -> bool:
+    """r + gamma * max(t1, t2), where a critic, or two of them, returned both."""
+    found = LARGER.search(text) if GAMMA.search(text) and text.startswith("(") else None
+    if found is None:
+        return False
+    held = [reading.assigned_to(found[key], scope)[-1:] for key in ("one", "two")]
+    made = [reading.calls[n].name for group in held for a in group for n in a.value.calls[:1]]
+    return len(made) == 2 and all(CRITIC.search(name) for name in made)
 
 
 def _is_focal(function: Function) -> bool:
@@ -122,6 +137,18 @@ def _variances(reading: Training) -> Iterator[Match]:
             r"(?:\w+\.)*log_?(?:var|sigma|std|s2)\w*", value.name.casefold()
         ):  # fmt: skip
             yield Match(call.span, f"{value.name} is a logarithm: this loss takes the variance")
+
+
+def _bounds(reading: Training) -> Iterator[Match]:
+    """ratio.clamp(1 + eps, 1 - eps)."""
+    for call in reading.named("clamp", "clip", "clamp_"):
+        given = call.args[call.name.startswith(("torch.", "numpy.")) :]
+        texts = [render(reading, v) for v in given]
+        low, high = (v.literal for v in given) if len(given) == 2 else (None, None)
+        turned = evaluate.is_number(low) and evaluate.is_number(high) and low > high
+        parts = re.fullmatch(r"\(1\+([\w.]+)\) \(1-\1\)", " ".join(texts))
+        if turned or parts:
+            yield Match(call.span, f"the bounds {' and '.join(texts)} are exchanged: all is one")
 
 
 def _signed(reading: Training) -> Iterator[Match]:

@@ -171,13 +171,15 @@ def _divided(
             if part.kind == "other" and part.name == "Div" and len(part.items) == 2:
                 over, by = part.items
                 counted = loaders and _counts_batches(reading, by, count)
+                by = _length_of(reading, by, scope)
                 if count.target in over.all_names and (
                     counted or _is_length(reading, by, loaders | datasets)
                 ):
                     yield span
     for each in reading.assignments:
         same = each.target == count.target and each.scope == count.scope
-        if same and each.operator == "Div" and _is_length(reading, each.value, loaders | datasets):
+        by = _length_of(reading, each.value, each.scope)
+        if same and each.operator == "Div" and _is_length(reading, by, loaders | datasets):
             yield each.span
 
 
@@ -187,6 +189,12 @@ def _counts_batches(reading: Training, value: Value, count: Assignment) -> bool:
     return bool(own) and all(
         a.operator == "Add" and a.value.literal == 1 and a.loops == count.loops for a in own
     )
+
+
+def _length_of(reading: Training, value: Value, scope: int) -> Value:
+    """len(loader) of n = len(loader)."""
+    found = reading.assigned_to(value.name, scope) if value.kind == "name" else ()
+    return found[0].value if len(found) == 1 and not found[0].loops else value
 
 
 def _is_length(reading: Training, value: Value, loaders: set[str]) -> bool:

@@ -17,7 +17,9 @@ MEMBERS = NETWORKS | {"values", "items"}
 
 def weights_swapped(reading: Training) -> Iterator[Match]:
     """average = (1 - decay) * average + decay * new: nothing is left of the average."""
-    if not reading.mentions("decay", "momentum", "tau", "beta"):
+    followed = {a.span for a in reading.stores if _over_two_networks(reading, a)}
+    followed |= {c.span for c in reading.named("copy_") if _over_two_networks(reading, c)}
+    if not followed and not reading.mentions("decay", "momentum", "tau", "beta"):
         return
     copies = [(render(reading, call.args[0]), call.span, {call.receiver}, call.scope)
               for call in reading.named("copy_") if len(call.args) == 1]  # fmt: skip
@@ -33,11 +35,13 @@ def weights_swapped(reading: Training) -> Iterator[Match]:
         )
         if found is None or any("running" in target for target in targets):
             continue
+        targets |= {target.removesuffix(".data") for target in targets}
         rate = found["rate"].rpartition(".")[2].casefold()
         stays = _stays(reading, Value("name", name=found["rate"]), scope)
-        slow = rate in ("momentum", "beta", "m", "mu") and stays is True
+        known = span in followed
+        slow = (known or rate in ("momentum", "beta", "m", "mu")) and stays is True
         slow |= rate in ("decay", "ema_decay") and stays is not False
-        fast = rate in ("tau", "polyak_tau", "soft_tau") and stays is False
+        fast = (known or rate in ("tau", "polyak_tau", "soft_tau")) and stays is False
         if (slow and found["one"] in targets) or (fast and found["two"] in targets):
             yield Match(
                 span,
@@ -148,9 +152,9 @@ def _is_used_after(reading: Training, each: Assignment) -> bool:
     return read or any(c.receiver.partition(".")[0] == name for c in later)
 
 
-def _over_two_networks(reading: Training, call: Call) -> bool:
+def _over_two_networks(reading: Training, place: Call | Assignment) -> bool:
     """In a loop over the parameters of two networks."""
-    for number in call.loops:
+    for number in place.loops:
         iterable = reading.loops[number].iterable
         calls = iterable.calls if iterable is not None else ()
         if sum(reading.calls[m].method in MEMBERS for m in calls) >= 2:

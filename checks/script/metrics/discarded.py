@@ -57,7 +57,30 @@ def _reason(reading: Training, call: Call) -> str:
         return f"{call.receiver}.{call.method}() returns the new dataset, which nothing uses"
     if call.method == "scale" and "scaler" in call.receiver.casefold() and call.args:
         return f"{call.receiver}.scale() returns the scaled loss, which nothing uses"
-    return _of_autograd(reading, call)
+    return _of_tensors(reading, call) or _of_autograd(reading, call)
+
+
+PURE = {
+    "relu", "gelu", "silu", "sigmoid", "tanh", "softmax", "log_softmax", "leaky_relu", "elu",
+    "dropout", "normalize", "layer_norm", "interpolate", "max_pool2d", "avg_pool2d", "softplus",
+    "permute", "transpose", "view", "reshape", "flatten", "squeeze", "unsqueeze", "masked_fill",
+    "clamp", "contiguous", "expand", "repeat", "detach", "mul", "div", "add", "sub",
+}  # fmt: skip
+"""Functions and methods of tensors that change nothing in place."""
+
+
+def _of_tensors(reading: Training, call: Call) -> str:
+    """F.relu(x), x.permute(0, 2, 1) or scores.masked_fill(mask, value) in a forward."""
+    function = reading.function(call.scope)
+    if call.method not in PURE or call.keywords.keys() & {"inplace", "out"}:
+        return ""
+    if function.owner not in reading.modules or not function.returns:
+        return ""
+    given = {p.name for p in function.parameters} - {"self"}
+    held = given | {t for c in reading.calls_in(call.scope) for t in c.targets}
+    of_torch = call.name.startswith("torch.") and call.args and call.args[0].kind == "name"
+    pure = of_torch or (call.receiver.isidentifier() and call.receiver in held)
+    return f"{call.name}() returns a new tensor, which nothing uses" if pure else ""
 
 
 def _of_lightning(reading: Training, call: Call) -> bool:
@@ -122,6 +145,7 @@ RULES = (
             "x.to(device) and the like of a batch, as a statement",
             "map(), filter(), shuffle() of a dataset of Hugging Face, as a statement",
             "model.load_from_checkpoint(path) of a module, as a statement",
+            "F.relu(x), x.permute(0, 2, 1), scores.masked_fill(mask, value) in a forward",
             "torch.no_grad(), torch.compile(model), DDP(model), scaler.scale(loss) as statements",
             "apply() of an own torch.autograd.Function that changes nothing in place, as a "
             "statement",

@@ -29,9 +29,10 @@ def _mask_not_used(reading: Training) -> Iterator[Match]:
         return
     for number, _ in loss_calls(reading):
         call = reading.calls[number]
-        if len(call.args) == 2 and call.loops and not call.keywords.keys() - {"weight"}:
+        looped = call.loops or any(reading.calls[n].loops for n in _sites(reading, call))
+        if len(call.args) == 2 and looped and not call.keywords.keys() - {"weight"}:
             graph = _graph_of(reading, call)
-            if graph and _has_masks(reading, call.scope) and not _is_masked(reading, graph, call):
+            if graph and _has_masks(reading) and not _is_masked(reading, graph, call):
                 yield Match(call.span, "the loss counts all nodes: train_mask is not used in it")
 
 
@@ -46,17 +47,23 @@ def _graph_of(reading: Training, call: Call) -> str:
     return graph if len(made) == 1 and whole.fullmatch(render(reading, made[0])) else ""
 
 
-def _has_masks(reading: Training, scope: int) -> bool:
-    """The function has nodes for training, and others."""
-    known = {a.target for a in reading.assignments if a.scope == scope}
-    known |= {n for v, _, s in reading.expressions if s == scope for n in v.all_names}
+def _sites(reading: Training, call: Call) -> list[int]:
+    """Calls of the function that computes the loss."""
+    return objects.sites(reading, call.scope) if call.scope else []
+
+
+def _has_masks(reading: Training) -> bool:
+    """The file has nodes for training, and others."""
+    known = {a.target for a in reading.assignments}
+    known |= {n for v, _, _ in reading.expressions for n in v.all_names}
+    known |= {n for loop in reading.loops if loop.iterable for n in loop.iterable.all_names}
     return any(map(TRAIN.fullmatch, known)) and any(map(REST.fullmatch, known))
 
 
 def _is_masked(reading: Training, graph: str, call: Call) -> bool:
     """Something in the loop, or behind the loss, reads the mask; or labels are changed."""
     own = [a for a in reading.assignments if a.scope == call.scope]
-    near = [render(reading, a.value) for a in own if call.loops[-1] in a.loops]
+    near = [render(reading, a.value) for a in own if not call.loops or call.loops[-1] in a.loops]
     near += [render(reading, v) for v, span, scope in reading.expressions
              if scope == call.scope and span.order >= call.span.order]  # fmt: skip
     changed = f"{graph}.y[]" in reading.script.identifiers or any(

@@ -53,6 +53,10 @@ def _decisions(reading: Training) -> Iterator[Match]:
 
 def _is_decision(reading: Training, value: Value, call: Call) -> bool:
     values = evaluate.options(reading, value, call)
+    joined = reading.call_of(values[0]) if len(values) == 1 else None
+    if joined is not None and joined.name in JOINS and joined.args:
+        value = joined.args[0]
+        values = [v for v in evaluate.options(reading, value, joined) if v.kind == "list"]
     if [(v.kind, v.items) for v in values] == [("list", ())]:
         key = reading.key(value.name, call.scope)
         values = [c.args[0] for c in reading.named("append", "extend")
@@ -71,6 +75,10 @@ def _is_decision(reading: Training, value: Value, call: Call) -> bool:
     return bool(values)
 
 
+JOINS = {
+    "numpy.concatenate", "numpy.hstack", "numpy.array", "numpy.asarray", "torch.cat",
+    "torch.hstack", "torch.tensor",
+}  # fmt: skip
 CASTS = {
     "astype", "int", "float", "long", "cpu", "numpy", "tolist", "detach", "squeeze", "flatten",
 }  # fmt: skip
@@ -164,13 +172,19 @@ def improvements_compared(reading: Training) -> Iterator[tuple[Assignment, str, 
 def _signs(reading: Training, each: Assignment) -> Iterator[int]:
     """Of the comparisons of both names before the assignment."""
     for other in reading.comparisons:
-        pair = (other.left.name, other.right.name)
+        pair = (_without_margin(other.left), _without_margin(other.right))
         sign = SIGNS.get(other.operator, 0)
         if other.scope == each.scope and other.span.line <= each.span.line and sign:
             if pair == (each.value.name, each.target):
                 yield sign
             elif pair == (each.target, each.value.name):
                 yield -sign
+
+
+def _without_margin(value: Value) -> str:
+    """best of best - min_delta."""
+    shifted = value.kind == "other" and value.name in ("Add", "Sub") and value.items
+    return (value.items[0] if shifted else value).name
 
 
 def _starts(reading: Training, update: Assignment) -> list[int | None]:

@@ -101,8 +101,9 @@ def _one_view(reading: Training) -> Iterator[Match]:
                 if len(found) == 1 and (found[0].value.kind == "call")
                 else None
             )
-            if (made is not None and "transform" in f"{made.name} {function.owner}".casefold()) or (
-                made is not None and made.method in ("tf", "aug", "augment")
+            if made is not None and (
+                re.search("transform|view|twocrop|contrast", f"{made.name} {function.owner}", re.I)
+                or made.method in ("tf", "aug", "augment")
             ):
                 yield Match(span, f"{names[0]} is both views: a random transform runs once")
 

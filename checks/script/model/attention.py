@@ -104,16 +104,25 @@ def _merged(reading: Training, call: Call) -> Iterator[Match]:
         value = objects.operand(reading.calls[value.call])
         text = expanded(reading, value, call, 2) if value is not None else ""
     parts = {name for name in re.findall(r"\b[qkv]\w*\b", text)} if JOINS.search(text) else set()
-    split = [
-        a for a in reading.assignments
-        if a.scope == call.scope and a.target in parts
-        and re.search(r"\.(?:view|reshape)\([^()]*,[^()]*,[^()]*,[^()]*\)\.transpose\(1,2\)$",
-                      render(reading, a.value))
-    ]  # fmt: skip
-    moved = re.search(r"transpose\(1,2\)|permute|swapaxes|rearrange|movedim", text)
-    if len({a.target for a in split}) >= 2 and not moved:
+    split = parts & _in_heads(reading, call)
+    product = expanded(reading, value, call, 1) if value is not None else ""
+    weighted = {m for m in re.findall(r"@(\w+)\)$", product)} & _in_heads(reading, call)
+    moved = re.search(r"transpose\(1,2\)|permute|swapaxes|rearrange|movedim", product)
+    if (weighted or len(split) >= 2) and not moved:
         message = f"heads are the second axis: transpose(1, 2) is missing before {call.method}()"
         yield Match(call.span, message)
+
+
+def _in_heads(reading: Training, call: Call) -> set[str]:
+    """Names that are (B, heads, T, width) at last: x.view(B, T, heads, width).transpose(1, 2)."""
+    split = re.compile(r"\.(?:view|reshape)\([^()]*,[^()]*,[^()]*,[^()]*\)\.transpose\(1,2\)$")
+    place = reading.number(call)
+    held = {
+        a.target: render(reading, a.value)
+        for a in reading.assignments
+        if a.scope == call.scope and a.position <= place
+    }
+    return {name for name, text in held.items() if split.search(text)}
 
 
 def _is_projection(reading: Training, call: Call) -> bool:

@@ -19,6 +19,29 @@ def forwards(reading: Training) -> Iterator[Match]:
     yield from _replaced(reading)
     yield from _single(reading)
     yield from _one_after_linear(reading)
+    yield from _only_the_last(reading)
+
+
+def _only_the_last(reading: Training) -> Iterator[Match]:
+    """for layer in self.layers: y = layer(x), and the loop changes no x and reads no y."""
+    for call in reading.calls:
+        loop = reading.loop_of(call)
+        if loop is None or call.arms or len(call.args) != 1 or call.args[0].kind != "name":
+            continue
+        over = render(reading, loop.iterable) if loop.iterable is not None else ""
+        listed = re.match(r"(?:enumerate\()?self\.\w+", over) and call.name == loop.targets[-1]
+        owner = reading.function(call.scope).owner
+        if not listed or owner not in reading.modules or call.args[0].name in loop.targets:
+            continue
+        number, source = call.loops[-1], call.args[0].name
+        own = [a for a in reading.stores if number in a.loops and a.scope == call.scope]
+        others = [c for n in reading.by_loop[number] if (c := reading.calls[n]) is not call]
+        kept = own[0].target if len(own) == 1 and not own[0].augmented else ""
+        plain = kept.isidentifier() and kept != source and kept not in own[0].value.all_names
+        around = {id(c) for a in own for c in reading.inside(a.value)}
+        if plain and all(id(c) in around for c in others):
+            message = f"each {call.name} reads {source}: only the last one has an effect"
+            yield Match(own[0].span, message)
 
 
 def _replaced(reading: Training) -> Iterator[Match]:
@@ -152,6 +175,7 @@ RULES = (
         fires=(
             "y = self.conv1(x), and y = self.conv2(x) before anything reads y",
             "softmax(self.score(x), dim=-1) with score = nn.Linear(d, 1)",
+            "for layer in self.layers: y = layer(x), where the loop changes no x and reads no y",
         ),
         fix="y = self.conv2(y); softmax over the axis of the places, dim=1.",
         sources=("torch-module",),

@@ -35,8 +35,42 @@ def requires_grad_on_module(reading: Training) -> Iterator[Match]:
             yield Match(each.span, f"{owner} is a module: no parameter is {done} by {each.target}")
 
 
-def _is_module(reading: Training, name: str, at: Assignment) -> bool:
+PARTS = {
+    "features", "classifier", "fc", "layer1", "layer2", "layer3", "layer4", "backbone", "encoder",
+    "decoder", "bert", "roberta", "distilbert", "transformer", "base_model", "visual", "layers",
+    "vision_model", "text_model", "wav2vec2", "vit", "blocks", "layer", "embeddings", "avgpool",
+}  # fmt: skip
+"""Attributes of models of libraries that are modules, and lists of them."""
+
+
+def _is_part(reading: Training, name: str, at: Assignment, depth: int = 3) -> bool:
+    """layer of `for layer in model.features`, and model.features of a model of a library."""
+    for loop in (reading.loops[n] for n in at.loops if name in reading.loops[n].targets):
+        value = loop.iterable
+        while value is not None and value.kind == "item" and value.items[-1].kind == "slice":
+            value = value.items[0]
+        call = reading.call_of(value)
+        if call is not None and call.name == "enumerate" and call.args:
+            value, call = call.args[0], reading.call_of(call.args[0])
+        listed = call is not None and not call.args and name == loop.targets[-1]
+        if call is not None and listed and call.method in CHILDREN:
+            return True
+        named = value.name if value is not None and value.kind == "name" and depth else ""
+        return bool(named) and _is_part(reading, named, at, depth - 1)
+    owner, _, part = name.rpartition(".")
+    roots = [owner.rpartition(".")[0]] if owner.rpartition(".")[2] in PARTS else []
+    return part in PARTS and any(
+        root and _is_module(reading, root, at, parts=False) for root in (owner, *roots)
+    )
+
+
+CHILDREN = {"children", "modules", "named_children", "named_modules"}
+
+
+def _is_module(reading: Training, name: str, at: Assignment, *, parts: bool = True) -> bool:
     """Every object that the name may hold is a module of torch, of this file or of a library."""
+    if parts and _is_part(reading, name, at):
+        return True
     value = Value("name", name=name)
     made = list(objects.makers(reading, value, at.scope, at.position, at.arms))
     return bool(made) and all(each is not None and _makes_module(reading, each) for each in made)
@@ -71,7 +105,10 @@ RULES = (
         find=requires_grad_on_module,
         why="A module has no requires_grad: the assignment creates an attribute that nothing "
         "reads, and its parameters stay as they were.",
-        fires=("module.requires_grad = False, or True",),
+        fires=(
+            "module.requires_grad = False, or True",
+            "the same of a part of a model of a library, or of each of its children in a loop",
+        ),
         fix="Call module.requires_grad_(False).",
         sources=("torch-module",),
     ),
