@@ -28,9 +28,9 @@ def leaves_places_out(reading: Training) -> bool:
 
 def counted(reading: Training) -> Iterator[Match]:
     """compute_metrics of labels with -100, which it does not leave out."""
-    tokens = any("TokenClassification" in reading.calls[n].name for n in reading.loads)
+    tokens = any("TokenClassification" in name for name in reading.model_names)
     filled = leaves_places_out(reading)
-    causal = any("CausalLM" in reading.calls[n].name for n in reading.loads)
+    causal = any("CausalLM" in name for name in reading.model_names)
     if not (tokens or (causal and filled)):
         return
     for scope in metric_functions(reading):
@@ -64,7 +64,7 @@ def words_and_tokens(reading: Training) -> Iterator[Match]:
     """Labels of words beside tokens of is_split_into_words, and nothing that aligns them."""
     yield from _of_characters(reading)
     if reading.mentions(*ALIGNS) or not any(
-        "TokenClassification" in reading.calls[n].name for n in reading.loads
+        "TokenClassification" in name for name in reading.model_names
     ):
         return
     for call in reading.calls:

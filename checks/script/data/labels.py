@@ -128,9 +128,15 @@ SHAPES = {*VIEWS, "view", "reshape", "transpose", "permute", "float"}
 def _whole_name(reading: Training, name: str, call: Call) -> Value:
     """What a name holds, where that is one call and no view of itself."""
     found = objects.last_definition(reading, name, call)
-    made = reading.calls[found[0].call] if len(found) == 1 and found[0].kind == "call" else None
+    held = found[0] if len(found) == 1 else Value("name", name=name)
+    attribute = held.name.removesuffix(".logits")
+    if held.kind == "name" and attribute not in (held.name, name):
+        return _whole_name(reading, attribute, call)
+    if held.kind == "other" and held.name == "logits" and held.items:
+        held = held.items[0]
+    made = reading.call_of(held)
     if made is not None and made.method not in VIEWS and made.receiver != name:
-        return found[0]
+        return held
     return Value("name", name=name)
 
 

@@ -108,20 +108,40 @@ def endless(reading: Training, call: Call) -> Iterator[Match]:
     """A dataset with streaming=True, and no max_steps: it has no length."""
     if evaluate.argument(reading, call, "max_steps") is not None or call.unpacked:
         return
-    if reading.parses_arguments or not call.method.endswith("TrainingArguments"):
+    if reading.parses_arguments:
         return
     for number in reading.trainers:
         if not _takes(reading, reading.calls[number], call):
             continue
         data = reading.calls[number].keywords.get("train_dataset")
-        for option in evaluate.options(reading, data, reading.calls[number]) if data else ():
-            while option.kind == "call" and reading.calls[option.call].receiver_call >= 0:
-                option = Value("call", call=reading.calls[option.call].receiver_call)
-            made = reading.call_of(option)
-            stream = made.keywords.get("streaming") if made is not None else None
-            if stream is not None and stream.literal is True:
-                yield Match(call.span, "a streamed dataset has no length: max_steps is missing")
-                return
+        found = evaluate.options(reading, data, reading.calls[number]) if data else ()
+        if any(_is_stream(reading, option) for option in found):
+            yield Match(call.span, "a streamed dataset has no length: max_steps is missing")
+            return
+
+
+OF_STREAMS = {
+    "map", "filter", "shuffle", "select_columns", "remove_columns", "rename_column", "with_format",
+    "rename_columns", "cast", "cast_column", "skip", "shard", "add_column", "batch",
+}  # fmt: skip
+"""Methods of a stream that return one without a length."""
+
+
+def _is_stream(reading: Training, value: Value, depth: int = 8) -> bool:
+    """load_dataset(streaming=True) for certain, under methods and names."""
+    made = reading.call_of(value)
+    if value.kind == "item" and value.items[0].kind in ("call", "name"):
+        made = reading.call_of(value.items[0])
+    if made is None or not depth:
+        return False
+    stream = made.keywords.get("streaming")
+    if stream is not None or made.method == "to_iterable_dataset":
+        return made.method == "to_iterable_dataset" or evaluate.truth(reading, stream, made) is True
+    if made.method not in OF_STREAMS:
+        return False
+    inner = [Value("call", call=made.receiver_call)] if made.receiver_call >= 0 else []
+    inner = inner or evaluate.receivers(reading, made)
+    return bool(inner) and all(_is_stream(reading, each, depth - 1) for each in inner)
 
 
 def _takes(reading: Training, trainer: Call, call: Call) -> bool:
