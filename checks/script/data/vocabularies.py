@@ -139,7 +139,8 @@ def texts(reading: Training) -> Iterator[Match]:
         if call.method == "apply_chat_template" and opened is not None and opened.literal is True:
             labelled = any("labels" in v.keys for v in reading.function(call.scope).returns)
             answered = _holds_answer(reading, call)
-            if answered and (labelled or inside):
+            learned = labelled or inside or _is_row_of_training(reading, number, call)
+            if answered and learned:
                 yield Match(
                     call.span,
                     "an open answer follows the answer: add_generation_prompt is for generation",
@@ -150,6 +151,22 @@ def texts(reading: Training) -> Iterator[Match]:
 def _around(reading: Training, call: Call) -> str:
     return "".join(render(reading, v) for v, s, scope in reading.expressions
                    if scope == call.scope and s.line == call.span.line)  # fmt: skip
+
+
+def _is_row_of_training(reading: Training, number: int, call: Call) -> bool:
+    """The rendered text is collected for a Dataset, and nothing in the file generates."""
+    made = any(c.name.startswith("datasets.Dataset.from_") for c in reading.named(*FROM_ROWS))
+    if not made or not reading.trainers or reading.methods("generate", "pipeline"):
+        return False
+    held = {a.target for a in reading.assignments if number in (a.value.call, *a.value.calls)}
+    return any(
+        number in other.first.calls or bool(held & set(other.first.all_names))
+        for other in reading.named("append", *FROM_ROWS)
+        if other.scope == call.scope and other.first is not None
+    )
+
+
+FROM_ROWS = ("from_list", "from_dict", "from_pandas", "from_generator")
 
 
 def _holds_answer(reading: Training, call: Call) -> bool:

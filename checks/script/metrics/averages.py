@@ -12,7 +12,7 @@ from doctor.checks.script.naming import direction, is_loader
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
-from doctor.checks.script.training import Training
+from doctor.checks.script.training import WORDS, Training
 from doctor.facts.script import Assignment, Call, Span, Value
 
 NOT_ADDITIVE = {
@@ -192,6 +192,7 @@ def _is_length(reading: Training, value: Value, loaders: set[str]) -> bool:
 
 def score_over_batches(reading: Training) -> Iterator[Match]:
     yield from curve_of_means(reading)
+    yield from whole.perplexities(reading)
     yield from whole.epoch_scores(reading)
     for number, call in reading.numbered(reading.methods(*NOT_ADDITIVE)):
         if not call.name.startswith("sklearn.metrics.") or not call.loops:
@@ -321,6 +322,8 @@ RULES = (
         fix="Collect predictions and labels in the loop, compute the score once; take the root or "
         "the exponential of the mean loss.",
         needs=("sklearn", "exp", "sqrt", "round", "cross_entropy", "CrossEntropyLoss"),
+        training=False,
+        words=(*WORDS, r"(?:ppls?|perplexit\w*)\b"),
         sources=("argument-mining-45", "few-nerd-2"),
     ),
     Rule(

@@ -32,7 +32,7 @@ def settings_contradict(reading: Training) -> Iterator[Match]:
     yield from reference_trains(reading)
     yield from of_trainers(reading)
     for call in reading.cached(_settings):
-        if evaluate.unpacks_unknown(reading, call) or not call.keywords:
+        if evaluate.unpacks_unknown(reading, call):
             continue
         yield from _best_model(reading, call)
         yield from _resumed(reading, call)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
@@ -114,8 +114,7 @@ def endless(reading: Training, call: Call) -> Iterator[Match]:
         if not _takes(reading, reading.calls[number], call):
             continue
         data = reading.calls[number].keywords.get("train_dataset")
-        found = evaluate.options(reading, data, reading.calls[number]) if data else ()
-        if any(_is_stream(reading, option) for option in found):
+        if data is not None and _is_stream(reading, data, reading.calls[number]):
             yield Match(call.span, "a streamed dataset has no length: max_steps is missing")
             return
 
@@ -127,21 +126,23 @@ OF_STREAMS = {
 """Methods of a stream that return one without a length."""
 
 
-def _is_stream(reading: Training, value: Value, depth: int = 8) -> bool:
-    """load_dataset(streaming=True) for certain, under methods and names."""
+def _is_stream(reading: Training, value: Value, call: Call, depth: int = 8) -> bool:
+    """load_dataset(streaming=True) for certain, under methods, names and the choice of a split."""
+    whole = value.items[0] if value.kind == "item" and value.items else value
+    found = evaluate.options(reading, whole, call) if depth else []
+    return bool(found) and all(_is_streamed(reading, each, depth) for each in found)
+
+
+def _is_streamed(reading: Training, value: Value, depth: int) -> bool:
     made = reading.call_of(value)
-    if value.kind == "item" and value.items[0].kind in ("call", "name"):
-        made = reading.call_of(value.items[0])
-    if made is None or not depth:
+    if made is None:
         return False
     stream = made.keywords.get("streaming")
     if stream is not None or made.method == "to_iterable_dataset":
         return made.method == "to_iterable_dataset" or evaluate.truth(reading, stream, made) is True
     if made.method not in OF_STREAMS:
         return False
-    inner = [Value("call", call=made.receiver_call)] if made.receiver_call >= 0 else []
-    inner = inner or evaluate.receivers(reading, made)
-    return bool(inner) and all(_is_stream(reading, each, depth - 1) for each in inner)
+    return _is_stream(reading, objects.receiver_of(made), made, depth - 1)
 
 
 def _takes(reading: Training, trainer: Call, call: Call) -> bool:
