@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.data.rewards import rewards
 from doctor.checks.script.rendering import render
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
@@ -101,6 +101,31 @@ def heads(reading: Training) -> Iterator[Match]:
             yield Match(
                 call.span, f"the head has 2 classes by default, {counts[0][0]} has {counts[0][1]}"
             )
+
+
+def reward_heads(reading: Training) -> Iterator[Match]:
+    """RewardTrainer(model=...ForSequenceClassification.from_pretrained(name)): two outputs."""
+    for call in reading.named("RewardTrainer"):
+        value = call.given("model", 0)
+        for made in objects.makers_at(reading, value, call) if value is not None else ():
+            known = made is not None and made.name.endswith("ForSequenceClassification.from_pretrained")
+            if not known or made is None or made.unpacked:
+                continue
+            names = evaluate.literals(reading, made.first, made)
+            source = names.pop() if len(names) == 1 else None
+            count = made.keywords.get("num_labels")
+            own = {"config", "id2label", "label2id", "problem_type"} & made.keywords.keys()
+            plain = isinstance(source, str) and BASE.search(source) and not REWARD.search(source)
+            if (count is None and plain and not own) or (
+                count is not None and evaluate.literals(reading, count, made) == {2}
+            ):
+                message = "the head has 2 outputs by default: a reward is one number"
+                yield Match(made.span, message, fix="Pass num_labels=1.")
+
+
+REWARD = re.compile(r"reward|[-_/]rm(?:[-_]|$)|ultrarm|skywork", re.IGNORECASE)
+BASE = re.compile(r"^(?!\.|/|~)[\w.-]+(?:/[\w.-]+)?$")
+"""A name of the Hub: what a directory holds is another matter."""
 
 
 CLASSES = {
@@ -207,13 +232,14 @@ RULES = (
         slug="classes-of-the-head",
         title="The head has as many classes as there are labels",
         severity="fail",
-        find=heads,
+        find=each_of(heads, reward_heads),
         why="Without num_labels a classifier of transformers has two classes: labels above 1 "
         "raise, on a GPU as a device-side assertion.",
         fires=(
             "AutoModelForSequenceClassification without num_labels beside three labels or more",
+            "the same of a name of the Hub in a RewardTrainer, or with num_labels=2",
         ),
-        fix="Pass num_labels=len(LABELS).",
+        fix="Pass num_labels=len(LABELS), for a reward num_labels=1.",
         sources=("transformers-token-classification",),
         needs=("from_pretrained",),
     ),
@@ -239,11 +265,12 @@ RULES = (
         title="Groups of answers differ, and their rewards can be computed",
         severity="fail",
         find=rewards,
-        why="GRPO calls reward functions with all columns of the data, and compares the answers of "
+        why="GRPO calls reward functions with all columns of the data, takes one reward for each "
+        "completion, and compares the answers of "
         "one prompt with each other: of one answer, or of equal ones, all advantages are 0.",
         fires=(
             "a reward function of this file without **kwargs, or one that reads the completions of "
-            "conversations as texts",
+            "conversations as texts, or returns one number",
             "num_generations=1, temperature=0, or a batch that is no number of groups",
         ),
         fix="def reward(completions, **kwargs); num_generations that divides the batch.",

@@ -14,6 +14,7 @@ from doctor.checks.script.trainers.hooks import of_trainers
 from doctor.checks.script.trainers.kept_logits import logits_kept
 from doctor.checks.script.trainers.metric_functions import metric_functions
 from doctor.checks.script.trainers.steps_and_inputs import (
+    alone,
     endless,
     forceless,
     inputs_removed,
@@ -44,6 +45,7 @@ def settings_contradict(reading: Training) -> Iterator[Match]:
         yield from endless(reading, call)
         yield from steps_agree(reading, call)
         yield from forceless(reading, call)
+        yield from alone(reading, call)
         yield from inputs_removed(reading, call)
 
 
@@ -311,7 +313,7 @@ RULES = (
             "compute_metrics=compute_metrics(); warmup_ratio above 1; a split that is asked for a "
             "split; labels of a causal model beside DataCollatorWithPadding",
             "compute_loss reads a column that the Trainer removes; ref_model is the model itself",
-            "DPOConfig(beta=0.0), or KTOConfig",
+            "DPOConfig(beta=0.0), or KTOConfig; KTOConfig with one row per device",
             "argmax() of a causal model's logits in compute_metrics, without "
             "preprocess_logits_for_metrics (a warning)",
         ),

@@ -47,6 +47,18 @@ def forceless(reading: Training, call: Call) -> Iterator[Match]:
         yield Match(call.span, message, fix="Set beta above 0; 0.1 is the default.")
 
 
+def alone(reading: Training, call: Call) -> Iterator[Match]:
+    """KTOConfig(per_device_train_batch_size=1): the KL term pairs prompts with other answers."""
+    size = call.keywords.get("per_device_train_batch_size")
+    kind = evaluate.literals(reading, call.keywords.get("loss_type"), call)
+    if call.method != "KTOConfig" or size is None or not kind <= {"kto"}:
+        return
+    if evaluate.literals(reading, size, call) == {1}:
+        message = "KTO compares the rows of one device's batch: with one row it raises"
+        fix = "Set per_device_train_batch_size to 2 or more, and accumulate less."
+        yield Match(call.span, message, fix=fix)
+
+
 def removes_columns(call: Call) -> bool:
     """These arguments of transformers leave remove_unused_columns as it is, on."""
     return call.name.startswith("transformers.") and "remove_unused_columns" not in call.keywords
