@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.data.columns import built
+from doctor.checks.script.data.same_windows import same_window
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.rendering import render
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
@@ -267,7 +268,7 @@ RULES = (
         slug="labels-shifted-twice",
         title="Labels of a causal model are shifted once",
         severity="fail",
-        find=shifted_twice,
+        find=each_of(shifted_twice, same_window),
         why="Causal models of transformers shift labels inside: logits at t are compared with "
         "labels "
         "at t + 1. Labels that are shifted before train it to predict the token after the next.",
@@ -276,12 +277,14 @@ RULES = (
             "the same through names, rolled, padded, or as the pair that __getitem__ returns",
             "x = data[i:i + n] and y = data[i + 1:i + 1 + n], and then labels=y",
             "cross_entropy of a causal model's logits for x and of x itself, neither shifted",
+            "x and y of a language model are the same window of the tokens",
             "a function such as the collator returns these two, in a file that loads a causal "
             "model and computes no loss itself",
         ),
         fix="Pass labels=input_ids of the same length; with a loss of your own, compare "
         "logits[:, :-1] with ids[:, 1:].",
-        needs=("labels", "from_pretrained", "transformers", "cross_entropy", "CrossEntropyLoss"),
+        needs=("labels", "from_pretrained", "transformers", "cross_entropy", "CrossEntropyLoss",
+               "y", "Y", "targets"),  # fmt: skip
         sources=("transformers-causal-loss",),
     ),
     Rule(
