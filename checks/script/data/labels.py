@@ -283,8 +283,16 @@ RULES = (
         ),
         fix="Pass labels=input_ids of the same length; with a loss of your own, compare "
         "logits[:, :-1] with ids[:, 1:].",
-        needs=("labels", "from_pretrained", "transformers", "cross_entropy", "CrossEntropyLoss",
-               "y", "Y", "targets"),  # fmt: skip
+        needs=(
+            "labels",
+            "from_pretrained",
+            "transformers",
+            "cross_entropy",
+            "CrossEntropyLoss",
+            "y",
+            "Y",
+            "targets",
+        ),  # fmt: skip
         sources=("transformers-causal-loss",),
     ),
     Rule(

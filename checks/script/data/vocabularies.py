@@ -108,7 +108,9 @@ def reward_heads(reading: Training) -> Iterator[Match]:
     for call in reading.named("RewardTrainer"):
         value = call.given("model", 0)
         for made in objects.makers_at(reading, value, call) if value is not None else ():
-            known = made is not None and made.name.endswith("ForSequenceClassification.from_pretrained")
+            known = made is not None and made.name.endswith(
+                "ForSequenceClassification.from_pretrained"
+            )
             if not known or made is None or made.unpacked:
                 continue
             names = evaluate.literals(reading, made.first, made)

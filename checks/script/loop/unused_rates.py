@@ -14,8 +14,10 @@ RATES = {"lr", "rate"}
 MAKERS = {"lr", "rate", "schedule", "cosine", "warmup", "decay"}
 SETTERS = ("param_groups", "set_lr", "adjust_lr", "adjust_learning", "lr_scale", "functional_call")
 HOLDERS = re.compile(r"opt|sched|engine|trainer|model|group")
-LOGS = re.compile(r"print|log\w*|info|debug|write|add_scalars?|append|set_postfix\w*|set_description|"
-                  r"format|update|round|str|float|report|track|echo")  # fmt: skip
+LOGS = re.compile(
+    r"print|log\w*|info|debug|write|add_scalars?|append|set_postfix\w*|set_description|format|"
+    r"update|round|str|float|report|track|echo"
+)
 
 
 def rate_unused(reading: Training) -> Iterator[Match]:
@@ -35,9 +37,7 @@ def rate_unused(reading: Training) -> Iterator[Match]:
         trains = any(n in reading.backward_numbers for n in reading.by_loop[each.loops[0]])
         if trains and not _is_used(reading, each):
             fix = f'for group in optimizer.param_groups: group["lr"] = {each.target}'
-            yield Match(
-                each.span, f"{each.target} is computed, and no optimizer gets it", fix=fix
-            )
+            yield Match(each.span, f"{each.target} is computed, and no optimizer gets it", fix=fix)
 
 
 def _is_used(reading: Training, each: Assignment) -> bool:

@@ -129,6 +129,11 @@ RULES = (
         fix="Assign the result: x = x.to(device). Enter contexts: with torch.no_grad():",
         sources=("equine-206", "datasets-image-process"),
         training=False,
-        words=(*WORDS, r"merge_and_unload\s*\(", r"load_from_checkpoint\s*\(", r"load_dataset\s*\("),
+        words=(
+            *WORDS,
+            r"merge_and_unload\s*\(",
+            r"load_from_checkpoint\s*\(",
+            r"load_dataset\s*\(",
+        ),
     ),
 )

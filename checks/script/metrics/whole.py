@@ -89,8 +89,8 @@ def perplexities(reading: Training) -> Iterator[Match]:
         loop = reading.loop_of(call)
         over = render(reading, loop.iterable) if loop is not None and loop.iterable else ""
         parts = re.match(r"(?:[\w.]+\()*range\([^,]+,[^,]+,|.*(?:loader|batches|_dl\b)", over)
-        of_loss = re.search(r"(?:^|\.)exp\(.*(?:loss|nll)", expanded(reading, call.args[0], call)) if (
-            call.args) else None  # fmt: skip
+        text = expanded(reading, call.args[0], call) if parts and call.args else ""
+        of_loss = re.search(r"(?:^|\.)exp\(.*(?:loss|nll)", text)
         name = re.escape(call.receiver)
         mean = re.compile(
             rf"(?:mean|average|sum)\({name}\)|(?:stack|tensor|array|cat)\({name}\)\.mean\("

@@ -24,9 +24,7 @@ def merged_into_rounded(reading: Training) -> Iterator[Match]:
         bases = wraps + [
             reading.calls[n]
             for made in wraps
-            for n in lineage_of_value(
-                reading, made.args[0], made.scope, reading.number(made)
-            ).calls
+            for n in lineage_of_value(reading, made.args[0], made.scope, reading.number(made)).calls
         ]
         saved = any(
             save.receiver and number in lineage_of(reading, save.receiver, save.scope, n).calls

@@ -46,7 +46,9 @@ def _logits_returned(reading: Training, scope: int) -> Iterator[Match]:
             place = Call(name="", span=span, scope=scope)
             text = expanded(reading, pair.items[1], place, 1)
             if re.fullmatch(r"[\w.]+(?:\(.*\))?(?:\.logits|\[logits\]|\['logits'\])", text):
-                message = "evaluation takes outputs[1:] of a tensor: the first row of each batch is cut"
+                message = (
+                    "evaluation takes outputs[1:] of a tensor: the first row of each batch is cut"
+                )
                 fix = 'return (loss, outputs) if return_outputs else loss, or {"logits": logits}.'
                 yield Match(span, message, fix=fix)
 
