@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.data.ignored_places import has_ignored_value
-from doctor.checks.script.data.labels import VIEWS
+from doctor.checks.script.data.unshifted_tokens import VIEWS
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
