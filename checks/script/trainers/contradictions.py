@@ -14,6 +14,7 @@ from doctor.checks.script.trainers.hooks import of_trainers
 from doctor.checks.script.trainers.kept_logits import logits_kept
 from doctor.checks.script.trainers.metric_functions import metric_functions
 from doctor.checks.script.trainers.steps_and_inputs import (
+    all_splits,
     alone,
     endless,
     forceless,
@@ -21,6 +22,7 @@ from doctor.checks.script.trainers.steps_and_inputs import (
     reference_trains,
     removes_columns,
     steps_agree,
+    unevaluated,
 )
 from doctor.checks.script.trainers.unshifted import unshifted
 from doctor.checks.script.training import Training
@@ -31,6 +33,7 @@ STRATEGIES = ("eval_strategy", "evaluation_strategy")
 
 def settings_contradict(reading: Training) -> Iterator[Match]:
     yield from reference_trains(reading)
+    yield from all_splits(reading)
     yield from of_trainers(reading)
     for call in reading.cached(_settings):
         if evaluate.unpacks_unknown(reading, call):
@@ -46,6 +49,7 @@ def settings_contradict(reading: Training) -> Iterator[Match]:
         yield from steps_agree(reading, call)
         yield from forceless(reading, call)
         yield from alone(reading, call)
+        yield from unevaluated(reading, call)
         yield from inputs_removed(reading, call)
 
 
@@ -305,6 +309,7 @@ RULES = (
         "instead of resuming, or score logits as text.",
         fires=(
             "load_best_model_at_end without an evaluation, or saved at other times than evaluated",
+            "eval_strategy of a Trainer without eval_dataset; all splits as train_dataset",
             "greater_is_better that does not fit metric_for_best_model",
             "resume_from_checkpoint in the arguments, and trainer.train() without it",
             "set_transform or with_transform without remove_unused_columns=False",

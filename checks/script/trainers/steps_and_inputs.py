@@ -126,35 +126,73 @@ def endless(reading: Training, call: Call) -> Iterator[Match]:
         if not _takes(reading, reading.calls[number], call):
             continue
         data = reading.calls[number].keywords.get("train_dataset")
-        if data is not None and _is_stream(reading, data, reading.calls[number]):
+        whole = data.items[0] if data is not None and data.kind == "item" and data.items else data
+        loads = _loaded(reading, whole, reading.calls[number]) if whole is not None else []
+        if loads and all(each is not None and _streams(reading, each) for each in loads):
             yield Match(call.span, "a streamed dataset has no length: max_steps is missing")
             return
 
 
-OF_STREAMS = {
+OF_DATASETS = {
     "map", "filter", "shuffle", "select_columns", "remove_columns", "rename_column", "with_format",
     "rename_columns", "cast", "cast_column", "skip", "shard", "add_column", "batch",
+    "flatten",
 }  # fmt: skip
-"""Methods of a stream that return one without a length."""
+"""Methods of a dataset, or of a dictionary of them, that return one of the same kind."""
 
 
-def _is_stream(reading: Training, value: Value, call: Call, depth: int = 8) -> bool:
-    """load_dataset(streaming=True) for certain, under methods, names and the choice of a split."""
-    whole = value.items[0] if value.kind == "item" and value.items else value
-    found = evaluate.options(reading, whole, call) if depth else []
-    return bool(found) and all(_is_streamed(reading, each, depth) for each in found)
+def _loaded(reading: Training, value: Value, call: Call, depth: int = 8) -> list[Call | None]:
+    """The calls that a dataset comes from, under methods and names; None for what is unknown."""
+    found: list[Call | None] = []
+    for option in evaluate.options(reading, value, call) if depth else []:
+        made = reading.call_of(option)
+        if made is None or made.method not in OF_DATASETS:
+            found.append(made)
+        else:
+            found += _loaded(reading, objects.receiver_of(made), made, depth - 1)
+    return found or [None]
 
 
-def _is_streamed(reading: Training, value: Value, depth: int) -> bool:
-    made = reading.call_of(value)
-    if made is None:
-        return False
+def _streams(reading: Training, made: Call) -> bool:
     stream = made.keywords.get("streaming")
-    if stream is not None or made.method == "to_iterable_dataset":
-        return made.method == "to_iterable_dataset" or evaluate.truth(reading, stream, made) is True
-    if made.method not in OF_STREAMS:
-        return False
-    return _is_stream(reading, objects.receiver_of(made), made, depth - 1)
+    asked = stream is not None and evaluate.truth(reading, stream, made) is True
+    return asked or made.method == "to_iterable_dataset"
+
+
+def unevaluated(reading: Training, call: Call) -> Iterator[Match]:
+    """eval_strategy="epoch", and a Trainer without eval_dataset."""
+    asked = [k for k in ("eval_strategy", "evaluation_strategy") if k in call.keywords]
+    known = asked and evaluate.literals(reading, call.keywords[asked[0]], call) <= {
+        "steps",
+        "epoch",
+    }
+    made = [reading.calls[n] for n in reading.trainers]
+    if not known or not made or reading.parses_arguments:
+        return
+    if all(_is_plain(each) and "eval_dataset" not in each.keywords and len(each.args) < 5
+           for each in made):  # fmt: skip
+        message = f"{asked[0]} asks for an evaluation, and the Trainer has no eval_dataset"
+        yield Match(call.span, message, fix='Pass eval_dataset, or eval_strategy="no".')
+
+
+def all_splits(reading: Training) -> Iterator[Match]:
+    """train_dataset=load_dataset("json", data_files=path): a dictionary of its splits."""
+    for call in (reading.calls[n] for n in reading.trainers):
+        data = call.keywords.get("train_dataset")
+        named = data is not None and data.kind in ("name", "call") and _is_plain(call)
+        for made in _loaded(reading, data, call) if data is not None and named else ():
+            whole = made is not None and made.name == "datasets.load_dataset"
+            if whole and made is not None and not made.unpacked and not (
+                "split" in made.keywords or len(made.args) > 4
+            ):  # fmt: skip
+                message = "load_dataset() without split returns all splits: train_dataset is one"
+                yield Match(call.span, message, fix='Pass dataset["train"].')
+
+
+def _is_plain(trainer: Call) -> bool:
+    """All that it gets is written out."""
+    known = trainer.name in ("transformers.Trainer", "transformers.Seq2SeqTrainer")
+    return known and not trainer.unpacked
 
 
 def _takes(reading: Training, trainer: Call, call: Call) -> bool:
