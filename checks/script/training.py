@@ -30,12 +30,12 @@ WORDS = (r"backward\s*\(", r"Trainer\b", "train_dataset", r"\.fit\s*\(", r"\bopt
          "[Oo]ptimizer")  # fmt: skip
 """One of them occurs in every file that trains. The names of optimizers are not among them: looking
 for 35 names costs a tenth of a lint, and a file with such a name and no "optim" calls backward."""
-MODEL_CLASS = re.compile(r"^[A-Z]\w*(?:LMHeadModel|For(?:CausalLM|MaskedLM|TokenClassification))$")
-"""Classes of transformers that also a configuration makes a model of."""
 MOST_CALLS = 4
 """Calls within calls through which what trains is followed. Our own number."""
 EVALUATION = ("eval", "valid", "test", "infer", "predict", "generate", "sample", "export", "merge")
 NO_GRAD = ("no_grad", "inference_mode")
+MODEL_CLASS = re.compile(r"^[A-Z]\w*(?:LMHeadModel|For(?:CausalLM|MaskedLM|TokenClassification))$")
+"""Classes of transformers that also a configuration makes a model of."""
 
 
 @dataclass(frozen=True, slots=True)
