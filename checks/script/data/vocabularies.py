@@ -117,7 +117,7 @@ def reward_heads(reading: Training) -> Iterator[Match]:
             source = names.pop() if len(names) == 1 else None
             count = made.keywords.get("num_labels")
             own = {"config", "id2label", "label2id", "problem_type"} & made.keywords.keys()
-            plain = isinstance(source, str) and BASE.search(source) and not REWARD.search(source)
+            plain = isinstance(source, str) and BASE.fullmatch(source) and not REWARD.search(source)
             if (count is None and plain and not own) or (
                 count is not None and evaluate.literals(reading, count, made) == {2}
             ):
@@ -126,8 +126,12 @@ def reward_heads(reading: Training) -> Iterator[Match]:
 
 
 REWARD = re.compile(r"reward|[-_/]rm(?:[-_]|$)|ultrarm|skywork", re.IGNORECASE)
-BASE = re.compile(r"^(?!\.|/|~)[\w.-]+(?:/[\w.-]+)?$")
-"""A name of the Hub: what a directory holds is another matter."""
+BASE = re.compile(
+    r"(?:(?:openai-community|distilbert)/)?(?:distil)?gpt2[\w-]*|(?:(?:google-bert|FacebookAI)/)?"
+    r"(?:distil)?(?:ro)?bert[a-]+(?:base|large)[a-z-]*|(?:meta-llama|mistralai|Qwen|EleutherAI|"
+    r"facebook|google|HuggingFaceTB|microsoft|bigscience|tiiuae|answerdotai|unsloth)/[\w.-]+"
+)
+"""Models of the Hub without a head of their own: what a directory holds is another matter."""
 
 
 CLASSES = {

@@ -10,7 +10,11 @@ from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
 MAKERS = {"lr", "rate", "schedule", "cosine", "warmup", "decay"}
-SETTERS = ("param_groups", "set_lr", "adjust_lr", "adjust_learning", "lr_scale", "functional_call")
+SETTERS = (
+    "param_groups", "set_lr", "adjust_lr", "adjust_learning", "lr_scale", "functional_call",
+    "lambda", "sched",
+)  # fmt: skip
+"""Names of what sets a rate, also beside one that is computed for the log alone."""
 HOLDERS = re.compile(r"opt|sched|engine|trainer|model|group")
 LOGS = re.compile(r"print|log\w*|info|debug|write|add_scalars?|append|set_\w+|format|update|round")
 

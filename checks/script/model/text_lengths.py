@@ -15,8 +15,8 @@ POSITIONS = (
     (r"(?:openai-community/|distilbert/)?(?:distil)?gpt2(?:-medium|-large|-xl)?", 1024),
     (r"(?:microsoft/)?(?:DialoGPT|biogpt)-?.*", 1024), (r"EleutherAI/gpt-neo-.*", 2048),
     (r"facebook/opt-.*", 2048), (r"facebook/bart-.*|sshleifer/distilbart-.*", 1024),
-    (r"(?:google-bert/|distilbert/|google/)?(?:distil)?bert-(?:base|large)-.*", 512),
-    (r"(?:FacebookAI/|distilbert/)?(?:distil|xlm-)?roberta-(?:base|large).*", 512),
+    (r"(?:google-bert/|distilbert/|google/)?(?:distil)?bert-(?:base|large)-[a-z-]+", 512),
+    (r"(?:FacebookAI/|distilbert/)?(?:distil|xlm-)?roberta-(?:base|large)(?:-mnli)?", 512),
     (r"(?:google/electra|albert/albert|albert|camembert|dbmdz/bert)-.*", 512),
 )  # fmt: skip
 """Learned positions of well-known checkpoints."""
