@@ -12,7 +12,7 @@ from doctor.checks.script.training import Training
 MAKERS = {"lr", "rate", "schedule", "cosine", "warmup", "decay"}
 SETTERS = (
     "param_groups", "set_lr", "adjust_lr", "adjust_learning", "lr_scale", "functional_call",
-    "lambda", "sched",
+    "lambda", "scheduler",
 )  # fmt: skip
 """Names of what sets a rate, also beside one that is computed for the log alone."""
 HOLDERS = re.compile(r"opt|sched|engine|trainer|model|group")
