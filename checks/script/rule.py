@@ -75,7 +75,7 @@ class Rule:
     def matches(self, reading: Training) -> list[Match]:
         """The places of one script that the rule applies to, in order."""
         found = list(self.find(reading))
-        return sorted(set(found), key=lambda m: m.span.order) if found else []
+        return sorted(dict.fromkeys(found), key=lambda m: m.span.order) if found else []
 
     def applies(self, reading: Training) -> bool:
         """Whether it is for this kind of file, and for what the file does."""

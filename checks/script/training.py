@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,6 +42,8 @@ MOST_CALLS = 4
 """Calls within calls through which what trains is followed. Our own number."""
 EVALUATION = ("eval", "valid", "test", "infer", "predict", "generate", "sample", "export", "merge")
 NO_GRAD = ("no_grad", "inference_mode")
+MODEL_CLASS = re.compile(r"^[A-Z]\w*(?:LMHeadModel|For(?:CausalLM|MaskedLM|TokenClassification))$")
+"""Classes of transformers that also a configuration makes a model of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,6 +376,13 @@ class Training(Reading):
                 for word in ("tokenizer", "processor", "config.", "extractor", "scheduler")
             )
         ]
+
+    @cached_property
+    def model_names(self) -> list[str]:
+        """What loads a model, and GPT2LMHeadModel(config) of transformers, by name."""
+        made = self.calls_where(lambda name: MODEL_CLASS.search(name) is not None)
+        own = [n for n in made if self.calls[n].name.startswith("transformers.")]
+        return [self.calls[n].name for n in sorted({*self.loads, *own})]
 
     @cached_property
     def training_ends(self) -> dict[int, int]:

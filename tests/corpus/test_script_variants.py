@@ -16,6 +16,7 @@ from doctor.script.python import read_python
 TABLE = tomllib.loads(Path(__file__).with_name("script_variants.toml").read_text())
 SPELLINGS = [
     *TABLE["spelling"],
+    *tomllib.loads(Path(__file__).with_name("script_language.toml").read_text())["spelling"],
     *tomllib.loads(Path(__file__).with_name("script_formulas.toml").read_text())["spelling"],
     *tomllib.loads(Path(__file__).with_name("script_families.toml").read_text())["spelling"],
     *tomllib.loads(Path(__file__).with_name("script_twins.toml").read_text())["spelling"],

@@ -114,6 +114,10 @@ def _of_plugins(each: Options) -> Iterator[Match]:
             each.span(f"deepspeed_config.{both[0]}"),
             f"{both[0]} stands in the file of DeepSpeed: accelerate refuses it here",
         )
+    synced = "fsdp_config.fsdp_sync_module_states"
+    if each.on("fsdp_config.fsdp_cpu_ram_efficient_loading") and each.text(synced) == "false":
+        message = "one process loads the weights, and the others need fsdp_sync_module_states: true"
+        yield Match(each.span(synced), message, fix="fsdp_sync_module_states: true.")
     for name, wanted in (("fsdp_config", "fsdp"), ("deepspeed_config", "deepspeed")):
         given = any(key.startswith(f"{name}.") for key in each.table)
         if given and kind == "multi_gpu":
@@ -155,6 +159,7 @@ RULES = (
             "num_processes that num_machines does not divide, or above 1 with distributed_type: NO",
             "several machines without main_process_ip, a machine_rank out of range",
             "use_cpu: true, fewer gpu_ids than processes",
+            "fsdp_cpu_ram_efficient_loading: true, and fsdp_sync_module_states: false",
             "fsdp_config or deepspeed_config with MULTI_GPU; settings beside deepspeed_config_file",
         ),
         fix="Run `accelerate config` again, or correct the key.",

@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import objects
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rendering import formulas, lines, render, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call
+from doctor.facts.script import Call, Value
 
 TEXT = r"{row}\['\w+'\]"
 SPEECH = re.compile(r"wav2vec2|hubert|wavlm|whisper|unispeech", re.IGNORECASE)
 MIRRORED = {"MNIST", "SVHN", "EMNIST", "USPS", "QMNIST", "GTSRB"}
 WITH_VOID = {"VOCSegmentation": "VOC", "Cityscapes": "Cityscapes"}
+
+
+ONE_ROW = "batched=True passes lists of rows, and the function takes one row"
+OMIT = "Omit batched, or loop over the lists."
 
 
 def prepared(reading: Training) -> Iterator[Match]:
@@ -32,11 +36,17 @@ def _one_row(reading: Training) -> Iterator[Match]:
         value = call.given("function", 0)
         if batched is None or batched.literal is not True or value is None:
             continue
+        body = value.items[-1] if value.kind == "other" and value.items else value
+        if body.kind == "dict" and any(is_text(reading, each) for each in body.items):
+            yield Match(call.span, ONE_ROW, fix=OMIT)
+            return
         for function in objects.functions_of(reading, value, call):
             parameters = reading.function(function).parameters
-            if parameters and _of_a_text(reading, function, parameters[0].name):
-                message = "batched=True passes lists of rows, and the function takes one row"
-                yield Match(call.span, message, fix="Omit batched, or loop over the lists.")
+            if parameters and (
+                _of_a_text(reading, function, parameters[0].name)
+                or _returns_text(reading, function, parameters[0].name)
+            ):
+                yield Match(call.span, ONE_ROW, fix=OMIT)
                 return
 
 
@@ -51,6 +61,35 @@ def _of_a_text(reading: Training, function: int, row: str) -> bool:
         for call in reading.calls_in(function)
     )
     return called or any(joined.search(t) for t in texts)
+
+
+def _returns_text(reading: Training, function: int, row: str) -> bool:
+    """A column that it returns, or sets in the rows that it gets, is one text."""
+    columns = [v for each in reading.returns(function) if each.kind == "dict" for v in each.items]
+    columns += [
+        each.value
+        for each in reading.assignments
+        if each.scope == function and each.target.startswith(f"{row}[") and not each.loops
+    ]
+    end = len(reading.calls)
+    found = [evaluate.options_at(reading, v, function, end, ()) for v in columns]
+    return any(options and all(is_text(reading, each) for each in options) for options in found)
+
+
+def is_text(reading: Training, value: Value) -> bool:
+    """One text whatever its parts are: an f-string, format(), join(), or a sum with a text."""
+    if value.kind == "literal":
+        return isinstance(value.literal, str)
+    if value.kind == "call":
+        call = reading.calls[value.call]
+        literal = call.base is not None and isinstance(call.base.literal, str)
+        return (call.method == "format" and call.name.count(".") < 2) or (
+            call.method == "join" and literal
+        )
+    parts = [is_text(reading, item) for item in value.items] if value.kind == "other" else []
+    if value.name in ("Add", "Mod"):
+        return any(parts[:1] if value.name == "Mod" else parts)
+    return value.name == "" and len(parts) > 1 and any(parts)
 
 
 def _rate(reading: Training) -> Iterator[Match]:
@@ -157,7 +196,7 @@ RULES = (
         why="A column of a batch is a list, masks of VOC hold 255 for pixels without a class, a "
         "table of n rows has no row n, and a speech model hears 44.1 kHz as slow speech.",
         fires=(
-            "map(function of one row, batched=True)",
+            "map(function of one row, batched=True), also one that returns one text",
             "CrossEntropyLoss() without ignore_index for VOCSegmentation or Cityscapes",
             "Embedding(len(vocab)) of a vocabulary that begins at 1",
             "torchaudio.load() for a network of 16 kHz, whose rate nothing reads (a warning)",

@@ -115,12 +115,9 @@ def _may_be_masked(reading: Training, scope: int, name: str, decode: int) -> boo
 
 
 def collator(reading: Training) -> Iterator[Match]:
-    causal = [
-        reading.calls[n]
-        for n in reading.loads
-        if "CausalLM" in reading.calls[n].name or "LMHead" in reading.calls[n].name
-    ]
-    masked = any("MaskedLM" in reading.calls[n].name for n in reading.loads)
+    names = reading.model_names
+    causal = any("CausalLM" in name or "LMHead" in name for name in names)
+    masked = any("MaskedLM" in name for name in names)
     for call in reading.named("DataCollatorForLanguageModeling"):
         asked = evaluate.argument(reading, call, "mlm", 1)
         off = asked is not None and evaluate.truth(reading, asked, call) is False

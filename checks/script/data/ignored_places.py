@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.trainers.metric_functions import metric_functions
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Value
@@ -28,9 +29,9 @@ def leaves_places_out(reading: Training) -> bool:
 
 def counted(reading: Training) -> Iterator[Match]:
     """compute_metrics of labels with -100, which it does not leave out."""
-    tokens = any("TokenClassification" in reading.calls[n].name for n in reading.loads)
+    tokens = any("TokenClassification" in name for name in reading.model_names)
     filled = leaves_places_out(reading)
-    causal = any("CausalLM" in reading.calls[n].name for n in reading.loads)
+    causal = any("CausalLM" in name for name in reading.model_names)
     if not (tokens or (causal and filled)):
         return
     for scope in metric_functions(reading):
@@ -55,6 +56,50 @@ def counted(reading: Training) -> Iterator[Match]:
             )
 
 
+LOSSES = ("CrossEntropyLoss", "cross_entropy", "NLLLoss", "nll_loss")
+COLLATORS = ("DataCollatorForTokenClassification", "DataCollatorForSeq2Seq")
+
+
+def other_index(reading: Training) -> Iterator[Match]:
+    """CrossEntropyLoss(ignore_index=tokenizer.pad_token_id) of labels that are -100."""
+    made = [c for c in reading.named(*COLLATORS) if not c.unpacked]
+    filled = any("label_pad_token_id" not in c.keywords for c in made)
+    compared = any(-100 in (c.left.literal, c.right.literal) for c in reading.comparisons)
+    if compared or not (filled or _writes_ignored_labels(reading)):
+        return
+    for call in reading.named(*LOSSES):
+        index = call.keywords.get("ignore_index")
+        if index is None or not call.name.startswith("torch.nn."):
+            continue
+        found = evaluate.options(reading, index, call)
+        other = all(re.search(r"pad_(?:token_)?id", v.name) or v.literal == 0 for v in found)
+        if found and other and _takes_labels(reading):
+            message = "labels that count nowhere are -100, and this loss leaves out another number"
+            yield Match(call.span, message, fix="Omit ignore_index: it is -100 by default.")
+
+
+def _writes_ignored_labels(reading: Training) -> bool:
+    """labels.append(-100), [-100 if ... for ...] under labels."""
+    named = any(
+        "label" in each.target.casefold() and any(v.literal == -100 for v in flatten([each.value]))
+        for each in reading.stores
+    )
+    return named or any(
+        "label" in call.receiver.casefold() and any(v.literal == -100 for v in flatten(call.args))
+        for call in reading.named("append", "extend")
+    )
+
+
+def _takes_labels(reading: Training) -> bool:
+    """Each cross-entropy of the file is of something that is called labels."""
+    taken = [
+        render(reading, call.args[1])
+        for n, kind in loss_calls(reading)
+        if kind in ("cross_entropy", "nll") and len((call := reading.calls[n]).args) > 1
+    ]
+    return bool(taken) and all("label" in text.casefold() for text in taken)
+
+
 ALIGNS = ("word_ids", "word_to_token", "token_to_word", "words()", "offset", "overflow", "subword",
           "align", "encoding", "wordpiece", "word_piece")  # fmt: skip
 """Names of what tells which word a token is of."""
@@ -64,7 +109,7 @@ def words_and_tokens(reading: Training) -> Iterator[Match]:
     """Labels of words beside tokens of is_split_into_words, and nothing that aligns them."""
     yield from _of_characters(reading)
     if reading.mentions(*ALIGNS) or not any(
-        "TokenClassification" in reading.calls[n].name for n in reading.loads
+        "TokenClassification" in name for name in reading.model_names
     ):
         return
     for call in reading.calls:
@@ -116,14 +161,18 @@ RULES = (
     Rule(
         code="SCR358",
         slug="ignored-labels-counted",
-        title="Metrics leave out places without a label",
+        title="Metrics and losses leave out places without a label",
         severity="fail",
-        find=counted,
+        find=each_of(counted, other_index),
         why="Sub-words and padding have label -100, which no prediction equals: accuracy and F1 "
-        "depend on how long the texts are.",
-        fires=("compute_metrics of a token classifier that nowhere mentions -100",),
+        "depend on how long the texts are. To a loss with another ignore_index -100 is a class: it "
+        "raises, on a GPU as a device-side assertion.",
+        fires=(
+            "compute_metrics of a token classifier that nowhere mentions -100",
+            "ignore_index=pad_token_id beside labels that are -100",
+        ),
         fix="keep = labels != -100; compare predictions[keep] with labels[keep].",
         sources=("transformers-token-classification",),
-        needs=("compute_metrics",),
+        needs=("compute_metrics", "ignore_index"),
     ),
 )

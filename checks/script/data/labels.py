@@ -7,21 +7,19 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.data.columns import built
-from doctor.checks.script.lineage import lineage_of
-from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.data.unshifted_tokens import (
+    CAUSAL,
+    VIEWS,
+    copied,
+    is_causal,
+    own_loss,
+    same_window,
+)
 from doctor.checks.script.rendering import render
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
-CAUSAL = ("ForCausalLM", "LMHeadModel", "CausalLM")
-
-
-VIEWS = {
-    "contiguous", "clone", "to", "cuda", "long", "copy", "squeeze", "detach", "tolist", "tensor",
-    "LongTensor", "list", "deepcopy", "flatten", "int",
-}  # fmt: skip
-"""What returns the tokens that it gets."""
 JOINS = ("cat", "concatenate", "concat", "hstack", "pad")
 """What puts others behind them."""
 
@@ -33,13 +31,14 @@ def shifted_twice(reading: Training) -> Iterator[Match]:
         if labels is None or inputs is None or not _is_shifted(reading, labels, inputs, call):
             continue
         message = "labels are shifted here, and the model shifts them once more"
-        causal = _is_causal(reading, call, number)
+        causal = is_causal(reading, call, number)
         if causal:
             yield Match(call.span, message)
         elif causal is None:
             yield Match(call.span, message, undecided="the model's class is in another file")
     yield from _shifted_by_collator(reading)
     yield from copied(reading)
+    yield from own_loss(reading)
 
 
 def _shifted_by_collator(reading: Training) -> Iterator[Match]:
@@ -83,70 +82,6 @@ def _is_shifted(reading: Training, labels: Value, inputs: Value, call: Call) -> 
             return True
     first, second = (_start(reading, value, call) for value in (inputs, labels))
     return bool(first) and second in (f"({first}+1)", f"(1+{first})")
-
-
-def copied(reading: Training) -> Iterator[Match]:
-    """cross_entropy of the logits of x and of x: each token is to be what it is."""
-    if reading.mentions("mlm", "mask_token", "masked_lm", "autoencod", "reconstruct"):
-        return
-    for number, kind in loss_calls(reading):
-        call = reading.calls[number]
-        if kind != "cross_entropy" or len(call.args) < 2:
-            continue
-        first, second = (_whole(reading, value, call) for value in call.args[:2])
-        run = reading.call_of(first)
-        if run is None or second is None or second.kind != "name" or reading.is_evaluation(call):
-            continue
-        given = [run.args[0]] if run.args else []
-        given += [run.keywords[k] for k in ("input_ids", "x", "idx") if k in run.keywords]
-        same = any(v.kind == "name" and v.name == second.name for v in given)
-        if same and not _is_target_changed(reading, run, call, second.name) and (
-            _is_causal(reading, run, number) or _hides_later(reading)
-        ):  # fmt: skip
-            message = f"{second.name} is compared with what the model made of {second.name}: "
-            yield Match(call.span, message + "a token is to predict the next")
-
-
-def _whole(reading: Training, value: Value, call: Call, depth: int = 6) -> Value | None:
-    """The call or name below views, names and .logits; None where a part of it was taken."""
-    if not depth or value.kind == "item":
-        return None
-    if value.kind == "name":
-        return _whole_name(reading, value.name.removesuffix(".logits"), call)
-    inner = value.items[0] if value.kind == "other" and value.name == "logits" else None
-    if value.kind == "call":
-        made = reading.calls[value.call]
-        if made.method not in SHAPES:
-            return value
-        inner = objects.operand(made)
-    return _whole(reading, inner, call, depth - 1) if inner is not None else None
-
-
-SHAPES = {*VIEWS, "view", "reshape", "transpose", "permute", "float"}
-
-
-def _whole_name(reading: Training, name: str, call: Call) -> Value:
-    """What a name holds, where that is one call and no view of itself."""
-    found = objects.last_definition(reading, name, call)
-    made = reading.calls[found[0].call] if len(found) == 1 and found[0].kind == "call" else None
-    if made is not None and made.method not in VIEWS and made.receiver != name:
-        return found[0]
-    return Value("name", name=name)
-
-
-def _is_target_changed(reading: Training, run: Call, loss: Call, name: str) -> bool:
-    """The name is assigned between, or a part of it is set."""
-    first, last = reading.number(run), reading.number(loss)
-    return f"{name}[]" in reading.script.identifiers or any(
-        a.target == name and first < a.position <= last for a in reading.assignments
-    )
-
-
-def _hides_later(reading: Training) -> bool:
-    """The network of this file is causal for certain."""
-    return bool(reading.modules) and reading.mentions(
-        "tril", "triu", "generate_square_subsequent_mask", "is_causal", "causal_mask"
-    )
 
 
 def _start(reading: Training, value: Value, call: Call, depth: int = 6) -> str:
@@ -231,17 +166,6 @@ def _bounds(value: Value) -> tuple[object, object] | None:
     return last.items[0].literal, last.items[1].literal
 
 
-def _is_causal(reading: Training, call: Call, number: int) -> bool | None:
-    """The model is a causal one of transformers; None where this file does not make it."""
-    lineage = lineage_of(reading, call.name, call.scope, number)
-    names = [reading.calls[n].name for n in lineage.calls]
-    if any(word in name for word in CAUSAL for name in names):
-        return True
-    if any(name in reading.modules for name in names):
-        return False
-    return None if not lineage.complete else False
-
-
 def without_head(reading: Training) -> Iterator[Match]:
     """AutoModel in a Trainer that computes no loss of its own."""
     for trained in reading.trained:
@@ -261,7 +185,7 @@ RULES = (
         slug="labels-shifted-twice",
         title="Labels of a causal model are shifted once",
         severity="fail",
-        find=shifted_twice,
+        find=each_of(shifted_twice, same_window),
         why="Causal models of transformers shift labels inside: logits at t are compared with "
         "labels "
         "at t + 1. Labels that are shifted before train it to predict the token after the next.",
@@ -270,12 +194,23 @@ RULES = (
             "the same through names, rolled, padded, or as the pair that __getitem__ returns",
             "x = data[i:i + n] and y = data[i + 1:i + 1 + n], and then labels=y",
             "cross_entropy of a causal model's logits for x and of x itself, neither shifted",
+            "the same of labels that a collator of transformers makes",
+            "x and y of a language model are the same window of the tokens",
             "a function such as the collator returns these two, in a file that loads a causal "
             "model and computes no loss itself",
         ),
         fix="Pass labels=input_ids of the same length; with a loss of your own, compare "
         "logits[:, :-1] with ids[:, 1:].",
-        needs=("labels", "from_pretrained", "transformers", "cross_entropy", "CrossEntropyLoss"),
+        needs=(
+            "labels",
+            "from_pretrained",
+            "transformers",
+            "cross_entropy",
+            "CrossEntropyLoss",
+            "y",
+            "Y",
+            "targets",
+        ),
         sources=("transformers-causal-loss",),
     ),
     Rule(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.data.ignored_places import has_ignored_value
-from doctor.checks.script.data.labels import VIEWS
+from doctor.checks.script.data.unshifted_tokens import VIEWS
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
@@ -78,6 +78,10 @@ def _fills(call: Call) -> bool:
     return any(re.search(r"pad|eos", name.casefold()) for name in names)
 
 
+COPY = re.compile(r"(?:list|copy\.(?:deep)?copy)\(\w+\)|\w+(?:\[:\]|\.(?:copy|clone)\(\))?")
+"""The same row once more: ids, ids[:], list(ids)."""
+
+
 def _is_padded(
     reading: Training, value: Value, scope: int, position: int, base: str, depth: int = 6
 ) -> bool:
@@ -90,6 +94,9 @@ def _is_padded(
             return reading.mentions("causallm", "gpt2lmhead", "llamafor")
         known = call.method in VIEWS and inner is not None and inner != value
         return known and _is_padded(reading, inner or value, scope, position, base, depth - 1)
+    if value.name == "ListComp" and len(value.items) == 2 and depth:
+        same = COPY.fullmatch(render(reading, value.items[1])) is not None
+        return same and _is_padded(reading, value.items[0], scope, position, base, depth - 1)
     owner = value.name.removesuffix("[input_ids]").removesuffix(".input_ids")
     if value.kind in ("item", "name") and owner != value.name:
         made = evaluate.options_at(reading, Value("name", name=owner), scope, position, ())

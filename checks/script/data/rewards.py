@@ -29,6 +29,30 @@ def _reward_functions(reading: Training) -> Iterator[Match]:
                         f"{function.name}() lacks **kwargs: it gets all columns of the data",
                     )
                 yield from _texts_of_chats(reading, scope)
+                yield from _one_number(reading, scope)
+
+
+NUMBERS = {"float", "int", "sum", "len", "max", "min", "mean", "item"}
+
+
+def _one_number(reading: Training, scope: int) -> Iterator[Match]:
+    """return score, a sum over the completions: each of them needs a reward of its own."""
+    function = reading.function(scope)
+    plural = any(p.name in ("completions", "prompts") for p in function.parameters)
+    for value, span in zip(function.returns, function.exit_spans, strict=False) if plural else ():
+        found = evaluate.options_at(reading, value, scope, len(reading.calls), ())
+        if found and all(_is_number(reading, option) for option in found):
+            message = f"{function.name}() returns one number for all completions"
+            yield Match(span, message, fix="Return a list of one reward per completion.")
+
+
+def _is_number(reading: Training, value: Value) -> bool:
+    call = reading.call_of(value)
+    if call is not None:
+        return call.method in NUMBERS and (call.name == call.method or call.method == "item")
+    if value.kind == "other" and value.name in ("Add", "Sub", "Div", "USub"):
+        return all(_is_number(reading, item) for item in value.items)
+    return evaluate.is_number(value.literal)
 
 
 def _groups(reading: Training) -> Iterator[Match]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.data.rewards import rewards
 from doctor.checks.script.rendering import render
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
@@ -103,6 +103,37 @@ def heads(reading: Training) -> Iterator[Match]:
             )
 
 
+def reward_heads(reading: Training) -> Iterator[Match]:
+    """RewardTrainer(model=...ForSequenceClassification.from_pretrained(name)): two outputs."""
+    for call in reading.named("RewardTrainer"):
+        value = call.given("model", 0)
+        for made in objects.makers_at(reading, value, call) if value is not None else ():
+            known = made is not None and made.name.endswith(
+                "ForSequenceClassification.from_pretrained"
+            )
+            if not known or made is None or made.unpacked:
+                continue
+            names = evaluate.literals(reading, made.first, made)
+            source = names.pop() if len(names) == 1 else None
+            count = made.keywords.get("num_labels")
+            own = {"config", "id2label", "label2id", "problem_type"} & made.keywords.keys()
+            plain = isinstance(source, str) and BASE.fullmatch(source) and not REWARD.search(source)
+            if (count is None and plain and not own) or (
+                count is not None and evaluate.literals(reading, count, made) == {2}
+            ):
+                message = "the head has 2 outputs by default: a reward is one number"
+                yield Match(made.span, message, fix="Pass num_labels=1.")
+
+
+REWARD = re.compile(r"reward|[-_/]rm(?:[-_]|$)|ultrarm|skywork", re.IGNORECASE)
+BASE = re.compile(
+    r"(?:(?:openai-community|distilbert)/)?(?:distil)?gpt2[\w-]*|(?:(?:google-bert|FacebookAI)/)?"
+    r"(?:distil)?(?:ro)?bert[a-]+(?:base|large)[a-z-]*|(?:meta-llama|mistralai|Qwen|EleutherAI|"
+    r"facebook|google|HuggingFaceTB|microsoft|bigscience|tiiuae|answerdotai|unsloth)/[\w.-]+"
+)
+"""Models of the Hub without a head of their own: what a directory holds is another matter."""
+
+
 CLASSES = {
     "ag_news": 4, "dbpedia_14": 14, "yelp_review_full": 5, "amazon_reviews_multi": 5, "emotion": 6,
     "banking77": 77, "trec": 6, "snli": 3, "multi_nli": 3, "financial_phrasebank": 3, "anli": 3,
@@ -139,7 +170,8 @@ def texts(reading: Training) -> Iterator[Match]:
         if call.method == "apply_chat_template" and opened is not None and opened.literal is True:
             labelled = any("labels" in v.keys for v in reading.function(call.scope).returns)
             answered = _holds_answer(reading, call)
-            if answered and (labelled or inside):
+            learned = labelled or inside or _is_row_of_training(reading, number, call)
+            if answered and learned:
                 yield Match(
                     call.span,
                     "an open answer follows the answer: add_generation_prompt is for generation",
@@ -150,6 +182,22 @@ def texts(reading: Training) -> Iterator[Match]:
 def _around(reading: Training, call: Call) -> str:
     return "".join(render(reading, v) for v, s, scope in reading.expressions
                    if scope == call.scope and s.line == call.span.line)  # fmt: skip
+
+
+def _is_row_of_training(reading: Training, number: int, call: Call) -> bool:
+    """The rendered text is collected for a Dataset, and nothing in the file generates."""
+    made = any(c.name.startswith("datasets.Dataset.from_") for c in reading.named(*FROM_ROWS))
+    if not made or not reading.trainers or reading.methods("generate", "pipeline"):
+        return False
+    held = {a.target for a in reading.assignments if number in (a.value.call, *a.value.calls)}
+    return any(
+        number in other.first.calls or bool(held & set(other.first.all_names))
+        for other in reading.named("append", *FROM_ROWS)
+        if other.scope == call.scope and other.first is not None
+    )
+
+
+FROM_ROWS = ("from_list", "from_dict", "from_pandas", "from_generator")
 
 
 def _holds_answer(reading: Training, call: Call) -> bool:
@@ -190,13 +238,14 @@ RULES = (
         slug="classes-of-the-head",
         title="The head has as many classes as there are labels",
         severity="fail",
-        find=heads,
+        find=each_of(heads, reward_heads),
         why="Without num_labels a classifier of transformers has two classes: labels above 1 "
         "raise, on a GPU as a device-side assertion.",
         fires=(
             "AutoModelForSequenceClassification without num_labels beside three labels or more",
+            "the same of a name of the Hub in a RewardTrainer, or with num_labels=2",
         ),
-        fix="Pass num_labels=len(LABELS).",
+        fix="Pass num_labels=len(LABELS), for a reward num_labels=1.",
         sources=("transformers-token-classification",),
         needs=("from_pretrained",),
     ),
@@ -222,11 +271,12 @@ RULES = (
         title="Groups of answers differ, and their rewards can be computed",
         severity="fail",
         find=rewards,
-        why="GRPO calls reward functions with all columns of the data, and compares the answers of "
+        why="GRPO calls reward functions with all columns of the data, takes one reward for each "
+        "completion, and compares the answers of "
         "one prompt with each other: of one answer, or of equal ones, all advantages are 0.",
         fires=(
             "a reward function of this file without **kwargs, or one that reads the completions of "
-            "conversations as texts",
+            "conversations as texts, or returns one number",
             "num_generations=1, temperature=0, or a batch that is no number of groups",
         ),
         fix="def reward(completions, **kwargs); num_generations that divides the batch.",

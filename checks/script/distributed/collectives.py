@@ -29,21 +29,33 @@ COLLECTIVES = {
 }  # fmt: skip
 PLUGINS = ("FullyShardedDataParallelPlugin", "DeepSpeedPlugin")
 """Without them the launcher decides whether the ranks are replicas, of which one may save alone."""
-OF_ACCELERATE = {"wait_for_everyone", "gather_for_metrics", "gather", "save_state"}
+OF_ACCELERATE = {
+    "wait_for_everyone", "gather_for_metrics", "gather", "save_state", "get_state_dict", "reduce",
+    "pad_across_processes", "save_model",
+}  # fmt: skip
+OF_REPLICAS = ("save_state", "get_state_dict", "save_model")
+"""What one process does alone where each has a whole model: only shards make it wait."""
+OF_STATES = {
+    "get_model_state_dict", "get_optimizer_state_dict", "get_state_dict", "full_optim_state_dict",
+    "optim_state_dict", "set_model_state_dict", "full_tensor", "summon_full_params",
+}  # fmt: skip
+"""Functions of torch.distributed that gather shards."""
 
 
 MOVED = "Move the call out of the condition: all ranks make it, and one uses the result."
 
 
 def collective_on_one_rank(reading: Training) -> Iterator[Match]:
-    for call in reading.named(*COLLECTIVES, *OF_ACCELERATE, "save", *OF_SHARDS):
+    for call in reading.named(*COLLECTIVES | OF_ACCELERATE | OF_STATES, "save", *OF_SHARDS):
         if not _is_collective(reading, call) or _is_of_group(call):
             continue
         site, arms = on_one_rank(reading, call)
         if arms and not _has_partner(reading, call, site, arms):
             where = f"{call.name} under a test for one rank"
             through = "" if site is call else f"{site.method}() calls "
-            if call.method == "save_state" and not reading.methods(*PLUGINS):
+            if call.method in OF_REPLICAS and is_accelerator(reading, call) and (
+                not reading.methods(*PLUGINS)
+            ):  # fmt: skip
                 message = "with DeepSpeed or FSDP, which the file names, it hangs"
                 yield Match(site.span, f"{through}{where}: {message}", "warn", fix=MOVED)
             else:
@@ -56,6 +68,7 @@ def collective_on_one_rank(reading: Training) -> Iterator[Match]:
     yield from apart.other_number(reading)
 
 
+WRAPS = ("FullyShardedDataParallel", "FSDP")
 GROUPS = {
     "barrier": 0, "all_reduce": 2, "broadcast": 2, "all_gather": 2, "reduce": 3, "gather": 3,
     "scatter": 3,
@@ -103,8 +116,10 @@ def _backward_skipped(reading: Training) -> Iterator[Match]:
 
 
 def _is_collective(reading: Training, call: Call) -> bool:
-    if call.method in COLLECTIVES and call.name.startswith("torch.distributed."):
-        return True
+    if call.method in COLLECTIVES | OF_STATES and call.name.startswith("torch.distributed."):
+        return reading.methods("fully_shard", *WRAPS) != [] or call.method in COLLECTIVES
+    if call.method == "full_tensor":
+        return bool(reading.methods("fully_shard", "distribute_tensor"))
     if call.method == "save":
         return call.name.startswith("torch.distributed.checkpoint.")
     if not call.receiver:
@@ -113,7 +128,7 @@ def _is_collective(reading: Training, call: Call) -> bool:
     makers = [reading.calls[each.value.call] for each in found if each.value.kind == "call"]
     if call.method in OF_SHARDS:
         return is_sharded(reading, call, call.receiver) or any(map(_is_lightning, makers))
-    shards = call.method != "save_state" or reading.mentions("fsdp", "fullysharded", "deepspeed")
+    shards = call.method not in OF_REPLICAS or reading.mentions("fsdp", "fullysharded", "deepspeed")
     return call.method in OF_ACCELERATE and shards and is_accelerator(reading, call)
 
 

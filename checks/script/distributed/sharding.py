@@ -35,9 +35,11 @@ def accelerate_plain_backward(reading: Training) -> Iterator[Match]:
             continue  # if engine: engine.backward(loss), else: loss.backward()
         fp16 = any(_mixed(reading, reading.calls[n]) == {"fp16"} for n in made)
         message = f"{call.receiver}.backward() goes past accelerator.backward()"
+        fix = "Call accelerator.backward(loss)."
         if not made:
             message = f"{call.receiver}.backward() is the engine's since DeepSpeed 0.18.3 only"
-        yield Match(call.span, message, "fail" if fp16 else "warn")
+            fix = "Call engine.backward(loss) and engine.step(), and no optimizer.step()."
+        yield Match(call.span, message, "fail" if fp16 else "warn", fix=fix)
 
 
 def _engines(reading: Training) -> set[tuple[object, str]]:

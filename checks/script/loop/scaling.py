@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from doctor.checks.script import amp
 from doctor.checks.script.loop.skipped_updates import update_skipped
+from doctor.checks.script.reading import within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
@@ -182,6 +183,20 @@ def unscale_twice(reading: Training) -> Iterator[Match]:
             if any(first < update < second for update in updates):
                 continue
             yield Match(other.span, f"a second {scaler}.unscale_() before {scaler}.update()")
+        for number in unscales:
+            call = reading.calls[number]
+            if updates and all(_is_rarer(reading, reading.calls[n], call) for n in updates):
+                message = f"{scaler}.unscale_() in every batch, and {scaler}.update() in some"
+                fix = "Unscale and clip under the condition of the step, directly before it."
+                yield Match(call.span, message, fix=fix)
+
+
+def _is_rarer(reading: Training, update: Call, unscale: Call) -> bool:
+    """It is in the same loop, under one more test of a remainder."""
+    more = set(update.arms) - set(unscale.arms)
+    tests = [test.text for branch, _ in more if (test := reading.test_of(branch)) is not None]
+    same = update.loops == unscale.loops and within(update.arms, unscale.arms)
+    return same and any("%" in text for text in tests)
 
 
 def clip_after_step(reading: Training) -> Iterator[Match]:
@@ -281,7 +296,10 @@ RULES = (
         find=unscale_twice,
         training=True,
         why="A second unscale_ for one optimizer before update() raises RuntimeError.",
-        fires=("two unscale_() of one optimizer on one path without update() between",),
+        fires=(
+            "two unscale_() of one optimizer on one path without update() between",
+            "unscale_() in every batch, update() in each Nth",
+        ),
         fix="Keep the first unscale_() of each step.",
         sources=("ps-P7", "torch-amp"),
     ),

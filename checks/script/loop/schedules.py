@@ -10,6 +10,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loop import lengths
 from doctor.checks.script.loop.lightning_schedules import left_by_hand
 from doctor.checks.script.loop.steps import leaves
+from doctor.checks.script.loop.unused_rates import rate_unused
 from doctor.checks.script.loop.zeroed import stepped
 from doctor.checks.script.naming import direction
 from doctor.checks.script.objects import functions_of
@@ -312,13 +313,14 @@ RULES = (
         slug="scheduler-never-steps",
         title="The scheduler steps",
         severity="warn",
-        find=each_of(never_steps, left_by_hand),
+        find=each_of(never_steps, left_by_hand, rate_unused),
         why="A scheduler that is made sets the first learning rate, with a warm-up one near 0; "
         "only step() goes on from there.",
         fires=(
             "a scheduler that is neither stepped nor given to anything",
             "schedules of a LightningModule with automatic_optimization = False, which no "
             "lr_schedulers() of it asks for",
+            "lr = get_lr(step) in the loop that trains, and no optimizer gets it",
         ),
         fix="Call scheduler.step() after optimizer.step(), or remove the scheduler.",
         sources=("ps-P12",),

@@ -54,8 +54,29 @@ def returns_in_loop(reading: Training) -> Iterator[Match]:
                 for n in reading.methods("step")
                 if reading.calls[n].loops == loops
             )
-            if inside and max(inside) < position and steps:
+            trains = bool(inside) and max(inside) < position and steps
+            if trains or _collects(reading, scope, position, loops):
                 yield Match(span, "the function returns after the first iteration of the loop")
+
+
+def _collects(reading: Training, scope: int, position: int, loops: tuple[int, ...]) -> bool:
+    """Each iteration adds to a sum or a list that was there before the loop."""
+    here = [
+        a.target
+        for a in reading.assignments
+        if (a.scope, a.loops) == (scope, loops) and a.augmented and a.position <= position
+        and a.operator == "Add" and not a.arms
+    ]  # fmt: skip
+    here += [
+        call.receiver
+        for n in reading.scope_calls(scope)
+        if n < position and (call := reading.calls[n]).method == "append"
+        and call.loops == loops and call.statement and not call.arms
+    ]  # fmt: skip
+    return any(
+        a.target in here and a.scope == scope and len(a.loops) < len(loops) and not a.augmented
+        for a in reading.assignments
+    )
 
 
 def closure_missing(reading: Training) -> Iterator[Match]:
@@ -90,8 +111,11 @@ RULES = (
         severity="fail",
         find=returns_in_loop,
         why="A return that is indented too far ends the function after the first batch: every "
-        "epoch trains on one.",
-        fires=("an unconditional return in a for loop that calls backward() and step()",),
+        "epoch trains on one, or the score is that of one.",
+        fires=(
+            "an unconditional return in a for loop that calls backward() and step()",
+            "the same in one that adds to a sum or a list: an evaluation of one batch",
+        ),
         fix="Move the return out of the loop.",
         sources=("ps-P4",),
     ),

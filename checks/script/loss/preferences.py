@@ -9,7 +9,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.own_reference import own_reference, sampled_anew
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import expanded, render, statements
+from doctor.checks.script.rendering import expanded, render, statements, with_definitions
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
@@ -78,10 +78,15 @@ JOINING = ("DPOTrainer", "ORPOTrainer", "CPOTrainer", "KTOTrainer", "SFTTrainer"
 
 def _prompt_twice(reading: Training) -> Iterator[Match]:
     """{"prompt": prompt, "chosen": prompt + answer, ...} of a trainer that joins both itself."""
-    for value, span in _rows_of_trainers(reading):
+    for value, span, scope in _rows_of_trainers(reading):
         pairs = dict(zip(value.keys, value.items, strict=False)) if value.kind == "dict" else {}
-        answer = pairs.get("chosen") or pairs.get("completion")
-        if answer is None or "prompt" not in pairs or answer.kind != "other":
+        written = pairs.get("chosen") or pairs.get("completion")
+        if written is None or "prompt" not in pairs:
+            continue
+        place = Call(name="", span=span, scope=scope)
+        named = written.kind == "name"
+        answer = with_definitions(reading, written, place, 1) if named else written
+        if answer.kind != "other":
             continue
         first = answer.items[0] if answer.name in ("Add", "") and answer.items else answer
         while first.kind == "other" and not first.name and len(first.items) == 1:
@@ -91,7 +96,7 @@ def _prompt_twice(reading: Training) -> Iterator[Match]:
             yield Match(span, "the answers begin with the prompt, which is a column, too", fix=fix)
 
 
-def _rows_of_trainers(reading: Training) -> Iterator[tuple[Value, Span]]:
+def _rows_of_trainers(reading: Training) -> Iterator[tuple[Value, Span, int]]:
     """Rows of what a trainer trains on: what a function for map() returns, and from_list([...])."""
     for call in reading.named(*JOINING):
         given = evaluate.options(reading, call.keywords.get("train_dataset"), call)
@@ -100,12 +105,13 @@ def _rows_of_trainers(reading: Training) -> Iterator[tuple[Value, Span]]:
         if made is None or first is None or "formatting_func" in call.keywords:
             continue
         if made.method == "from_list":
-            yield from ((row, made.span) for row in first.items)
-        elif made.method == "map" and "remove_columns" not in made.keywords:
+            yield from ((row, made.span, made.scope) for row in first.items)
+        elif made.method == "map":
             for scope in reading.functions_by_name.get(first.name, ()):
                 function = reading.function(scope)
-                yield from zip(function.returns, function.exit_spans, strict=False)
-            yield from ((value, made.span) for value in first.items)
+                pairs = zip(function.returns, function.exit_spans, strict=False)
+                yield from ((value, span, scope) for value, span in pairs)
+            yield from ((value, made.span, made.scope) for value in first.items)
 
 
 def policies(reading: Training) -> Iterator[Match]:

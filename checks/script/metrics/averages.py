@@ -213,6 +213,7 @@ def _is_length(reading: Training, value: Value, loaders: set[str]) -> bool:
 
 def score_over_batches(reading: Training) -> Iterator[Match]:
     yield from curve_of_means(reading)
+    yield from whole.perplexities(reading)
     yield from whole.epoch_scores(reading)
     for number, call in reading.numbered(reading.methods(*NOT_ADDITIVE)):
         if not call.name.startswith("sklearn.metrics.") or not call.loops:

@@ -8,7 +8,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainers.contradictions import is_of_datasets
-from doctor.checks.script.training import Training
+from doctor.checks.script.training import WORDS, Training
 from doctor.facts.script import Call
 
 CONTEXTS = {
@@ -152,5 +152,11 @@ RULES = (
         ),
         fix="Assign the result: x = x.to(device). Enter contexts: with torch.no_grad():",
         sources=("equine-206", "datasets-image-process"),
+        words=(
+            *WORDS,
+            r"merge_and_unload\s*\(",
+            r"load_from_checkpoint\s*\(",
+            r"load_dataset\s*\(",
+        ),
     ),
 )

@@ -80,7 +80,7 @@ def _is_padded_batch(reading: Training, made: Call) -> bool:
     if any(item.kind == "slice" for item in texts.items[1:]) or texts.name == "ListComp":
         return True
     return any(
-        each.kind == "list" and len(each.items) > 1
+        each.name == "ListComp" or (each.kind == "list" and len(each.items) > 1)
         for each in evaluate.options(reading, made.args[0], made)
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import is_held_out, is_loader, is_training, words
-from doctor.checks.script.rendering import expanded, render
+from doctor.checks.script.rendering import expanded, render, texts_in
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call
@@ -81,6 +81,24 @@ def _is_sum(reading: Training, each: Assignment) -> bool:
             if value is not None and value.literal == "sum":
                 return True
     return False
+
+
+def perplexities(reading: Training) -> Iterator[Match]:
+    """ppls.append(exp(loss)) of windows or batches, and the mean of ppls."""
+    for call in reading.named("append") if not reading.mentions("mean_perplexity") else ():
+        loop = reading.loop_of(call)
+        over = render(reading, loop.iterable) if loop is not None and loop.iterable else ""
+        parts = re.match(r"(?:[\w.]+\()*range\([^,]+,[^,]+,|.*(?:loader|batches|_dl\b)", over)
+        text = expanded(reading, call.args[0], call) if parts and call.args else ""
+        of_loss = re.search(r"(?:^|\.)exp\(.*(?:loss|nll)", text)
+        name = re.escape(call.receiver)
+        mean = re.compile(
+            rf"(?:mean|average|sum)\({name}\)|(?:stack|tensor|array|cat)\({name}\)\.mean\("
+        )
+        texts = texts_in(reading, call.scope) if parts and of_loss and name else []
+        if any(mean.search(text) for text in texts):
+            message = "perplexities are averaged: take the exponential of the mean loss"
+            yield Match(call.span, message)
 
 
 def of_base_two(reading: Training) -> Iterator[Match]:

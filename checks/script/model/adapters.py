@@ -34,7 +34,7 @@ def nothing_trains(reading: Training) -> Iterator[Match]:
             if call.name == "peft.PeftModel.from_pretrained" and _is_frozen(reading, call):
                 yield Match(call.span, "the adapter is loaded frozen: is_trainable is False")
         adapted = methods & ADAPTS or any("peft" in call.name.casefold() for call in calls)
-        if not adapted and any(_is_quantized(reading, call) for call in calls):
+        if not adapted and any(is_quantized(reading, call) for call in calls):
             yield from _without_adapters(reading, trained)
 
 
@@ -72,7 +72,7 @@ def _is_frozen(reading: Training, call: Call) -> bool:
     return value is None or evaluate.truth(reading, value, call) is False
 
 
-def _is_quantized(reading: Training, call: Call) -> bool:
+def is_quantized(reading: Training, call: Call) -> bool:
     """load_in_4bit=True for certain, also in a BitsAndBytesConfig."""
     if call.method != "from_pretrained":
         return False

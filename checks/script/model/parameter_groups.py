@@ -37,9 +37,16 @@ def _groups(reading: Training, value: Value, call: Call) -> list[dict[str, Value
 
 
 def _twice(reading: Training, groups: list[dict[str, Value]], call: Call) -> Iterator[Match]:
-    """model.parameters() and model.head.parameters(): the optimizer raises."""
+    """model.parameters() and model.head.parameters(), or one choice twice: torch raises."""
     owners = []
+    chosen: set[str] = set()
     for group in groups:
+        choice = _choice(reading, group, call)
+        if choice is not None and choice[0] in chosen:
+            message = "two groups choose the same parameters: the optimizer raises an error"
+            yield Match(call.span, message)
+            return
+        chosen |= {choice[0]} if choice is not None else set()
         value = group.get("params")
         found = ALL.fullmatch(render(reading, value)) if value is not None else None
         owners.append(found and (found["owner"] or found["list"]))
@@ -88,6 +95,12 @@ def _zero_elsewhere(
 
 
 def _test(reading: Training, group: dict[str, Value], call: Call) -> str:
+    found = _choice(reading, group, call)
+    return found["test"] if found else ""
+
+
+def _choice(reading: Training, group: dict[str, Value], call: Call) -> re.Match[str] | None:
+    """The comprehension over named_parameters() that a group is."""
     value = group.get("params")
     text = render(reading, value) if value is not None else ""
     if value is not None and value.kind == "name":
@@ -97,8 +110,7 @@ def _test(reading: Training, group: dict[str, Value], call: Call) -> str:
             if a.target == value.name and a.scope == call.scope
         ]
         text = held[-1] if len(held) == 1 else ""
-    found = CHOSEN.fullmatch(text)
-    return found["test"] if found else ""
+    return CHOSEN.fullmatch(text)
 
 
 def _overlap(reading: Training, groups: list[dict[str, Value]], call: Call) -> Iterator[Match]:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.model.text_lengths import too_long
 from doctor.checks.script.ranks import ddp_calls
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
@@ -252,12 +253,16 @@ RULES = (
     Rule(
         code="SCR326",
         slug="tokenizer-of-another-model",
-        title="The tokenizer belongs to the model",
+        title="The tokenizer and the length of texts belong to the model",
         severity="fail",
-        find=other_tokenizer,
+        find=each_of(other_tokenizer, too_long),
         why="Another vocabulary gives other numbers to the same tokens: the pretrained embeddings "
-        "get random words, and ids beyond the table raise.",
-        fires=("one tokenizer and one model of known checkpoints with different vocabularies",),
+        "get random words, and ids beyond the table raise. So do tokens behind the last of the "
+        "positions, on a GPU as a device-side assertion.",
+        fires=(
+            "one tokenizer and one model of known checkpoints with different vocabularies",
+            "texts cut at more tokens than the one model of the file has learned positions for",
+        ),
         fix="Load both from one name.",
         sources=("transformers-tokenizer",),
         needs=("from_pretrained",),

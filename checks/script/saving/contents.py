@@ -9,6 +9,7 @@ from doctor.checks.script import evaluate, installed
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule, Severity
+from doctor.checks.script.saving.merged import merged_into_rounded
 from doctor.checks.script.saving.statistics import statistics_lost
 from doctor.checks.script.training import WORDS, Training
 from doctor.facts.script import Call
@@ -20,6 +21,7 @@ LORA = re.compile(r"['\"]\.?lora_?(?:[AB]|down|up)?\.?['\"]\s+in\s+\w+")
 
 def contents(reading: Training) -> Iterator[Match]:
     yield from statistics_lost(reading)
+    yield from merged_into_rounded(reading)
     if not reading.trains:
         return
     yield from _without_modules(reading)
@@ -126,6 +128,7 @@ RULES = (
             "torch.load without weights_only of the path that a Namespace, a Path or an object of "
             "a class of this file is saved to",
             "VecNormalize around the environment of a policy that is saved without it",
+            "an adapter that is merged into a model of 4 or 8 bits, which is saved",
         ),
         errors=(
             "the keys with lora_ alone, beside modules_to_save",
@@ -134,7 +137,7 @@ RULES = (
         fix="Save get_peft_model_state_dict(model); save plain values alone: of a Namespace "
         "vars(args), each Path as a string.",
         sources=("torch-saving",),
-        needs=("save", "state_dict"),
-        words=(*WORDS, "VecNormalize"),
+        needs=("save", "state_dict", "merge_and_unload"),
+        words=(*WORDS, "VecNormalize", r"merge_and_unload\s*\("),
     ),
 )

@@ -14,12 +14,15 @@ from doctor.checks.script.trainers.hooks import of_trainers
 from doctor.checks.script.trainers.kept_logits import logits_kept
 from doctor.checks.script.trainers.metric_functions import metric_functions
 from doctor.checks.script.trainers.steps_and_inputs import (
+    all_splits,
+    alone,
     endless,
     forceless,
     inputs_removed,
     reference_trains,
     removes_columns,
     steps_agree,
+    unevaluated,
 )
 from doctor.checks.script.trainers.unshifted import unshifted
 from doctor.checks.script.training import Training
@@ -30,9 +33,10 @@ STRATEGIES = ("eval_strategy", "evaluation_strategy")
 
 def settings_contradict(reading: Training) -> Iterator[Match]:
     yield from reference_trains(reading)
+    yield from all_splits(reading)
     yield from of_trainers(reading)
     for call in reading.cached(_settings):
-        if evaluate.unpacks_unknown(reading, call) or not call.keywords:
+        if evaluate.unpacks_unknown(reading, call):
             continue
         yield from _best_model(reading, call)
         yield from _resumed(reading, call)
@@ -44,6 +48,8 @@ def settings_contradict(reading: Training) -> Iterator[Match]:
         yield from endless(reading, call)
         yield from steps_agree(reading, call)
         yield from forceless(reading, call)
+        yield from alone(reading, call)
+        yield from unevaluated(reading, call)
         yield from inputs_removed(reading, call)
 
 
@@ -303,6 +309,7 @@ RULES = (
         "instead of resuming, or score logits as text.",
         fires=(
             "load_best_model_at_end without an evaluation, or saved at other times than evaluated",
+            "eval_strategy of a Trainer without eval_dataset; all splits as train_dataset",
             "greater_is_better that does not fit metric_for_best_model",
             "resume_from_checkpoint in the arguments, and trainer.train() without it",
             "set_transform or with_transform without remove_unused_columns=False",
@@ -311,7 +318,7 @@ RULES = (
             "compute_metrics=compute_metrics(); warmup_ratio above 1; a split that is asked for a "
             "split; labels of a causal model beside DataCollatorWithPadding",
             "compute_loss reads a column that the Trainer removes; ref_model is the model itself",
-            "DPOConfig(beta=0.0), or KTOConfig",
+            "DPOConfig(beta=0.0), or KTOConfig; KTOConfig with one row per device",
             "argmax() of a causal model's logits in compute_metrics, without "
             "preprocess_logits_for_metrics (a warning)",
         ),

@@ -9,7 +9,7 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Value
+from doctor.facts.script import Call, Value
 
 CALLABLES = (
     "compute_metrics", "data_collator", "preprocess_logits_for_metrics", "model_init",
@@ -116,10 +116,19 @@ def _split_twice(reading: Training) -> Iterator[Match]:
         if value.kind != "item" or not found:
             continue
         held = reading.assigned_to(found[1], scope)
-        if held and all(_is_one_split(reading, a.value, found[1], 6) for a in held):
+        loaded = any(c.method == "load_dataset" for a in held for c in _chain(reading, a.value))
+        if loaded and all(_is_one_split(reading, a.value, found[1], 6) for a in held):
             message = f"{found[1]} is one split already: it has no {found[2]!r}"
             yield Match(span, message)
             return
+
+
+def _chain(reading: Training, value: Value) -> Iterator[Call]:
+    """A call, and those on whose results it is called."""
+    call = reading.call_of(value)
+    while call is not None:
+        yield call
+        call = reading.before(call)
 
 
 def _is_one_split(reading: Training, value: Value, name: str, depth: int) -> bool:

@@ -19,7 +19,7 @@ LONG = 256
 
 def logits_kept(reading: Training) -> Iterator[Match]:
     """argmax() in the compute_metrics of a causal model: logits of all rows are kept until then."""
-    causal = [n for n in reading.loads if "CausalLM" in reading.calls[n].name]
+    causal = any("CausalLM" in name for name in reading.model_names)
     if not causal or reading.mentions(*REDUCED) or reading.setting("prediction_loss_only")[0]:
         return
     if not any(_takes_classes(reading, scope) for scope in metric_functions(reading)):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from doctor.checks.script.reading import flatten
+from doctor.checks.script.rendering import expanded
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
+from doctor.facts.script import Call
 
 
 def outputs_not_returned(reading: Training) -> Iterator[Match]:
@@ -30,6 +34,23 @@ def outputs_not_returned(reading: Training) -> Iterator[Match]:
         )
         if not read and function.returns:
             yield Match(function.span, "evaluation asks compute_loss for (loss, outputs)")
+        yield from _logits_returned(reading, number)
+
+
+def _logits_returned(reading: Training, scope: int) -> Iterator[Match]:
+    """return loss, outputs.logits: of all but a dict the evaluation takes what is behind a loss."""
+    function = reading.function(scope)
+    for value, span in zip(function.returns, function.exit_spans, strict=False):
+        pairs = [v for v in flatten([value]) if v.kind == "list" and len(v.items) == 2]
+        for pair in pairs[:1]:
+            place = Call(name="", span=span, scope=scope)
+            text = expanded(reading, pair.items[1], place, 1)
+            if re.fullmatch(r"[\w.]+(?:\(.*\))?(?:\.logits|\[logits\]|\['logits'\])", text):
+                message = (
+                    "evaluation takes outputs[1:] of a tensor: the first row of each batch is cut"
+                )
+                fix = 'return (loss, outputs) if return_outputs else loss, or {"logits": logits}.'
+                yield Match(span, message, fix=fix)
 
 
 RULES = (
@@ -40,8 +61,12 @@ RULES = (
         severity="fail",
         find=outputs_not_returned,
         why="Evaluation calls compute_loss with return_outputs=True and unpacks a pair: a loss "
-        "alone raises a TypeError after the first epoch.",
-        fires=("an override with return_outputs that never reads it, and an eval_dataset",),
+        "alone raises a TypeError after the first epoch. Of outputs that are no dict it takes "
+        "outputs[1:], which of a tensor is all rows but the first.",
+        fires=(
+            "an override with return_outputs that never reads it, and an eval_dataset",
+            "return loss, outputs.logits: a tensor in the place of the outputs",
+        ),
         fix="return (loss, outputs) if return_outputs else loss",
         needs=("compute_loss",),
         sources=("transformers-trainer",),

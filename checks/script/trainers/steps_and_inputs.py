@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
@@ -45,6 +45,18 @@ def forceless(reading: Training, call: Call) -> Iterator[Match]:
     if zero and not {"rpo_alpha", "loss_weights", "use_weighting"} & call.keywords.keys():
         message = "beta=0 multiplies the preferences by 0: no gradient is left"
         yield Match(call.span, message, fix="Set beta above 0; 0.1 is the default.")
+
+
+def alone(reading: Training, call: Call) -> Iterator[Match]:
+    """KTOConfig(per_device_train_batch_size=1): the KL term pairs prompts with other answers."""
+    size = call.keywords.get("per_device_train_batch_size")
+    kind = evaluate.literals(reading, call.keywords.get("loss_type"), call)
+    if call.method != "KTOConfig" or size is None or not kind <= {"kto"}:
+        return
+    if evaluate.literals(reading, size, call) == {1}:
+        message = "KTO compares the rows of one device's batch: with one row it raises"
+        fix = "Set per_device_train_batch_size to 2 or more, and accumulate less."
+        yield Match(call.span, message, fix=fix)
 
 
 def removes_columns(call: Call) -> bool:
@@ -108,20 +120,79 @@ def endless(reading: Training, call: Call) -> Iterator[Match]:
     """A dataset with streaming=True, and no max_steps: it has no length."""
     if evaluate.argument(reading, call, "max_steps") is not None or call.unpacked:
         return
-    if reading.parses_arguments or not call.method.endswith("TrainingArguments"):
+    if reading.parses_arguments:
         return
     for number in reading.trainers:
         if not _takes(reading, reading.calls[number], call):
             continue
         data = reading.calls[number].keywords.get("train_dataset")
-        for option in evaluate.options(reading, data, reading.calls[number]) if data else ():
-            while option.kind == "call" and reading.calls[option.call].receiver_call >= 0:
-                option = Value("call", call=reading.calls[option.call].receiver_call)
-            made = reading.call_of(option)
-            stream = made.keywords.get("streaming") if made is not None else None
-            if stream is not None and stream.literal is True:
-                yield Match(call.span, "a streamed dataset has no length: max_steps is missing")
-                return
+        whole = data.items[0] if data is not None and data.kind == "item" and data.items else data
+        loads = _loaded(reading, whole, reading.calls[number]) if whole is not None else []
+        if loads and all(each is not None and _streams(reading, each) for each in loads):
+            yield Match(call.span, "a streamed dataset has no length: max_steps is missing")
+            return
+
+
+OF_DATASETS = {
+    "map", "filter", "shuffle", "select_columns", "remove_columns", "rename_column", "with_format",
+    "rename_columns", "cast", "cast_column", "skip", "shard", "add_column", "batch",
+    "flatten",
+}  # fmt: skip
+"""Methods of a dataset, or of a dictionary of them, that return one of the same kind."""
+
+
+def _loaded(reading: Training, value: Value, call: Call, depth: int = 8) -> list[Call | None]:
+    """The calls that a dataset comes from, under methods and names; None for what is unknown."""
+    found: list[Call | None] = []
+    for option in evaluate.options(reading, value, call) if depth else []:
+        made = reading.call_of(option)
+        if made is None or made.method not in OF_DATASETS:
+            found.append(made)
+        else:
+            found += _loaded(reading, objects.receiver_of(made), made, depth - 1)
+    return found or [None]
+
+
+def _streams(reading: Training, made: Call) -> bool:
+    stream = made.keywords.get("streaming")
+    asked = stream is not None and evaluate.truth(reading, stream, made) is True
+    return asked or made.method == "to_iterable_dataset"
+
+
+def unevaluated(reading: Training, call: Call) -> Iterator[Match]:
+    """eval_strategy="epoch", and a Trainer without eval_dataset."""
+    asked = [k for k in ("eval_strategy", "evaluation_strategy") if k in call.keywords]
+    known = asked and evaluate.literals(reading, call.keywords[asked[0]], call) <= {
+        "steps",
+        "epoch",
+    }
+    made = [reading.calls[n] for n in reading.trainers]
+    if not known or not made or reading.parses_arguments:
+        return
+    if all(_is_plain(each) and "eval_dataset" not in each.keywords and len(each.args) < 5
+           for each in made):  # fmt: skip
+        message = f"{asked[0]} asks for an evaluation, and the Trainer has no eval_dataset"
+        yield Match(call.span, message, fix='Pass eval_dataset, or eval_strategy="no".')
+
+
+def all_splits(reading: Training) -> Iterator[Match]:
+    """train_dataset=load_dataset("json", data_files=path): a dictionary of its splits."""
+    for call in (reading.calls[n] for n in reading.trainers):
+        data = call.keywords.get("train_dataset")
+        named = data is not None and data.kind in ("name", "call") and _is_plain(call)
+        for made in _loaded(reading, data, call) if data is not None and named else ():
+            whole = made is not None and made.name == "datasets.load_dataset"
+            if whole and made is not None and not made.unpacked and not (
+                "split" in made.keywords or len(made.args) > 4
+            ):  # fmt: skip
+                message = "load_dataset() without split returns all splits: train_dataset is one"
+                yield Match(call.span, message, fix='Pass dataset["train"].')
+
+
+def _is_plain(trainer: Call) -> bool:
+    """All that it gets is written out."""
+    known = trainer.name in ("transformers.Trainer", "transformers.Seq2SeqTrainer")
+    return known and not trainer.unpacked
 
 
 def _takes(reading: Training, trainer: Call, call: Call) -> bool:

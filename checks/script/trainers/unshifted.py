@@ -18,8 +18,8 @@ OTHER_MODELS = ("Seq2SeqLM", "MaskedLM", "Classification", "QuestionAnswering")
 
 def unshifted(reading: Training) -> Iterator[Match]:
     """preds == labels of a causal model: the prediction at t is of the token at t + 1."""
-    names = [reading.calls[n].name for n in reading.loads]
-    causal = any("CausalLM" in name for name in names)
+    names = reading.model_names
+    causal = any("CausalLM" in name or "LMHead" in name for name in names)
     if not causal or any(other in name for name in names for other in OTHER_MODELS):
         return
     if reading.mentions("shift", "predict_with_generate") or not _is_here(reading):
