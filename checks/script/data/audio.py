@@ -21,6 +21,20 @@ LOGS = ("log", "log10", "log2")
 BLANKS = ("_", "-", "", "<blank>", "blank", "<pad>", "pad", "[blank]", "<blk>", "~", "|", "<b>")
 
 
+def resampled_from(reading: Training) -> Iterator[Match]:
+    """Resample(16000, rate) of a rate that torchaudio.load() returned."""
+    rates = {call.targets[1] for call in reading.named("load")
+             if call.name == "torchaudio.load" and len(call.targets) == 2}  # fmt: skip
+    for call in reading.named("Resample", "resample") if rates else ():
+        first = 1 if call.method == "resample" else 0
+        source, wanted = call.given("orig_freq", first), call.given("new_freq", first + 1)
+        if source is None or wanted is None or not call.name.startswith("torchaudio."):
+            continue
+        fixed = source.kind == "literal" or source.name.rpartition(".")[2].isupper()
+        if fixed and wanted.name in rates:
+            yield Match(call.span, f"it resamples to {wanted.name}, the rate that the file has")
+
+
 def of_silence(reading: Training) -> Iterator[Match]:
     """log(mel(wave)) of frames that are 0."""
     for call in reading.named(*LOGS):
@@ -165,6 +179,19 @@ RULES = (
         sources=("ps-P8",),
         limits="that the floor is below the signal.",
         needs=LOGS,
+    ),
+    Rule(
+        code="SCR432",
+        slug="resampled-from-another-rate",
+        title="Audio is resampled from the rate of its file",
+        severity="fail",
+        find=resampled_from,
+        why="Resample(orig_freq, new_freq) from a fixed rate to that of the file stretches each "
+        "file by another factor: pitch and length change, and no two files have the same rate.",
+        fires=("Resample(16000, rate), where rate is what torchaudio.load() returned",),
+        fix="torchaudio.functional.resample(wave, rate, 16000)",
+        sources=("torchaudio-resampling",),
+        needs=("Resample", "resample"),
     ),
     Rule(
         code="SCR390",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
+from doctor.checks.script.data.array_transforms import of_arrays
 from doctor.checks.script.data.ranges import ranges
 from doctor.checks.script.data.scaled_masks import class_counts, scaled
 from doctor.checks.script.naming import is_held_out, is_training, words
@@ -231,7 +232,7 @@ RULES = (
         slug="image-channels",
         title="Images have the channels and the scale that the weights expect",
         severity="warn",
-        find=each_of(_blue_first, _not_normalized, ranges),
+        find=each_of(_blue_first, _not_normalized, ranges, of_arrays),
         why="OpenCV reads blue, green, red; weights and statistics of ImageNet are for red, green, "
         "blue. Images that are normalized for training only are other data in the evaluation.",
         fires=(
@@ -246,10 +247,11 @@ RULES = (
             "ToImage(), ToDtype(torch.float32) without scale=True, and Normalize() of 0 to 1",
             "Normalize() of 0 to 1 of an image that was read as bytes and made float",
             "img.reshape(3, 224, 224) of an image whose channels are last",
+            "a transform of albumentations behind ToTensorV2; cv2.resize(image, (height, width))",
         ),
         fix="cv2.cvtColor(image, cv2.COLOR_BGR2RGB); give both the same Normalize.",
         sources=("torchvision-models",),
-        needs=("imread", "Compose", "Image", "ToTensor", "Normalize", "normalize"),
+        needs=("imread", "Compose", "Image", "ToTensor", "Normalize", "normalize", "resize"),
     ),
     Rule(
         code="SCR348",

@@ -141,6 +141,33 @@ def mask_missing(reading: Training) -> Iterator[Match]:
             yield Match(call.span, "padded input_ids without attention_mask: padding is attended")
 
 
+DECODERS = re.compile(r"gpt-?_?2|llama|mistral|pythia|falcon|gpt-?_?neo", re.IGNORECASE)
+"""Models whose configuration names no padding token."""
+
+
+def padding_unknown(reading: Training) -> Iterator[Match]:
+    """A decoder that classifies texts looks for the last token before padding."""
+    pads = any(_pads(call) for call in reading.calls) or reading.methods("DataCollatorWithPadding")
+    if not pads or reading.mentions("pad_token_id"):
+        return
+    for call in reading.named("from_pretrained"):
+        first = call.first
+        named = str(first.literal) if first is not None and first.kind == "literal" else ""
+        if "ForSequenceClassification" in call.name and DECODERS.search(f"{call.name} {named}"):
+            yield Match(call.span, "model.config.pad_token_id is not set: batches above 1 raise")
+
+
+def texts_not_cut(reading: Training) -> Iterator[Match]:
+    """tokenizer(texts, padding="max_length", max_length=256) leaves longer texts as they are."""
+    for call in reading.calls:
+        if "max_length" not in call.keywords or "truncation" in call.keywords or call.unpacked:
+            continue
+        texts = render(reading, call.args[0]) if call.args else ""
+        column = re.fullmatch(r"\w+\['\w+'\]", texts)  # of rows of a dataset
+        if column and "tok" in call.name.casefold() and _pads(call) and call.method != "pad":
+            yield Match(call.span, "max_length cuts no text without truncation=True", "warn")
+
+
 RULES = (
     Rule(
         code="SCR222",
@@ -158,6 +185,33 @@ RULES = (
         fix="Set labels to -100 where attention_mask is 0, or use DataCollatorForLanguageModeling.",
         sources=("transformers-causal-loss",),
         limits="that a collator of another file does not mask them.",
+    ),
+    Rule(
+        code="SCR433",
+        slug="padding-token-unknown",
+        title="A decoder that classifies texts knows its padding token",
+        severity="fail",
+        find=padding_unknown,
+        why="The class is read at the last token before padding. Without config.pad_token_id the "
+        'model raises "Cannot handle batch sizes > 1 if no padding token is defined".',
+        fires=("GPT2ForSequenceClassification and the like with padding and no pad_token_id",),
+        fix="model.config.pad_token_id = tokenizer.pad_token_id",
+        sources=("transformers-causal-loss",),
+        limits="that a saved configuration names the token.",
+        needs=("from_pretrained",),
+    ),
+    Rule(
+        code="SCR434",
+        slug="texts-not-cut",
+        title="Texts are cut at max_length",
+        severity="warn",
+        find=texts_not_cut,
+        why="With padding, max_length alone says how far short texts are filled up: longer ones "
+        "keep their length, do not join a batch, or exceed the positions of the model.",
+        fires=("tokenizer(texts, padding=..., max_length=n) without truncation",),
+        fix="Pass truncation=True.",
+        sources=("transformers-16243",),
+        needs=("max_length",),
     ),
     Rule(
         code="SCR299",

@@ -17,7 +17,26 @@ ORDERS = {"sorted", "natsorted", "sort"}
 Key = tuple[object, str]
 
 
+LABELS = {"label", "labels", "y", "target", "targets", "mask", "masks", "annotations", "captions"}
+
+
+def shuffled_apart(reading: Training) -> Iterator[Match]:
+    """random.shuffle(paths); random.shuffle(labels), which are read at the same place."""
+    shuffled: dict[Key, Call] = {}
+    for call in reading.named("shuffle"):
+        if call.name in ("random.shuffle", "numpy.random.shuffle") and len(call.args) == 1:
+            shuffled[reading.key(call.args[0].name, call.scope)] = call
+    seeds = len(reading.named("seed", "manual_seed", "setstate", "set_state"))
+    for one, other in _read_together(reading) if len(shuffled) > 1 and seeds < 2 else ():
+        labels = any(LABELS & set(words(name)) for _, name in (one, other))
+        if one != other and labels and {one, other} <= shuffled.keys():
+            message = f"{one[1]} and {other[1]} are shuffled apart, and read at the same place"
+            yield Match(shuffled[other].span, message, "fail")
+            return
+
+
 def paired_unsorted(reading: Training) -> Iterator[Match]:
+    yield from shuffled_apart(reading)
     lists: dict[Key, Assignment] = {}
     for each in reading.assignments:
         names = {reading.calls[n].method for n in (each.value.call, *each.value.calls) if n >= 0}
@@ -178,7 +197,7 @@ RULES = (
         ),
         fix="Sort both lists, or derive the second name from the first.",
         sources=("python-listdir",),
-        needs=tuple(sorted(LISTS)),
+        needs=(*sorted(LISTS), "shuffle"),
     ),
     Rule(
         code="SCR334",

@@ -50,6 +50,10 @@ def _is_number(reading: Training, value: Value) -> bool:
     call = reading.call_of(value)
     if call is not None:
         return call.method in NUMBERS and (call.name == call.method or call.method == "item")
+    if value.kind == "other" and value.name == "Div" and len(value.items) == 2:
+        by = reading.call_of(value.items[1])
+        if by is not None and by.name == "len":
+            return value.items[0].kind == "name"
     if value.kind == "other" and value.name in ("Add", "Sub", "Div", "USub"):
         return all(_is_number(reading, item) for item in value.items)
     return evaluate.is_number(value.literal)

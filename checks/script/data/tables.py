@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.data.items import ahead, future
-from doctor.checks.script.rendering import expanded, formulas, render, statements
+from doctor.checks.script.rendering import expanded, formulas, lines, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
@@ -21,10 +21,33 @@ FORECASTS = ("forecast", "horizon", "lookback", "look_back", "pred_len", "n_ahea
 TIMES = re.compile(r"^(?:\w*_)?(?:time|timestamp|date|datetime|day|hour|ts)$", re.IGNORECASE)
 
 
+WINDOW = re.compile(r"(?P<of>[\w.]+)\[(?P<start>\w+):(?P<end>\((?P=start)\+[\w.]+\))\]")
+LAST = re.compile(r"(?P<of>[\w.]+)\[\((?P<end>\(\w+\+[\w.]+\))-1\)\]")
+TARGET = re.compile(r"y|target|label|out")
+
+
+def _last_of_window(reading: Training) -> Iterator[Match]:
+    """x = series[i : i + n], y = series[i + n - 1]: the target is the last input."""
+    windows: dict[tuple[int, str], set[str]] = {}
+    for line in reading.cached(lines):
+        inside = WINDOW.fullmatch(line.text)
+        if inside:
+            windows.setdefault((line.scope, inside["of"]), set()).add(inside["end"])
+        last = LAST.fullmatch(line.text)
+        named = line.target.rpartition(".")[2].casefold()
+        if (
+            last
+            and last["end"] in windows.get((line.scope, last["of"]), ())
+            and TARGET.match(named)
+        ):
+            yield Match(line.span, f"{line.target} is the last value of the window before it")
+
+
 def features(reading: Training) -> Iterator[Match]:
     """y = df["price"], and X is all of df."""
     yield from _centered(reading)
     yield from ahead(reading)
+    yield from _last_of_window(reading)
     yield from future(reading)
     for each in reading.assignments:
         target = re.match(r"(\w+)\[(\w+)\]$", each.value.name) or _column(reading, each)

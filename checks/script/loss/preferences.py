@@ -192,6 +192,7 @@ def chooses(reading: Training) -> Iterator[Match]:
             and bool(call.targets)
             and (set(words(call.targets[0])) & {"action", "a", "act"} != set())
         )
+        drawn |= call.method in ("randrange", "randint") and _is_returned_action(reading, call)
         for branch, arm in call.arms if drawn else ():
             test = reading.test_of(branch)
             text = test.text if test is not None else ""
@@ -259,6 +260,13 @@ def _critic_moved(reading: Training) -> Iterator[Match]:
                 )
 
 
+def _is_returned_action(reading: Training, call: Call) -> bool:
+    """return random.randrange(n) in act(state)."""
+    function = reading.function(call.scope)
+    named = set(words(function.name)) & {"act", "action", "policy", "select", "choose", "step"}
+    return bool(named) and any(reading.call_of(v) is call for v in function.returns)
+
+
 def in_order(reading: Training) -> Iterator[Match]:
     """r + gamma * running over rewards from the first to the last."""
     for each in reading.assignments:
@@ -267,15 +275,16 @@ def in_order(reading: Training) -> Iterator[Match]:
         loop = reading.loops[each.loops[-1]]
         text = render(reading, each.value)
         name = re.escape(each.target)
-        found = re.fullmatch(rf"\((\w+(?:\[\w+\])?)\+\((?:[\w.\[\]']+\*)+{name}\)\)", text)
+        factor = r"(?:[\w.\[\]']+|\(1-[\w.\[\]]+\))\*"
+        found = re.fullmatch(rf"\((\w+(?:\[\w+\])?)\+\((?:{factor})+{name}\)\)", text)
         if found is None or loop.iterable is None or loop.kind != "for":
             continue
         over = render(reading, loop.iterable)
-        forward = re.fullmatch(r"(?:self\.)?\w*rew\w*|range\(len\(\w*rew\w*\)\)", over)
+        forward = re.fullmatch(r"(?:self\.)?\w*rew\w*|range\(\(?len\(\w*rew\w*\)(?:-1\))?\)", over)
         variable = found[1].partition("[")[0]
         if (
             forward
-            and (variable in loop.targets or "rew" in variable)
+            and (variable in loop.targets or re.search("rew|delta", variable))
             and not _turned(reading, each.scope)
         ):
             yield Match(

@@ -184,10 +184,18 @@ def _edges_in_rows(reading: Training) -> Iterator[Match]:
         if made is None or made.name not in ("torch.tensor", "torch.LongTensor") or not made.args:
             continue
         rows = made.args[0].items if made.args[0].kind == "list" else ()
-        if len(rows) > 2 and all(row.kind == "list" and len(row.items) == 2 for row in rows):
+        columns = re.search(r"\['[^']+','[^']+'\]\.(?:values|to_numpy\(\))$", _text(reading, made))
+        if columns or (
+            len(rows) > 2 and all(row.kind == "list" and len(row.items) == 2 for row in rows)
+        ):
             yield Match(
                 span, "edge_index has a pair in each row: it takes two rows, of sources and ends"
             )
+
+
+def _text(reading: Training, made: Call) -> str:
+    """What torch.tensor() is given, as text."""
+    return render(reading, made.args[0])
 
 
 def _edge_indices(reading: Training) -> Iterator[tuple[Value, Span]]:
