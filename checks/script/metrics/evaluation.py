@@ -16,8 +16,8 @@ def never_evaluates(reading: Training) -> Iterator[Match]:
     yield from trains_under_no_grad(reading)
     if not reading.backwards or reading.trainers or reading.fits:
         return
-    switches = reading.methods("train_mode", "set_mode")
-    if switches or any(not other.args for other in reading.named("eval")) or any(
+    evals = [c for c in reading.named("eval") if not c.args or c.args[0].kind != "dict"]
+    if evals or reading.methods("train_mode", "set_mode") or any(
         other.args or other.keywords for other in reading.named("train")
     ):  # fmt: skip
         return
