@@ -16,11 +16,12 @@ def never_evaluates(reading: Training) -> Iterator[Match]:
     yield from trains_under_no_grad(reading)
     if not reading.backwards or reading.trainers or reading.fits:
         return
-    if reading.methods("eval", "train_mode", "set_mode") or any(
+    evals = [c for c in reading.named("eval") if not c.args or c.args[0].kind != "dict"]
+    if evals or reading.methods("train_mode", "set_mode") or any(
         other.args or other.keywords for other in reading.named("train")
-    ):
+    ):  # fmt: skip
         return
-    if not any(made.name.startswith("torch.nn.") for made in reading.named(*MODE_LAYERS)):
+    if not reading.cached(_with_mode):
         return
     for number, call in enumerate(reading.calls):
         if not call.loops or not _is_evaluating(reading, call):
@@ -30,6 +31,15 @@ def never_evaluates(reading: Training) -> Iterator[Match]:
             message = f"{call.name} is evaluated as it trains: eval() is called nowhere"
             yield Match(call.span, message)
             return
+
+
+def _with_mode(reading: Training) -> list[Call]:
+    """Layers that compute something else in evaluation; F.dropout(x, p, self.training)."""
+    switched = [
+        c for c in reading.named("dropout") if any(v.name == "self.training" for v in c.values)
+    ]
+    layers = [c for c in reading.named(*MODE_LAYERS) if c.name.startswith("torch.nn.")]
+    return layers + switched
 
 
 def trains_under_no_grad(reading: Training) -> Iterator[Match]:
@@ -50,9 +60,12 @@ def trains_under_no_grad(reading: Training) -> Iterator[Match]:
 
 
 def _is_evaluating(reading: Training, call: Call) -> bool:
-    """In no loop that trains, under no_grad or before a loss that nothing propagates."""
-    if any(n in reading.backward_numbers for n in reading.by_loop[call.loops[-1]]):
-        return False
+    """In no loop that trains, under no_grad or before a loss that nothing propagates; or behind
+    the step of a full batch, under no_grad, for a decision."""
+    trains = [n for n in reading.by_loop[call.loops[-1]] if n in reading.backward_numbers]
+    if trains:
+        later = reading.number(call) > max(trains) and reading.is_without_graph(call)
+        return later and _is_decided(reading, call)
     if reading.is_without_graph(call):
         return True
     return any(
@@ -62,6 +75,17 @@ def _is_evaluating(reading: Training, call: Call) -> bool:
         )
         for n, _ in loss_calls(reading)
     ) and _only_numbers(reading, call)
+
+
+def _is_decided(reading: Training, call: Call) -> bool:
+    """argmax, or a threshold, of the result: model(x).argmax(1), or model(x) > 0."""
+    number, names = reading.number(call), set(call.targets)
+    picks = [c for c in reading.named("argmax", "max", "round") if c.loops == call.loops]
+    tests = [v for c in reading.comparisons for v in (c.left, c.right) if c.scope == call.scope]
+    return any(
+        c.receiver_call == number or c.receiver in names or any(number in v.calls or
+        v.name in names for v in c.args) for c in picks
+    ) or any(number in (v.call, *v.calls) or names & set(v.all_names) for v in tests)  # fmt: skip
 
 
 def _only_numbers(reading: Training, call: Call) -> bool:
@@ -76,9 +100,9 @@ def _has_mode(reading: Training, call: Call, number: int) -> bool:
         if made is None:
             continue
         if made.name in reading.modules:
-            for n in reading.methods(*MODE_LAYERS):
-                if reading.function(reading.calls[n].scope).owner == made.name:
-                    return True
+            owners = {reading.function(c.scope).owner for c in reading.cached(_with_mode)}
+            if made.name in owners:
+                return True
         if any(other.method in MODE_LAYERS for v in made.args for other in reading.inside(v)):
             return True
     return False
@@ -217,7 +241,8 @@ RULES = (
         why="Dropout and batch statistics stay on: the validation metric is of a model that nobody "
         "will use, and batch norm learns from the validation data.",
         fires=(
-            "a model with dropout or batch norm runs under no_grad, and no eval() in the file",
+            "a model with dropout or batch norm runs under no_grad, also behind the step of a full "
+            "batch, and no eval() in the file",
             "train() is called under no_grad, and the model evaluated",
         ),
         fix="Call model.eval() before the evaluation, and model.train() after it.",
