@@ -46,8 +46,7 @@ def _shifted_by_collator(reading: Training) -> Iterator[Match]:
     own = reading.mentions("logits", "cross_entropy", "crossentropy", "compute_loss")
     if reading.modules or own:
         return
-    loads = [c.name for c in reading.calls if c.method == "from_pretrained" or _is_made(c)]
-    if not loads or not any(word in name for word in CAUSAL for name in loads):
+    if not any(word in name for word in CAUSAL for name in reading.model_names):
         return
     for number, function in enumerate(reading.script.functions):
         place = _end(reading, number)
@@ -59,11 +58,6 @@ def _shifted_by_collator(reading: Training) -> Iterator[Match]:
             if labels and inputs and _is_shifted(reading, labels, inputs, at):
                 yield Match(span, f"{function.name} shifts the labels, and the model once more")
                 break
-
-
-def _is_made(call: Call) -> bool:
-    """GPT2LMHeadModel(configuration) of transformers."""
-    return call.name.startswith("transformers.") and any(word in call.method for word in CAUSAL)
 
 
 def _end(reading: Training, scope: int) -> Call:

@@ -9,7 +9,7 @@ from doctor.checks.script import objects
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.rendering import Line, formulas, lines, render
-from doctor.checks.script.rule import Match
+from doctor.checks.script.rule import Match, Severity
 from doctor.checks.script.trainers.unshifted import SHIFTS
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -39,6 +39,7 @@ def same_window(reading: Training) -> Iterator[Match]:
     inside = "labels" in reading.script.identifiers and reading.loads
     if not language or inside or reading.mentions(*OTHER_TASKS):
         return
+    severity: Severity | None = None if loss_calls(reading) else "warn"  # the model may shift them
     last: dict[int, Line] = {}
     for line in reading.cached(lines):
         before = last.get(line.scope)
@@ -46,13 +47,13 @@ def same_window(reading: Training) -> Iterator[Match]:
             line.target.casefold() in TARGETS
         )  # fmt: skip
         if pair and before is not None and before.text == line.text and WINDOW.search(line.text):
-            yield Match(line.span, MESSAGE, fix=FIX)
+            yield Match(line.span, MESSAGE, severity, fix=FIX)
         last[line.scope] = line
     for function in reading.script.functions:
         for value, span in zip(function.returns, function.exit_spans, strict=False):
             texts = [render(reading, item) for item in value.items] if value.kind == "list" else []
             if len(texts) == 2 and texts[0] == texts[1] and WINDOW.search(texts[0]):
-                yield Match(span, MESSAGE, fix=FIX)
+                yield Match(span, MESSAGE, severity, fix=FIX)
 
 
 def copied(reading: Training) -> Iterator[Match]:

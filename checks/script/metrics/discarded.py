@@ -8,7 +8,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainers.contradictions import is_of_datasets
-from doctor.checks.script.training import WORDS, Training
+from doctor.checks.script.training import Training
 from doctor.facts.script import Call
 
 CONTEXTS = {
@@ -38,11 +38,8 @@ TENSORS = {
 
 def discarded(reading: Training) -> Iterator[Match]:
     for call in reading.calls:
-        if (
-            call.statement
-            and not _is_expected(reading, call)
-            and (reason := _reason(reading, call))
-        ):
+        expected = call.statement and _is_expected(reading, call)
+        if call.statement and not expected and (reason := _reason(reading, call)):
             yield Match(call.span, reason)
 
 
@@ -163,11 +160,5 @@ RULES = (
         ),
         fix="Assign the result: x = x.to(device). Enter contexts: with torch.no_grad():",
         sources=("equine-206", "datasets-image-process"),
-        words=(
-            *WORDS,
-            r"merge_and_unload\s*\(",
-            r"load_from_checkpoint\s*\(",
-            r"load_dataset\s*\(",
-        ),
     ),
 )

@@ -146,8 +146,8 @@ def _loaded(reading: Training, value: Value, call: Call, depth: int = 8) -> list
     found: list[Call | None] = []
     for option in evaluate.options(reading, value, call) if depth else []:
         made = reading.call_of(option)
-        if made is None or made.method not in OF_DATASETS:
-            found.append(made)
+        if made is None or made.method not in OF_DATASETS or "[]" in made.name:
+            found.append(made)  # what is called on a part of a dataset is a split
         else:
             found += _loaded(reading, objects.receiver_of(made), made, depth - 1)
     return found or [None]
@@ -170,7 +170,7 @@ def unevaluated(reading: Training, call: Call) -> Iterator[Match]:
     if not known or not made or reading.parses_arguments:
         return
     if all(_is_plain(each) and "eval_dataset" not in each.keywords and len(each.args) < 5
-           for each in made):  # fmt: skip
+           and "train_dataset" in each.keywords for each in made):  # fmt: skip
         message = f"{asked[0]} asks for an evaluation, and the Trainer has no eval_dataset"
         yield Match(call.span, message, fix='Pass eval_dataset, or eval_strategy="no".')
 
