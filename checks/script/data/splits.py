@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.data.origins import shared_rows
 from doctor.checks.script.data.split_again import drawn_for_each_part
+from doctor.checks.script.data.split_slices import overlapping_slices
 from doctor.checks.script.metrics import whole
 from doctor.checks.script.metrics.scores import improvements_compared
 from doctor.checks.script.naming import direction, is_held_out, is_loader, is_training, words
@@ -29,6 +30,7 @@ def evaluated_on_training(reading: Training) -> Iterator[Match]:
     yield from _below_split(reading)
     yield from _held_out_unused(reading)
     yield from _overlapping(reading)
+    yield from overlapping_slices(reading)
     yield from _chosen_by_test(reading)
     yield from whole.overlapping(reading)
     yield from drawn_for_each_part(reading)

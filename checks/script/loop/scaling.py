@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from doctor.checks.script import amp
@@ -91,7 +91,8 @@ def step_past_scaler(reading: Training) -> Iterator[Match]:
         call = reading.calls[backward]
         if amp.is_off(reading, scaler, call.scope) is True:
             continue
-        if amp.on_scaler(reading, call.scope, scaler, "step"):
+        if stepped := amp.on_scaler(reading, call.scope, scaler, "step"):
+            yield from _stepped_twice(reading, stepped, scaler)
             continue
         unscaled = amp.on_scaler(reading, call.scope, scaler, "unscale_")
         for step in _optimizer_steps(reading, call.scope):
@@ -99,6 +100,18 @@ def step_past_scaler(reading: Training) -> Iterator[Match]:
                 name = reading.calls[step].receiver
                 message = f"{name}.step() applies scaled gradients; {scaler}.step({name}) unscales"
                 yield Match(reading.calls[step].span, message)
+
+
+def _stepped_twice(reading: Training, stepped: Sequence[int], scaler: str) -> Iterator[Match]:
+    """scaler.step(optimizer) and optimizer.step() for the same gradients."""
+    for number in stepped:
+        first = reading.calls[number]
+        name = first.args[0].name if first.args else ""
+        for again in reading.named("step"):
+            if name and again.receiver == name and again.loops == first.loops and (
+                again.arms == first.arms and again.scope == first.scope
+            ):  # fmt: skip
+                yield Match(again.span, f"{scaler}.step({name}) has stepped: this is a second step")
 
 
 def _optimizer_steps(reading: Training, scope: int) -> list[int]:

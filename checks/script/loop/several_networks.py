@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from doctor.checks.script import objects
 from doctor.checks.script.lineage import parameter_owners
 from doctor.checks.script.loop.schedules import schedulers
+from doctor.checks.script.naming import words
 from doctor.checks.script.reading import exclusive, flatten
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
@@ -126,13 +127,57 @@ def _is_used(reading: Training, key: tuple[object, str], name: str) -> bool:
     ) or any(a.value.kind == "name" and a.value.name == name for a in reading.assignments)
 
 
+def _held_by_none(reading: Training) -> Iterator[Match]:
+    """head = ArcHead(...), called in the loop that trains; the optimizer holds another network."""
+    for number in reading.optimizers:
+        made = reading.calls[number]
+        if not parameter_owners(reading, made, number) or reading.methods("add_param_group"):
+            return
+    for made in reading.calls if reading.optimizers else ():
+        own = len(made.targets) == 1 and not made.loops and _is_learned(reading, made)
+        name = made.targets[0] if own else ""
+        key = reading.key(name, made.scope)
+        if not name or "." in name or key in reading.trained_names or FROZEN & set(words(name)):
+            continue
+        back = {reading.calls[n].loops for n in reading.backwards
+                if reading.calls[n].scope == made.scope}  # fmt: skip
+        runs = [c for c in reading.calls if c.name == name and c.loops in back and not
+                reading.under_no_grad(c.contexts)]  # fmt: skip
+        if runs and not _is_handed_on(reading, name, key):
+            yield Match(made.span, f"{name} has parameters, and no optimizer holds them", "warn")
+
+
+FROZEN = {"teacher", "target", "ema", "ref", "reference", "frozen", "pretrained", "vgg", "lpips"}
+
+
+def _is_learned(reading: Training, made: Call) -> bool:
+    """A class of the file that has parameters, also moved to a device."""
+    base: Call | None = made
+    while base is not None and base.method in QUIET:
+        base = reading.before(base)
+    return base is not None and base.name in reading.learned
+
+
+def _is_handed_on(reading: Training, name: str, key: tuple[object, str]) -> bool:
+    """Its parameters are listed or frozen, or something else gets it."""
+    return any(
+        (reading.key(call.receiver, call.scope) == key and call.method not in QUIET)
+        or any(name in v.all_names and reading.key(name, call.scope) == key for v in call.values)
+        for call in reading.calls
+    ) or any(name in a.value.names for a in reading.assignments)
+
+
+QUIET = {"to", "cuda", "train", "float", "half", "bfloat16", "double"}
+
 RULES = (
     Rule(
         code="SCR271",
         slug="optimizer-of-another-network",
         title="Every network has its own optimizer and scheduler",
         severity="fail",
-        find=each_of(_listed_twice, _second_optimizer, _second_scheduler, _untrained),
+        find=each_of(
+            _listed_twice, _second_optimizer, _second_scheduler, _untrained, _held_by_none
+        ),
         why="After a copied line two optimizers hold one network, and the other network never "
         "changes. No error says so.",
         fires=(
@@ -140,6 +185,8 @@ RULES = (
             "two optimizers of one class over one network, stepped in one loop",
             "two schedulers of one class on one optimizer, while another has none",
             "an optimizer over an object that is never called, while another of its class trains",
+            "a loss or head of the file with parameters, called in each step, that no optimizer "
+            "holds (a warning)",
         ),
         fix="Correct the name in the copied line.",
         sources=("esrgan-pytorch-39", "srgan-pytorch-85", "open-universe-5", "tutorials-1430"),

@@ -29,6 +29,15 @@ def _both_sides(reading: Training) -> Iterator[Match]:
             yield from _sides(reading, call)
 
 
+def _own_student(reading: Training) -> Iterator[Match]:
+    """teacher = student: both are one object."""
+    called = {call.name for call in reading.calls}
+    for each in reading.assignments:
+        alias = each.value.kind == "name" and each.value.name in called and each.target in called
+        if alias and "teacher" in words(each.target) and not reading.mentions("deepcopy"):
+            yield Match(each.span, f"{each.target} is {each.value.name} itself: copy it", "fail")
+
+
 def _sides(reading: Training, call: Call) -> Iterator[Match]:
     if len(call.args) < 2:
         return
@@ -135,7 +144,7 @@ RULES = (
         slug="teacher-settings",
         title="A teacher is in evaluation mode, and its divergence is per sample",
         severity="warn",
-        find=each_of(_teacher_trains, _teacher_left, _averaged, _both_sides),
+        find=each_of(_teacher_trains, _teacher_left, _averaged, _both_sides, _own_student),
         why="In train mode a teacher's targets are noise of dropout, and its batch statistics "
         "drift. KLDivLoss divides by all elements unless told otherwise: with a hundred classes "
         "the term is a hundred times too small.",
@@ -145,7 +154,10 @@ RULES = (
             "KLDivLoss() or kl_div() with its default reduction",
             "a temperature that divides one side only",
         ),
-        errors=("kl_div(log_softmax(t), softmax(t)), the same logits on both sides",),
+        errors=(
+            "kl_div(log_softmax(t), softmax(t)), the same logits on both sides",
+            "teacher = student without a copy",
+        ),
         fix="teacher.eval(); reduction='batchmean'; kl_div(log_softmax(student / t), "
         "softmax(teacher / t)).",
         sources=("torch-kl-div",),

@@ -10,6 +10,7 @@ from doctor.checks.script.loss import critics, policies
 from doctor.checks.script.loss.bellman import GAMMA as DISCOUNT
 from doctor.checks.script.loss.changed_before import changed_before
 from doctor.checks.script.loss.directions import gaussians
+from doctor.checks.script.loss.negatives import negatives
 from doctor.checks.script.loss.signs import signs_hold
 from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.rendering import expanded, render, statements, texts_in
@@ -60,6 +61,7 @@ def formulas_hold(reading: Training) -> Iterator[Match]:
     yield from _signed(reading)
     yield from gaussians(reading)
     yield from signs_hold(reading)
+    yield from negatives(reading)
     yield from policies.formulas(reading)
     yield from changed_before(reading)
     yield from critics.written(reading)
@@ -278,6 +280,8 @@ RULES = (
             "mse_loss(z_q, z.detach()) of z_q = z + (q - z).detach()",
             "GaussianNLLLoss of a log variance; CosineEmbeddingLoss with targets of 0",
             "a squared error times exp(logvar) beside logvar; a dice loss that returns the overlap",
+            "-logsigmoid(negative - positive); -logsigmoid(negative); log_softmax(x)[:, y].mean()",
+            "cross_entropy(x, y) * mask of a loss that is reduced",
             "a focal loss or negative log-likelihood without a minus; inter / (area_a + area_b)",
         ),
         fix="(1 - pt) ** gamma; dice of sigmoid(logits); min(q1, q2) - alpha * log_prob; "

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -40,6 +41,24 @@ def _never_read(reading: Training) -> Iterator[Match]:
         )
         if twin and not _is_read(reading, name, call):
             yield Match(call.span, f"{name} is computed by {call.name}, and nothing reads it")
+
+
+TERMS = {"aux", "balance", "penalty", "reg", "regularization", "kl", "kld", "commitment"}
+
+
+def _left_out(reading: Training) -> Iterator[Match]:
+    """balance = 0.01 * aux beside a backward(), and nothing reads balance."""
+    for each in reading.assignments:
+        weighted = each.value.name == "Mult" and any(
+            evaluate.is_number(v.literal) for v in each.value.items
+        )
+        if not weighted or each.augmented or "." in each.target or not TERMS & {
+            w for name in (each.target, *each.value.names) for w in words(name)
+        }:  # fmt: skip
+            continue
+        back = [reading.calls[n] for n in reading.backwards if reading.calls[n].loops == each.loops]
+        if back and not _is_read(reading, each.target, back[0]):
+            yield Match(each.span, f"{each.target} is computed, and no part of the loss")
 
 
 def _is_module(reading: Training, call: Call) -> bool:
@@ -203,13 +222,14 @@ RULES = (
         slug="output-unused",
         title="The outputs that a loss should compare are used",
         severity="warn",
-        find=each_of(_never_read, _given_twice, _one_view),
+        find=each_of(_never_read, _given_twice, _one_view, _left_out),
         why="An output of the trained model that nothing reads takes no part in the loss: another "
         "name stands in its place, and the loss compares something with itself.",
         fires=(
             "out = model(x) beside the output of a frozen network, and nothing reads out",
             "model(x1, x1) in a loop over (x1, x2), and nothing reads x2",
             "view = transform(x); return view, view",
+            "balance = 0.01 * aux in a loop that trains, and nothing reads balance",
         ),
         fix="Use each output and each view once.",
         sources=("torch-losses",),

@@ -12,7 +12,8 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Value
 
 VALUES = re.compile(
-    r"(?:torch\.max\([\w.]+(?:\([\w.,]*\))?(?:\.data)?,(?:dim=)?-?1\)|[\w.]+(?:\([\w.]*\))?\.max\((?:dim=)?-?1\))(?:\[0\]|\.values)"
+    r"(?:torch\.max\([\w.]+(?:\([\w.,]*\))?(?:\.data)?,(?:dim=)?-?1\)|[\w.]+(?:\([\w.]*\))?\."
+    r"(?:max\((?:dim=)?-?1\)|topk\([\w=,-]*\)))(?:\[0\]|\.values)"
 )
 LABELS = TRUE | {"y", "yb", "lbl", "lbls"}
 
@@ -62,12 +63,11 @@ def _largest_output(reading: Training) -> Iterator[Match]:
             text = render(reading, one)
             line = held.get((each.scope, one.name))
             single = line is not None and len(reading.assigned_to(one.name, each.scope)) == 1
+            other = other.items[0] if other.kind == "item" and other.items else other
             named = other.name.rpartition(".")[2]
             if (VALUES.fullmatch(text) or single) and set(words(named)) & LABELS:
-                yield Match(
-                    each.span,
-                    "the largest outputs are compared with classes: max(1)[1] are the classes",
-                )
+                message = "the largest outputs are compared with classes: their places are these"
+                yield Match(each.span, message)
                 break
 
 
@@ -118,6 +118,6 @@ RULES = (
         ),
         fix="out.argmax(1) == labels; total += loss.item().",
         sources=("torch-tensor-docs",),
-        needs=("max", "len", "predictions"),
+        needs=("max", "len", "predictions", "topk"),
     ),
 )

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import Line, lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -20,6 +21,22 @@ def forwards(reading: Training) -> Iterator[Match]:
     yield from _single(reading)
     yield from _one_after_linear(reading)
     yield from _only_the_last(reading)
+    yield from _added_to_itself(reading)
+
+
+def _added_to_itself(reading: Training) -> Iterator[Match]:
+    """x = self.conv(x); return x + x: the input of the block was overwritten."""
+    for value, span, scope in reading.expressions:
+        function = reading.function(scope)
+        if function.name != "forward" or function.owner not in reading.modules:
+            continue
+        for part in flatten([value]):
+            names = [v.name for v in part.items if v.kind == "name"]
+            if part.name != "Add" or len(part.items) != 2 or len(names) != 2 or len(set(names)) > 1:
+                continue
+            given = names[0] in {p.name for p in function.parameters}
+            if given and any(a.scope == scope for a in reading.assigned_to(names[0], scope)):
+                yield Match(span, f"{names[0]} is added to itself: the input was overwritten")
 
 
 def _only_the_last(reading: Training) -> Iterator[Match]:
@@ -176,6 +193,7 @@ RULES = (
             "y = self.conv1(x), and y = self.conv2(x) before anything reads y",
             "softmax(self.score(x), dim=-1) with score = nn.Linear(d, 1)",
             "for layer in self.layers: y = layer(x), where the loop changes no x and reads no y",
+            "x = self.conv(x); return x + x",
         ),
         fix="y = self.conv2(y); softmax over the axis of the places, dim=1.",
         sources=("torch-module",),
