@@ -174,7 +174,7 @@ def _statistics(
     """Read on this machine only: each is a request elsewhere."""
     if not isinstance(layout.directory, LocalDirectory):
         return ()
-    further = [tensor for shard in contents.shards for tensor in shard.further]
+    further = [tensor for shard in contents.all_shards for tensor in shard.further]
     return read_statistics(layout.directory, tensors, further)
 
 
@@ -246,7 +246,7 @@ def _optimizer(
         )
     if not contents.shards or layout.lone_shard or one_of_several(layout) or _by_ranks(layout):
         return summary
-    further = [tensor for shard in contents.shards for tensor in shard.further]
+    further = [tensor for shard in contents.all_shards for tensor in shard.further]
     return msgspec.structs.replace(summary, fit=fit_optimizer(state, [*tensors, *further]))
 
 
