@@ -112,7 +112,11 @@ def lost_updates() -> Facts:
                 lr_max=3e-4,
             ),
         ),
-        tokenizer=Tokenizer(files=("tokenizer_config.json", "tokenizer.json"), first="!"),
+        tokenizer=Tokenizer(
+            files=("tokenizer_config.json", "tokenizer.json"),
+            first="!",
+            configured={"config.json": 0},
+        ),
         imports=("torch._utils._rebuild_tensor_v2", "collections.OrderedDict", "__main__.Trainer"),
         refused=("__main__.Trainer",),
         pickles=1,
