@@ -112,11 +112,7 @@ def lost_updates() -> Facts:
                 lr_max=3e-4,
             ),
         ),
-        tokenizer=Tokenizer(
-            files=("tokenizer_config.json", "tokenizer.json"),
-            first="!",
-            configured={"config.json": 0},
-        ),
+        tokenizer=Tokenizer(files=("tokenizer_config.json", "tokenizer.json"), first="!"),
         imports=("torch._utils._rebuild_tensor_v2", "collections.OrderedDict", "__main__.Trainer"),
         refused=("__main__.Trainer",),
         pickles=1,
@@ -255,6 +251,9 @@ def missing_shard() -> Facts:
 def mixed_checkpoint() -> Facts:
     """fp8 on an A100, two dtypes in a role, half of the norms at 1.0."""
     saved = checkpoint(
+        tokenizer=Tokenizer(
+            files=("tokenizer_config.json",), first="!", configured={"config.json": 0}
+        ),
         dtypes={"F8_E4M3": 3_000_000_000, "BF16": 3_000_000_000},
         roles=(Role(name="model.layers.*.self_attn.q_proj.weight", dtypes={"BF16": 46, "F32": 2}),),
         norms=norms("ones", count=24) + norms("other", count=25),
