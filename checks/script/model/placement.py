@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.model.capability import NOT_TRAINED, has_capability_test
+from doctor.checks.script.rendering import texts_in
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
 
-PROCESSES = ("init_process_group", "local_rank", "local_process_index", "accelerator", "world_size")
-"""What a file says that counts its processes."""
+STARTS = ("init_process_group", "Accelerator", "PartialState")
+RANKS = ("local_rank", "process_index", "world_size")
+"""What is called and read where a program runs in several processes."""
 ATTENTION_WORDS = ("flash", "attn", "attention", "fa2", "capab", "ampere")
 
 
@@ -27,7 +29,7 @@ def device_map_auto(reading: Training) -> Iterator[Match]:
             continue
         message = 'device_map="auto" on the model that trains'
         if texts == {"auto"}:
-            yield Match(call.span, message, _severity(reading))
+            yield Match(call.span, message, _severity(reading, call))
         else:
             yield Match(call.span, message, undecided="a condition decides the device map")
 
@@ -62,14 +64,23 @@ def _returned_model(reading: Training, call: Call) -> bool:
     return "model" in function and not any(word in function for word in NOT_TRAINED)
 
 
-def _severity(reading: Training) -> Severity:
+def _severity(reading: Training, call: Call) -> Severity:
     """One process may split a model that is too large for a GPU; several cannot share the split."""
     if _distributed(reading):
         return "fail"
     several = (reading.machine.gpus or 1) > 1 or any(
         _processes(launch.launcher) > 1 for launch in reading.script.launches
     )
-    return "warn" if several or reading.mentions(*PROCESSES) else "note"
+    return "warn" if several or _counts_processes(reading, call) else "note"
+
+
+def _counts_processes(reading: Training, call: Call) -> bool:
+    """The file's top, this function, or one before or after it, does."""
+    scopes = {0, call.scope, *objects.near(reading, call.scope)}
+    started = any(each.scope in scopes for each in reading.named(*STARTS))
+    texts = [text for scope in scopes for text in texts_in(reading, scope)]
+    texts += [each.target for each in reading.assignments if each.scope in scopes]
+    return started or any(word in text.casefold() for text in texts for word in RANKS)
 
 
 def _distributed(reading: Training) -> bool:

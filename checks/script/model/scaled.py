@@ -16,7 +16,7 @@ FACTORS = ("Mult", "Div")
 
 def is_scaled(reading: Training, call: Call, scores: str, product: str) -> bool:
     """By the scores' text, a factor on query or key, or a function before or after this one."""
-    scopes = {call.scope, *_near(reading, call.scope)}
+    scopes = {call.scope, *objects.near(reading, call.scope)}
     texts = (text for scope in scopes for text in rendering.texts_in(reading, scope))
     if SCALED.search(scores) or any(map(SCALED.search, texts)):
         return True
@@ -36,10 +36,3 @@ def is_given(reading: Training, scope: int, product: str) -> bool:
 
 def _parts(product: str) -> set[str]:
     return set(re.findall(r"\w*[qk]\w*", product, re.IGNORECASE))
-
-
-def _near(reading: Training, scope: int) -> set[int]:
-    """The functions of this file that call a function, and those that it calls."""
-    after = {reading.calls[n].scope for n in objects.sites(reading, scope)}
-    before = map(reading.target_function, reading.calls_in(scope))
-    return after | {each for each in before if each is not None}
