@@ -35,6 +35,9 @@ COMMAND = re.compile(
 )
 PATTERN = re.compile(r"^\s*(?:[^\s()'\"|]+\s*\|\s*)*[^\s()'\"|]+\)(?=\s|$)")
 """One of `case`: --verbose|-v) verbose=1 ;;"""
+PRINTS = re.compile(r"\s*(?:echo|printf|#)")
+READ = re.compile(r"\$(?:\{|\(\([^()\n]*?\b(?<!\$))?([A-Za-z_]\w*)")
+"""A variable in $NAME, ${NAME or $((NAME + 1))."""
 OPTION = re.compile(rf"(?!{PATTERN.pattern})^\s*--?[a-zA-Z][\w.-]*")
 
 
@@ -76,9 +79,11 @@ def _directives(text: str) -> Iterator[Setting]:
 
 
 def _variables(text: str) -> Iterator[Setting]:
-    """export.NAME and set.NAME of assignments that stand alone on their line."""
+    """export.NAME and set.NAME of assignments that stand alone on their line; read.NAME beside one
+    whose value the script uses."""
     lines = [line.split() for line in text.splitlines()]
     names = {name for words in lines if words[:1] == ["export"] for name in words[1:]}
+    read = {n for line in text.splitlines() if not PRINTS.match(line) for n in READ.findall(line)}
     everything = re.search(r"^\s*set\s+-(?:a|o\s+allexport)", text, re.MULTILINE) is not None
     raw = text.splitlines()
     for number, line in enumerate(raw, 1):
@@ -90,6 +95,8 @@ def _variables(text: str) -> Iterator[Setting]:
             continue
         kind = "export" if match["how"] or match["name"] in names or everything else "set"
         yield Setting(f"{kind}.{match['name']}", match["value"].strip("\"'"), _line(number, line))
+        if match["name"] in read:
+            yield Setting(f"read.{match['name']}", None, _line(number, line))
 
 
 def _cut(text: str) -> Iterator[Setting]:

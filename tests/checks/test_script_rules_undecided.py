@@ -167,3 +167,18 @@ def test_what_lightning_lacks_has_a_remedy_of_its_own() -> None:
     script = read_python("train.py", textwrap.dedent(code).encode(), relevant=RELEVANT)
     [hit] = [hit for hit in lint(script, ScriptMachine()) if hit.code == "SCR385"]
     assert "save_hyperparameters()" in hit.fix
+
+
+@pytest.mark.parametrize(
+    ("path", "first", "found"),
+    [
+        ("test_train.py", "import pytest", False),
+        ("tests/train_test.py", "import unittest", False),
+        ("test_train.py", "import os", True),
+        ("train.py", "import pytest", True),
+    ],
+)
+def test_a_training_in_a_test_is_no_training(path: str, first: str, found: bool) -> None:
+    loop = "for x in loader:\n    loss = model(x)\n    loss.backward()\n    optimizer.step()\n"
+    code = f"import torch\n{first}\noptimizer = torch.optim.Adam(model.parameters())\n{loop}"
+    assert ("zero-grad-missing" in codes(code, path=path)) is found

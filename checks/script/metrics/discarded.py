@@ -22,6 +22,7 @@ OF_DATA = {
     "cast", "cast_column", "add_column", "train_test_split", "with_format", "with_transform",
     "class_encode_column", "flatten",
 }  # fmt: skip
+KEEPS = ("save_pretrained", "push_to_hub", "state_dict", "save")
 DATASETS = (
     "datasets.load_dataset", "datasets.load_from_disk", "datasets.Dataset", "datasets.concat",
 )  # fmt: skip
@@ -49,7 +50,9 @@ def _reason(reading: Training, call: Call) -> str:
         return f"{call.name}() stands alone: it holds within a with block or as a decorator only"
     if call.name in WRAPPERS:
         return f"{call.name}() returns the wrapped model, which nothing uses"
-    if call.method == "merge_and_unload" and reading.imports_from("peft") and call.receiver:
+    if call.method == "merge_and_unload" and reading.imports_from("peft") and (
+        call.receiver and not _is_called_later(reading, call)
+    ):  # fmt: skip
         return f"{call.name}() returns the merged model, which nothing uses"
     if call.method in MOVES and _is_batch(reading, call):
         return f"{call.receiver}.{call.method}() returns the moved tensor, which nothing uses"
@@ -58,6 +61,23 @@ def _reason(reading: Training, call: Call) -> str:
     if call.method == "scale" and "scaler" in call.receiver.casefold() and call.args:
         return f"{call.receiver}.scale() returns the scaled loss, which nothing uses"
     return _of_autograd(reading, call)
+
+
+def _is_called_later(reading: Training, call: Call) -> bool:
+    """The model computes with the merged layers, which it holds, and is not saved."""
+    later = [
+        other
+        for n, other in reading.numbered(reading.scope_calls(call.scope))
+        if n > reading.number(call)
+    ]
+    computes = any(
+        other.name in (call.receiver, f"{call.receiver}.generate", f"{call.receiver}.eval")
+        for other in later
+    )
+    return computes and not any(
+        other.method in KEEPS and (other.receiver == call.receiver or other.name == "torch.save")
+        for other in later
+    )
 
 
 def _of_lightning(reading: Training, call: Call) -> bool:
