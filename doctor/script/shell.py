@@ -35,6 +35,7 @@ COMMAND = re.compile(
 )
 PATTERN = re.compile(r"^\s*(?:[^\s()'\"|]+\s*\|\s*)*[^\s()'\"|]+\)(?=\s|$)")
 """One of `case`: --verbose|-v) verbose=1 ;;"""
+HERE = re.compile(r"(?<!<)<<-?\s*['\"]?([A-Za-z_]\w*)")
 PRINTS = re.compile(r"\s*(?:echo|printf|#)")
 READ = re.compile(r"\$(?:\{|\(\([^()\n]*?\b(?<!\$))?([A-Za-z_]\w*)")
 """A variable in $NAME, ${NAME or $((NAME + 1))."""
@@ -53,11 +54,7 @@ def read_shell(path: str, data: bytes) -> Script | None:
         *_waits(text),
         *piped(text, LAUNCHERS),
     ]
-    known = {
-        s.key.partition(".")[2]: str(s.value)
-        for s in settings
-        if s.key.startswith(("set.", "export."))
-    }
+    known = _known_values(settings)
     launches = tuple(_launches(path, text, known))
     return (
         Script(path=path, kind="shell", settings=tuple(settings), launches=launches)
@@ -66,11 +63,26 @@ def read_shell(path: str, data: bytes) -> Script | None:
     )
 
 
+def _known_values(settings: list[Setting]) -> dict[str, str]:
+    """The variables that have one value wherever the script sets them."""
+    values: dict[str, set[str]] = {}
+    for each in settings:
+        kind, _, name = each.key.partition(".")
+        if kind in ("set", "export"):
+            values.setdefault(name, set()).add(str(each.value))
+    return {name: found.pop() for name, found in values.items() if len(found) == 1}
+
+
 def _directives(text: str) -> Iterator[Setting]:
-    """sbatch.NAME of lines before the first command, late.NAME of those behind it."""
-    begun = False
+    """sbatch.NAME of lines before the first command, late.NAME of those behind it; a document
+    within, as of `sbatch <<EOF`, is a script of its own."""
+    begun, end = False, ""
     for number, line in enumerate(text.splitlines(), 1):
-        if match := DIRECTIVE.match(line):
+        if opened := HERE.search(line):
+            begun, end = False, opened[1]
+        elif end and line.strip() == end:
+            begun, end = True, ""
+        elif match := DIRECTIVE.match(line):
             name = match["name"] or LONG.get(match["short"], match["short"])
             value = (match["value"] or "").partition(" #")[0].strip()
             yield Setting(f"{'late' if begun else 'sbatch'}.{name}", value, _line(number, line))

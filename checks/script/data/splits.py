@@ -60,7 +60,9 @@ def _chosen_by_test(reading: Training) -> Iterator[Match]:
     named = {w for target in targets for w in words(target)}
     both = named & {"val", "valid", "validation", "dev"} and "test" in named
     for each, new, _ in improvements_compared(reading) if both else ():
-        if "test" in words(new) or whole.chosen_by(reading, new, each):
+        loaders = whole.loaders_of(reading, new, each)
+        validated = loaders and not any("test" in words(name) for name in loaders)
+        if ("test" in words(new) and not validated) or whole.chosen_by(reading, new, each):
             yield Match(each.span, f"the best epoch is chosen by {new}, and validation is at hand")
     for call in reading.calls if both else ():
         value = call.first

@@ -15,8 +15,8 @@ LISTED = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS
           "WANDB_MODE", "HF_HUB_OFFLINE", "TRANSFORMERS_CACHE", "CUDA_DEVICE_ORDER")  # fmt: skip
 """Variables that only programs read: without export they reach none."""
 
-OPTIONS = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
-"""Those that launchers also take as options, by way of other variables."""
+OPTIONS = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "WANDB_PROJECT")
+"""Those that programs also take as options, by way of other variables."""
 
 
 _PIPED = {
