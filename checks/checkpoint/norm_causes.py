@@ -98,7 +98,7 @@ def causes(
     if not optimizer.entries and not evidence.masters_changed:
         if keeps_no_state(optimizer) or recorded_steps(checkpoint):
             return []
-        return [Cause(Status.WARN, "the optimizer has not stepped yet: too early for a verdict")]
+        return [Cause(Status.NOTE, "the optimizer has not stepped yet: too early for a verdict")]
     if steps is not None and steps < MIN_STEPS and not created_anew(checkpoint, optimizer):
         taken = f"the optimizer has taken {counted(round(steps), 'step')}"
         summary = f"{taken}; {MIN_STEPS} required for a verdict"

@@ -40,12 +40,12 @@ EVAL_FIX = (
     "neither use nor record the statistics of the batches."
 )
 
-RANK = (Status.PASS, Status.WARN, Status.FAIL)
+RANK = (Status.PASS, Status.NOTE, Status.WARN, Status.FAIL)
 
 
 def norms_changed(checkpoint: Checkpoint) -> Verdict:
     verdict = _others_at_one(checkpoint, _norms(checkpoint))
-    if verdict.status in (Status.PASS, Status.SKIP):
+    if verdict.status in (Status.PASS, Status.SKIP, Status.NOTE):
         return _statistics(checkpoint) or verdict
     return verdict
 
@@ -132,8 +132,8 @@ def _by_optimizer(checkpoint: Checkpoint, initial: list[Norm]) -> Verdict | None
     if len(initial) < len(norms) and worst.fix in (NO_GRADIENT_FIX, LEFT_OUT_FIX):
         status = Status.WARN
         summary = f"{summary}, as in unused modules: {names_of(initial)}"
-    if status is Status.PASS:
-        return ok(summary)
+    if status in (Status.PASS, Status.NOTE):
+        return Verdict(status, summary)
     verdict = fail if status is Status.FAIL else warn
     return verdict(summary, fix=worst.fix, sources=worst.sources)
 
@@ -162,6 +162,10 @@ NORMS = Check(
         "the optimizer's fp32 copies of the norms changed: only the saved copy is rounded",
         "the optimizer's moments for them are fp32 and not zero, and the run was short: a random "
         "walk of its steps covers less than 0.001",
+    ),
+    notes=(
+        "all norms are exactly 1.0 or 0.0, and nothing beside the weights shows that they trained",
+        "the optimizer has not stepped yet",
     ),
     warns=(
         "some norms are exactly 1.0 or 0.0 while others changed, without evidence of rounding",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from doctor.checkpoint.records import Checkpoint, Tokenizer
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 MARKER = re.compile(r"[<\[{(|].+[>\]})|]|.*pad.*", re.IGNORECASE)
 """What special tokens look like: <pad>, [PAD], <|endoftext|>, </s>."""
@@ -44,12 +44,13 @@ def _no_padding(tokenizer: Tokenizer) -> Verdict:
     if "tokenizer_config.json" not in tokenizer.files:
         return unknown(f"{tokenizer.files[0]} names none, and tokenizer_config.json is missing")
     summary = "tokenizer_config.json names no padding token"
-    if tokenizer.first is not None and not MARKER.fullmatch(tokenizer.first):
+    ordinary = tokenizer.first is not None and not MARKER.fullmatch(tokenizer.first)
+    if ordinary:
         summary = f"{summary}, and token 0, a common default, is {tokenizer.first!r}"
     zero = [file for file, number in tokenizer.configured.items() if number == 0]
-    if zero:
-        summary = f"{summary}; pad_token_id is 0 in {zero[0]}"
-    return warn(f"{summary}; a dedicated token required")
+    if zero and ordinary:
+        return warn(f"{summary}; pad_token_id is 0 in {zero[0]}; a dedicated token required")
+    return note(f"{summary}: add one before training on padded batches, as for most base models")
 
 
 def _configured_differently(tokenizer: Tokenizer) -> str:
@@ -87,8 +88,10 @@ PADDING = Check(
         "config.json and generation_config.json name the same number, or none",
         "the embedding has a row for it",
     ),
+    notes=("no padding token is named, as in most base models: packing needs none",),
     warns=(
-        "no padding token is named, or it is an ordinary token of the vocabulary",
+        "the padding token is an ordinary token of the vocabulary, also where none is named and "
+        "pad_token_id is 0",
         "a configuration names another number",
     ),
     fails=(

@@ -20,7 +20,7 @@ from doctor.checks.checkpoint.norm_causes import (
     length_of_run,
     steps_by_rate,
 )
-from doctor.judge.check import Verdict, fail, warn
+from doctor.judge.check import Verdict, fail, note, warn
 
 ZERO_CENTERED = re.compile(
     r"(?:gemma[23]?|recurrent_gemma|paligemma|shieldgemma2|t5_?gemma2?|vaultgemma|qwen3_next"
@@ -119,6 +119,8 @@ def all_unchanged(checkpoint: Checkpoint) -> Verdict:
     norms = checkpoint.contents.norms
     history, optimizer = checkpoint.training.history, checkpoint.training.optimizer
     observed = observed_norms(norms, list(norms))
+    if not _shows_training(checkpoint):
+        return note(f"{observed}, as in a new model: nothing here shows that it trained")
     if reason := legitimate(checkpoint):
         return warn(f"{observed}; {reason}")
     steps = length_of_run(checkpoint)
@@ -139,6 +141,16 @@ def all_unchanged(checkpoint: Checkpoint) -> Verdict:
     if distance < MIN_DISTANCE:
         return warn(f"{observed}, {MIN_DISTANCE:g} required for a verdict")
     return _unchanged_after_long_run(observed, norms, history)
+
+
+def _shows_training(checkpoint: Checkpoint) -> bool:
+    """Files of a trainer that has stepped, or batch norms that have seen batches."""
+    batches = any(state.initial < state.layers for state in checkpoint.contents.statistics)
+    if batches or length_of_run(checkpoint):
+        return True
+    training = checkpoint.training
+    saved = checkpoint.files.others or training.optimizer is not None
+    return training.history is None and bool(saved)
 
 
 def _with_unknown_steps(observed: str, norms: tuple[Norm, ...], kind: str) -> Verdict:

@@ -23,7 +23,8 @@ def limited(reading: Reading, package: str, version: tuple[int, ...]) -> bool:
         operator, number = part.strip()[:2], part.strip()[2:].strip()
         if operator in ("==", "~=") and release(number)[: len(version)] < version:
             return True
-        if part.strip().startswith("<") and release(part.strip().lstrip("<=")) <= version:
+        below = release(part.strip().lstrip("<=")) if operator[:1] == "<" else ()
+        if below and (below < version if operator == "<=" else below <= version):
             return True
     return False
 

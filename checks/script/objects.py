@@ -135,6 +135,13 @@ def sites(reading: Reading, function: int) -> list[int]:
     return found or reading.cached(_forward_sites).get(function, [])
 
 
+def near(reading: Reading, scope: int) -> set[int]:
+    """The functions of this file that call a function, and those that it calls."""
+    after = {reading.calls[n].scope for n in sites(reading, scope)}
+    before = map(reading.target_function, reading.calls_in(scope))
+    return after | {each for each in before if each is not None}
+
+
 def _forward_sites(reading: Reading) -> dict[int, list[int]]:
     table: dict[int, list[int]] = {}
     for number, call in enumerate(reading.calls if reading.modules else ()):

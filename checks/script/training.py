@@ -65,7 +65,9 @@ class Training(Reading):
 
     @cached_property
     def trains(self) -> bool:
-        """The file has a backward, a Trainer or an optimizer over parameters."""
+        """The file has a backward, a Trainer or an optimizer over parameters, and tests nothing."""
+        if self.is_test:
+            return False
         return bool(self.backwards or self.trainers or self.optimizers or self.fits)
 
     @cached_property
@@ -73,6 +75,13 @@ class Training(Reading):
         """The file may hold a part of a training, such as its model: no test, which does on
         purpose what a training should not."""
         return self.imports_from(*LIBRARIES) and not self.imports_from(*TESTS)
+
+    @cached_property
+    def is_test(self) -> bool:
+        """A file of pytest or unittest, whose trainings are to be as short and odd as they are."""
+        name = self.script.path.replace("\\", "/").rpartition("/")[2]
+        named = name.startswith(("test_", "conftest.")) or name.endswith("_test.py")
+        return named and self.imports_from("pytest", "unittest")
 
     @cached_property
     def backwards(self) -> list[int]:

@@ -57,7 +57,17 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
         return about(own, smoke, replace(verdict, summary=f"{verdict.summary}{note}"))
     if may_be_the_cut(own, job.expect_no_grad):
         return unknown(f"{own.description}: {verdict.summary}, {of_layers(own)}")
+    if own.unsearched and _may_be_routed(required, steps):
+        summary = f"{own.description}: {verdict.summary}, and other weights may reach them"
+        return unknown(f"{summary}: {own.unsearched}")
     return _failed(own, smoke, verdict, required, steps, note)
+
+
+def _may_be_routed(required: list[Parameter], steps: Smoke) -> bool:
+    """Others get a gradient, and no place was seen that cuts these off."""
+    without = without_gradient(required)
+    cuts = own_cuts.of(steps.diagnosis.cuts if steps.diagnosis else (), without)
+    return len(without) < len(required) and not cuts
 
 
 def _failed(

@@ -109,9 +109,9 @@ def _state(directory: Directory, file: str, stage: Stage, contents: LayoutConten
 
 
 def _module(directory: Directory, file: str, stage: Stage, contents: LayoutContents) -> Shard:
-    """Weights of a further module, under the name of its directory."""
+    """Weights of a further module, under the name of its directory or file."""
     shard = _read(directory, file, stage, contents)
-    prefix = f"{file.partition('/')[0]}."
+    prefix = f"{file.partition('/')[0].partition('.')[0]}."
     return replace(shard, tensors=(), further=_named(shard.tensors, prefix))
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
-from doctor.checkpoint.agreement import compare_with_config, is_library, one_of_several
+from doctor.checkpoint.agreement import compare_with_config, one_of_several
 from doctor.checkpoint.analysis import optimizer
 from doctor.checkpoint.analysis.adapters import fit_lora
 from doctor.checkpoint.analysis.batch_statistics import read_statistics
@@ -35,17 +35,17 @@ from doctor.checkpoint.layouts import model_config, trainer_state
 from doctor.checkpoint.layouts.directory import find_layout
 from doctor.checkpoint.layouts.layout import Layout
 from doctor.checkpoint.layouts.own_code import read_own_code
-from doctor.checkpoint.layouts.rank_files import rank_problems
-from doctor.checkpoint.layouts.shard_index import disagreements, sizes_differ
 from doctor.checkpoint.layouts.tokenizer import read_tokenizer
 from doctor.checkpoint.loading import MOST_NAMES, describe_loading
 from doctor.checkpoint.pickle.nodes import gc_paused
+from doctor.checkpoint.problems import problems_of
 from doctor.checkpoint.reader import LayoutContents, read_beside, read_layout
 from doctor.checkpoint.records import (
     BatchStatistics,
     Checkpoint,
     Contents,
     Files,
+    ModelConfig,
     Optimizer,
     Problem,
     Tokenizer,
@@ -82,8 +82,6 @@ def scan(
     notes: list[Problem] = []
     read_json = _JsonReader(layout.directory, stage, notes)
     configured = read_json("config.json", model_config.LIMIT)
-    config = model_config.read_config(configured)
-    unreadable = next((note.text for note in notes if note.file == "config.json"), "")
     state = read_json("trainer_state.json", trainer_state.LIMIT, trainer_state.read_state)
     contents = read_layout(layout, stage)
     shards = contents.shards
@@ -96,29 +94,35 @@ def scan(
         layout=", ".join(filter(None, [*{shard.writer for shard in shards}, layout.kind])),
         files=_files(layout, shards, tensors),
         contents=_contents(layout, contents, tensors, counted),
-        model=msgspec.structs.replace(
-            config,
-            quantized=config.quantized or any(is_packed(name) for name, *_ in counted),
-            adapter=_adapter(adapter),
-            unreadable=unreadable,
-            **({} if configured else _described_by(shards)),
-            **({} if configured else without_dimension(shards)),
-            **compare_with_config(layout, configured or _header(shards), contents, tensors),
-        ),
+        model=_model(layout, contents, configured, adapter, notes, counted),
         lora=fit_lora(adapter, tensors, layout.directory) if adapter else None,
         training=_training(layout, contents, tensors, state, stage),
         loading=describe_loading(contents, read_own_code(layout.directory, configured)),
         tokenizer=_tokenizer(layout, stage),
-        problems=(
-            *layout.problems,
-            *(problem for shard in contents.all_shards for problem in shard.problems),
-            *disagreements(layout.index, layout.weight_map, shards),
-            *sizes_differ(layout.index, layout.total_size, layout.weight_map, shards),
-            *(rank_problems(layout.directory) if one_of_several(layout) else ()),
-            *_without_values(layout, contents, tensors, bool(configured)),
-            *notes,
-        ),
+        problems=(*problems_of(layout, contents, tensors, bool(configured)), *notes),
         seconds=time.perf_counter() - began,
+    )
+
+
+def _model(
+    layout: Layout,
+    contents: LayoutContents,
+    configured: dict[str, object],
+    adapter: dict[str, object],
+    notes: list[Problem],
+    counted: Totals,
+) -> ModelConfig:
+    """What config.json, the names of the tensors and the files themselves say of the model."""
+    config, shards = model_config.read_config(configured), contents.shards
+    tensors = [tensor for shard in shards for tensor in shard.tensors]
+    return msgspec.structs.replace(
+        config,
+        quantized=config.quantized or any(is_packed(name) for name, *_ in counted),
+        adapter=_adapter(adapter),
+        unreadable=next((note.text for note in notes if note.file == "config.json"), ""),
+        **({} if configured else _described_by(shards)),
+        **({} if configured else without_dimension(shards)),
+        **compare_with_config(layout, configured or _header(shards), contents, tensors),
     )
 
 
@@ -174,24 +178,8 @@ def _statistics(
     """Read on this machine only: each is a request elsewhere."""
     if not isinstance(layout.directory, LocalDirectory):
         return ()
-    further = [tensor for shard in contents.shards for tensor in shard.further]
+    further = [tensor for shard in contents.all_shards for tensor in shard.further]
     return read_statistics(layout.directory, tensors, further)
-
-
-def _without_values(
-    layout: Layout, contents: LayoutContents, tensors: list[Tensor], described: bool
-) -> list[Problem]:
-    """The problem of files of a model or an adapter that were read and hold nothing."""
-    adapter = layout.kind.endswith("PEFT adapter")
-    whole = layout.files and not (layout.lone_shard or layout.groups or one_of_several(layout))
-    readable = all(shard.readable for shard in contents.shards)
-    writer = any(shard.writer for shard in contents.shards)  # with a place for the weights
-    model = adapter or writer or (described and is_library(contents))
-    if not (whole and readable and model) or any(tensor.elements for tensor in tensors):
-        return []
-    held = f"holds {len(tensors):,} tensors, none with a value" if tensors else "holds no tensor"
-    why = "as parameters that were not gathered from the ranks of ZeRO-3 or FSDP leave it"
-    return [Problem(kind="empty", file=shown(layout.files[0]), text=f"{held}, {why}")]
 
 
 def _training(
@@ -246,7 +234,7 @@ def _optimizer(
         )
     if not contents.shards or layout.lone_shard or one_of_several(layout) or _by_ranks(layout):
         return summary
-    further = [tensor for shard in contents.shards for tensor in shard.further]
+    further = [tensor for shard in contents.all_shards for tensor in shard.further]
     return msgspec.structs.replace(summary, fit=fit_optimizer(state, [*tensors, *further]))
 
 

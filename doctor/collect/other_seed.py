@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,10 +22,13 @@ TRAINING = ("allocate", "forward", "loss", "backward", "optimizer", "scheduler",
 """Stages of the training itself; the others build the model or measure it."""
 AT_MOST = 10.0
 """Seconds that building and the first steps may have taken, to be repeated with the other seed."""
-SECONDS = 30.0
-PATIENCE = 3.0
-"""Times these where parameters lack a gradient: on a busy machine a model would fail otherwise
-whose other experts a batch or a set of weights reaches."""
+SECONDS, TIMES = 30.0, 8.0
+"""Limit of a training: seconds, or as many times what the first one took, 16 batches included."""
+BUSY_SECONDS = 120.0
+"""More for one that computes then: on a busy machine a model would fail otherwise whose other
+experts a batch or a set of weights reaches."""
+LONGEST = 30.0
+"""Seconds of the first training beyond which none with other weights is tried, as up to 16 are."""
 
 
 def try_other_seed(
@@ -49,14 +51,14 @@ def try_other_seed(
         return OtherSeed(seed=seed, reason=f"{reason}; at most {AT_MOST:.0f} s to be repeated")
     report_progress(f"training with seed {seed}")
     request = request | {"subject": {**request["subject"], "seed": seed}}
-    smoke = _steps(child, request)
-    if isinstance(smoke, str):
-        return OtherSeed(seed=seed, reason=smoke)
+    smoke = _steps(child, request, first_seconds)
+    if isinstance(smoke, NoSteps):
+        return OtherSeed(seed=seed, reason=smoke.reason)
     if fault_of(smoke, expect_no_grad) is None:
         return OtherSeed(seed=seed, smoke=smoke)
     child.end()
-    again = _steps(child, request)
-    if isinstance(again, str) or fault_of(again, expect_no_grad) is None:
+    again = _steps(child, request, first_seconds)
+    if isinstance(again, NoSteps) or fault_of(again, expect_no_grad) is None:
         return OtherSeed(seed=seed, reason="a fault in them did not return in a new process")
     diagnosis = diagnose(
         child,
@@ -80,11 +82,10 @@ def in_other_batches(
     the number of the first batch whose loss and gradients are not 0; 0 if that is not known."""
     if not own.has_loader or own.smoke is None:
         return (), 0
-    if own.built.seconds + own.smoke.seconds > PATIENCE * AT_MOST:
-        return (), 0
     subject = {**request["subject"], "in_turn": IN_TURN}
-    smoke = _steps(child, request | {"subject": subject})
-    if isinstance(smoke, str) or not smoke.completed:
+    first_seconds = own.built.seconds + own.smoke.seconds
+    smoke = _steps(child, request | {"subject": subject}, first_seconds)
+    if isinstance(smoke, NoSteps) or not smoke.completed:
         return (), 0
     if not all(each.finite for each in smoke.parameters):
         return (), 0
@@ -107,28 +108,33 @@ that it trains."""
 
 def reached_with_other_weights(
     child: TorchChild, request: dict[str, Any], own: OwnModel
-) -> tuple[str, ...]:
+) -> tuple[tuple[str, ...], str]:
     """Parameters without a gradient that get one with other seeds and perturbed weights, as the
-    experts of a mixture do that no token of this batch chose."""
-    if own.smoke is None or own.built.seconds + own.smoke.seconds > PATIENCE * AT_MOST:
-        return ()
+    experts of a mixture do that no token of this batch chose; and why the search is incomplete."""
+    if own.smoke is None:
+        return (), ""
+    first_seconds = own.built.seconds + own.smoke.seconds
+    if first_seconds > LONGEST:
+        reason = f"building and three steps took {first_seconds:.0f} s"
+        return (), f"{reason}; at most {LONGEST:.0f} s to be repeated with other weights"
     zeros = {each.name for each in without_gradient(own.smoke.parameters) if each.computed}
     missing = {each.name for each in without_gradient(own.smoke.parameters)} - set(own.idle)
     perturbed = [each.name for each in own.smoke.parameters if each.had_gradient]
     reached: set[str] = set()
-    in_vain, deadline = 0, time.monotonic() + PATIENCE * SECONDS
+    in_vain = 0
     for seed in range(SEEDS[1], SEEDS[1] + OTHERS):
         subject = {**request["subject"], "seed": seed, "perturbed": perturbed}
-        smoke = _steps(child, request | {"subject": subject}, "other-weights")
-        if isinstance(smoke, str) or fault_of(smoke, ["*"]) is not None:
+        smoke = _steps(child, request | {"subject": subject}, first_seconds, "other-weights")
+        if isinstance(smoke, NoSteps):
+            return tuple(sorted(reached)), smoke.reason if smoke.late else ""
+        if fault_of(smoke, ["*"]) is not None:
             break
         new = {each.name for each in _with_gradient(smoke, zeros)} & missing - reached
         reached |= new
         in_vain = 0 if new else in_vain + 1
-        enough = in_vain == (IN_VAIN if reached else FIRST) or reached == missing
-        if enough or time.monotonic() > deadline:
+        if in_vain == (IN_VAIN if reached else FIRST) or reached == missing:
             break
-    return tuple(sorted(reached))
+    return tuple(sorted(reached)), ""
 
 
 def _with_gradient(smoke: Smoke, zeros: set[str]) -> list[Parameter]:
@@ -139,22 +145,35 @@ def _with_gradient(smoke: Smoke, zeros: set[str]) -> list[Parameter]:
     return [p for p in reached if p.name not in zeros or float(p.grad_norm or 0.0) >= least]
 
 
-def _steps(child: TorchChild, request: dict[str, Any], change: str = "repeat") -> Smoke | str:
-    """The steps of one call of the factory, or why there are none."""
-    answer = child.request(SECONDS, **request | {"stage": "attempt", "change": change})
+class NoSteps(NamedTuple):
+    """Why a call of the factory gave no steps, and whether its time was over."""
+
+    reason: str
+    late: bool = False
+
+
+def _steps(
+    child: TorchChild, request: dict[str, Any], first_seconds: float, change: str = "repeat"
+) -> Smoke | NoSteps:
+    """The steps of one call of the factory."""
+    fields = request | {"stage": "attempt", "change": change}
+    limit = max(SECONDS, TIMES * first_seconds)
+    answer = child.request(limit, extra_seconds=BUSY_SECONDS, **fields)
     if (answer.answer or {}).get("attempt") == {"stale": True} and change != "repeat":
         child.end()
-        answer = child.request(SECONDS, **request | {"stage": "attempt", "change": change})
+        answer = child.request(limit, extra_seconds=BUSY_SECONDS, **fields)
     content = (answer.answer or {}).get("attempt")
     if isinstance(content, dict) and content.get("stale"):
-        return "the factory returns the model of its first call"
+        return NoSteps("the factory returns the model of its first call")
     if isinstance(content, dict) and isinstance(smoke := fit(content.get("smoke"), Smoke), Smoke):
         return smoke
     if answer.ended.how in ("error", "signal") and _was_built(answer):
         stages = tuple(stage for stage in answer.stages if stage[0] in TRAINING)
         steps = Answer(answer.ended, None, answer.notes, stages)
         return cut_short(steps, request["device"], request["precision"], request["recipe"])
-    return f"the second call of the factory: {answer.ended.detail or answer.ended.how}"
+    late = answer.ended.how in ("timeout", "budget")
+    reason = f"the second call of the factory: {answer.ended.detail or answer.ended.how}"
+    return NoSteps(reason, late)
 
 
 def _was_built(answer: Answer) -> bool:

@@ -263,8 +263,8 @@ def _with_routed(run: _Run, own: OwnModel, request: dict[str, object]) -> OwnMod
     if not (own.smoke and job.model and fault_of(own.smoke, _exempt(own, job)) == "no gradient"):
         return own
     run.report_progress(f"training {job.model} with other weights")
-    routed = reached_with_other_weights(run.child, request, own)
-    return msgspec.structs.replace(own, routed=routed)
+    routed, unsearched = reached_with_other_weights(run.child, request, own)
+    return msgspec.structs.replace(own, routed=routed, unsearched=unsearched)
 
 
 def _with_diagnosis(run: _Run, own: OwnModel, request: dict[str, Any]) -> OwnModel:

@@ -308,6 +308,8 @@ class OwnModel(Section, frozen=True, kw_only=True):
     before it are 0."""
     routed: tuple[str, ...] = ()
     """Parameters without a gradient in the first steps that got one with other weights."""
+    unsearched: str = ""
+    """Why other weights were not tried, or not to the end; "" where they were."""
     in_evaluation: str = ""
     """Modules of a model that the factory leaves in evaluation mode, though all of it trains:
     "BatchNorm2d, Dropout"; "" where it does not, or where that may be meant so."""

@@ -48,8 +48,9 @@ class ModelLooks:
         batches, and their weight, at the look before."""
         self._idle: dict[int, Foreign] = {}
         self._idle_early: dict[int, Foreign] = {}
-        """Optimizers that have not stepped, and one of their gradients: from step 100 on they are
-        named at the second look, before that only at the end."""
+        """Optimizers that have not stepped, and one of their parameters with its gradient, which is
+        kept since another one could be given its memory: from step 100 on they are named at the
+        second look, before that only at the end."""
         self._finite: set[str] = set()
         self._left_out, self.followers = LeftOut(context), Followers(context)
         self.looks = self.evaluating = 0
@@ -167,10 +168,9 @@ class ModelLooks:
             reached = [p for p in parameters if p.grad is not None]
             if id(optimizer) in known or not reached or any(id(p) in trained for p in parameters):
                 continue
-            gradient = reached[0].grad
-            version = gradient.data_ptr(), gradient._version
-            before = idle.setdefault(id(optimizer), version)
-            if late and before is not None and before != version:
+            least = min(reached, key=lambda p: p.numel())
+            before = idle.setdefault(id(optimizer), (least, least.grad, least.grad._version))
+            if late and before is not None and _is_renewed(*before):
                 self._idle[id(optimizer)] = self._idle_early[id(optimizer)] = None
                 text = (
                     f"{type(optimizer).__name__} with {len(parameters)} parameters has never "
@@ -237,3 +237,9 @@ class ModelLooks:
         held |= {id(p) for group in groups for p in group["params"]}
         roots = [root for root in (each() for each in self._roots) if root is not None]
         self._left_out.look(model, roots, held, watch)
+
+
+def _is_renewed(parameter: Tensor, gradient: Tensor, version: int) -> bool:
+    """Whether a backward pass has reached a parameter since it had this gradient."""
+    now = parameter.grad
+    return now is not None and (now is not gradient or now._version != version)

@@ -35,6 +35,10 @@ COMMAND = re.compile(
 )
 PATTERN = re.compile(r"^\s*(?:[^\s()'\"|]+\s*\|\s*)*[^\s()'\"|]+\)(?=\s|$)")
 """One of `case`: --verbose|-v) verbose=1 ;;"""
+HERE = re.compile(r"(?<!<)<<-?\s*['\"]?([A-Za-z_]\w*)")
+PRINTS = re.compile(r"\s*(?:echo|printf|#)")
+READ = re.compile(r"\$(?:\{|\(\([^()\n]*?\b(?<!\$))?([A-Za-z_]\w*)")
+"""A variable in $NAME, ${NAME or $((NAME + 1))."""
 OPTION = re.compile(rf"(?!{PATTERN.pattern})^\s*--?[a-zA-Z][\w.-]*")
 
 
@@ -50,11 +54,7 @@ def read_shell(path: str, data: bytes) -> Script | None:
         *_waits(text),
         *piped(text, LAUNCHERS),
     ]
-    known = {
-        s.key.partition(".")[2]: str(s.value)
-        for s in settings
-        if s.key.startswith(("set.", "export."))
-    }
+    known = _known_values(settings)
     launches = tuple(_launches(path, text, known))
     return (
         Script(path=path, kind="shell", settings=tuple(settings), launches=launches)
@@ -63,11 +63,26 @@ def read_shell(path: str, data: bytes) -> Script | None:
     )
 
 
+def _known_values(settings: list[Setting]) -> dict[str, str]:
+    """The variables that have one value wherever the script sets them."""
+    values: dict[str, set[str]] = {}
+    for each in settings:
+        kind, _, name = each.key.partition(".")
+        if kind in ("set", "export"):
+            values.setdefault(name, set()).add(str(each.value))
+    return {name: found.pop() for name, found in values.items() if len(found) == 1}
+
+
 def _directives(text: str) -> Iterator[Setting]:
-    """sbatch.NAME of lines before the first command, late.NAME of those behind it."""
-    begun = False
+    """sbatch.NAME of lines before the first command, late.NAME of those behind it; a document
+    within, as of `sbatch <<EOF`, is a script of its own."""
+    begun, end = False, ""
     for number, line in enumerate(text.splitlines(), 1):
-        if match := DIRECTIVE.match(line):
+        if opened := HERE.search(line):
+            begun, end = False, opened[1]
+        elif end and line.strip() == end:
+            begun, end = True, ""
+        elif match := DIRECTIVE.match(line):
             name = match["name"] or LONG.get(match["short"], match["short"])
             value = (match["value"] or "").partition(" #")[0].strip()
             yield Setting(f"{'late' if begun else 'sbatch'}.{name}", value, _line(number, line))
@@ -76,9 +91,11 @@ def _directives(text: str) -> Iterator[Setting]:
 
 
 def _variables(text: str) -> Iterator[Setting]:
-    """export.NAME and set.NAME of assignments that stand alone on their line."""
+    """export.NAME and set.NAME of assignments that stand alone on their line; read.NAME beside one
+    whose value the script uses."""
     lines = [line.split() for line in text.splitlines()]
     names = {name for words in lines if words[:1] == ["export"] for name in words[1:]}
+    read = {n for line in text.splitlines() if not PRINTS.match(line) for n in READ.findall(line)}
     everything = re.search(r"^\s*set\s+-(?:a|o\s+allexport)", text, re.MULTILINE) is not None
     raw = text.splitlines()
     for number, line in enumerate(raw, 1):
@@ -90,6 +107,8 @@ def _variables(text: str) -> Iterator[Setting]:
             continue
         kind = "export" if match["how"] or match["name"] in names or everything else "set"
         yield Setting(f"{kind}.{match['name']}", match["value"].strip("\"'"), _line(number, line))
+        if match["name"] in read:
+            yield Setting(f"read.{match['name']}", None, _line(number, line))
 
 
 def _cut(text: str) -> Iterator[Setting]:

@@ -82,6 +82,7 @@ def test_a_gguf_file_that_is_wrong(tmp_path: Path, data: bytes, kind: str, said:
     assert said in checkpoint.problems[0].text
 
 
+@pytest.mark.slow
 def test_any_byte_of_a_gguf_file_may_be_wrong(tmp_path: Path) -> None:
     from doctor.checkpoint.formats.gguf import read_gguf
 

@@ -73,6 +73,24 @@ def test_a_vocabulary_that_was_resized_after_the_steps(tmp_path: Path) -> None:
     assert "have 32 rows, their weights 36" in found.summary
 
 
+@pytest.mark.parametrize("ends", ["safetensors", "bin"])
+@pytest.mark.parametrize("second", [True, False])
+def test_a_second_model_that_accelerate_prepared(tmp_path: Path, ends: str, second: bool) -> None:
+    """One optimizer of a generator and a critic; without the critic's file its entries are odd."""
+    models = [torch.nn.Linear(8, 4), torch.nn.Sequential(torch.nn.Linear(4, 16))]
+    optimizer = torch.optim.AdamW([p for model in models for p in model.parameters()])
+    models[1](models[0](torch.randn(2, 8))).sum().backward()
+    optimizer.step()
+    stem = "model" if ends == "safetensors" else "pytorch_model"
+    for name, model in zip((stem, f"{stem}_1"), models[: 1 + second], strict=False):
+        save = save_file if ends == "safetensors" else torch.save
+        save(model.state_dict(), tmp_path / f"{name}.{ends}")
+    torch.save(optimizer.state_dict(), tmp_path / "optimizer.bin")
+    (tmp_path / "random_states_0.pkl").write_bytes(b"")
+    found = verdict("CKP014", tmp_path)
+    assert found.status is (Status.PASS if second else Status.WARN), found.summary
+
+
 def engine(folder: Path, ranks: int = 2) -> Path:
     """A model of Trainer with the files of ZeRO 2, one group of one parameter."""
     make(folder, lambda path: saved_transformer(path, "llama"))

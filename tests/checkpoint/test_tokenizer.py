@@ -58,7 +58,7 @@ def test_no_padding_token(kind: str, tmp_path: Path) -> None:
     found = read(saved(tmp_path, kind))
     assert (found.pad, found.first) == (None, "!")
     verdict = judge(found)
-    assert verdict.status is Status.WARN
+    assert verdict.status is Status.NOTE
     assert "token 0, a common default, is '!'" in verdict.summary
 
 
@@ -117,7 +117,9 @@ def test_the_configuration_is_compared(tmp_path: Path) -> None:
 def test_zero_by_default_is_told(tmp_path: Path) -> None:
     saved(tmp_path)
     (tmp_path / "config.json").write_text('{"pad_token_id": 0}')
-    assert "pad_token_id is 0 in config.json" in judge(read(tmp_path)).summary
+    verdict = judge(read(tmp_path))
+    assert verdict.status is Status.WARN
+    assert "pad_token_id is 0 in config.json" in verdict.summary
 
 
 def test_older_files(tmp_path: Path) -> None:

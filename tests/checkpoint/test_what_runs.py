@@ -367,6 +367,7 @@ def test_what_a_trainer_leaves(tmp_path: Path) -> None:
     assert code(tmp_path / "checkpoint-1").status is Status.PASS
 
 
+@pytest.mark.slow
 def test_nothing_hostile_beside_good_weights_passes(tmp_path: Path) -> None:
     """Every gadget in every disguise and container: none passes, and almost all of them fail."""
     folder = model(tmp_path / "m")

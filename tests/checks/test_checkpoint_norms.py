@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 from checkpoints import checkpoint as make_checkpoint
 
-from doctor.checkpoint.records import Checkpoint, History, Norm, Optimizer, Problem
+from doctor._util.records import Unknown
+from doctor.checkpoint.records import (
+    BatchStatistics,
+    Checkpoint,
+    History,
+    Norm,
+    Optimizer,
+    Problem,
+)
 from doctor.checkpoint.scan import scan
 from doctor.checks.checkpoint import norm_causes, unchanged_norms, values
 from doctor.checks.checkpoint import norms as checks
@@ -111,13 +119,23 @@ def test_a_short_run_is_no_evidence() -> None:
     lr = 1e-3 / math.sqrt(1000)
     assert judge(norm(), history=ran(1000, lr * 1.001)).status is Status.FAIL
     assert judge(norm(), history=ran(1000, lr * 0.999)).status is Status.WARN
-    assert judge(norm(), history=ran(0, 0.0)).status is Status.WARN
+    assert judge(norm(), history=ran(0, 0.0)).status is Status.NOTE
 
 
 def test_without_a_history_nothing_is_proven() -> None:
     verdict = judge(norm())
+    assert verdict.status is Status.NOTE
+    assert "as in a new model" in verdict.summary
+    optimizer = Unknown(reason="damaged")
+    verdict = judge(norm(), optimizer=optimizer)
     assert verdict.status is Status.WARN
     assert "trainer_state.json" in verdict.summary
+
+
+def test_batch_norms_that_saw_batches_show_that_it_trained() -> None:
+    for initial, status in ((3, Status.NOTE), (0, Status.WARN)):
+        seen = BatchStatistics(state="", copy=False, layers=3, initial=initial)
+        assert judge(norm(), statistics=(seen,)).status is status
 
 
 @pytest.mark.parametrize(
@@ -150,7 +168,7 @@ def test_zero_centered_norms_are_judged_at_zero(family: str) -> None:
     assert verdict.status is Status.FAIL
     assert "exactly 0.0" in verdict.summary
     assert verdict.fix == unchanged_norms.GRADIENT_FIX
-    assert judge(norm("zeros"), model_type=family).status is Status.WARN
+    assert judge(norm("zeros"), model_type=family).status is Status.NOTE
     assert judge(norm("other"), model_type=family).status is Status.PASS
 
 

@@ -65,6 +65,7 @@ def test_every_product_passes_as_itself(known: Known) -> None:
             assert as_sold(known, memory_total=int(size * GIB * share)).status is Status.PASS
 
 
+@pytest.mark.slow
 def test_every_pair_of_a_name_and_another_silicon_that_differ_is_named() -> None:
     """Capability fails, units, PCI id and memory are a note; the rest is listed in the docs."""
     statuses: Counter[Status] = Counter()

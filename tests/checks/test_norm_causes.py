@@ -191,7 +191,7 @@ def test_too_early_to_tell() -> None:
     assert verdict.status is Status.WARN
     assert (verdict.fix, verdict.summary.count("10 required")) == (None, 1)
     verdict = judge({"missing": 49, "step_max": None}, optimizer={"entries": 0})
-    assert verdict.status is Status.WARN
+    assert verdict.status is Status.NOTE
     assert verdict.fix is None
 
 

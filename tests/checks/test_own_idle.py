@@ -124,6 +124,21 @@ def test_another_parameter_without_a_gradient_still_fails() -> None:
     assert "1 of 3 parameters got no gradient: encoder.weight" in verdict.summary
 
 
+def test_parameters_that_other_weights_may_reach_are_unknown_where_none_were_tried() -> None:
+    late = "building and three steps took 40 s"
+    record = own(steps(HEAD, EXPERT), unsearched=late)
+    verdict = own_gradients.gradients_reach_all(record, None, Job())
+    assert verdict.status is Status.UNKNOWN
+    assert late in verdict.summary
+    cut = Cut(kind="detached", name="data", place="train.py, line 9", parameters=(EXPERT.name,))
+    diagnosis = Diagnosis(fault="no gradient", cuts=(cut,))
+    assert record.smoke is not None
+    seen = msgspec.structs.replace(record.smoke, diagnosis=diagnosis)
+    for smoke in (seen, steps(EXPERT)):
+        record = own(smoke, unsearched=late)
+        assert own_gradients.gradients_reach_all(record, None, Job()).status is Status.FAIL
+
+
 def test_an_expert_that_only_the_first_seed_chose_is_no_fault_of_the_second() -> None:
     second = OtherSeed(seed=2, smoke=steps(HEAD, EXPERT))
     record = own(steps(HEAD, parameter("experts.1.weight")), seed=1, other_seed=second)

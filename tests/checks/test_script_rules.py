@@ -195,8 +195,13 @@ FIRES = [
     ),
     (
         "device-map-auto-training",
-        "warn",
+        "note",
         hf(LOAD.format(', device_map="auto"'), ARGS.format("")),
+    ),
+    (
+        "device-map-auto-training",
+        "warn",
+        hf("local_rank = 0", LOAD.format(', device_map="auto"'), ARGS.format("")),
     ),
     (
         "flash-attention-unguarded",

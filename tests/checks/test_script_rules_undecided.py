@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import textwrap
+
+import msgspec
 import pytest
 from script_code import ARGS, LOAD, codes, hf, plain
 
+from doctor.checks.script.lint import lint
+from doctor.checks.script.table import RELEVANT
 from doctor.facts.script_machine import ScriptMachine
+from doctor.script.python import read_python
+
+ENGINE = """
+import deepspeed
+engine, optimizer, _, _ = deepspeed.initialize(args=args, model=model)
+for x, y in loader:
+    loss = criterion(engine(x), y)
+    loss.backward()
+    engine.step()
+"""
+ATTEND = """
+import torch
+def attend(q, k, v):
+    return torch.softmax(q @ k.transpose(-2, -1), dim=-1) @ v
+loss.backward()
+"""
 
 UNKNOWN = [
+    ("accelerate-plain-backward", ENGINE),
+    ("attention-formula", ATTEND),
     (
         "fp16-autocast-no-scaler",
         plain('with torch.autocast("cuda", dtype=args.dtype):', "    loss = model(x)"),
@@ -106,3 +129,56 @@ H200 = ScriptMachine(capability=(9, 0), transformers="5.2.0", flash_attention=Tr
 def test_the_machine_decides(slug: str, code: str, titan: str | None, h200: str | None) -> None:
     assert codes(code, TITAN).get(slug) == titan
     assert codes(code, H200).get(slug) == h200
+
+
+@pytest.mark.parametrize(
+    ("pin", "severity"),
+    [
+        ("==0.18.2", "warn"),
+        ("<0.18.3", "warn"),
+        ("<=0.18.3", "unknown"),
+        (">=0.16", "unknown"),
+        (">=0.18.3", None),
+        ("==0.19", None),
+    ],
+)
+def test_the_version_of_deepspeed_decides(pin: str, severity: str | None) -> None:
+    script = read_python("train.py", ENGINE.encode(), relevant=RELEVANT)
+    hits = lint(msgspec.structs.replace(script, requirements={"deepspeed": pin}), ScriptMachine())
+    found = {hit.code: "unknown" if hit.undecided else hit.severity for hit in hits}
+    assert found.get("SCR258") == severity
+
+
+def test_several_gpus_make_a_split_model_slow() -> None:
+    code = hf(LOAD.format(', device_map="auto"'), ARGS.format(""))
+    slug = "device-map-auto-training"
+    assert codes(code, ScriptMachine(gpus=1)).get(slug) == "note"
+    assert codes(code, ScriptMachine(gpus=2)).get(slug) == "warn"
+
+
+def test_what_lightning_lacks_has_a_remedy_of_its_own() -> None:
+    code = """
+    import lightning as L
+    class Lit(L.LightningModule):
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), self.hparams.lr)
+    L.Trainer().fit(Lit(), loader)
+    """
+    script = read_python("train.py", textwrap.dedent(code).encode(), relevant=RELEVANT)
+    [hit] = [hit for hit in lint(script, ScriptMachine()) if hit.code == "SCR385"]
+    assert "save_hyperparameters()" in hit.fix
+
+
+@pytest.mark.parametrize(
+    ("path", "first", "found"),
+    [
+        ("test_train.py", "import pytest", False),
+        ("tests/train_test.py", "import unittest", False),
+        ("test_train.py", "import os", True),
+        ("train.py", "import pytest", True),
+    ],
+)
+def test_a_training_in_a_test_is_no_training(path: str, first: str, found: bool) -> None:
+    loop = "for x in loader:\n    loss = model(x)\n    loss.backward()\n    optimizer.step()\n"
+    code = f"import torch\n{first}\noptimizer = torch.optim.Adam(model.parameters())\n{loop}"
+    assert ("zero-grad-missing" in codes(code, path=path)) is found

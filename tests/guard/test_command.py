@@ -298,6 +298,7 @@ def test_selected_checks_and_ignores_of_the_report(runs: dict[str, Any]) -> None
     assert doctor("report", bad, "--only", "GPU003").returncode == 2
 
 
+@pytest.mark.slow
 def test_a_program_that_dies_before_its_first_step_is_named_by_its_exit_code(
     tmp_path: Path,
 ) -> None:
@@ -310,6 +311,7 @@ def test_a_program_that_dies_before_its_first_step_is_named_by_its_exit_code(
     assert "PYTHONPATH" not in ended.stderr
 
 
+@pytest.mark.slow
 def test_the_checkpoint_before_a_failure_is_one_that_this_training_wrote(tmp_path: Path) -> None:
     foreign = tmp_path / "model.pt"
     foreign.write_bytes(b"of another program")
@@ -328,6 +330,7 @@ def test_the_checkpoint_before_a_failure_is_one_that_this_training_wrote(tmp_pat
     assert "model.pt" not in ended.stderr
 
 
+@pytest.mark.slow
 def test_an_exception_of_the_programs_signal_handler_is_not_swallowed(tmp_path: Path) -> None:
     code = (
         "import os, signal, torch\n"

@@ -257,6 +257,7 @@ def test_looks(parameters: list[Tracked], fields: dict[str, Any], expected: Any)
     assert codes(look(*parameters, **fields)) == expected
 
 
+@pytest.mark.slow
 def test_healthy_noise_is_no_spike_and_a_tenfold_loss_is_one() -> None:
     assert sum(noisy_losses.rates(6).values()) == 0
     for name in ("normal 1 %", "lognormal 0.3", "squared errors of 16", "drifting"):

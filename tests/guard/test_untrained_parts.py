@@ -176,24 +176,29 @@ def test_every_part_is_trained(
     assert causes(tmp_path) == ({found} if found else set())
 
 
-def never_stepped(steps: bool) -> None:
-    """A short training whose second optimizer is forgotten."""
+def never_stepped(steps: bool, reused: bool) -> None:
+    """A short training whose second optimizer is forgotten; `reused`: each gradient gets the memory
+    of the one before, as an allocator may give it."""
     one, other = layers(), layers()
+    memory: dict[Any, Any] = {}
     both = adamw(one), adamw(other)
     for _ in range(60):
         x = torch.randn(16, 4)
         for each in both:
             each.zero_grad()
         (one(x) + other(x)).square().mean().backward()
+        for p in other.parameters() if reused else ():
+            p.grad = memory.setdefault(p, p.grad).data
         for each in both[: 1 + steps]:
             each.step()
     KEPT.append((one, other, both))
 
 
+@pytest.mark.parametrize("reused", [False, True])
 @pytest.mark.parametrize("steps", [False, True])
-def test_an_optimizer_that_never_stepped(steps: bool, tmp_path: Path) -> None:
+def test_an_optimizer_that_never_stepped(steps: bool, reused: bool, tmp_path: Path) -> None:
     with guarded(tmp_path):
-        never_stepped(steps)
+        never_stepped(steps, reused)
     KEPT.clear()
     assert causes(tmp_path) == (set() if steps else {("GRD011", "never-stepped")})
 

@@ -157,6 +157,7 @@ def test_the_base_is_ready() -> None:
     assert Report(BASE, examine(CHECKS, BASE)).outcome is Outcome.READY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", JUDGED_BY)
 def test_a_text_in_a_stage_gets_the_owner_of_its_row(stage: str) -> None:
     code, inject = JUDGED_BY[stage]

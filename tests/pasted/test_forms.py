@@ -534,6 +534,7 @@ def test_no_build_of_an_older_toolkit_has_machine_code_for_a_newer_gpu(
     assert findings(text)["TOR003"].status is status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -303,6 +303,7 @@ def test_xml_with_entities_is_refused(text: str) -> None:
         read(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -55,6 +55,15 @@ def test_weights_that_a_method_quantizes_while_it_trains(
         model_files.require_quantized(str(tmp_path), method)
 
 
+@pytest.mark.parametrize("unread", [b"", b"\xff" * 64, (9).to_bytes(8, "little") + b"not a json"])
+def test_quantized_weights_may_be_in_a_file_that_cannot_be_read(
+    unread: bytes, tmp_path: Path
+) -> None:
+    save_file({"a.weight": torch.ones(2, 2)}, tmp_path / "model-00001-of-00002.safetensors")
+    (tmp_path / "model-00002-of-00002.safetensors").write_bytes(unread)
+    model_files.require_quantized(str(tmp_path), "gptq")
+
+
 class Sizes:
     """As a config of transformers holds them."""
 

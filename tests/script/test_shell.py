@@ -68,6 +68,11 @@ def job(**parts: str) -> str:
                            "python t.py --lr $LR --checkpoint $RUN/last.pt\n"),
         ("SCR363", "warn", job(setup="export CUDA_LAUNCH_BLOCKING=1")),
         ("SCR364", "fail", "python t.py --output_dir o --fp16 --bf16\n"),
+        ("SCR362", "fail", "cat <<EOF\nnote\nEOF\n#SBATCH --time=1\npython t.py\n"),
+        ("SCR361", "fail",
+         "N=8\nexport CUDA_VISIBLE_DEVICES=0,1\ntorchrun --nproc_per_node $N t.py\n"),
+        ("SCR362", "fail", "MASTER_PORT=29500\necho $MASTER_PORT\npython t.py\n"),
+        ("SCR362", "fail", "CUDA_VISIBLE_DEVICES=0\nN=${#CUDA_VISIBLE_DEVICES}\npython t.py $N\n"),
     ],
 )  # fmt: skip
 def test_what_a_shell_script_gets_wrong(code: str, severity: str, text: str) -> None:
@@ -90,6 +95,12 @@ def test_what_a_shell_script_gets_wrong(code: str, severity: str, text: str) -> 
         'ARGS=(\n  --lr 1e-4\n  --epochs 3\n)\npython train.py "${ARGS[@]}"\n',
         "cat > run.txt <<EOF\npython train.py\n  --lr 1\nEOF\npython train.py\n",
         "MASTER_PORT=29500\ntorchrun --master_port $MASTER_PORT train.py\n",
+        "mkdir -p logs\nsbatch <<EOF\n#!/bin/bash\n#SBATCH --time=1\nsrun python t.py\nEOF\n",
+        "if [ $DEBUG ]; then\n  N=4\n  export CUDA_VISIBLE_DEVICES=0,1,2,3\nelse\n  N=8\nfi\n"
+        "torchrun --nproc_per_node $N t.py\n",
+        "WANDB_PROJECT=p\nOPTS=(\n  --wandb-project $WANDB_PROJECT\n)\npython t.py ${OPTS[@]}\n",
+        "MASTER_PORT=29500\nPORT=$((MASTER_PORT + 1))\ntorchrun --master_port $PORT train.py\n",
+        'MASTER_ADDR=node1\nARGS="\n  --master_addr $MASTER_ADDR\n"\ntorchrun $ARGS train.py\n',
         "conda env config vars set \\\n  OMP_NUM_THREADS=8 \\\n  WANDB_MODE=offline\npython t.py\n",
         "echo nothing is started\n",
         "set -o pipefail\nif python t.py | tee log; then touch done; fi\n",

@@ -251,6 +251,9 @@ def missing_shard() -> Facts:
 def mixed_checkpoint() -> Facts:
     """fp8 on an A100, two dtypes in a role, half of the norms at 1.0."""
     saved = checkpoint(
+        tokenizer=Tokenizer(
+            files=("tokenizer_config.json",), first="!", configured={"config.json": 0}
+        ),
         dtypes={"F8_E4M3": 3_000_000_000, "BF16": 3_000_000_000},
         roles=(Role(name="model.layers.*.self_attn.q_proj.weight", dtypes={"BF16": 46, "F32": 2}),),
         norms=norms("ones", count=24) + norms("other", count=25),

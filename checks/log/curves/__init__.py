@@ -227,7 +227,7 @@ def _checks() -> Iterator[Check]:
         fails=("it stays at zero, or is always zero",),
         fix="Build the scheduler for the number of optimizer steps of the whole run, on all ranks "
         "together.",
-        sources=("cbl-root",),
+        sources=("torch-lr-scheduler",),
         limits="that the schedule is the right one.",
     )
     yield Check(

@@ -9,7 +9,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.data.ignored_places import has_ignored_value
 from doctor.checks.script.data.unshifted_tokens import VIEWS
 from doctor.checks.script.lineage import lineage_of
-from doctor.checks.script.rendering import render
+from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
@@ -31,11 +31,27 @@ def padding_in_labels(reading: Training) -> Iterator[Match]:
         return
     for call in reading.calls if any(map(_pads, reading.calls)) else ():
         labels, ids = call.keywords.get("labels"), call.keywords.get("input_ids")
-        if labels is not None and labels == ids and labels.kind in ("name", "item") and labels.name:
+        named = labels is not None and labels.kind in ("name", "item") and labels.name
+        if (
+            labels is not None
+            and labels == ids
+            and named
+            and not _is_one_row(reading, labels, call)
+        ):
             yield Match(call.span, f"labels are {labels.name}: padding is learned")
     for span, labels, scope, position, base in _labels(reading):
         if _is_padded(reading, labels, scope, position, base):
             yield Match(span, "labels are input_ids that a tokenizer padded: padding is learned")
+
+
+def _is_one_row(reading: Training, ids: Value, call: Call) -> bool:
+    """torch.tensor(batch[0]["input_ids"]).unsqueeze(0), where nothing pads to a fixed length."""
+    fixed = any(
+        (v := each.keywords.get("padding")) is not None and v.literal == "max_length"
+        for each in reading.calls
+    )
+    text = expanded(reading, ids, call)
+    return not fixed and "[0]" in text and text.endswith(".unsqueeze(0)")
 
 
 def _leaves_out(reading: Training) -> bool:

@@ -60,10 +60,13 @@ def _arguments(reading: Training, value: Value) -> tuple[Value, ...]:
 
 def _chosen_by_test(reading: Training) -> Iterator[Match]:
     """The best epoch, the rate or the end is chosen by test data, beside validation data."""
-    named = {w for each in reading.assignments for w in words(each.target)}
+    targets = {each.target for each in reading.assignments} - {"dev"}  # dev = torch.device("cuda")
+    named = {w for target in targets for w in words(target)}
     both = named & {"val", "valid", "validation", "dev"} and "test" in named
     for each, new, _ in improvements_compared(reading) if both else ():
-        if "test" in words(new) or whole.chosen_by(reading, new, each):
+        loaders = whole.loaders_of(reading, new, each)
+        validated = loaders and not any("test" in words(name) for name in loaders)
+        if ("test" in words(new) and not validated) or whole.chosen_by(reading, new, each):
             yield Match(each.span, f"the best epoch is chosen by {new}, and validation is at hand")
     for call in reading.calls if both else ():
         value = call.first

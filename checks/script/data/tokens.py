@@ -185,7 +185,7 @@ RULES = (
         "other steps, or 0.0. grad_norm shows nan meanwhile.",
         fires=("TrainingArguments without logging_nan_inf_filter",),
         fix="Pass logging_nan_inf_filter=False.",
-        sources=("cbl-root",),
+        sources=("transformers-training-args",),
         fixes=Fix(makers.nan_filter, safe=False),
     ),
     Rule(

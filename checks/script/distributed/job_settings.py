@@ -15,6 +15,9 @@ LISTED = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS
           "WANDB_MODE", "HF_HUB_OFFLINE", "TRANSFORMERS_CACHE", "CUDA_DEVICE_ORDER")  # fmt: skip
 """Variables that only programs read: without export they reach none."""
 
+OPTIONS = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "WANDB_PROJECT")
+"""Those that programs also take as options, by way of other variables."""
+
 
 _PIPED = {
     "status": "$? is that of tee: what fails counts as done",
@@ -52,7 +55,8 @@ def jobs(reading: Training) -> Iterator[Match]:
 def _reaches(reading: Training, name: str, texts: list[str]) -> bool:
     """The variable stands in a command, or is exported elsewhere."""
     used = any(f"${name}" in text or f"${{{name}" in text for text in texts)
-    return used or any(s.key == f"export.{name}" for s in reading.script.settings)
+    keys = {each.key for each in reading.script.settings}
+    return used or f"export.{name}" in keys or (name in OPTIONS and f"read.{name}" in keys)
 
 
 def _arrays(reading: Training) -> Iterator[Match]:

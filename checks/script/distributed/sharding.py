@@ -4,57 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate, gradients
+from doctor.checks.script import evaluate
 from doctor.checks.script.distributed.local_ranks import argument_not_passed
+from doctor.checks.script.distributed.plain_backward import accelerate_plain_backward
 from doctor.checks.script.lineage import PARAMETERS
 from doctor.checks.script.ranks import ddp_calls, is_accelerator, is_sharded
-from doctor.checks.script.reading import exclusive, flatten
+from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
-
-
-def accelerate_plain_backward(reading: Training) -> Iterator[Match]:
-    made = [n for n in reading.methods("Accelerator") if reading.calls[n].targets]
-    names = {reading.key(t, reading.calls[n].scope) for n in made for t in reading.calls[n].targets}
-    prepared = {
-        reading.key(target, call.scope)
-        for call in (reading.named("prepare"))
-        if reading.key(call.receiver, call.scope) in names
-        for target in call.targets
-    }
-    prepared |= _engines(reading)
-    backwards = [reading.calls[n] for n in reading.backwards] if prepared else []
-    for number, call in reading.numbered(reading.backwards if prepared else ()):
-        key = reading.key(call.receiver, call.scope)
-        if call.args or not call.receiver or not call.loops or key in names:
-            continue
-        if not gradients.sources(reading, call, number) & prepared:
-            continue
-        if any(other.args and exclusive(other.arms, call.arms) for other in backwards):
-            continue  # if engine: engine.backward(loss), else: loss.backward()
-        fp16 = any(_mixed(reading, reading.calls[n]) == {"fp16"} for n in made)
-        message = f"{call.receiver}.backward() goes past accelerator.backward()"
-        fix = "Call accelerator.backward(loss)."
-        if not made:
-            message = f"{call.receiver}.backward() is the engine's since DeepSpeed 0.18.3 only"
-            fix = "Call engine.backward(loss) and engine.step(), and no optimizer.step()."
-        yield Match(call.span, message, "fail" if fp16 else "warn", fix=fix)
-
-
-def _engines(reading: Training) -> set[tuple[object, str]]:
-    """Names of what deepspeed.initialize returned first."""
-    calls = reading.named("initialize")
-    return {
-        reading.key(call.targets[0], call.scope)
-        for call in calls
-        if call.name == "deepspeed.initialize" and call.targets
-    }
-
-
-def _mixed(reading: Training, call: Call) -> set[object]:
-    value = call.keywords.get("mixed_precision")
-    return evaluate.literals(reading, value, call)
+from doctor.facts.script import Value
 
 
 def all_on_first_gpu(reading: Training) -> Iterator[Match]:
@@ -231,7 +189,8 @@ RULES = (
         "before 0.18.3 then averages no gradients.",
         fires=(
             "loss.backward() in a loop of a file that prepares with Accelerator",
-            "loss.backward() in a loop that calls an engine of deepspeed.initialize",
+            "loss.backward() in a loop that calls an engine of deepspeed.initialize, where the "
+            "requirements admit only versions before 0.18.3",
         ),
         errors=("the same with mixed_precision='fp16': the scaler steps over an unscaled loss",),
         fix="Call accelerator.backward(loss), or engine.backward(loss).",

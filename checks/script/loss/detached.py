@@ -259,6 +259,6 @@ RULES = (
             "a part of the sum that backward() is called on comes from item() (a warning)",
         ),
         fix="Keep the tensor for backward(); detach a copy for the log.",
-        sources=("cbl-root",),
+        sources=("torch-detach", "torch-no-grad"),
     ),
 )

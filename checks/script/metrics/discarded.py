@@ -22,6 +22,7 @@ OF_DATA = {
     "cast", "cast_column", "add_column", "train_test_split", "with_format", "with_transform",
     "class_encode_column", "flatten",
 }  # fmt: skip
+KEEPS = ("save_pretrained", "push_to_hub", "state_dict", "save")
 DATASETS = (
     "datasets.load_dataset", "datasets.load_from_disk", "datasets.Dataset", "datasets.concat",
 )  # fmt: skip
@@ -56,7 +57,9 @@ def _reason(reading: Training, call: Call) -> str:
         return f"{call.name}() stands alone: it holds within a with block or as a decorator only"
     if call.name in WRAPPERS:
         return f"{call.name}() returns the wrapped model, which nothing uses"
-    if call.method == "merge_and_unload" and reading.imports_from("peft") and call.receiver:
+    if call.method == "merge_and_unload" and reading.imports_from("peft") and (
+        call.receiver and not _is_called_later(reading, call)
+    ):  # fmt: skip
         return f"{call.name}() returns the merged model, which nothing uses"
     if call.method in MOVES and _is_batch(reading, call):
         return f"{call.receiver}.{call.method}() returns the moved tensor, which nothing uses"
@@ -89,6 +92,23 @@ def _of_tensors(reading: Training, call: Call) -> str:
     method = call.receiver.isidentifier() and call.receiver in held and call.method != "add"
     pure = of_torch or method  # a set has add(), too
     return f"{call.name}() returns a new tensor, which nothing uses" if pure else ""
+
+
+def _is_called_later(reading: Training, call: Call) -> bool:
+    """The model computes with the merged layers, which it holds, and is not saved."""
+    later = [
+        other
+        for n, other in reading.numbered(reading.scope_calls(call.scope))
+        if n > reading.number(call)
+    ]
+    computes = any(
+        other.name in (call.receiver, f"{call.receiver}.generate", f"{call.receiver}.eval")
+        for other in later
+    )
+    return computes and not any(
+        other.method in KEEPS and (other.receiver == call.receiver or other.name == "torch.save")
+        for other in later
+    )
 
 
 def _of_lightning(reading: Training, call: Call) -> bool:

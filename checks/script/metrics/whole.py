@@ -188,18 +188,22 @@ def chosen_by(reading: Training, new: str, each: Assignment) -> bool:
         others & set(words(t)) for call in reading.named("DataLoader") for t in call.targets
     ):
         return False
+    names = loaders_of(reading, new, each)
+    return bool(names) and all("test" in words(name) for name in names)
+
+
+def loaders_of(reading: Training, new: str, each: Assignment) -> list[str]:
+    """test_loader of `new = evaluate(model, test_loader)` before an assignment of the best."""
     found = [
         a
         for a in reading.assignments
-        if a.target == new and a.scope == each.scope and a.position <= each.position
+        if a.target == new.partition("[")[0]
+        and a.scope == each.scope
+        and a.position <= each.position
     ]
-    for made in found[-1:]:
-        for n in (made.value.call, *made.value.calls):
-            values = reading.calls[n].args if n >= 0 else ()
-            names = [v.name for v in values if v.kind == "name" and is_loader(v.name)]
-            if names and all("test" in words(name) for name in names):
-                return True
-    return False
+    calls = [n for made in found[-1:] for n in (made.value.call, *made.value.calls) if n >= 0]
+    values = [v for n in calls for v in reading.calls[n].args]
+    return [v.name for v in values if v.kind == "name" and is_loader(v.name)]
 
 
 def epoch_scores(reading: Training) -> Iterator[Match]:

@@ -7,20 +7,15 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.model.filled import beyond_half, nearly_zero
-from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import expanded, render, texts_in
+from doctor.checks.script.model.scaled import is_given, is_scaled
+from doctor.checks.script.model.time_axis import LAYERS, time_first
+from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
 
 QK = re.compile(r"(?:\w*q\w*@\w*k\w*|matmul\(\w*q\w*,\w*k\w*)[\w.]*\.(?:transpose\(-[12],-[12]\)|"
                 r"mT|T\b|transpose\([123],[123]\)|permute\()", re.IGNORECASE)  # fmt: skip
-SCALED = re.compile(r"\*\*-?0?\.5|sqrt|scale|\*\*\(-|norm|temperature|/\w*(?:dim|d_k|tau)", re.I)
-LAYERS = {
-    "TransformerEncoderLayer": 9, "TransformerDecoderLayer": 9, "MultiheadAttention": 8,
-    "Transformer": 10, "TransformerEncoder": 99, "TransformerDecoder": 99,
-}  # fmt: skip
-"""Layers of torch.nn that take the time first, and where batch_first stands among the arguments."""
 
 
 def formula(reading: Training) -> Iterator[Match]:
@@ -44,9 +39,11 @@ def _weights(reading: Training, call: Call) -> Iterator[Match]:
     axis = evaluate.argument(reading, call, "dim", 1 if call.name.startswith("torch.") else 0)
     if axis is not None and axis.literal in (0, 1, -2) and ".T" not in found[0]:
         yield Match(call.span, f"attention sums to 1 over axis {axis.literal}, not over the keys")
-    own = texts_in(reading, call.scope)
-    if not any(SCALED.search(each) for each in (text, *own)):
-        yield Match(call.span, "query times key is not divided by the root of its width", "warn")
+    if not is_scaled(reading, call, text, found[0]):
+        message = "query times key is not divided by the root of its width"
+        elsewhere = is_given(reading, call.scope, found[0])
+        reason = "its callers are in other files, and may scale the query" if elsewhere else ""
+        yield Match(call.span, message, "warn", undecided=reason)
 
 
 def _defined(reading: Training, value: Value, call: Call, depth: int = 4) -> Value:
@@ -156,73 +153,6 @@ def _unpacked(reading: Training, call: Call) -> list[str]:
         if made.method == "size" and not made.args and len(made.targets) == 3:
             return list(made.targets)
     return []
-
-
-def time_first(reading: Training) -> Iterator[Match]:
-    """x[:, 0] or mean(dim=1) of layers that take the time first."""
-    for call in reading.calls:
-        made = objects.callee(reading, call) if call.args else []
-        if not made or not all(m is not None and _takes_time_first(reading, m) for m in made):
-            continue
-        scope = reading.scope_calls(call.scope)
-        moved = any(
-            reading.calls[n].method in ("permute", "transpose", "swapaxes", "rearrange")
-            for n in scope
-        )
-        if moved or not reading.function(call.scope).owner:
-            continue
-        yield from _pooled_at_once(reading, call) if not call.targets else _pooled(reading, call)
-
-
-def _pooled(reading: Training, call: Call) -> Iterator[Match]:
-    """What holds the result of the layers is pooled, or one place of it is taken."""
-    scope = reading.scope_calls(call.scope)
-    name, place = call.targets[0], reading.number(call)
-    for n, pool in reading.numbered(scope):
-        axis = pool.given("dim", 0)
-        last = axis is not None and axis.literal in (1, -2)
-        if n > place and pool.method in ("mean", "max", "sum") and pool.receiver == name and last:
-            yield Match(pool.span, f"{call.name} has the time first: axis 1 is the batch")
-    for value, span, where in reading.expressions:
-        parts = flatten([value]) if where == call.scope else ()
-        if any(_is_first_place(part, name) for part in parts):
-            yield Match(span, f"{call.name} has the time first: [:, 0] is the first sample")
-
-
-def _is_first_place(part: Value, name: str) -> bool:
-    """name[:, 0] or name[:, -1]."""
-    index = part.items[1] if part.kind == "item" and len(part.items) == 2 else Value("other")
-    return (
-        part.kind == "item"
-        and part.items[0].name == name
-        and index.kind == "list"
-        and len(index.items) > 1
-        and index.items[0].kind == "slice"
-        and index.items[1].literal in (0, -1)
-        and isinstance(index.items[1].literal, int)
-        and all(v.literal is None for v in index.items[0].items)
-    )
-
-
-def _pooled_at_once(reading: Training, call: Call) -> Iterator[Match]:
-    """encoder(x).mean(1)."""
-    number = reading.number(call)
-    for pool in reading.named("mean", "max", "sum"):
-        axis = pool.given("dim", 0)
-        if pool.receiver_call == number and axis is not None and axis.literal in (1, -2):
-            yield Match(pool.span, f"{call.name} has the time first: axis 1 is the batch")
-
-
-def _takes_time_first(reading: Training, made: Call) -> bool:
-    if made.name.rpartition(".")[0] != "torch.nn" or made.method not in LAYERS or made.unpacked:
-        return False
-    if made.method in ("TransformerEncoder", "TransformerDecoder"):
-        value = made.given("encoder_layer", 0)
-        if value is None:
-            return False
-        inner = list(objects.makers_at(reading, value, made))
-        return bool(inner) and all(m is not None and _takes_time_first(reading, m) for m in inner)
-    return "batch_first" not in made.keywords and len(made.args) < LAYERS[made.method]
 
 
 MASKED = {"mask", "attn_mask", "src_mask", "tgt_mask"}

@@ -117,14 +117,10 @@ def frozen_chance(reading: Training) -> Iterator[Match]:
             old is None or old.literal is False
         )
         asked = weights is not None or old is not None or "num_classes" not in call.keywords
-        key = reading.key(name, call.scope)
-        loads = [
-            c
-            for n in reading.methods("load_state_dict")
-            if reading.key((c := reading.calls[n]).receiver, c.scope) == key
-        ]
+        names = _held_as(reading, name)
+        loads = any(c.receiver in names for c in reading.named("load_state_dict"))
         passed = any(
-            v.name == name
+            v.name in names
             for c in reading.calls
             for v in c.args
             if re.search(r"load|restore|resume|init|copy", c.method)
@@ -138,6 +134,17 @@ def frozen_chance(reading: Training) -> Iterator[Match]:
         ):
             continue
         yield Match(call.span, f"{name} has random weights, and they are frozen")
+
+
+def _held_as(reading: Training, name: str) -> set[str]:
+    """The names of a network, of what wraps it and of what it wraps: `plain = teacher.module`."""
+    names = {name}
+    for each in sorted(reading.assignments, key=lambda each: each.span.order):
+        used = {*each.value.all_names, *(n for c in reading.inside(each.value) for v in c.args
+                                         for n in v.all_names)}  # fmt: skip
+        if any(n in names or n.removesuffix(".module") in names for n in used):
+            names.add(each.target)
+    return names
 
 
 def _is_frozen(reading: Training, name: str) -> bool:

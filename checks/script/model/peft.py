@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.casts import cast_dtype
 from doctor.checks.script.lineage import lineage_of
+from doctor.checks.script.opposites import apart
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
@@ -60,7 +61,7 @@ def _wrapped_before(reading: Training, number: int, wraps: list[int]) -> bool:
     lineage = lineage_of(reading, call.receiver, call.scope, number)
     return any(
         (n in lineage.calls or (n < number and _wraps(reading.calls[n], call)))
-        and not exclusive(reading.calls[n].arms, call.arms)
+        and not apart(reading, reading.calls[n], call)
         for n in wraps
     )
 

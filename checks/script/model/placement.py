@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.model.capability import NOT_TRAINED, has_capability_test
+from doctor.checks.script.rendering import texts_in
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
 
+STARTS = ("init_process_group", "Accelerator", "PartialState")
+RANKS = ("local_rank", "process_index", "world_size")
+"""What is called and read where a program runs in several processes."""
 ATTENTION_WORDS = ("flash", "attn", "attention", "fa2", "capab", "ampere")
 
 
@@ -25,8 +29,7 @@ def device_map_auto(reading: Training) -> Iterator[Match]:
             continue
         message = 'device_map="auto" on the model that trains'
         if texts == {"auto"}:
-            severity: Severity | None = "fail" if _distributed(reading) else None
-            yield Match(call.span, message, severity)
+            yield Match(call.span, message, _severity(reading, call))
         else:
             yield Match(call.span, message, undecided="a condition decides the device map")
 
@@ -59,6 +62,25 @@ def _may_train(
 def _returned_model(reading: Training, call: Call) -> bool:
     function = reading.function(call.scope).name.casefold()
     return "model" in function and not any(word in function for word in NOT_TRAINED)
+
+
+def _severity(reading: Training, call: Call) -> Severity:
+    """One process may split a model that is too large for a GPU; several cannot share the split."""
+    if _distributed(reading):
+        return "fail"
+    several = (reading.machine.gpus or 1) > 1 or any(
+        _processes(launch.launcher) > 1 for launch in reading.script.launches
+    )
+    return "warn" if several or _counts_processes(reading, call) else "note"
+
+
+def _counts_processes(reading: Training, call: Call) -> bool:
+    """The file's top, this function, or one before or after it, does."""
+    scopes = {0, call.scope, *objects.near(reading, call.scope)}
+    started = any(each.scope in scopes for each in reading.named(*STARTS))
+    texts = [text for scope in scopes for text in texts_in(reading, scope)]
+    texts += [each.target for each in reading.assignments if each.scope in scopes]
+    return started or any(word in text.casefold() for text in texts for word in RANKS)
 
 
 def _distributed(reading: Training) -> bool:
@@ -137,14 +159,18 @@ RULES = (
         code="SCR124",
         slug="device-map-auto-training",
         title="The model that trains is placed by the job, not by device_map=auto",
-        severity="warn",
+        severity="note",
         find=device_map_auto,
         training=True,
         why="With several GPUs visible, device_map=auto splits the layers over them: one GPU "
         "computes at a time. accelerate refuses it in distributed training.",
-        fires=('device_map="auto" in from_pretrained of the object that trains',),
+        fires=(
+            'device_map="auto" in from_pretrained of the object that trains',
+            "a warning: the same in a file that counts its processes, and on several GPUs",
+        ),
         errors=("the same where launch lines start several processes",),
-        fix='Omit device_map, or use device_map={"": local_rank} for quantized models.',
+        fix='Omit device_map, or use device_map={"": local_rank} for quantized models; a model '
+        "that is too large for one GPU needs FSDP or ZeRO-3 to use several at a time.",
         sources=("bts-fix5",),
     ),
     Rule(

@@ -19,6 +19,7 @@ KEEPS = (
     "map", "filter", "shuffle", "select", "rename_column", "remove_columns", "with_format",
     "cast_column", "rename_columns", "cast",
 )  # fmt: skip
+SAVE = "Call self.save_hyperparameters() in __init__, before self.hparams is read."
 
 
 def of_lightning(reading: Training) -> Iterator[Match]:
@@ -41,7 +42,7 @@ def of_lightning(reading: Training) -> Iterator[Match]:
                 and items[0].kind in ("name", "call")
             ):
                 message = "a tuple is of optimizers: a schedule goes into a second list"
-                yield Match(span, message, "fail")
+                yield Match(span, message, "fail", fix="Return [optimizer], [scheduler].")
 
 
 def _unsaved(reading: Training, modules: set[str]) -> Iterator[Match]:
@@ -55,9 +56,8 @@ def _unsaved(reading: Training, modules: set[str]) -> Iterator[Match]:
     for value, span, scope in reading.expressions if not given else ():
         names = [n for n in value.all_names if n.startswith("self.hparams.")]
         if names and reading.function(scope).owner in modules:
-            yield Match(
-                span, f"{names[0]} is read, and save_hyperparameters() is never called", "fail"
-            )
+            message = f"{names[0]} is read, and save_hyperparameters() is never called"
+            yield Match(span, message, "fail", fix=SAVE)
             return
 
 

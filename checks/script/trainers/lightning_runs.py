@@ -40,7 +40,8 @@ def _tested_on_training(reading: Training) -> Iterator[Match]:
     for call, value in tests:
         alone = all(other.name == value.name for c, other in tests if c.scope == call.scope)
         if value.name in fitted and alone and _is_one_loader(reading, value, call):
-            yield Match(call.span, f"{call.method}() reads {value.name}, which trained the model")
+            message = f"{call.method}() reads {value.name}, which trained the model"
+            yield Match(call.span, message, fix="Pass the loader of the split that was held out.")
 
 
 def _is_one_loader(reading: Training, value: Value, call: Call) -> bool:

@@ -19,6 +19,7 @@ from doctor.checkpoint.layouts import shards
 from doctor.checkpoint.layouts.file_names import (
     ADAPTERS,
     FSDP_RANK,
+    FURTHER_MODEL,
     INDEXES,
     MODULE,
     NAMED_DIRECTORIES,
@@ -297,10 +298,13 @@ def _with_other_files(layout: Layout, names: list[str]) -> Layout:
 
 
 def _modules(directory: Directory, names: list[str]) -> tuple[str, ...]:
-    """Weights of the further modules that sentence-transformers keeps beside the model."""
+    """Weights of further models: those that Accelerate prepared after the first, and what
+    sentence-transformers keeps beside the model.
+    """
+    prepared = not set(WEIGHTS_OF_MODULES).isdisjoint(names)
+    files = [name for name in names if prepared and FURTHER_MODEL.fullmatch(name)]
     if "modules.json" not in names:
-        return ()
-    files: list[str] = []
+        return tuple(files)
     for name in names:
         if MODULE.fullmatch(name):
             with contextlib.suppress(CheckpointError):

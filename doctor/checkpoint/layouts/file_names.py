@@ -61,3 +61,5 @@ TENSORFLOW = re.compile(r"(.+)\.data-\d{5}-of-\d{5}")
 MODULE = re.compile(r"\d+_\w+")
 """Directories of sentence-transformers: 1_Pooling, 2_Dense."""
 WEIGHTS_OF_MODULES = ("model.safetensors", "pytorch_model.bin")
+FURTHER_MODEL = re.compile(r"(?:model|pytorch_model)_\d+\.(?:safetensors|bin)")
+"""What Accelerate names the models that it prepared after the first one."""

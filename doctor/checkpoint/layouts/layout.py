@@ -49,7 +49,7 @@ class Layout:
     beside: tuple[str, ...] = ()
     """Files of the same save that hold no weights: optimizer, scheduler, random states."""
     modules: tuple[str, ...] = ()
-    """Weights of further modules, each in a directory of its own."""
+    """Weights of further modules, and of models that were prepared after the first."""
     pickles: tuple[str, ...] = ()
     """Every file of the directory that is a pickle by its suffix."""
 

@@ -11,7 +11,8 @@ from doctor.cli import options, panels
 from doctor.cli.flag_groups import set_flags
 from doctor.cli.options import parser
 from doctor.cli.requested_output import requested_output
-from doctor.job.quantities import MOST, parse_seconds
+from doctor.cli.scan_flags import ContinueFlags, OtherFlags
+from doctor.job.quantities import parse_seconds
 
 
 def guard(
@@ -151,41 +152,8 @@ def scan(
     selection: options.SelectionFlags,
     config: options.ConfigFlags,
     output: options.OutputFlags,
-    baseline: Annotated[
-        str | None,
-        panels.scope("An earlier checkpoint, to compare parameters with.", metavar="PATH"),
-    ] = None,
-    merged_from: Annotated[
-        str | None,
-        panels.scope("PATH is a merge: the base that --adapter was merged into.", metavar="PATH"),
-    ] = None,
-    adapter: Annotated[
-        list[str] | None,
-        panels.scope(
-            "An adapter of the merge, or for the model at PATH (repeatable).",
-            metavar="PATH[=WEIGHT]",
-        ),
-    ] = None,
-    equals: Annotated[
-        str | None,
-        panels.scope("A checkpoint that should hold the same values.", metavar="PATH"),
-    ] = None,
-    resume: Annotated[
-        bool,
-        panels.scope("Whether a run can be continued from PATH.", "--continue", "--resume"),
-    ] = False,
-    gpus: Annotated[
-        int | None,
-        panels.scope("With --continue: GPUs of the resumed run.", min=1, max=MOST, metavar="N"),
-    ] = None,
-    script: Annotated[
-        str | None,
-        panels.scope("With --continue: the script that resumes.", metavar="FILE"),
-    ] = None,
-    facts: Annotated[
-        Path | None,
-        panels.scope("With --continue: facts of the environment that resumes.", metavar="FILE"),
-    ] = None,
+    other: OtherFlags,
+    continued: ContinueFlags,
     deep: options.Deep = False,
     tensors: Annotated[bool, panels.output("List every tensor.", "--tensors", "--all")] = False,
     save_facts: options.SaveFacts = None,
@@ -203,13 +171,15 @@ def scan(
         set_flags(selection),
         config,
         scan.ScanOptions(
-            baseline=baseline,
+            baseline=other.baseline,
             deep=deep,
             tensors=tensors,
-            merged_from=merged_from,
-            adapters=tuple(adapter or ()),
-            equals=equals,
-            plan=continuing.plan_of(resume, gpus, script, facts),
+            merged_from=other.merged_from,
+            adapters=tuple(other.adapter or ()),
+            equals=other.equals,
+            plan=continuing.plan_of(
+                continued.resume, continued.gpus, continued.script, continued.facts
+            ),
         ),
         fail_on=output.fail_on,
         progress=not output.quiet,

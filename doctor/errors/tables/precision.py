@@ -23,7 +23,8 @@ ROWS = (
             "pass gradient_checkpointing_kwargs={'use_reentrant': False}; both work in either "
             "order.",
         title="The loss depends on a trainable parameter",
-        sources=("cbl-root", "Open-Llama-checkpointing"), next_check="SMK009", code="LOG041"),
+        sources=("torch-no-grad", "torch-detach", "Open-Llama-checkpointing"), next_check="SMK009",
+        code="LOG041"),
     Cause(id="none-requires-grad",
         messages=(r"None of the inputs have requires_grad=True\. Gradients will be None",),
         examples=("UserWarning: None of the inputs have requires_grad=True. Gradients will be "
@@ -34,8 +35,8 @@ ROWS = (
             "in evaluation.",
         fix='Pass gradient_checkpointing_kwargs={"use_reentrant": False}, or call '
             "model.enable_input_require_grads() before the training.",
-        title="Gradient checkpointing got inputs that require gradients", sources=("cbl-root",),
-        role="warning", next_check="SMK009", code="LOG042",
+        title="Gradient checkpointing got inputs that require gradients",
+        sources=("Open-Llama-checkpointing",), role="warning", next_check="SMK009", code="LOG042",
         yields_to=("inputs-made-to-require-grad",)),
     Cause(id="amp-bf16-grads-with-scaler",
         refines=("half-precision-kernel",),

@@ -29,7 +29,7 @@ ROWS = (
         "or only at the end.",
         template="Set the warm-up to 1 to 5 % of the run{few:}.",
         role="setting",
-        sources=("cbl-root",),
+        sources=("transformers-training-args",),
     ),
     Cause(
         id="decay-too-strong",
@@ -83,7 +83,7 @@ ROWS = (
         "end, mostly 0, for the rest of it.",
         template="Build the scheduler for all {steps:the} optimizer steps of the run.",
         role="setting",
-        sources=("cbl-root",),
+        sources=("torch-lr-scheduler",),
     ),
     Cause(
         id="schedule-counts-epochs",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import time
-from typing import Any, Callable, ContextManager, Dict, List, Optional, Union
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Tuple, Union
 
 import torch
 
@@ -41,68 +41,85 @@ def trend(
 
     The weights go on from the judged steps, with the doctor's optimizer started again.
     """
-    steps, judged = list(smoke["steps"]), len(smoke["steps"])
-    if any(isinstance(step["loss"], str) or step["skipped"] for step in steps):
+    if any(isinstance(step["loss"], str) or step["skipped"] for step in smoke["steps"]):
         return None
     if subject.update is not None and isinstance(subject.update.optimizer, Stepped):
         return None  # losses of several optimizers, such as a generator's, need not fall
-    fingerprint = fingerprints.fingerprint
     unmoved = {each["name"] for each in smoke["parameters"] if not each["moved"]}
-    still = {name: fingerprint(w) for name, w in subject.weights.items() if name in unmoved}
-    deadline = time.monotonic() + SECONDS
+    still = {n: fingerprints.fingerprint(w) for n, w in subject.weights.items() if n in unmoved}
     undone = [p["name"] for p in smoke["parameters"] if p["undone"] or p["rewritten"]]
-    calls, created = (
-        loss_calls.LossCalls(subject.module, subject.batch),
-        unregistered.Created(subject),
-    )
+    calls = loss_calls.LossCalls(subject.module, subject.batch)
+    created = unregistered.Created(subject)
     writes = weight_writes.Writes({n: subject.weights[n] for n in undone})
     try:
         training = training_step.Training(created.subject, device, precision, recipe)
         training.subject = writes.around(training.subject)
         training.before.clear()
         training.undone.stop()
-        started = time.monotonic()
-        with calls:
-            steps.append(training.step(stage))
-        fits = (time.monotonic() - started) * (STEPS - judged) <= SECONDS
-        calls.compare(float(steps[-1]["loss"]))
-        seconds: List[float] = []
-        resident = take(training, device, steps, deadline, seconds) if fits else []
-        ran = len(steps)
-        if ran < STEPS:
-            del steps[judged:]
-            resident = []
-        overwritten = weight_writes.discarded(subject, undone, reseeded)
+        steps, taken = further(training, device, calls, smoke["steps"])
+        discarded = weight_writes.discarded(subject, undone, reseeded)
         norm_in_fp32 = in_fp32(training, steps)
     except Exception:
         return None
     finally:
         for weight in subject.weights.values():
             weight.grad = None
-    moved = [
-        name
-        for name, value in still.items()
-        if not fingerprints.equal(value, fingerprint(subject.weights[name]))
-    ]
     return {
+        **taken,
+        "norm_in_fp32": norm_in_fp32,
+        "discarded": discarded,
+        "writes": writes.lines,
+        "reached": [name for name, reached in training.reached.items() if reached],
+        "created": created.shapes,
+        "moved": moved(subject, still),
+        **of_weights(subject.module),
+        **of_calls(calls),
+    }
+
+
+def further(
+    training: Training, device: torch.device, calls: Any, judged: List[Dict[str, Any]]
+) -> Tuple[List[Dict[str, Any]], Dict[str, Any]]:
+    """The steps, and the fields that they give; the judged ones alone where time was short."""
+    steps = list(judged)
+    seconds: List[float] = []
+    began = time.monotonic()
+    with calls:
+        steps.append(training.step(stage))
+    fits = (time.monotonic() - began) * (STEPS - len(judged)) <= SECONDS
+    calls.compare(float(steps[-1]["loss"]))
+    resident = take(training, device, steps, began + SECONDS, seconds) if fits else []
+    ran = len(steps)
+    if ran < STEPS:
+        del steps[len(judged) :]
+        resident = []
+    return steps, {
         "ran": ran,
         "planned": STEPS,
         "step_seconds": sorted(seconds[-WATCHED:])[WATCHED // 2] if ran == STEPS else None,
         "losses": [step["loss"] for step in steps],
         "rates": [step["lr"] for step in steps],
         "norms": [step["grad_norm"] for step in steps],
-        "norm_in_fp32": norm_in_fp32,
-        "discarded": overwritten,
-        "writes": writes.lines,
         "resident": resident,
-        "reached": [name for name, reached in training.reached.items() if reached],
-        "created": created.shapes,
-        "moved": moved,
-        "large_weights": initial_weights.large(subject.module),
-        "heavy_dropouts": initial_weights.heavy_dropouts(subject.module),
-        "hasty_norms": observing.attempt(lambda: initial_weights.hasty_norms(subject.module), []),
-        "fresh_heads": observing.attempt(lambda: initial_weights.fresh_heads(subject.module), []),
-        **of_calls(calls),
+    }
+
+
+def moved(subject: Subject, still: Dict[str, Any]) -> List[str]:
+    """The weights that are not as they were; `still` has the fingerprints of then."""
+    return [
+        name
+        for name, value in still.items()
+        if not fingerprints.equal(value, fingerprints.fingerprint(subject.weights[name]))
+    ]
+
+
+def of_weights(module: torch.nn.Module) -> Dict[str, Any]:
+    """The fields of a Trend that the modules and their weights show."""
+    return {
+        "large_weights": initial_weights.large(module),
+        "heavy_dropouts": initial_weights.heavy_dropouts(module),
+        "hasty_norms": observing.attempt(lambda: initial_weights.hasty_norms(module), []),
+        "fresh_heads": observing.attempt(lambda: initial_weights.fresh_heads(module), []),
     }
 
 

@@ -70,12 +70,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         return {"done": True}
     plan.mark(subject.module)
     note(built={"how": "ok", "seconds": time.perf_counter() - started}, **counts(subject.module))
-    note(settings=settings(subject.module))
-    observe(batch=lambda: batch_facts(subject.batch))
-    observe(computed_once=lambda: unregistered.with_graph(subject.module))
-    observe(ineffective=lambda: ineffective.ineffective(subject.module))
-    observe(untied=lambda: tying.untied(subject.module))
-    observe(of_defaults=lambda: tying.of_defaults(subject.module))
+    observe_built(subject)
     if precision == "fp16":
         note(scalers=scalers(request["subject"], subject, device))
     stage = timed.Timed(device)
@@ -93,11 +88,32 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         exit_unless_cpu(device)
         return None
     note(smoke=smoke, settings=settings(subject.module))
-    note(changed_batch=training[0].kept.changed if subject.fixed else [])
-    note(turned_off=", ".join(sorted(training[0].turned_off)[:3]))
+    observe_trained(subject, training[0])
+    observe(trend=lambda: more.trend(subject, device, precision, recipe, smoke))
+    measure(request, subject, device)
+    return {"done": True}
+
+
+def observe_built(subject: Subject) -> None:
+    """What the model and its batch show before any step."""
+    note(settings=settings(subject.module))
+    observe(batch=lambda: batch_facts(subject.batch))
+    observe(computed_once=lambda: unregistered.with_graph(subject.module))
+    observe(ineffective=lambda: ineffective.ineffective(subject.module))
+    observe(untied=lambda: tying.untied(subject.module))
+    observe(of_defaults=lambda: tying.of_defaults(subject.module))
+
+
+def observe_trained(subject: Subject, training: Any) -> None:
+    """What the judged steps left."""
+    note(changed_batch=training.kept.changed if subject.fixed else [])
+    note(turned_off=", ".join(sorted(training.turned_off)[:3]))
     observe(unregistered=lambda: unregistered.unregistered(subject))
     observe(of_loss=lambda: unregistered.of_loss(subject))
-    observe(trend=lambda: more.trend(subject, device, precision, recipe, smoke))
+
+
+def measure(request: Dict[str, Any], subject: Subject, device: torch.device) -> None:
+    """What further passes show: changed batches, no autocast, memory."""
     if request.get("trials"):
         with wire.stage("try changed batches in a copy of the process"):
             observe(trials=lambda: forked.run(subject, device))
@@ -105,11 +121,13 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         if asked := plain_pass.half_asked(request["subject"]):
             note(half_asked=asked)
         observe(without_autocast=lambda: plain_pass.ended(subject))
-    note(points=memory.measure_points(request["subject"], subject, device, precision, recipe))
+    points = memory.measure_points(
+        request["subject"], subject, device, request["precision"], request["recipe"]
+    )
+    note(points=points)
     note(**memory.saved(subject, request["subject"]))
     # The last one: it draws other weights.
     observe(data=lambda: step.of_batch(subject.module, subject.loss, subject.batch))
-    return {"done": True}
 
 
 def note_failed_build(error: Exception, seconds: float) -> None:

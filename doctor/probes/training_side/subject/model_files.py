@@ -75,7 +75,10 @@ def require_quantized(directory: str, method: str) -> None:
     tensors: Dict[str, str] = {}
     for name in os.listdir(directory):
         if name.endswith(".safetensors"):
-            tensors.update(dtypes_of(os.path.join(directory, name)))
+            dtypes = dtypes_of(os.path.join(directory, name))
+            if dtypes is None:
+                return  # the quantized tensors may be in this file: loading it shows its fault
+            tensors.update(dtypes)
     whole = all(FLOATING.match(dtype) for dtype in tensors.values())
     if tensors and whole and not any(QUANTIZED.search(name) for name in tensors):
         raise BadFiles(
@@ -85,15 +88,15 @@ def require_quantized(directory: str, method: str) -> None:
         )
 
 
-def dtypes_of(path: str) -> Dict[str, str]:
-    """Tensor of a .safetensors file -> its dtype; {} if it has no header that can be read."""
+def dtypes_of(path: str) -> Optional[Dict[str, str]]:
+    """Tensor of a .safetensors file -> its dtype; None if its header cannot be read."""
     try:
         with open(path, "rb") as file:
             length = int.from_bytes(file.read(8), "little")
             tensors = _tensors(file.read(min(length, LONGEST_HEADER)))
         return {name: str(each["dtype"]) for name, each in tensors.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}
+        return None
 
 
 def _tensors(header: bytes) -> Dict[str, Any]:

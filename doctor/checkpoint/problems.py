@@ -1,0 +1,42 @@
+"""What is wrong with the files of a checkpoint, from its layout to its values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor._util.units import shown
+from doctor.checkpoint.agreement import is_library, one_of_several
+from doctor.checkpoint.layouts.layout import Layout
+from doctor.checkpoint.layouts.rank_files import rank_problems
+from doctor.checkpoint.layouts.shard_index import disagreements, sizes_differ
+from doctor.checkpoint.reader import LayoutContents
+from doctor.checkpoint.records import Problem
+from doctor.checkpoint.tensors import Tensor
+
+
+def problems_of(
+    layout: Layout, contents: LayoutContents, tensors: list[Tensor], described: bool
+) -> Iterator[Problem]:
+    yield from layout.problems
+    for shard in contents.all_shards:
+        yield from shard.problems
+    yield from disagreements(layout.index, layout.weight_map, contents.shards)
+    yield from sizes_differ(layout.index, layout.total_size, layout.weight_map, contents.shards)
+    yield from rank_problems(layout.directory) if one_of_several(layout) else ()
+    yield from _without_values(layout, contents, tensors, described)
+
+
+def _without_values(
+    layout: Layout, contents: LayoutContents, tensors: list[Tensor], described: bool
+) -> list[Problem]:
+    """The problem of files of a model or an adapter that were read and hold nothing."""
+    adapter = layout.kind.endswith("PEFT adapter")
+    whole = layout.files and not (layout.lone_shard or layout.groups or one_of_several(layout))
+    readable = all(shard.readable for shard in contents.shards)
+    writer = any(shard.writer for shard in contents.shards)  # with a place for the weights
+    model = adapter or writer or (described and is_library(contents))
+    if not (whole and readable and model) or any(tensor.elements for tensor in tensors):
+        return []
+    held = f"holds {len(tensors):,} tensors, none with a value" if tensors else "holds no tensor"
+    why = "as parameters that were not gathered from the ranks of ZeRO-3 or FSDP leave it"
+    return [Problem(kind="empty", file=shown(layout.files[0]), text=f"{held}, {why}")]
