@@ -94,6 +94,8 @@ class TextReader:
         row, number = block[start:end], self.lines + newlines + 1
         collector = self.collector
         kind, patterns = self._kinds.of(row)
+        if kind is Kind.METRIC and collector.tracebacks.holds(clean(row)):
+            kind = Kind.OTHER  # "loss = criterion(x)" is code of a frame
         if kind in (Kind.METRIC, Kind.NONFINITE):
             collector.progress += 1
             collector.finished = collector.ended_well = 0

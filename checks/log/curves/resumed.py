@@ -114,11 +114,12 @@ def goes_on(log: Log) -> Verdict:
 
 
 def _lost_at_resume(log: Log, loss: Curve) -> Verdict:
-    line = next((e.line for e in log.harmless if e.name == RESUMED and e.path == loss.path), 0)
     values, places = finite_of(loss)
-    split = sum(0 < loss.lines[at] < line for at in places)
+    lines = [each.line for each in log.harmless if each.name == RESUMED and each.path == loss.path]
+    splits = [sum(0 < loss.lines[at] < line for at in places) for line in lines]
+    split = next((at for at in splits if 2 * SOME <= at <= len(values) - 2 * SOME), 0)
     before, after = values[:split], values[split:]
-    if not line or min(len(before), len(after)) < 2 * SOME or is_of_policy(log, loss):
+    if not split or is_of_policy(log, loss):
         return skip("no line between losses says that the run was resumed")
     first, last, again = (median(some) for some in (before[:SOME], before[-SOME:], after[:SOME]))
     gained = first - last
