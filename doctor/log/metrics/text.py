@@ -50,7 +50,10 @@ UNIT_BEHIND = re.compile(
     rb"sequences?|frames?) ?/ ?s(?:ec)?\b"
 )
 """A throughput whose name is its unit: `| 23,110 tok/s |`."""
-NAME_BEFORE, VALUE_AFTER = re.compile(rb"[a-z_]\w{0,40}[:=]?\s{1,4}$"), re.compile(rb"\s{0,2}[:=]?\s{0,4}\d")
+NAME_BEFORE, VALUE_AFTER = (
+    re.compile(rb"[a-z_]\w{0,40}[:=]?\s{1,4}$"),
+    re.compile(rb"\s{0,2}[:=]?\s{0,4}\d"),
+)
 """What makes a unit the name of the number behind it: `loss 3.21 tok/s 88000`."""
 BARE = re.compile(rb"\b(?:step|iteration|iter)\s{1,12}(\d{1,12})\b")
 BEFORE_NONFINITE = (*"\t:='\"(+-", ": ", "= ", "  ", *(f"{end} " for end in "smtre'\"]"))
