@@ -724,3 +724,25 @@ def test_a_spike_that_stays_at_a_high_rate_asks_for_a_lower_one() -> None:
         log = with_curves(loss(values), curve("learning_rate", [rate] * len(values)))
         fix = findings(log)["loss-spike"].verdict.fix or ""
         assert ("go on with a lower learning rate" in fix) is first
+
+
+@pytest.mark.parametrize(
+    ("norms", "unstable"),
+    [
+        ([0.8] * 90 + [4.5, 9.0, 40.0, 80.0, 200.0, 900.0, 1e4, 1e5, 1e5, 1e5], True),
+        ([0.8] * 99 + [300.0], True),
+        ([0.8 + 0.1 * (at % 3) for at in range(100)], False),
+        ([0.8] * 50 + [300.0] * 5 + [0.8] * 45, False),  # it came back
+        ([0.0] * 100, False),
+    ],
+)
+def test_what_the_gradient_norm_did_before_a_nan_is_told(
+    norms: list[float], unstable: bool
+) -> None:
+    values = loss([2.0] * 100 + [NAN] * 20)
+    log = with_curves(values, curve("grad_norm", norms + [NAN] * 20))
+    found = findings(log)["loss-nonfinite"].verdict
+    assert ("unstable before" in (found.fix or "")) is unstable
+    moved = [1e-4 * (1 - at / 150) for at in range(100)] + [1e-5] * 20  # fp16: steps are skipped
+    still = with_curves(*log.curves, curve("learning_rate", moved))
+    assert "unstable before" not in (findings(still)["loss-nonfinite"].verdict.fix or "")

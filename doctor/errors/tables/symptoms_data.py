@@ -62,6 +62,6 @@ ROWS = (
             "apply_chat_template(..., tokenize=True) do it; compare the first three ids of a "
             "sample with those of the prompt at inference.",
         role="symptom",
-        commands=("doctor data train.py:make --show 3", "doctor lint train.py"),
+        commands=("doctor lint train.py",),
     ),
 )  # fmt: skip

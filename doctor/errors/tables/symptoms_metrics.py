@@ -84,7 +84,8 @@ ROWS = (
             "score>@same|@not|chance|@zero|random",
             "accuracy|acc$|f1|metric|map$|bleu|wer$|score>@same|@not|@zero>loss>@fall|improv",
             "map$|map50|recall|iou$ @zero train|loss|detect|epoch|yolo",
-            "yolo|detector|detection|detectron|mmdet|rcnn nothing|no_boxes|no_objects|no_detections",
+            "yolo|detector|detection|detectron|mmdet|rcnn nothing|no_boxes|no_objects|"
+            "no_detections",
             "boxes|bbox|bboxes|keypoints shift|offset|wrong|misalign|scaled",
         ),
         examples=(
