@@ -273,3 +273,45 @@ def test_metrics_of_another_process_within_a_traceback_are_read() -> None:
     rows = "".join(f"step {at} loss: {3 - at / 9:.3f}\n" for at in range(4))
     log = read(log=FRAMES + rows + "RuntimeError: it failed\n")
     assert [each.name for each in log.curves] == ["loss"]
+
+
+SMI = """\
++---------------------------------------------------------------------------------------+
+| NVIDIA-SMI 535.129.03             Driver Version: 535.129.03   CUDA Version: 12.2     |
+|-----------------------------------------+----------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id        Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp   Perf          Pwr:Usage/Cap |         Memory-Usage | GPU-Util  Compute M. |
+|                                         |                      |               MIG M. |
+|=========================================+======================+======================|
+|   0  NVIDIA H100 80GB HBM3          On  | 00000000:04:00.0 Off |                    0 |
+| N/A   38C    P0             125W / 700W |  70084MiB / 81559MiB |      0%      Default |
+|                                         |                      |             Disabled |
++-----------------------------------------+----------------------+----------------------+
+
++---------------------------------------------------------------------------------------+
+| Processes:                                                                            |
+|  GPU   GI   CI        PID   Type   Process name                            GPU Memory |
+|        ID   ID                                                             Usage      |
+|=======================================================================================|
++---------------------------------------------------------------------------------------+
+"""
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+    "capacity of 79.11 GiB of which 1.21 GiB is free.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        ("".join(f"step {at} loss {3 - at / 90:.3f}\n" for at in range(60)), False),
+        ("", True),
+        (OOM, True),
+    ],
+)
+def test_memory_in_use_may_be_that_of_the_run_whose_log_shows_it(
+    tmp_path: Path, after: str, told: bool
+) -> None:
+    (tmp_path / "train.log").write_text(SMI + after)
+    report = triage([str(tmp_path / "train.log")], {}, ConfigFlags())
+    assert ("GPU002" in {each.check.code for each in report.findings}) is told
