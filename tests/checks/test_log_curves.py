@@ -746,3 +746,22 @@ def test_what_the_gradient_norm_did_before_a_nan_is_told(
     moved = [1e-4 * (1 - at / 150) for at in range(100)] + [1e-5] * 20  # fp16: steps are skipped
     still = with_curves(*log.curves, curve("learning_rate", moved))
     assert "unstable before" not in (findings(still)["loss-nonfinite"].verdict.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("score", "status"),
+    [
+        ([60 + at * 0.5 for at in range(40)], Status.NOTE),
+        ([60.0 + at % 3 for at in range(40)], Status.WARN),
+    ],
+)
+def test_an_evaluation_loss_that_rises_while_its_score_improves(
+    score: list[float], status: Status
+) -> None:
+    held = [1.0 - at / 20 if at < 8 else 0.65 + (at - 8) * 0.06 for at in range(40)]
+    log = with_curves(
+        loss([2 * math.exp(-at / 8) for at in range(40)]),
+        curve("eval_loss", held),
+        curve("score:acc@1", score),
+    )
+    assert findings(log)["evaluation-rises"].status is status

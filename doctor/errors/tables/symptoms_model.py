@@ -14,7 +14,7 @@ ROWS = (
         why="The decoder overflows in fp16 (the VAE of SDXL does), and NaN become black pixels; "
             "else a safety checker replaced the picture.",
         fix="Decode in fp32 (pipe.vae.to(torch.float32), or upcast_vae()), with bf16, or with a "
-            "VAE that was made for fp16 (madebyollin/sdxl-vae-fp16-fix). If latents are NaN already, "
+            "VAE made for fp16 (madebyollin/sdxl-vae-fp16-fix). If latents are NaN already, "
             "the network itself overflows: bf16 or fp32.",
         role="symptom",
         commands=("doctor run --only NUM001",),

@@ -61,6 +61,11 @@ BEFORE_NONFINITE = (*"\t:='\"(+-", ": ", "= ", "  ", *(f"{end} " for end in "smt
 NONFINITE = re.compile(
     rf"(?:{'|'.join(map(re.escape, BEFORE_NONFINITE))})(?:nan|inf(?:inity)?)(?![\w.])".encode()
 )
+PART_OF_PASS = re.compile(
+    rb"\b(?:test|val|valid|validation|eval)\w{0,10}:?\s{0,4}\[\s{0,6}(\d{1,7})/\s{0,6}\d{1,7}\]"
+    rb".{0,200}?\bloss:?\s{1,6}\d{1,9}(?:\.\d{0,9})?\s\(\s{0,4}(\d{1,9}(?:\.\d{0,9})?)\)"
+)
+"""`Test: [190/242] Time 0.7 (0.6) Loss 0.95 (2.73)`: one of the batches, and the mean so far."""
 ONLY_EVALUATED = re.compile(rb"\b(?:eval(?:uat\w+)?|validat\w+)[- ]only\b")
 """An epoch without steps: the weights stand still, and the rate may be printed as 0."""
 SUMMARY, EVALUATED = b"train_runtime", re.compile(rb"['\"]eval_loss['\"]")
@@ -105,10 +110,23 @@ def read_metrics(row: bytes, line: int, curves: Curves) -> None:
     values = _of_one_kind(values, lower)
     if not values or set(values) == {RATE}:
         return
+    again = _goes_on(values, lower, curves)
     step = next((int(steps[name]) for name in STEPS if _whole(steps.get(name))), None)
     if step is None and (b"step" in lower or b"iter" in lower) and (bare := BARE.search(lower)):
         step = int(bare[1])
-    curves.append(step, values, line)
+    curves.append(step, values, line, again=again)
+
+
+def _goes_on(values: dict[str, float], lower: bytes, curves: Curves) -> bool:
+    """Whether an evaluation's row is of the same pass as the row before it: its mean so far takes
+    the place of that one's."""
+    part = PART_OF_PASS.search(lower) if values.keys() <= {HELD_OUT, TESTED} else None
+    if part is None:
+        curves.batch = None
+        return False
+    values.update(dict.fromkeys(values, float(part[2])))
+    before, curves.batch = curves.batch, int(part[1])
+    return before is not None and curves.batch > before
 
 
 def _with_unit(lower: bytes) -> re.Match[bytes] | None:
