@@ -161,7 +161,8 @@ def test_an_evaluation_that_prints_its_batches_has_one_loss_for_each_pass() -> N
     text = "".join(
         f"Epoch: [{epoch}][10/250] Loss {3 - epoch / 9:.3f} (3.2)\n"
         + "".join(
-            f"Test: [{at:2}/10] Time 0.1 (0.1) Loss {0.9 + at:.2f} ({2.0 + at / 10 - epoch / 9:.2f})\n"
+            f"Test: [{at:2}/10] Time 0.1 (0.1) Loss {0.9 + at:.2f} "
+            f"({2.0 + at / 10 - epoch / 9:.2f})\n"
             for at in range(0, 10, 2)
         )
         + f" * Acc@1 {31.2 + epoch:.3f} Acc@5 60.1\n"
