@@ -247,6 +247,8 @@ class Markers(Section, frozen=True, kw_only=True):
     """The first token behind it is not trained."""
     early: int = 0
     elsewhere: int = 0
+    asking: int = 0
+    """Of those, the ones in which the user's question is trained, and no answer is."""
     questions: int = 0
     """Documents with what stands before a question of the user."""
     unanswered: int = 0

@@ -134,7 +134,7 @@ def borders(
 ) -> Dict[str, Any]:
     """Where training begins, against the end of the marker before it; `room`: tokens that may
     stand between them."""
-    counts = dict.fromkeys(("prompted", "late", "early", "elsewhere"), 0)
+    counts = dict.fromkeys(("prompted", "late", "early", "elsewhere", "asking"), 0)
     before: Counter[int] = Counter()
     """Tokens at which what is given of the answer ends, as a thought that is not trained."""
     for each in answers:
@@ -149,6 +149,8 @@ def borders(
             counts["early"] += 1
         elif ends:
             counts["elsewhere"] += 1
+            answered = any(trained[end : end + 1] == [True] for end in ends)
+            counts["asking"] += bool(question) and not answered and begins in _ends(ids, question)
             given = max((end for end in ends if end < begins), default=begins)
             inner = each.ids[given:begins]
             turns = contains(inner, marker) or contains(inner, question)
