@@ -114,8 +114,8 @@ def _one_class(mixing: Mixing, split: Split) -> Verdict | None:
 
 
 ONE_CLASS = (
-    "Shuffle before the data are cut to a part, and look at how the labels are read: a constant "
-    "class teaches nothing."
+    "Look at how the labels are read, as bool() of the text 'False' is true: compare with 'True'. "
+    "Or shuffle before the data are cut to a part. A constant class teaches nothing."
 )
 
 
@@ -195,7 +195,12 @@ def different(data: Data) -> Verdict:
         if workers.alone is None:
             return unknown(f"{text}; whether they are equal without workers could not be read")
         if not workers.alone:
-            return observed(f"{text}, and without workers all are different", workers.samples)
+            fix = None
+            if workers.drawn:
+                text = f"{text}, from copies of a generator that the dataset has itself"
+                fix = OWN_STREAM
+            what = f"{text}, and without workers all are different"
+            return observed(what, workers.samples, fix=fix)
     return ok(f"{text}; {workers.workers} workers")
 
 
@@ -221,6 +226,11 @@ OWN_GENERATOR = (
     "Draw from torch, random or numpy.random, which torch seeds in each worker; or make the "
     "generator in the worker: np.random.default_rng(torch.initial_seed()) in worker_init_fn or at "
     "the first row."
+)
+OWN_STREAM = (
+    "Make the generator in __iter__, from the seed that torch gives each worker: "
+    "np.random.default_rng(torch.initial_seed()). Rows that are read and not made are divided by "
+    "torch.utils.data.get_worker_info(), too."
 )
 SEEDS = (
     "Leave out worker_init_fn: torch seeds its own numbers, Python's and numpy's for each worker "

@@ -67,7 +67,7 @@ RelationKind = Literal[
     "boxes in a corner", "unit of a group", "scale of a group",
     "edges without features", "types mixed", "rows counted by batches", "noise equal",
     "eval before train", "time runs back", "document repeated", "tags in text",
-    "mask predicted", "answer elsewhere",
+    "mask predicted", "most is masked", "sides exchanged", "answer elsewhere",
     "span beyond text", "span cuts words", "tags of other tokens",
     "languages exchanged", "text not translated",
     "files in text order", "links in graph",

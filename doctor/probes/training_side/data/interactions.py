@@ -49,10 +49,13 @@ class InBatch:
             return
         query, positive = (keys_of(named[name]) for name in found)
         asked: Dict[bytes, Set[bytes]] = {}
+        answers: Dict[bytes, Set[bytes]] = {}
         for one, other in zip(positive, query):
             asked.setdefault(one, set()).add(other)
-        for number, one in enumerate(positive):  # the same pair twice is a repeated row
-            again = len(asked[one]) > 1
+            answers.setdefault(other, set()).add(one)
+        for number, (one, other) in enumerate(zip(positive, query)):
+            # The same pair twice is a repeated row.
+            again = len(asked[one]) > 1 or len(answers[other]) > 1
             self._relations.count("positive of another", again, first_row + number, found[1])
 
     def _add_step(self, named: Named, first_row: int) -> None:

@@ -1,5 +1,5 @@
 """Two texts of a row that belong together: whether the rare words that they share, as numbers and
-names, stand in the same row, or for a stretch of rows some rows further."""
+names, or two words in a row, stand in the same row, or for a stretch of rows some rows further."""
 
 from __future__ import annotations
 
@@ -65,10 +65,14 @@ def flat(row: Foreign) -> Iterator[Tuple[str, Foreign]]:
 
 def words(texts: List[str]) -> List[Set[str]]:
     """The rare words of each row."""
-    each = [{word for word in WORD.findall(text.lower())} for text in texts]
+    each = [with_neighbours(WORD.findall(text.lower())) for text in texts]
     counts = Counter(word for row in each for word in row)
     most = max(1.0, COMMON * len(each))
     return [{word for word in row if counts[word] <= most} for row in each]
+
+
+def with_neighbours(found: List[str]) -> Set[str]:
+    return {*found, *map(" ".join, zip(found, found[1:]))}
 
 
 def displacements(one: List[Set[str]], other: List[Set[str]]) -> Dict[int, int]:

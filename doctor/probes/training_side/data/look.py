@@ -18,6 +18,7 @@ from typing import Any, Dict, List, Optional
 from ... import wire
 from ..foreign import Foreign, observing
 from . import (
+    encoded_views,
     file_order,
     files,
     held_tokenizer,
@@ -38,6 +39,7 @@ from . import (
     shared,
     sounds,
     split_look,
+    split_sides,
     stated,
     step_calls,
     targets,
@@ -172,6 +174,9 @@ class Look:
         found = observing.attempt(
             lambda: two_splits.of_batches(self.batches["train"], self.batches["eval"]), []
         )
+        found += observing.attempt(
+            lambda: split_sides.of_batches(self.batches["train"], self.batches["eval"]), []
+        )
         stated = [two_splits.stated_classes(each) for each in (train, other)]
         ours, theirs = stated if all(stated) else (content.classes, classes)
         whole = all(stated) or content.complete
@@ -238,6 +243,9 @@ class Look:
         )
         for of_loss in (output_classes.broadcast, padded_loss.of_batch):
             look.more += observing.attempt(partial(of_loss, module, loss, look.batches[0]), [])
+        look.more += observing.attempt(
+            lambda: encoded_views.of_batches(module, loss, look.batches), []
+        )
         if look.inputs.samples:
             look.inputs.measure(module, loss, look.batches)
 

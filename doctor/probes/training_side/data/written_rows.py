@@ -16,7 +16,7 @@ from . import row_contents
 from .chats import ANSWERS, PROMPTS, ROLES, messages_of
 from .columns import DECIMAL_COMMA, is_blank, number_of
 from .group_units import GroupUnits
-from .pages import document_of
+from .pages import are_swapped, document_of
 from .relations import Relations, relation
 from .row_spans import RowSpans
 from .row_texts import texts_of
@@ -119,11 +119,9 @@ class WrittenRows:
         if not chat:
             return
         roles = [str(each.get("role")) for each in chat]
-        spoken = [each for each in roles if each in ("user", "assistant")]
         count = self._relations.count
         count("role unknown", any(each not in KNOWN_ROLES for each in roles), number)
-        swapped = len(spoken) > 1 and spoken[0] == "assistant" and spoken[-1] == "user"
-        count("roles swapped", swapped, number)
+        count("roles swapped", are_swapped(chat), number)
         again = any(
             roles[n] == roles[n + 1]
             and roles[n] in ("user", "assistant")
