@@ -172,8 +172,6 @@ def _prefix(markers: Markers, split: Split) -> Verdict:
             return absent
     if not markers.answers or not markers.prompt:
         return skip(NO_ANSWERS)
-    if trains_questions(markers):
-        return skip("the user's messages are trained, see DAT013")
     unlike = markers.answers - markers.prompted - markers.early - markers.late
     text = share(unlike, markers.answers, f"answers do not begin behind {shown(markers.prompt)}")
     if not markers.marked:
@@ -185,6 +183,8 @@ def _prefix(markers: Markers, split: Split) -> Verdict:
 
 def _without_prompt(markers: Markers) -> Verdict | None:
     """Of documents that are trained: no prompt for their answers, or one more than these."""
+    if trains_questions(markers):
+        return skip("the user's messages are trained, see DAT013")
     if markers.questions and markers.unanswered >= MOST * markers.questions:
         text = share(markers.unanswered, markers.questions, "documents with a question of the user")
         if markers.answers >= MOST * markers.questions:

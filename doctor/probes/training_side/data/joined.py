@@ -72,7 +72,7 @@ def words(texts: List[str]) -> List[Set[str]]:
 
 
 def with_neighbours(found: List[str]) -> Set[str]:
-    return {*found, *map(" ".join, zip(found, found[1:]))}
+    return {*found, *map(" ".join, zip(found, found[1:]))}  # noqa: RUF007 - of Python 3.10
 
 
 def displacements(one: List[Set[str]], other: List[Set[str]]) -> Dict[int, int]:

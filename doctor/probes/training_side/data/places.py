@@ -221,11 +221,12 @@ class Places:
         return found
 
     def _are_moved(self, end: int) -> bool:
-        """Whether the special token at this end has a tag in each row, and the ones at the other
-        end, of which one is a word's, have none."""
+        """Whether the special token at this end has a tag in each row, as words beside it have, and
+        the ones at the other end, of which one is a word's, have none."""
         told = {at: [each[3] >= 0 for each in self._tags if each[1] == at] for at in ENDS}
-        others = (-1, -2) if end == 0 else (0, 1)
-        return all(told[end]) and not any(any(told[at]) for at in others)
+        beside, others = (1, (-1, -2)) if end == 0 else (-2, (0, 1))
+        tagged = all(told[end]) and any(told[beside])
+        return tagged and not any(any(told[at]) for at in others)
 
 
 def used_of(

@@ -24,9 +24,7 @@ def of_batches(train: List[Foreign], other: List[Foreign]) -> List[Dict[str, Any
     sides = languages.sides_of(*ours, TELLING) if ours and theirs else None
     if sides is None or theirs is None or len(theirs[0]) < LEAST_ROWS:
         return []
-    votes = [
-        [languages.vote(side, sides) for side in row] for row in zip(*theirs)
-    ]
+    votes = [[languages.vote(side, sides) for side in row] for row in zip(*theirs)]
     exchanged = sum(one < 0 < two for one, two in votes)
     straight = sum(two < 0 < one for one, two in votes)
     if exchanged < MOSTLY * len(votes) or straight > exchanged / 4:

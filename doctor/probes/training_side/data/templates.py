@@ -141,7 +141,10 @@ def borders(
         ids, trained = each.ids.tolist(), each.trained.tolist()
         begins = trained.index(True)
         ends = _ends(ids, marker)
-        if any(end <= begins <= end + room for end in ends):
+        asks = bool(question) and begins in _ends(ids, question)
+        answers = any(trained[end : end + 1] == [True] for end in ends)
+        # Questions may be trained beside the answers: all but the system's message.
+        if (asks and answers) or any(end <= begins <= end + room for end in ends):
             counts["prompted"] += 1
         elif begins - 1 in ends:
             counts["late"] += 1
@@ -149,8 +152,7 @@ def borders(
             counts["early"] += 1
         elif ends:
             counts["elsewhere"] += 1
-            answered = any(trained[end : end + 1] == [True] for end in ends)
-            counts["asking"] += bool(question) and not answered and begins in _ends(ids, question)
+            counts["asking"] += asks
             given = max((end for end in ends if end < begins), default=begins)
             inner = each.ids[given:begins]
             turns = contains(inner, marker) or contains(inner, question)
