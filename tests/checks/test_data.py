@@ -93,6 +93,8 @@ WHOLE = {"stopped": 0, "answers": 0, "whole": 90}
         (WHOLE | {"unended": 90, "tokens": 9000}, Status.NOTE, "90 rows of one length"),
         (WHOLE | {"unended": 90, "tokens": 900}, Status.SKIP, "no row has a prompt"),
         (WHOLE | {"unended": 80, "tokens": 9000}, Status.SKIP, "no row has a prompt"),
+        (WHOLE | {"open": 90}, Status.WARN, "begin alike"),
+        (WHOLE | {"open": 40}, Status.SKIP, "no row has a prompt"),
     ],
 )
 def test_the_stop_that_is_trained(stops: dict[str, Any], status: Status, word: str) -> None:

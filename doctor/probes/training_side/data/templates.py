@@ -144,7 +144,7 @@ def borders(
         asks = bool(question) and begins in _ends(ids, question)
         answers = any(trained[end : end + 1] == [True] for end in ends)
         # Questions may be trained beside the answers: all but the system's message.
-        if (asks and answers) or any(end <= begins <= end + room for end in ends):
+        if (asks and answered) or any(end <= begins <= end + room for end in ends):
             counts["prompted"] += 1
         elif begins - 1 in ends:
             counts["late"] += 1
