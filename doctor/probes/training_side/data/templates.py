@@ -142,7 +142,7 @@ def borders(
         begins = trained.index(True)
         ends = _ends(ids, marker)
         asks = bool(question) and begins in _ends(ids, question)
-        answers = any(trained[end : end + 1] == [True] for end in ends)
+        answered = any(trained[end : end + 1] == [True] for end in ends)
         # Questions may be trained beside the answers: all but the system's message.
         if (asks and answered) or any(end <= begins <= end + room for end in ends):
             counts["prompted"] += 1
