@@ -57,7 +57,7 @@ def vocabulary_of(path: str, trainer: Any = None) -> Any:
 
 def test_a_trainer_that_aligns_stops_by_a_function(monkeypatch: Any) -> None:
     module = ModuleType("some_trainer")
-    trainer = type("Trainer", (), {"__module__": "some_trainer"})()
+    trainer = type("Trainer", (), {"__module__": "some_trainer", "processing_class": 1})()
     monkeypatch.setitem(sys.modules, "some_trainer", module)
     assert vocabulary_of("base", trainer).stops == (2,)
     module.align_special_tokens = lambda model, tokenizer: None  # type: ignore[attr-defined]
@@ -110,6 +110,7 @@ def test_borders_counted_from_the_first_column(late: int) -> None:
         ([4, 5, 6, 7], [], 40),
         ([4, 5, 6, 7], [2], 0),
         ([4, 5, 6, 7], [8, 4, 9, 8], 0),
+        ([4, 5, 6, 7], [9, 8], 0),
         ([], [], 1),
     ],
 )

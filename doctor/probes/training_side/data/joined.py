@@ -15,6 +15,7 @@ from .relations import relation
 
 MOST_ROWS, MOST_FIELDS, MOST_TEXT = 5_000, 6, 2_000
 WORD = re.compile(r"[^\W_]+")
+MOST_PAIRED = 24
 COMMON = 0.05
 """Share of the rows from which on a word tells nothing. Our own number."""
 NEAR, BLOCK, LEAST, TIMES = 64, 32, 8, 4
@@ -72,7 +73,9 @@ def words(texts: List[str]) -> List[Set[str]]:
 
 
 def with_neighbours(found: List[str]) -> Set[str]:
-    return {*found, *map(" ".join, zip(found, found[1:]))}  # noqa: RUF007 - of Python 3.10
+    """Words, and the first pairs of them: of short texts each word may be a common one."""
+    first = found[:MOST_PAIRED]
+    return {*found, *map(" ".join, zip(first, first[1:]))}  # noqa: RUF007 - of Python 3.10
 
 
 def displacements(one: List[Set[str]], other: List[Set[str]]) -> Dict[int, int]:

@@ -129,9 +129,11 @@ def stops_of_whole(documents: List[Document], vocabulary: Vocabulary) -> Optiona
 
 def begun_alike(documents: List[Document], bos: Optional[int]) -> int:
     """How many begin with the same few tokens, as with the header of an instruction; 0 where they
-    end alike, too, as with a stop that is a text."""
-    ends = Counter(tuple(each.ids[-ENDING:].tolist()) for each in documents)
-    if max(ends.values(), default=0) >= SAME * len(documents):
+    end alike, too, as with a stop that is a text, or with one of a few classes."""
+    ends = Counter(tuple(each.ids[-2:].tolist()) for each in documents)
+    classes = {tuple(each.ids[-ENDING:].tolist()) for each in documents}
+    alike = max(ends.values(), default=0) >= SAME * len(documents)
+    if alike or 2 * len(classes) <= len(documents):
         return 0
     firsts = [each.ids[: HEADER + 1].tolist() for each in documents]
     begins = Counter(tuple(each[each[0] == bos :][:HEADER]) for each in firsts)

@@ -94,6 +94,10 @@ def _stops(
 def aligns(trainer: Foreign) -> bool:
     """Whether the Trainer adds the tokenizer's stop to the model's when it starts to train: by a
     method, or by a function of its module."""
+    if all(
+        observing.attribute(trainer, name) is None for name in ("processing_class", "tokenizer")
+    ):
+        return False
     modules = [sys.modules.get(each.__module__) for each in type(trainer).__mro__]
     return observing.has(trainer, "_align_special_tokens") or any(
         observing.has(each, "align_special_tokens") for each in modules
