@@ -19,6 +19,8 @@ NO_STOPS = (
     "the tokens at which generation stops are not known: the target has neither a model nor a "
     "tokenizer (--tokenizer DIR names one)"
 )
+MOST_CLASSES = 10
+"""Different ends of texts that are the names of classes. Our own number."""
 HEADER = 4
 """Tokens of such a header, behind the one for the beginning."""
 FEW = 4
@@ -133,7 +135,7 @@ def begun_alike(documents: List[Document], bos: Optional[int]) -> int:
     ends = Counter(tuple(each.ids[-2:].tolist()) for each in documents)
     classes = {tuple(each.ids[-ENDING:].tolist()) for each in documents}
     alike = max(ends.values(), default=0) >= SAME * len(documents)
-    if alike or 2 * len(classes) <= len(documents):
+    if alike or len(classes) <= MOST_CLASSES:
         return 0
     firsts = [each.ids[: HEADER + 1].tolist() for each in documents]
     begins = Counter(tuple(each[each[0] == bos :][:HEADER]) for each in firsts)
