@@ -77,7 +77,7 @@ def shift() -> None:
 
 
 def texts() -> None:
-    from doctor.probes.training_side.data import rows, targets
+    from doctor.probes.training_side.data import row_overlap, rows, targets
 
     draw = random.Random(1)
     words = [f"word{n}" for n in range(5000)]
@@ -87,7 +87,7 @@ def texts() -> None:
 
     def work() -> None:
         content = rows.read(train, 60.0)
-        rows.repeats(content), rows.overlap(content, other, 60.0)
+        rows.repeats(content), row_overlap.overlap(content, other, 60.0)
 
     timed("100,000 short texts in two splits: equal rows", work)
 

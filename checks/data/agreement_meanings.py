@@ -73,8 +73,8 @@ MEANINGS: Meanings = {
         "out of one side move all behind them.",
     ),
     "positive of another": Meaning(
-        "rows have a {fields} that another query of their batch has, too, where all other rows "
-        "count as negatives",
+        "rows have a {fields} that another query of their batch has, too, or a query that stands "
+        "there with another one, where all other rows count as negatives",
         "Shuffle, and draw batches without duplicates (BatchSamplers.NO_DUPLICATES), or mask equal "
         "positives in the loss.",
         least=0.1,

@@ -75,6 +75,9 @@ def _whole_chats(stops: Stops, split: Split) -> Verdict:
         return note(
             f"{text} ({_stated(stops)}): documents run into each other, or are longer", fix=JOINED
         )
+    if stops.open >= UNSTOPPED * stops.whole > 0:
+        text = share(stops.open, stops.whole, "documents, which begin alike, hold no stop")
+        return observed(f"{text} ({_stated(stops)})", stops.whole, fix=ENDLESS)
     if not stops.chats:
         return skip(NO_ANSWERS)
     text = share(stops.untrained, stops.chats, f"{what} a stop, and no label of it is trained")
@@ -116,6 +119,10 @@ def _instead(stops: Stops) -> str:
 
 
 JOINED = "Append eos_token_id to each document before documents are joined and cut into rows."
+ENDLESS = (
+    "Append eos_token to each text before it is tokenized, or its id to the tokens: tokenizers "
+    "of decoders do not add it by themselves."
+)
 MASKED = (
     "Train the stop: give padding a token of its own, as labels that are masked by the padding's "
     "id lose an equal eos_token, or extend the mask of the answer by the stop."
@@ -153,6 +160,8 @@ STOP = Check(
     ),
     warns=(
         "at least 90 % of 32 or more answers that are not cut train none",
+        "at least 90 % of 32 or more documents that are trained as a whole begin alike, have "
+        "several lengths, and hold no stop",
         "at least 90 % of 32 or more chats or documents that are trained as a whole have a stop "
         "that is masked",
     ),

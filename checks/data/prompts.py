@@ -41,10 +41,18 @@ def _meant(split: Split) -> Verdict:
     if between:
         return worst(*between)
     markers = split.markers
+    if isinstance(markers, Markers) and trains_questions(markers):
+        what = "documents train what the user says, and no answer of the assistant"
+        text = share(markers.asking, markers.answers, what)
+        return observed(text, markers.answers, fix=ASKING)
     if isinstance(markers, Markers) and markers.answers and markers.late >= MOST * markers.answers:
         text = share(markers.late, markers.answers, "answers do not train their first token")
         return observed(f"{text} after {shown(markers.prompt)}", markers.answers, fix=LATE)
     return passed(_share(labels), split)
+
+
+def trains_questions(markers: Markers) -> bool:
+    return markers.asking >= MOST * markers.answers > 0
 
 
 def _share(labels: Labels) -> str:
@@ -79,6 +87,10 @@ MEANINGS: Meanings = {
         least=0.9,
     ),
 }
+ASKING = (
+    "Train the turns of the assistant: exchange the markers of instruction and response, or put "
+    "{% generation %} of the template around the assistant's messages."
+)
 TWICE = "Put the prompt before an answer once: chosen, rejected or output may hold it already."
 LATE = "Begin the labels with the first token of the answer: the border is one token too late."
 
@@ -94,6 +106,7 @@ MEANT = Check(
     warns=(
         "half of 32 or more documents train their beginning and not their end",
         "90 % of 32 or more answers do not train the token behind the template's prompt",
+        "90 % of 32 or more documents train what the user says, and no answer",
         "half of 32 or more answers begin with their whole prompt",
         "in packed rows, half of the documents behind the first one do not train their end, and "
         "first ones do",
@@ -170,6 +183,8 @@ def _prefix(markers: Markers, split: Split) -> Verdict:
 
 def _without_prompt(markers: Markers) -> Verdict | None:
     """Of documents that are trained: no prompt for their answers, or one more than these."""
+    if trains_questions(markers):
+        return skip("the user's messages are trained, see DAT013")
     if markers.questions and markers.unanswered >= MOST * markers.questions:
         text = share(markers.unanswered, markers.questions, "documents with a question of the user")
         if markers.answers >= MOST * markers.questions:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from doctor._util.records import Unknown
-from doctor._util.units import shown
 from doctor.checks.data.agreement_meanings import MEANINGS
 from doctor.checks.data.relations import Meanings, verdicts
 from doctor.checks.data.seen import NOTHING, observed, passed, rows, share
@@ -114,8 +112,8 @@ def _one_class(mixing: Mixing, split: Split) -> Verdict | None:
 
 
 ONE_CLASS = (
-    "Shuffle before the data are cut to a part, and look at how the labels are read: a constant "
-    "class teaches nothing."
+    "Look at how the labels are read, as bool() of the text 'False' is true: compare with 'True'. "
+    "Or shuffle before the data are cut to a part. A constant class teaches nothing."
 )
 
 
@@ -195,7 +193,12 @@ def different(data: Data) -> Verdict:
         if workers.alone is None:
             return unknown(f"{text}; whether they are equal without workers could not be read")
         if not workers.alone:
-            return observed(f"{text}, and without workers all are different", workers.samples)
+            fix = None
+            if workers.drawn:
+                text = f"{text}, from copies of a generator that the dataset has itself"
+                fix = OWN_STREAM
+            what = f"{text}, and without workers all are different"
+            return observed(what, workers.samples, fix=fix)
     return ok(f"{text}; {workers.workers} workers")
 
 
@@ -221,6 +224,11 @@ OWN_GENERATOR = (
     "Draw from torch, random or numpy.random, which torch seeds in each worker; or make the "
     "generator in the worker: np.random.default_rng(torch.initial_seed()) in worker_init_fn or at "
     "the first row."
+)
+OWN_STREAM = (
+    "Make the generator in __iter__, from the seed that torch gives each worker: "
+    "np.random.default_rng(torch.initial_seed()). Rows that are read and not made are divided by "
+    "torch.utils.data.get_worker_info(), too."
 )
 SEEDS = (
     "Leave out worker_init_fn: torch seeds its own numbers, Python's and numpy's for each worker "
@@ -249,57 +257,4 @@ DIFFERENT = Check(
 )
 
 
-LEAST_ORDERED = 16
-"""Samples whose order is the same by chance in one of 10^13 shuffles. Our own number."""
-
-
-SEEDED = "RandomSampler"
-SEED_ONCE = (
-    "Set the seed once, before the epochs: torch.manual_seed() in the loop, or a generator that is "
-    "made anew with the same seed, gives every epoch the same order and the same dropout."
-)
-BY_EPOCH = (
-    "Draw the order from the epoch, too: generator.manual_seed(self.seed + self.epoch) in "
-    "__iter__()."
-)
-
-
-def reordered(data: Data) -> Verdict:
-    split = data.split()
-    epochs = split.epochs if split is not None else None
-    if epochs is None:
-        return skip("no DistributedSampler that shuffles was followed through a training")
-    if isinstance(epochs, Unknown):
-        return unknown(epochs.reason)
-    text = f"{shown(epochs.sampler)}: {epochs.compared:,} samples at the start of two epochs"
-    seeded = epochs.sampler == SEEDED
-    if epochs.epochs < 2 and seeded:
-        return skip("only one epoch of a RandomSampler was read")
-    if epochs.epochs < 2:
-        return unknown(f"{shown(epochs.sampler)}: only one epoch was read")
-    if epochs.compared < LEAST_ORDERED:
-        return unknown(f"{text}; at least {LEAST_ORDERED} required")
-    if epochs.same:
-        told = ", though set_epoch() was called for each" if epochs.told else ""
-        fix = SEED_ONCE if seeded else BY_EPOCH if epochs.told else None
-        return warn(f"{text} came in the same order{told}", fix=fix)
-    return ok(f"{text} came in another order")
-
-
-REORDERED = Check(
-    code="DAT019",
-    slug="epochs-reordered",
-    title="A distributed sampler gives each epoch an order of its own",
-    why="DistributedSampler shuffles by its seed and its epoch, and every epoch is epoch 0 until "
-    "set_epoch() is called: all epochs have one order, and each rank sees the same samples.",
-    passes=("the first samples of two epochs of the training differ in their order",),
-    warns=("at least 16 samples at the start of two epochs came in the same order",),
-    fix="Call loader.sampler.set_epoch(epoch) at the beginning of every epoch, before its first "
-    "batch.",
-    owner=Owner.JOB,
-    judge=reordered,
-    limits="that other samplers shuffle.",
-    sources=("torch-dataloader",),
-)
-
-CHECKS = (MIXED, DIFFERENT, REORDERED)
+CHECKS = (MIXED, DIFFERENT)

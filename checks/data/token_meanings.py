@@ -34,8 +34,8 @@ OF_TOKENS: Meanings = {
         least=0.95,
     ),
     "tag on special": Meaning(
-        "rows have a rare tag on the token with which all rows begin or end: tags are moved "
-        "against their tokens",
+        "rows have a tag on the token with which all rows begin or end that is rare, or that no "
+        "word at the other end has: tags are moved against their tokens",
         "Align tags by word_ids(), and give special tokens -100.",
         least=0.1,
     ),
@@ -48,6 +48,11 @@ OF_TOKENS: Meanings = {
         "rows predict special tokens, as those of the beginning and the end",
         "Leave tokenizer.get_special_tokens_mask() out of the tokens that are masked.",
         least=0.2,
+    ),
+    "most is masked": Meaning(
+        "rows have the mask in place of most of their tokens, as where it is drawn with 1 - p",
+        "Mask a token where torch.rand(shape) < p, with p = 0.15 to 0.4, and leave the others.",
+        least=0.9,
     ),
     "mask against padding": Meaning(
         "attention masks exclude text and include padding",

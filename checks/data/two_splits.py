@@ -41,6 +41,12 @@ MEANINGS: Meanings = {
         "Number the classes once, from train, and give the same mapping to each split.",
         single=True,
     ),
+    "sides exchanged": Meaning(
+        "rows of eval have the tokens of train's targets in their input, and those of its inputs "
+        "in their target: source and target are exchanged in one of the splits",
+        "Tokenize the same column as input, and the same one as labels, in both splits.",
+        least=0.6,
+    ),
     "scaled apart": Meaning(
         "{0} of {1} columns of {fields} have mean 0 and spread 1, or go from 0 to 1, in each split "
         "for itself: eval was scaled by its own numbers",

@@ -51,8 +51,8 @@ MEANINGS: Meanings = {
     ),
     "roles swapped": Meaning(
         "chats begin with the assistant and end with the user",
-        "Swap the roles: the assistant's messages are trained.",
-        least=0.5,
+        "Swap the roles of these chats, where the assistant asks and the user answers: the "
+        "assistant's messages are trained. Else drop their first and their last message.",
     ),
     "role unknown": Meaning(
         "chats have a role that templates do not know",

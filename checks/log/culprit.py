@@ -21,6 +21,11 @@ ALONE = (
     "ranks take part (DistributedSampler), or raise the limit (init_process_group(timeout=...), "
     "ddp_timeout of the Trainer)."
 )
+SOLO = (
+    "Rank 0 works alone: it evaluates, generates or saves under `if rank == 0`. Through the "
+    "wrapped model (DDP, FSDP) this begins collectives that no other rank enters: let all ranks "
+    "evaluate, or call model.module under no_grad on rank 0 (DDP) with a barrier after it. "
+)
 BATCHES = (
     " The collectives are of other kinds: the ranks left the common order, most often by other "
     "numbers of batches. Give every rank the same number (drop_last, DistributedSampler, one seed "
@@ -112,7 +117,8 @@ def _elsewhere(events: list[LogEvent]) -> Culprit | None:
         tuple(ranks),
         f"{_ranks(ranks)} elsewhere: collective {numbers.pop():,} is {op} of {numel:,} elements "
         f"there, and {usual[0]} of {usual[1]:,} on {alike:,} others",
-        f"Look at what {_ranks(ranks, '')} did before in its log: it left the common path. Most "
+        (SOLO if ranks == [0] else "")
+        + f"Look at what {_ranks(ranks, '')} did before in its log: it left the common path. Most "
         "often it had fewer batches and went on to the evaluation or the end of the epoch alone: "
         "give all ranks the same number of batches (drop_last, DistributedSampler, shards of one "
         "size, the Join context of DDP). Else a branch that depends on the rank or the data. A "

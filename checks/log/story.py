@@ -105,8 +105,16 @@ def _story_of(same: _Same) -> Story:
     )
 
 
+STATED = {"nothing-trainable": "trainable_params"}
+"""Warnings about a number, and the setting that a later line may state above 0: the parameters
+before an adapter is added."""
+
+
 def _is_settled(event: LogEvent, log: Log) -> bool:
     """Whether a later line says that what a warning asks for was done, and steps followed."""
+    after = [each for each in log.stated if each.path == event.path and each.line > event.line]
+    if any(each.number and each.name == STATED.get(event.name) for each in after):
+        return True
     return (
         _role(event) == "warning"
         and event.recovered

@@ -12,6 +12,7 @@ from doctor import catalog
 from doctor._util.errors import UserError
 from doctor._util.secrets import hide_secrets
 from doctor._util.units import visible
+from doctor.checks.gpu.device import FREE
 from doctor.checks.log.classes import BY_SLUG
 from doctor.checks.log.patterns import line_patterns
 from doctor.checks.log.story import story_of
@@ -22,6 +23,7 @@ from doctor.cli.judging import judged
 from doctor.cli.options import ConfigFlags
 from doctor.cli.read import facts_in_logs
 from doctor.cli.second_look import MOST_AGAIN, look_again
+from doctor.errors.fitted import MEMORY
 from doctor.facts.facts import ORIGIN, Facts, without_machine
 from doctor.facts.log import Log, LogEvent
 from doctor.job.job import Job
@@ -138,7 +140,17 @@ def _machine_problems(facts: Facts) -> tuple[Finding, ...]:
     """What is wrong with the machine, by a report that was pasted into the logs."""
     if not facts.origin.startswith(ORIGIN):
         return ()
-    return tuple(finding for finding in findings_of(facts) if finding.is_problem)
+    found = tuple(finding for finding in findings_of(facts) if finding.is_problem)
+    return tuple(each for each in found if each.check.code != FREE.code or not _may_hold(facts.log))
+
+
+def _may_hold(log: object) -> bool:
+    """Whether the run of the log may itself hold the memory that its nvidia-smi shows."""
+    return (
+        isinstance(log, Log)
+        and bool(log.curves)
+        and not any(event.name == MEMORY for event in log.events)
+    )
 
 
 def facts_of(saved: Facts | None, log: Log, seconds: float) -> Facts:

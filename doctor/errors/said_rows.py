@@ -214,6 +214,12 @@ SAID: tuple[Said, ...] = (
     ),
     (
         "hf-auth",
+        r"is (?P<state>awaiting a review) from the repo authors",
+        "The request for access is {state}: until its authors agree no token helps. Take a model "
+        "that is not gated, or a copy of the same weights that is free.",
+    ),
+    (
+        "hf-auth",
         r"(?:huggingface\.co/(?:api/models/|api/(?=datasets/))?|model |repo )"
         r"(?P<repo>(?:datasets/)?(?!api/|datasets/)[\w.-]+/[\w.-]+)"
         r"(?:/resolve| is restricted|\b)",

@@ -116,6 +116,8 @@ class Stops(Section, frozen=True, kw_only=True):
     """Of the documents that are trained as a whole, those that were read; none is a chat."""
     unended: int = 0
     """Of those, where they fill rows of one length, documents without any stop."""
+    open: int = 0
+    """Of those, where they have several lengths, documents without any stop that begin alike."""
     tokens: int = 0
     ends: dict[str, int] = {}
     """Special token -> answers whose last trained label it is."""

@@ -228,6 +228,8 @@ class Workers(Section, frozen=True, kw_only=True):
     """Samples that a batch of another worker has, too."""
     alone: int | None = None
     """Samples that occur again without workers; None: not read."""
+    drawn: bool = False
+    """Samples are made by a generator that the dataset has itself."""
 
 
 class Pace(Section, frozen=True, kw_only=True):

@@ -67,7 +67,7 @@ RelationKind = Literal[
     "boxes in a corner", "unit of a group", "scale of a group",
     "edges without features", "types mixed", "rows counted by batches", "noise equal",
     "eval before train", "time runs back", "document repeated", "tags in text",
-    "mask predicted", "answer elsewhere",
+    "mask predicted", "most is masked", "sides exchanged", "answer elsewhere",
     "span beyond text", "span cuts words", "tags of other tokens",
     "languages exchanged", "text not translated",
     "files in text order", "links in graph",
@@ -247,6 +247,8 @@ class Markers(Section, frozen=True, kw_only=True):
     """The first token behind it is not trained."""
     early: int = 0
     elsewhere: int = 0
+    asking: int = 0
+    """Of those, the ones in which the user's question is trained, and no answer is."""
     questions: int = 0
     """Documents with what stands before a question of the user."""
     unanswered: int = 0

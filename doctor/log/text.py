@@ -93,7 +93,7 @@ class TextReader:
         """One row, after so many newlines of the block."""
         row, number = block[start:end], self.lines + newlines + 1
         collector = self.collector
-        kind, patterns = self._kinds.of(row)
+        kind, patterns = self._kind_of(row)
         if kind in (Kind.METRIC, Kind.NONFINITE):
             collector.progress += 1
             collector.finished = collector.ended_well = 0
@@ -111,6 +111,13 @@ class TextReader:
             line = Line(number, clean(row), patterns)
             collector.take(line, self._rows_before(block, start))
             collector.seen(line)
+
+    def _kind_of(self, row: bytes) -> tuple[Kind, tuple[int, ...]]:
+        """`loss = criterion(x)` in a frame of a traceback is no metric."""
+        kind, patterns = self._kinds.of(row)
+        if kind is Kind.METRIC and self.collector.tracebacks.holds(clean(row)):
+            return Kind.OTHER, ()
+        return kind, patterns
 
     def _read_metric_row(self, row: bytes, number: int) -> None:
         read_metrics(row, number, self.curves)

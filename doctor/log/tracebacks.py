@@ -32,6 +32,7 @@ BARE_CUES = (b"Error:", b"Exception:")
 LONGEST = 4000
 """Lines of a traceback that are waited for."""
 CODE = ("    ", "│", "|")
+OF_FRAME = ('  File "', "    ")
 INSIDE = (" ", "\t", "│", "╭", "╰", "|", "❱", "+", "^", "~")
 
 
@@ -93,6 +94,13 @@ class Tracebacks:
         """Whether the line is source code in a traceback: `    raise ValueError("...")`."""
         prefix, body = split_prefix(text)
         return body.startswith(CODE) and (prefix in self.open or body.lstrip().startswith("raise "))
+
+    def holds(self, text: str) -> bool:
+        """Whether the line is a frame of an open traceback, or its code."""
+        if not self.open:
+            return False
+        prefix, body = split_prefix(text)
+        return prefix in self.open and body.startswith(OF_FRAME)
 
     def take(self, number: int, text: str) -> tuple[Traceback, str] | None:
         """The traceback that this line ends, and the line without its prefix; else None."""

@@ -93,6 +93,8 @@ WHOLE = {"stopped": 0, "answers": 0, "whole": 90}
         (WHOLE | {"unended": 90, "tokens": 9000}, Status.NOTE, "90 rows of one length"),
         (WHOLE | {"unended": 90, "tokens": 900}, Status.SKIP, "no row has a prompt"),
         (WHOLE | {"unended": 80, "tokens": 9000}, Status.SKIP, "no row has a prompt"),
+        (WHOLE | {"open": 90}, Status.WARN, "begin alike"),
+        (WHOLE | {"open": 40}, Status.SKIP, "no row has a prompt"),
     ],
 )
 def test_the_stop_that_is_trained(stops: dict[str, Any], status: Status, word: str) -> None:
@@ -377,6 +379,9 @@ MARKERS = Markers(
         ("DAT014", {"reopened": 90}, Status.PASS),
         ("DAT014", {"template": False}, Status.SKIP),
         ("DAT013", {"prompted": 0, "late": 256}, Status.WARN),
+        ("DAT013", {"prompted": 0, "elsewhere": 256, "asking": 256}, Status.WARN),
+        ("DAT014", {"prompted": 0, "elsewhere": 256, "asking": 256}, Status.SKIP),
+        ("DAT013", {"prompted": 156, "elsewhere": 100, "asking": 100}, Status.PASS),
         ("DAT013", {"prompted": 0, "early": 256}, Status.PASS),
         ("DAT002", {"foreign": {"<|im_start|>": 256}}, Status.SKIP),
     ],
@@ -662,3 +667,11 @@ def test_an_inverted_mask_has_one_cause() -> None:
     facts = data(labels={"inverted": 256}, stops={"stopped": 0, "masked_ends": 256})
     assert verdict("DAT002", facts).status is Status.SKIP
     assert verdict("DAT013", facts).status is Status.WARN
+
+
+@pytest.mark.parametrize(("drawn", "word"), [(True, "np.random.default_rng"), (False, "islice")])
+def test_the_remedy_for_equal_samples_is_that_of_their_cause(drawn: bool, word: str) -> None:
+    twins = Workers(workers=2, samples=64, twins=64, alone=0, drawn=drawn)
+    found = verdict("DAT011", data(workers=twins))
+    assert found.status is Status.WARN
+    assert word in (found.fix or CHECKS["DAT011"].fix)

@@ -17,6 +17,7 @@ from doctor._util.records import Unknown
 from doctor.checks.log import series
 from doctor.checks.log.curves import CHECKS
 from doctor.facts.log import Curve
+from doctor.facts.stated import Setting
 from doctor.judge.check import Check, Status
 
 NAN, INF = math.nan, math.inf
@@ -660,3 +661,107 @@ def test_a_loss_that_is_summed_over_the_accumulated_steps_is_told(
     found = findings(read(log=text))["loss-summed"]
     assert found.status is status
     assert status is not Status.WARN or "num_items_in_batch" in found.fix
+
+
+def stated(name: str, number: int) -> Setting:
+    return Setting(name=name, text=str(number), number=float(number), path="train.log", line=1)
+
+
+@pytest.mark.parametrize(
+    ("level", "words", "status"),
+    [
+        (10.98, 50_304, Status.WARN),
+        (10.83, 50_304, Status.WARN),
+        (12.2, 50_304, Status.NOTE),  # far above a guess: another loss
+        (9.9, 50_304, Status.NOTE),  # below it: something was learned
+        (10.98, 0, Status.NOTE),  # no vocabulary is stated
+        (4.5, 90, Status.NOTE),  # no vocabulary of a language model
+    ],
+)
+def test_a_language_model_that_is_no_better_than_a_guess(
+    level: float, words: int, status: Status
+) -> None:
+    chance = random.Random(3)
+    values = [level + chance.gauss(0, 0.01) for _ in range(200)]
+    log = with_curves(loss(values))
+    log = msgspec.structs.replace(log, stated=(stated("vocab_size", words),) if words else ())
+    assert findings(log)["loss-plateau"].status is status
+
+
+def test_a_loss_at_the_level_of_guessing_with_hardly_a_gradient_collapsed() -> None:
+    values = [math.log(64) + 1e-4 * (at % 3) for at in range(120)]
+    rates = curve("learning_rate", [2e-3 * (1 - at / 200) for at in range(120)])
+    gone = with_curves(loss(values), rates, curve("grad_norm", [1e-4] * 120))
+    assert "fell onto one point" in (findings(gone)["loss-plateau"].verdict.fix or "")
+    kept = with_curves(loss(values), rates, curve("grad_norm", [0.4] * 120))
+    assert "fell onto one point" not in (findings(kept)["loss-plateau"].verdict.fix or "")
+
+
+FASTER = [-3.0 * 1.16**at - 4 * at for at in range(50)]
+SLOWER = [14 - 60 * (1 - math.exp(-at / 12)) for at in range(60)]
+POOR = curve("score:dice", [0.021 + at % 3 / 1000 for at in range(50)])
+
+
+@pytest.mark.parametrize(
+    ("curves", "warned"),
+    [
+        ((loss(FASTER), POOR), True),
+        ((loss(FASTER),), False),  # no score: maybe a density
+        ((loss(FASTER), curve("score:dice", [at / 60 for at in range(50)])), False),
+        ((loss(SLOWER), curve("score:dice", [0.02] * 60)), False),  # a likelihood that settles
+        ((loss([-at / 9 for at in range(200)]), POOR), False),  # evenly
+        ((loss([-1 + math.exp(-at / 9) for at in range(60)]), POOR), False),  # a cosine
+        ((loss(FASTER), POOR, curve("reward", [0.1] * 50)), False),  # a policy's
+    ],
+)
+def test_a_loss_that_falls_without_bound(curves: tuple[Curve, ...], warned: bool) -> None:
+    assert ("loss-divergence" in problems(with_curves(*curves))) is warned
+
+
+def test_a_spike_that_stays_at_a_high_rate_asks_for_a_lower_one() -> None:
+    values = [3 + math.exp(-at / 40) for at in range(150)] + [7.5 + at % 3 / 50 for at in range(60)]
+    for rate, first in ((6e-3, True), (3e-4, False)):
+        log = with_curves(loss(values), curve("learning_rate", [rate] * len(values)))
+        fix = findings(log)["loss-spike"].verdict.fix or ""
+        assert ("go on with a lower learning rate" in fix) is first
+
+
+@pytest.mark.parametrize(
+    ("norms", "unstable"),
+    [
+        ([0.8] * 90 + [4.5, 9.0, 40.0, 80.0, 200.0, 900.0, 1e4, 1e5, 1e5, 1e5], True),
+        ([0.8] * 99 + [300.0], True),
+        ([0.8 + 0.1 * (at % 3) for at in range(100)], False),
+        ([0.8] * 50 + [300.0] * 5 + [0.8] * 45, False),  # it came back
+        ([0.0] * 100, False),
+    ],
+)
+def test_what_the_gradient_norm_did_before_a_nan_is_told(
+    norms: list[float], unstable: bool
+) -> None:
+    values = loss([2.0] * 100 + [NAN] * 20)
+    log = with_curves(values, curve("grad_norm", norms + [NAN] * 20))
+    found = findings(log)["loss-nonfinite"].verdict
+    assert ("unstable before" in (found.fix or "")) is unstable
+    moved = [1e-4 * (1 - at / 150) for at in range(100)] + [1e-5] * 20  # fp16: steps are skipped
+    still = with_curves(*log.curves, curve("learning_rate", moved))
+    assert "unstable before" not in (findings(still)["loss-nonfinite"].verdict.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("score", "status"),
+    [
+        ([60 + at * 0.5 for at in range(40)], Status.NOTE),
+        ([60.0 + at % 3 for at in range(40)], Status.WARN),
+    ],
+)
+def test_an_evaluation_loss_that_rises_while_its_score_improves(
+    score: list[float], status: Status
+) -> None:
+    held = [1.0 - at / 20 if at < 8 else 0.65 + (at - 8) * 0.06 for at in range(40)]
+    log = with_curves(
+        loss([2 * math.exp(-at / 8) for at in range(40)]),
+        curve("eval_loss", held),
+        curve("score:acc@1", score),
+    )
+    assert findings(log)["evaluation-rises"].status is status

@@ -212,3 +212,59 @@ def test_a_schedule_that_begins_anew_at_a_low_rate_needs_a_line_that_says_so(
     rows.insert(8, line)
     log = read(log="\n".join(rows) + "\n")
     assert findings(log)["schedule-begins-anew"].status is status
+
+
+def test_a_resumption_after_the_first_one_is_looked_at_too() -> None:
+    begins = "Resuming training from out\n"
+    lost = begins + steps(1, *FALLS) + begins + steps(41, *FALLS)
+    assert "loss-lost-at-resume" in problems(read(log=lost))
+    kept = begins + steps(1, *FALLS) + begins + steps(41, *(2 - at / 40 for at in range(40)))
+    assert "loss-lost-at-resume" not in problems(read(log=kept))
+
+
+@pytest.mark.parametrize(
+    ("row", "grows"),
+    [
+        ("step {0} loss {1} mem {2} GB\n", True),
+        ("step {0} | seq_len: {3} | loss {1} | mem {2} GB\n", False),
+        ("step {0} loss {1} mem {2} GB\n[curriculum] length is now {3}\n", False),
+    ],
+)
+def test_memory_that_grows_with_the_samples_is_none_that_is_kept(row: str, grows: bool) -> None:
+    log = "".join(
+        row.format(at, 3 - at / 60, 20 * (1 + at // 40), 512 * (1 + at // 40)) for at in range(120)
+    )
+    assert ("memory-keeps-growing" in problems(read(log=log))) is grows
+
+
+@pytest.mark.parametrize(
+    ("row", "rates"),
+    [
+        ("step {0} loss {1:.4f} tok/s 88000", []),
+        ("step {0} acc {1:.4f} samples/s 88000 loss: 1", []),
+        ("step {0} loss: {1:.4f} img/s: 5100", [5100.0]),
+        ("step {0} loss {1:.4f} | 23,110 tok/s | 41 GB", [23110.0]),
+        ("step {0} loss {1:.4f} 9.5 samples/s", [9.5]),
+        ("step {0} loss {1:.4f} (23110 tok/s)", [23110.0]),
+    ],
+)
+def test_a_unit_may_be_the_name_of_what_follows(row: str, rates: list[float]) -> None:
+    log = read(log="\n".join(row.format(at, 4 - at / 60) for at in range(120)) + "\n")
+    names = ("throughput", "sample_rate")
+    assert [each.values[0] for each in log.curves if each.name in names] == rates
+
+
+WATCHDOG = (
+    "[rank{0}]:[E617 18:40:12 ProcessGroupNCCL.cpp:629] [Rank {0}] Watchdog caught collective "
+    "operation timeout: WorkNCCL(SeqNum=4012, OpType={1}, NumelIn={2}, NumelOut={2}, "
+    "Timeout(ms)=600000) ran for 600012 milliseconds before timing out.\n"
+)
+
+
+@pytest.mark.parametrize(("alone", "told"), [(0, True), (2, False)])
+def test_rank_0_alone_in_another_collective_evaluates_or_saves(alone: int, told: bool) -> None:
+    kinds = (("BROADCAST", 512), ("ALLREDUCE", 7087872))
+    log = "".join(WATCHDOG.format(rank, *kinds[rank != alone]) for rank in range(4))
+    found = findings(read(log=log))["nccl-timeout"]
+    assert f"rank {alone} is elsewhere" in found.verdict.summary
+    assert ("Rank 0 works alone" in (found.verdict.fix or "")) is told

@@ -155,3 +155,38 @@ def test_what_is_none(text: str) -> None:
 def test_lines_that_are_warned_of_while_the_training_goes_on(line: str, slug: str) -> None:
     steps = "".join(f"step {step} loss: {3 - step / 100:.2f}\n" for step in range(1, 9))
     assert set(problems(read(log=f"{line}\n{steps}"))) == ({slug} if slug else set())
+
+
+def test_an_evaluation_that_prints_its_batches_has_one_loss_for_each_pass() -> None:
+    text = "".join(
+        f"Epoch: [{epoch}][10/250] Loss {3 - epoch / 9:.3f} (3.2)\n"
+        + "".join(
+            f"Test: [{at:2}/10] Time 0.1 (0.1) Loss {0.9 + at:.2f} "
+            f"({2.0 + at / 10 - epoch / 9:.2f})\n"
+            for at in range(0, 10, 2)
+        )
+        + f" * Acc@1 {31.2 + epoch:.3f} Acc@5 60.1\n"
+        for epoch in range(3)
+    )
+    found = {each.name: each for each in read(log=text).curves}
+    assert found["eval_loss"].values == (2.8, 2.69, 2.58)
+    assert found["eval_loss"].lines == (6, 13, 20)
+    assert found["score:acc@1"].values == (31.2, 32.2, 33.2)
+    epochs = "".join(f"Val [{at}/100] loss: {3 - at / 9:.3f}\n" for at in range(1, 6))
+    (each,) = (each for each in read(log=epochs).curves if each.name == "eval_loss")
+    assert len(each.values) == 5
+
+
+@pytest.mark.parametrize(
+    ("later", "warned"),
+    [
+        ("Final trainable parameters: 11,796,480\n", False),
+        ("trainable params: 3,407,872 || all params: 7,000,000 || trainable%: 48.7\n", False),
+        ("Trainable parameters: 0\n", True),
+        ("", True),
+    ],
+)
+def test_parameters_that_a_later_line_says_are_trained(later: str, warned: bool) -> None:
+    rows = "".join(f"step {at} loss: {3 - at / 9:.3f}\n" for at in range(6))
+    log = read(log="Trainable parameters: 0\n" + later + rows)
+    assert ("nothing-trainable" in problems(log)) is warned

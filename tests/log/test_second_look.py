@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from logs import read
 
 from doctor.cli.explain.name import explain
 from doctor.cli.options import ConfigFlags
@@ -242,3 +243,75 @@ def test_a_mean_of_losses_that_is_never_finite_is_a_failure(tmp_path: Path) -> N
     first, _ = judged(tmp_path, "\n".join(bars))
     assert first.check.code == "LOG091"
     assert first.verdict.status is Status.FAIL
+
+
+ASSERTS = (
+    "Loss.cu:242: nll_loss_forward_reduce_cuda_kernel_2d: block: [0,0,0], thread: [4,0,0] "
+    "Assertion `t >= 0 && t < n_classes` failed.\n"
+)
+FRAMES = (
+    "Traceback (most recent call last):\n"
+    '  File "train.py", line 391, in loss\n'
+    "    loss_cls = self.loss_cls(x)\n"
+    '  File "losses/cross_entropy_loss.py", line 46, in cross_entropy\n'
+    "    loss = F.cross_entropy(\n"
+    '  File "nn/functional.py", line 3086, in cross_entropy\n'
+    "    return torch._C._nn.cross_entropy_loss(input, target)\n"
+)
+
+
+def test_the_code_of_a_traceback_is_no_training_that_went_on() -> None:
+    ends = "RuntimeError: CUDA error: device-side assert triggered\n"
+    (event,) = read(log=ASSERTS + FRAMES + ends).events
+    assert (event.line, event.recovered) == (1, False)
+    trained = "".join(f"step {at} loss {3 - at / 9:.3f}\n" for at in range(4))
+    first, second = read(log=ASSERTS + trained + FRAMES + ends).events
+    assert (first.recovered, second.recovered) == (True, False)
+
+
+def test_metrics_of_another_process_within_a_traceback_are_read() -> None:
+    rows = "".join(f"step {at} loss: {3 - at / 9:.3f}\n" for at in range(4))
+    log = read(log=FRAMES + rows + "RuntimeError: it failed\n")
+    assert [each.name for each in log.curves] == ["loss"]
+
+
+SMI = """\
++---------------------------------------------------------------------------------------+
+| NVIDIA-SMI 535.129.03             Driver Version: 535.129.03   CUDA Version: 12.2     |
+|-----------------------------------------+----------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id        Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp   Perf          Pwr:Usage/Cap |         Memory-Usage | GPU-Util  Compute M. |
+|                                         |                      |               MIG M. |
+|=========================================+======================+======================|
+|   0  NVIDIA H100 80GB HBM3          On  | 00000000:04:00.0 Off |                    0 |
+| N/A   38C    P0             125W / 700W |  70084MiB / 81559MiB |      0%      Default |
+|                                         |                      |             Disabled |
++-----------------------------------------+----------------------+----------------------+
+
++---------------------------------------------------------------------------------------+
+| Processes:                                                                            |
+|  GPU   GI   CI        PID   Type   Process name                            GPU Memory |
+|        ID   ID                                                             Usage      |
+|=======================================================================================|
++---------------------------------------------------------------------------------------+
+"""
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+    "capacity of 79.11 GiB of which 1.21 GiB is free.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        ("".join(f"step {at} loss {3 - at / 90:.3f}\n" for at in range(60)), False),
+        ("", True),
+        (OOM, True),
+    ],
+)
+def test_memory_in_use_may_be_that_of_the_run_whose_log_shows_it(
+    tmp_path: Path, after: str, told: bool
+) -> None:
+    (tmp_path / "train.log").write_text(SMI + after)
+    report = triage([str(tmp_path / "train.log")], {}, ConfigFlags())
+    assert ("GPU002" in {each.check.code for each in report.findings}) is told

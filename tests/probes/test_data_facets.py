@@ -17,8 +17,8 @@ from doctor.judge.check import Status  # noqa: E402
 from doctor.probes.training_side.data import targets  # noqa: E402
 from doctor.probes.training_side.data.facets import (  # noqa: E402
     changes,
+    image_turns,
     learner,
-    place_pairs,
     questions,
     statements,
     tables,
@@ -336,8 +336,8 @@ def test_each_change_is_undone_by_another_one() -> None:
 
 
 def test_a_move_is_told_by_its_sides() -> None:
-    assert place_pairs.moved(0, -2) == "moved by 12 % to the left"
-    assert place_pairs.moved(-1, 2) == "moved by 6 % up and 12 % to the right"
+    assert image_turns.moved(0, -2) == "moved by 12 % to the left"
+    assert image_turns.moved(-1, 2) == "moved by 6 % up and 12 % to the right"
 
 
 def test_names_and_words_need_not_be_all() -> None:

@@ -14,6 +14,7 @@ from doctor.probes.training_side.data import (  # noqa: E402
     inputs,
     label_maps,
     row_ends,
+    row_overlap,
     row_texts,
     rows,
     targets,
@@ -180,7 +181,7 @@ def test_short_rows_tell_of_a_leak_where_no_two_are_equal(distinct: bool, shared
     train = values if distinct else torch.arange(240.0).reshape(80, 3) % 4
     sources = [targets.Source(name, "dataset", list(part), len(part))
                for name, part in (("train", train), ("eval", train[:16]))]  # fmt: skip
-    record, _ = rows.overlap(rows.read(sources[0], 5.0), sources[1], 5.0)
+    record, _ = row_overlap.overlap(rows.read(sources[0], 5.0), sources[1], 5.0)
     assert record["shared"] == shared
 
 

@@ -172,6 +172,7 @@ def _checks() -> Iterator[Check]:
         warns=(
             "the last third is 1.15 times the lowest tenth or higher, and the log states a setting "
             "that is far from what is usual (learning rate, alpha of an adapter, batch)",
+            "a loss below -10 falls more in its last third than before, while no score changes",
         ),
         fails=("it is higher",),
         fix=NUMERICS,
@@ -194,7 +195,7 @@ def _checks() -> Iterator[Check]:
         warns=(
             "all logged values are equal, or loss and gradient norm are 0",
             "the gradient norm is 0 at every step and the loss does not fall",
-            "it stays at the level of guessing among ten classes or more",
+            "it stays at the level of guessing among ten classes or the stated vocabulary",
             "all values repeat in their order, three times or more",
             "it falls by less than 2.5 %, and the log states a setting with which nothing is "
             "learned (learning rate, warm-up, weight decay, dropout)",

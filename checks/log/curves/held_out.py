@@ -11,6 +11,7 @@ from doctor.checks.log.curves.learning import chance
 from doctor.checks.log.curves.reading import (
     each_curve,
     finite_of,
+    improves_beside,
     partner,
     place_at,
     step_at,
@@ -42,6 +43,10 @@ OVERFITS = (
     "of the best evaluation (load_best_model_at_end with early stopping, save at every "
     "evaluation), train for about that many steps, with a lower learning rate, a smaller rank, "
     "dropout or weight decay, and with more data."
+)
+BY_SCORE = (
+    "Choose the checkpoint by the score that counts (metric_for_best_model), not by the loss. "
+    "Where probabilities are used, calibrate them, or train with label smoothing or fewer epochs."
 )
 ALIKE = 0.25
 """By how much the losses of training and evaluation may differ at the first evaluation where both "
@@ -83,6 +88,10 @@ def _generalization(log: Log, held_out: Curve) -> Verdict:
         fix=NEVER_BETTER if never and not alike else OVERFITS if alike else None,
         places=(place_at(held_out, at, "the best evaluation"),),
     )
+    if improves_beside(log, held_out):
+        surer = "; a score of the evaluation is better than ever before: the model becomes too sure"
+        summary, fix = verdict.summary + surer, BY_SCORE
+        return replace(verdict, status=Status.NOTE, summary=summary, fix=fix)
     return verdict if never else _selected(log, verdict)
 
 

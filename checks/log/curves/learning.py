@@ -37,6 +37,25 @@ TWO_SIDES = ("discriminator_loss", "generator_loss")
 """Curves beside which a loss of ln 2 is the healthy state, as it is where one loss stands alone."""
 GUESSED = 0.003
 """Distance of a level from that of guessing, as a share of it. Our own number."""
+WORDS, ABOVE = 1000, 1.06
+"""Tokens of a vocabulary that is no list of classes, and by what the first loss of new weights
+exceeds that of a guess among them. Our own numbers."""
+NO_SLOPE = 1e-3
+"""A gradient norm with which outputs hardly depend on the weights any more. Our own number."""
+COLLAPSED = (
+    "The outputs no longer depend on the inputs, and hardly a gradient is left: embeddings that "
+    "fell onto one point, or units that died. Start from the weights before the run with a tenth "
+    "of the learning rate and a warm-up (weights that are fine-tuned take 1e-5 to 5e-5). If it "
+    "stands again: a temperature or a normalization of the wrong size, inputs that are all alike, "
+    "a softmax before the loss."
+)
+LOWER = (
+    "Lower the learning rate to a tenth first, with a warm-up, and start from the weights before "
+    "the run, since units that died do not come back. Usual are 1e-4 to 1e-3 for Adam, 1e-5 to "
+    "5e-5 for weights that are fine-tuned, 0.01 to 0.1 for SGD with normalization. If the loss "
+    "stands again: inputs that are not normalized, parameters that do not change (SMK007), labels "
+    "that do not belong to their samples."
+)
 RISEN_RATE, TINY_RATE, HIGH_RATE = 5.0, 1e-7, 5e-3
 """Of a learning rate: by what it rises in a warm-up, and the levels below and above which a loss
 that stands still needs no other reason. Our own numbers."""
@@ -105,17 +124,41 @@ def _progress(log: Log, loss: Curve) -> Verdict:
 def _plateau(log: Log, loss: Curve, values: list[float]) -> Verdict:
     if learned_beside(log, loss):
         return ok("the loss hardly changes, and the evaluations became better")
-    guesses = chance(median(values))
+    guesses = chance(median(values)) or _of_vocabulary(log, loss, values)
     level = guesses or chance(values[0])
     hint, fix = _of_rate(log, loss)
+    if guesses and (alike := _outputs_alike(log, loss)):
+        hint, fix = f"{alike}{hint}", fix or COLLAPSED
     is_long = len(values) >= LONG and fix != STILL_WARMS_UP
-    is_guess = bool(guesses) and (guesses == chance(values[0]) or TOO_HIGH in hint)
+    is_guess = bool(guesses) and (
+        guesses != chance(median(values)) or guesses == chance(values[0]) or TOO_HIGH in hint
+    )
     make = warn if is_guess and is_long and (values[0] > 2 or _is_of_one_side(log, loss)) else note
     return make(
         f"the loss hardly changes: {values[0]:.4g} at first, {values[-1]:.4g} at last"
         f"{level or '; a training at its floor looks the same'}{hint}",
         fix=fix,
     )
+
+
+def _of_vocabulary(log: Log, loss: Curve, values: list[float]) -> str:
+    """That a language model is no better than a guess among the tokens that the log states: new
+    weights begin a little above it."""
+    words = [each.number or 0 for each in log.stated
+             if each.name == "vocab_size" and each.path == loss.path]  # fmt: skip
+    guess = math.log(max(words)) if words and max(words) >= WORDS else 0.0
+    early, late = series.thirds(values)
+    if not guess or not guess * (1 - GUESSED) <= late <= early * (1 + GUESSED) <= ABOVE * guess:
+        return ""
+    return f"; a guess among the {max(words):,.0f} tokens of the vocabulary has {guess:.4g}"
+
+
+def _outputs_alike(log: Log, loss: Curve) -> str:
+    """That hardly a gradient is left at the level of guessing."""
+    norm = partner(log, loss, "grad_norm")
+    norms = finite_of(norm)[0] if norm is not None else []
+    late = median(norms[-(len(norms) // 3) :]) if len(norms) >= LONG else 1.0
+    return f"; the gradient norm is {late:.2g}" if 0 < late < NO_SLOPE else ""
 
 
 def _without_gradients(log: Log, loss: Curve, values: list[float]) -> Verdict | None:
@@ -223,7 +266,7 @@ def _of_rate(log: Log, loss: Curve) -> tuple[str, str | None]:
     if highest < TINY_RATE:
         return f"; the learning rate is {highest:.3g} at most: too low to learn anything", None
     if highest >= HIGH_RATE:
-        return f"; the learning rate is up to {highest:g}: {TOO_HIGH}", None
+        return f"; the learning rate is up to {highest:g}: {TOO_HIGH}", LOWER
     return "", None
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from itertools import pairwise, takewhile
 
+from doctor._util.median import median
+from doctor.checks.log import series
 from doctor.checks.log.curves.reading import each_curve, partner, place_at, step_at, values_of
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Status, Verdict, fail, note, ok, skip, warn
@@ -15,6 +17,9 @@ SKIPS_IN_A_ROW = 10
 """Falls of the scale after the start, which no calibration explains. Our own number."""
 CALIBRATION = 16
 """Steps from the first one on that a loss scaler skips until its scale fits: halvings of 65536."""
+ENOUGH, AT_ONCE = 5, 50
+"""Gradient norms that show what is usual, and by what the last one before a NaN is above their
+median, which is no accident. Our own numbers."""
 FAR_APART = 2
 """Infinite norms in a row after the start: a scale that grew too large overflows once."""
 
@@ -148,9 +153,10 @@ def _nonfinite_loss(log: Log, loss: Curve) -> Verdict:
     summary += _norm_before(log, loss, bad[0])
     if math.isfinite(values[-1]) and len(bad) <= MOST_OVERCOME:
         return warn(f"{summary}; it was finite again later", places=places)
-    rate = partner(log, loss, "learning_rate")
-    fix = _of_rate(rate) + _after_nan(rate, loss.steps[bad[0]], bad[0])
-    return fail(summary, fix=fix, places=places)
+    rate, since = partner(log, loss, "learning_rate"), loss.steps[bad[0]]
+    unstable = _unstable_before(log, loss, bad[0]) if _is_stepping(rate, since) is not False else ""
+    after = UNSTABLE if unstable else _after_nan(rate, since, bad[0])
+    return fail(summary + unstable, fix=_of_rate(rate) + after, places=places)
 
 
 def _norm_before(log: Log, loss: Curve, at: int) -> str:
@@ -160,6 +166,26 @@ def _norm_before(log: Log, loss: Curve, at: int) -> str:
     before = [(step, value) for step, value in pairs if step < loss.steps[at]]
     run = list(takewhile(lambda pair: not math.isfinite(pair[1]), reversed(before)))
     return f"; the gradient norm was {run[-1][1]} from step {run[-1][0]:,} on" if run else ""
+
+
+UNSTABLE = (
+    "The training was unstable before it was NaN: go back to a checkpoint before the gradient norm "
+    "rose, and go on with a third of the learning rate and a longer warm-up; clip the norm at 1.0. "
+    "If it rises at the same step again, look at the batches there."
+)
+
+
+def _unstable_before(log: Log, loss: Curve, at: int) -> str:
+    """That the gradient norm multiplied while the loss was still finite, and did not come back."""
+    norm = partner(log, loss, "grad_norm")
+    pairs = [] if norm is None else list(zip(norm.steps, values_of(norm), strict=True))
+    before = [pair for pair in pairs if pair[0] < loss.steps[at] and math.isfinite(pair[1])]
+    usual = median([value for _, value in before] or [0.0])
+    high = list(takewhile(lambda pair: pair[1] > series.EXPLODED * usual, reversed(before)))
+    last = high[0][1] if high else 0.0
+    if len(before) <= ENOUGH or not usual or not (len(high) >= 3 or last > AT_ONCE * usual):
+        return ""
+    return f"; the gradient norm rose from {usual:.3g} to {last:.3g} from step {high[-1][0]:,} on"
 
 
 def stepping(log: Log) -> Verdict:

@@ -9,6 +9,7 @@ from doctor.checks.log.curves.reading import (
     finite_of,
     partner,
     place_at,
+    sequences_grow,
     states,
     too_few,
     values_of,
@@ -39,7 +40,7 @@ def _throughput(log: Log, curve: Curve) -> Verdict:
         return few
     if is_of_policy(log, curve):
         return skip("completions of other lengths take other times")
-    if curve.name != "throughput" and _sequences_grow(log, curve):
+    if curve.name != "throughput" and sequences_grow(log, curve):
         return skip("the sequences become longer")
     if states(log, "stages"):
         return skip("the log says that the training goes in stages, whose steps differ")
@@ -57,13 +58,6 @@ def _throughput(log: Log, curve: Curve) -> Verdict:
         places=(place_at(curve, places[-1]),),
     )
     return certain(values, verdict)
-
-
-def _sequences_grow(log: Log, curve: Curve) -> bool:
-    lengths = partner(log, curve, "sequence_length")
-    values = finite_of(lengths)[0] if lengths is not None else []
-    early, late = series.thirds(values or [0.0])
-    return late > early
 
 
 FEW, IDLE = 3, 30.0

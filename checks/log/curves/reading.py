@@ -61,6 +61,14 @@ def states(log: Log, name: str) -> bool:
     return any(each.name == name for each in log.stated)
 
 
+def sequences_grow(log: Log, curve: Curve) -> bool:
+    """Whether the same file says that the samples become longer or larger."""
+    lengths = partner(log, curve, "sequence_length")
+    values = finite_of(lengths)[0] if lengths is not None else []
+    early, late = series.thirds(values or [0.0])
+    return late > early
+
+
 ERRORS = re.compile(r"loss|error|wer$|cer$")
 """Curves of an evaluation that fall as it improves; scores rise."""
 

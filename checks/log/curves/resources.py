@@ -6,7 +6,15 @@ from collections import Counter
 
 from doctor._util.median import median
 from doctor.checks.log import series
-from doctor.checks.log.curves.reading import each_curve, finite_of, partner, place_at, values_of
+from doctor.checks.log.curves.reading import (
+    each_curve,
+    finite_of,
+    partner,
+    place_at,
+    sequences_grow,
+    states,
+    values_of,
+)
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Owner, Verdict, ok, skip, warn
 
@@ -96,20 +104,22 @@ def _has(log: Log, condition: str) -> bool:
 
 
 def memory_holds(log: Log) -> Verdict:
-    verdicts = [each_curve(log, name, _memory) for name in MEMORIES]
+    verdicts = [each_curve(log, name, lambda curve: _memory(log, curve)) for name in MEMORIES]
     return next((each for each in verdicts if each.fix), verdicts[0])
 
 
 def grown(log: Log, name: str) -> str:
     """What to say where a process ran out of this memory; "" where it did not grow."""
-    verdict = each_curve(log, name, _memory)
+    verdict = each_curve(log, name, lambda curve: _memory(log, curve))
     summary = verdict.summary[:1].upper() + verdict.summary[1:]
     return f"{summary}. {verdict.fix}" if verdict.fix else ""
 
 
-def _memory(curve: Curve) -> Verdict:
+def _memory(log: Log, curve: Curve) -> Verdict:
     values, places = finite_of(curve)
     what, fix = MEMORIES[curve.name]
+    if curve.name == "device_memory" and (states(log, "stages") or sequences_grow(log, curve)):
+        return skip("the sequences become longer, or the training goes in stages")
     if len(values) < series.FEWEST:
         return skip(f"{len(values)} values; fewer than {series.FEWEST} are not judged")
     third = len(values) // 3

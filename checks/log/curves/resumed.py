@@ -71,9 +71,15 @@ def _went_on(rate: Curve) -> Sequence[int]:
     return [at for at in range(1, len(rate.steps)) if rate.steps[at] >= rate.steps[at - 1] > 1]
 
 
+def _resumptions(log: Log, curve: Curve) -> list[int]:
+    """The first and the last line that say that a run is resumed."""
+    own = [each for each in log.harmless if each.name == RESUMED and each.path == curve.path]
+    return sorted({line for each in own for line in (each.line, each.last_line) if line})
+
+
 def _resumed(log: Log, rate: Curve) -> set[int]:
     """Indices of the first values after lines that say that the run is resumed."""
-    own = [each.line for each in log.harmless if each.name == RESUMED and each.path == rate.path]
+    own = _resumptions(log, rate)
     return {
         at
         for at in range(1, len(rate.lines))
@@ -114,11 +120,11 @@ def goes_on(log: Log) -> Verdict:
 
 
 def _lost_at_resume(log: Log, loss: Curve) -> Verdict:
-    line = next((e.line for e in log.harmless if e.name == RESUMED and e.path == loss.path), 0)
     values, places = finite_of(loss)
-    split = sum(0 < loss.lines[at] < line for at in places)
+    splits = [sum(0 < loss.lines[at] < line for at in places) for line in _resumptions(log, loss)]
+    split = next((at for at in splits if 2 * SOME <= at <= len(values) - 2 * SOME), 0)
     before, after = values[:split], values[split:]
-    if not line or min(len(before), len(after)) < 2 * SOME or is_of_policy(log, loss):
+    if not split or is_of_policy(log, loss):
         return skip("no line between losses says that the run was resumed")
     first, last, again = (median(some) for some in (before[:SOME], before[-SOME:], after[:SOME]))
     gained = first - last

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from doctor._util.median import median
 from doctor.checks.log import series
+from doctor.checks.log.curves.boundless import without_bound
 from doctor.checks.log.curves.nonfinite import skips_all
 from doctor.checks.log.curves.reading import (
     each_curve,
@@ -64,6 +65,13 @@ def _unless_meant(log: Log, loss: Curve, verdict: Verdict) -> Verdict:
     return replace(verdict, status=Status.NOTE, summary=f"{verdict.summary}; {meant}")
 
 
+SLOWER = (
+    "Go back to a checkpoint about 100 steps before it, and go on with a lower learning rate (a "
+    "fifth to a tenth of this one) and a longer warm-up; clip the gradient norm at 1.0. If it "
+    "comes again, look at the batches there."
+)
+
+
 def no_spikes(log: Log) -> Verdict:
     return each_curve(log, "loss", lambda curve: _spikes(log, curve))
 
@@ -79,14 +87,16 @@ def _spikes(log: Log, loss: Curve) -> Verdict:
     spike = severe or spikes[0]
     at = places[spike.first]
     warned = _warned(log, loss, at)
+    high = _rate_of(log, loss) if severe else ""
     summary = (
         f"the loss rises from {spike.typical:.4g} to {spike.value:.4g} at {step_at(loss, at)}"
-        f"{', and does not come back' if severe else ''}{warned}"
+        f"{', and does not come back' if severe else ''}{warned}{high}"
         f"{f'; {len(spikes)} spikes' if len(spikes) > 1 else ''}"
     )
     recovered = all(each.recovered for each in spikes)
     found = tuple(place_at(loss, places[each.first]) for each in spikes[:10])
-    verdict = (fail if severe else note if recovered else warn)(summary, places=found)
+    make = fail if severe else note if recovered else warn
+    verdict = make(summary, fix=SLOWER if high else None, places=found)
     return _unless_meant(log, loss, certain(values, verdict))
 
 
@@ -112,6 +122,8 @@ def no_divergence(log: Log) -> Verdict:
 
 
 def _divergence(log: Log, loss: Curve) -> Verdict:
+    if boundless := without_bound(log, loss):
+        return boundless
     if not_judged := _without_shape(log, loss):
         return not_judged
     values, places = finite_of(loss)

@@ -144,6 +144,7 @@ ROWS = (
             r"(?:[Rr]esuming|[Rr]esumed|[Rr]estoring|[Rr]estored|[Cc]ontinuing|[Cc]ontinued) "
             r"(?:\w{1,20} ){0,5}(?:from|at|with) [^\n]{0,40}"
             r"(?:checkpoint|ckpt|step|epoch|iter|\.pt|last)",
+            r"^\W{0,4}(?:\[[^\]]{1,40}\] ?)?[Rr]esum(?:ing|ed) (?:training )?(?:from|checkpoint)\b",
             r"[Ll]oaded [^\n]{0,80}(?:optimizer|checkpoint|ckpt/)[^\n]{0,80}"
             r"(?:step|iteration|epoch)[ =:_]{0,3}\d",
         ),

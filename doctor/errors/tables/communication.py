@@ -230,7 +230,17 @@ ROWS = (
                 "that never take part; for branches set find_unused_parameters=True (Trainer: "
                 "ddp_find_unused_parameters=True; Lightning: "
                 'strategy="ddp_find_unused_parameters_true"), or add 0 * parameter.sum() to the '
-                "loss."),),
+                "loss."),
+            Wording("DDP expects same model across all ranks|appears not to match sizes",
+                "RuntimeError: DDP expects same model across all ranks, but Rank 3 has 212 "
+                "params, while rank 0 has inconsistent 214 params.",
+                "The ranks built different models: a size that each takes from its own share of "
+                "the data (classes, vocabulary), a branch on the rank, other frozen layers, "
+                "another configuration or version on one node.",
+                "Print [(name, p.shape, p.requires_grad) for name, p in "
+                "model.named_parameters()] on the rank that is named and on rank 0, and compare. "
+                "Take sizes from one place that all ranks read (a file, broadcast from rank 0), "
+                "and build the model without branches on the rank."),),
         why="The ranks do not do the same: other parameters, parameters that take no part in "
             "the loss on some step, or collectives that only some ranks call.",
         fix="Use every parameter in the loss on every rank, or find_unused_parameters=True; "

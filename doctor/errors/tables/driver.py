@@ -131,11 +131,13 @@ ROWS = (
         yields_to=("driver-module-fails",),
         sources=("nvml-errors",), owner=Owner.ENVIRONMENT, next_check="DRV001"),
     Cause(id="container-lost-gpus",
-        errors=("RuntimeError",), refines=("cuda-unavailable",),
+        errors=("RuntimeError",), refines=("cuda-unavailable", "gpu-in-unknown-state"),
         messages=("NVML: Unknown Error",
             "nvmlInit: Unknown Error"),
         examples=("Failed to initialize NVML: Unknown Error",
-            "nvmlInit: Unknown Error (999)"),
+            "nvmlInit: Unknown Error (999)",
+            "Failed to initialize NVML: Unknown Error\nRuntimeError: CUDA unknown error - this may "
+            "be due to an incorrectly set up environment"),
         why="The container lost access to the GPUs while it ran.",
         fix="Restart the container: `systemctl daemon-reload` on the host removes the GPUs from "
             "running containers. To prevent it, use the cgroupfs driver, or create the "

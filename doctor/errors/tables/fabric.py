@@ -71,11 +71,12 @@ ROWS = (
         why="Two adapters could not be connected: with RoCE the GID (address) of one is not "
             "routed to the other, most often a link-local one (fe80::), RoCE v1, or one of "
             "another subnet.",
-        fix="Use the GID of RoCE v2 with the IPv4 address of the network that both nodes share: "
-            "show_gids lists them, often NCCL_IB_GID_INDEX=3 (unset it with NCCL 2.21 and "
-            "newer, which chooses itself). Where each port has a subnet of its own, route "
-            "between them, or pair the ports. On InfiniBand compare the partition (pkey) and "
-            "the subnet manager.",
+        fix="NCCL's line NET/IB : Using says /RoCE or /IB of each port. RoCE: use the GID of "
+            "RoCE v2 with the IPv4 address of the network that both nodes share: show_gids lists "
+            "them, often NCCL_IB_GID_INDEX=3 (unset it with NCCL 2.21 and newer, which chooses "
+            "itself); where each port has a subnet of its own, route between them, or pair the "
+            "ports. InfiniBand: ibstat on both nodes (State Active, an SM lid), the partition "
+            "(pkey) and the subnet manager, and NCCL_IB_HCA for ports of one fabric.",
         commands=("show_gids",
             "export NCCL_IB_GID_INDEX=3",
             "ib_write_bw -d mlx5_0 -x 3 PEER"),

@@ -182,7 +182,7 @@ ROWS = (
     ),
     Cause(id="xid-firmware",
         refines=("xid-hardware",),
-        messages=(r"NVRM: Xid \([^)]{1,80}\): (?:119|120|154)\b",),
+        messages=(r"NVRM: Xid \([^)]{1,80}\): (?:119|120)\b",),
         examples=("NVRM: Xid (PCI:0000:3b:00): 119, pid=1, Timeout after 6s of waiting for RPC "
               "response from GPU0 GSP!",),
         why="The GPU's own processor (GSP) no longer answers the driver.",

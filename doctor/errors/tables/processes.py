@@ -32,7 +32,7 @@ ROWS = (
             r"CANCELLED AT \d",
             "(?P<evicted>The node was low on resource|Pod was preempted|Preempted by pod|"
             "TerminationByKubelet|Pod ephemeral local storage usage exceeds)",
-            "(?P<spot>[Ss]pot (?:instance )?interruption notice)",
+            "(?P<spot>[Ss]pot (?:instance )?interruption notice|instance-action\\W{1,3}terminate)",
             r"srun: error: Node failure on (?P<node>[\w-]{1,60})"),
         examples=("slurmstepd: error: *** JOB 1234 ON node01 CANCELLED AT 2026-11-20T12:00:00 "
             "DUE TO TIME LIMIT ***",
@@ -57,6 +57,7 @@ ROWS = (
             "Received 15 death signal",
             r"Received Signals\.SIGTERM death signal",
             r"Signal 15 \(SIGTERM\) received",
+            r"\bReceived SIGTERM: 15\b",
             r"failed \(exitcode: -15\)|exitcode {1,6}: -15 \(pid|return code = -15\b",
             "terminated with signal SIGTERM"),
         examples=("torch.distributed.elastic.multiprocessing.api.SignalException: Process 2506 "
@@ -65,6 +66,7 @@ ROWS = (
             "shutting down workers",
             "Received Signals.SIGTERM death signal, shutting down workers",
             "traceback : Signal 15 (SIGTERM) received by PID 88",
+            "[rank: 0] Received SIGTERM: 15",
             "failed (exitcode: -15) local_rank: 1 (pid: 77)",
             "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with "
             "signal SIGTERM"),

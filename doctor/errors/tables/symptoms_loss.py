@@ -169,7 +169,7 @@ ROWS = (
     Cause(id="loss-saw-tooth",
         words=(
             "loss oscillat|fluctuat|nois|zig_zag|zigzag|up_and_down|bounc|wild|jumpy|"
-            "saw_tooth|sawtooth",
+            "saw_tooth|sawtooth !discriminator !generator",
             "loss period",
         ),
         examples=("loss is oscillating", "noisy training loss"),
@@ -227,7 +227,7 @@ ROWS = (
             "identical|@zero|drop",
             "grpo|ppo|rloo|reinforce|rlhf|rl$ reward|rewards|reward_std|advantage|advantages|"
             "loss @not|@same|collaps|equal|identical|@zero",
-            "kl$ explod|blow|negative|@rise !vae",
+            "kl$ explod|blow|@rise !vae",
         ),
         examples=("reward does not increase", "KL explodes", "reward collapses after 200 steps"),
         why="All answers of a group get one reward, so that advantages are 0; the format is never "

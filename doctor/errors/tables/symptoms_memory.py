@@ -10,6 +10,8 @@ ROWS = (
             "ram$|cpu_memory|host_memory|system_memory|swap|swaps|memory worker|workers|"
             "num_workers|dataloader|dataset|loader|list @rise|leak|fill|swap|high|more|"
             "uses|killed|runs_out|much|eat|eats|eating|consum",
+            "ram$|cpu_memory|host_memory|system_memory @rise|leak|fill epoch|every|each|time|"
+            "until|during|training|step|hours !gpu_ram !vram",
         ),
         examples=(
             "RAM usage rises during each epoch with num_workers=8",

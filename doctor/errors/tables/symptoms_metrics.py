@@ -45,7 +45,7 @@ ROWS = (
     Cause(id="accumulation-differs",
         words=(
             "accumulat @bad|@not|higher|different|equal|equivalent|match|large|larger|"
-            "scale|divide !@memory !@oom !@hang",
+            "scale|multipl|times|summed|sum$|divide !@memory !@oom !@hang",
         ),
         examples=(
             "gradient accumulation gives a worse loss than a large batch",
@@ -56,7 +56,8 @@ ROWS = (
         fix="Divide the sum of the losses by the number of tokens of all micro-batches "
             "(transformers does so since 4.46, where the model takes num_items_in_batch); average "
             "losses of samples: loss / steps. Step the scheduler and clip once per optimizer "
-            "step.",
+            "step. transformers 4.46 and 4.47 print a loss that is multiplied by the steps of "
+            "accumulation for models without that argument: upgrade.",
         role="symptom",
         commands=("doctor lint train.py",),
     ),
@@ -83,6 +84,8 @@ ROWS = (
             "score>@same|@not|chance|@zero|random",
             "accuracy|acc$|f1|metric|map$|bleu|wer$|score>@same|@not|@zero>loss>@fall|improv",
             "map$|map50|recall|iou$ @zero train|loss|detect|epoch|yolo",
+            "yolo|detector|detection|detectron|mmdet|rcnn nothing|no_boxes|no_objects|"
+            "no_detections",
             "boxes|bbox|bboxes|keypoints shift|offset|wrong|misalign|scaled",
         ),
         examples=(
@@ -95,8 +98,9 @@ ROWS = (
             "threshold, or padding that is counted.",
         fix="Feed the targets themselves to the metric as predictions: it must be perfect. Then "
             "compare the ids of classes, the form of boxes (xyxy or xywh, pixels or shares, of "
-            "the resized image) and the argmax or threshold. On new samples only: see "
-            "overfitting.",
+            "the resized image) and the argmax or threshold. A detector at 0 from the start: read "
+            "how many images and labels the loader counts, and look at a batch with its boxes "
+            "drawn. On new samples only: see overfitting.",
         role="symptom",
         commands=("doctor lint train.py",),
     ),

@@ -5,6 +5,20 @@ from __future__ import annotations
 from doctor.errors.cause import Cause
 
 ROWS = (
+    Cause(id="pictures-black",
+        words=(
+            "black|nan|all_zero picture|pictures|image|images|samples fp16|half|float16|"
+            "vae|sdxl|diffusion|generat",
+        ),
+        examples=("SDXL gives black images in fp16",),
+        why="The decoder overflows in fp16 (the VAE of SDXL does), and NaN become black pixels; "
+            "else a safety checker replaced the picture.",
+        fix="Decode in fp32 (pipe.vae.to(torch.float32), or upcast_vae()), with bf16, or with a "
+            "VAE made for fp16 (madebyollin/sdxl-vae-fp16-fix). If latents are NaN already, "
+            "the network itself overflows: bf16 or fp32.",
+        role="symptom",
+        commands=("doctor run --only NUM001",),
+    ),
     Cause(id="never-stops-generating",
         words=(
             "@not>stop|end$|finish|terminat generat|talk|output|print|until|answer|token|"
@@ -50,10 +64,13 @@ ROWS = (
             "gibberish|jibberish",
         ),
         examples=("outputs gibberish", "model produces garbage after fine-tuning"),
-        why="NaN or overflow in fp16 (the token 0 prints as !), another tokenizer than in "
-            "training, an adapter on another base, or weights that were not loaded.",
-        fix="Look at warnings of missing keys at loading, compare the tokenizer's length with the "
-            "embedding's, and search NaN in the file.",
+        why="NaN or overflow in fp16 (the token 0 prints as !), another tokenizer or prompt format "
+            "than in training, an adapter on another base, weights that were not loaded, or labels "
+            "that were shifted twice.",
+        fix="Where the loss fell well: generate with the very format of the training "
+            "(apply_chat_template with add_generation_prompt=True, padding on the left), and leave "
+            "the shift of the labels to the model. Look at warnings of missing keys at loading, "
+            "compare the tokenizer's length with the embedding's, and search NaN in the file.",
         role="symptom",
         commands=("doctor scan --deep CHECKPOINT",),
     ),
@@ -200,42 +217,12 @@ ROWS = (
         role="symptom",
         commands=("doctor scan CHECKPOINT",),
     ),
-    Cause(id="same-data-again",
-        words=(
-            "same|identical|repeated>data|batch|batches|samples|order every|each|again|"
-            "after|across|all|ranks !output !effective !inputs !eval()",
-            "@not shuffle|shuffled|shuffling",
-            "whole|entire|full|all|complete dataset|data$|samples every|each|all gpu|rank|"
-            "process|worker|gpus !memory",
-            "steps|iterations same|as_many|not_divid gpus|ddp epoch",
-        ),
-        examples=("same batches on all ranks", "same order every epoch",
-            "data is not shuffled after resume"),
-        why="set_epoch is not called, every rank has the whole dataset, workers have one seed, or "
-            "the position in the data was not saved.",
-        fix="Print the ids of the first batch per rank and epoch: they must differ; "
-            "DistributedSampler with set_epoch(epoch).",
-        role="symptom",
-        commands=("doctor lint train.py",),
-    ),
-    Cause(id="labels-all-masked",
-        words=(
-            "labels|label|targets all|every|most|only -100|masked|ignored",
-            "labels|targets -100 all|every|only|most|everything",
-        ),
-        examples=("most labels are masked", "targets are all ignored"),
-        why="The response template was not found in the tokens, samples are cut before the answer, "
-            "or padding and end token are one.",
-        fix="Decode the labels that are not -100 of three samples; compare the template's token "
-            "ids within a text, not alone; raise max_length.",
-        role="symptom",
-        commands=("doctor guard -- python train.py", "doctor run --model FILE.py:factory"),
-    ),
     Cause(id="multi-node-does-not-start",
         words=(
             "multi_node|multinode|two_nodes|2_nodes|second_node|several_nodes|other_node|"
-            "nodes|node|worker_node @not|fails|@hang|timeout|timed_out|unable connect|start|"
-            "join|reach|init|rendezvous|communicat|@hang|timeout",
+            "nodes|node|worker_node @not|fails|@hang|timeout|timed_out|unable|wait|waits|"
+            "waiting|forever connect|start|join|reach|init|rendezvous|communicat|@hang|timeout|"
+            "torchrun",
         ),
         examples=("second node does not connect", "multi-node training is stuck at init"),
         why="MASTER_ADDR or the port is not reachable, an interface is chosen wrongly, versions "

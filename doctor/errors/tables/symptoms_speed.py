@@ -5,6 +5,37 @@ from __future__ import annotations
 from doctor.errors.cause import Cause
 
 ROWS = (
+    Cause(id="gpu-lost-while-running",
+        words=(
+            "docker|container|containers|pod|podman|kubernetes los|loses|lost|disappear|vanish|"
+            "suddenly|anymore|any_more|no_longer|stops gpu|gpus|nvidia_smi|cuda|nvml",
+            "docker|container|containers|pod after hours|days|while|reload gpu|gpus|nvidia_smi|"
+            "cuda|nvml @not|unknown|los|loses|lost|gone",
+        ),
+        examples=("the container loses its GPUs after some days",),
+        why="systemctl daemon-reload on the host (an update, a unit that was changed) takes the "
+            "devices away from running containers: NVML: Unknown Error.",
+        fix="Restart the container. To prevent it, use the cgroupfs driver of Docker, or create "
+            "the /dev/char links: nvidia-ctk system create-dev-char-symlinks. If the host does not "
+            "see the GPU either, read its kernel log (Xid 79).",
+        role="symptom",
+        commands=("nvidia-smi", "doctor run --only DRV001"),
+    ),
+    Cause(id="session-ended-training",
+        words=(
+            "ssh|terminal|laptop|putty|vscode|vs_code|screen|tmux|session|connection clos|"
+            "disconnect|lost|loses|drop|drops|sleep|logout|logged_out|log_out "
+            "training|job|run|process|script|train dies|died|stop|kill|gone|ends|ended|abort|"
+            "interrupt",
+        ),
+        examples=("training dies when I close the SSH session",),
+        why="The shell that ends sends SIGHUP to what it started.",
+        fix="Start it within tmux or screen, or with nohup python train.py > train.log 2>&1 & "
+            "disown; where the system ends a user's processes at logout, loginctl enable-linger. "
+            "Resume from the last checkpoint.",
+        role="symptom",
+        commands=("doctor lint train.py",),
+    ),
     Cause(id="gpu-slows-by-heat",
         words=(
             "throttl|thermal|overheat",
@@ -196,7 +227,7 @@ ROWS = (
     Cause(id="checkpoint-slow",
         words=(
             "saving|save|writing|loading|load|saves checkpoint|checkpoints|model|weights|"
-            "shards slow|long|forever|minutes|hours !loss !dataloader",
+            "shards slow|long|forever|minutes|hours !loss !dataloader !reward",
         ),
         examples=("saving checkpoints takes minutes", "loading the model is slow"),
         why="All state goes through one rank and one file, a network disk is slow, or the whole "

@@ -138,6 +138,8 @@ class Curves:
     last_step: int | None = None
     step: int | None = None
     """Of the last row, None if it named none."""
+    batch: int | None = None
+    """Of the pass of an evaluation that the last row was of."""
     _rows: int = 0
     _series: dict[str, _Series] = field(default_factory=dict)
     _open: tuple[int, int, set[str]] = (0, -JOINED, set())
@@ -173,15 +175,15 @@ class Curves:
                 named.setdefault(curve, value)
         self.append(step, named, line)
 
-    def append(self, step: int | None, values: dict[str, float], line: int) -> None:
-        """One row of metrics by the names of their curves."""
+    def append(
+        self, step: int | None, values: dict[str, float], line: int, *, again: bool = False
+    ) -> None:
+        """One row of metrics by the names of their curves; `again` in place of the last one."""
+        if again and self._replace_last(values, line):
+            return
         if DATA_TIME in values or STEP_TIMES[0] in values:
             values = _with_pairs_of_times(values)
-        if step is not None and 0 <= step < 2**53:
-            self.last_step = max(step, self.last_step or 0)
-        else:
-            step = None
-        self.step = step
+        step = self.step = self._counted(step)
         is_full = False
         if step is None and values:
             step = self._unnamed_step(set(values), line)
@@ -198,6 +200,20 @@ class Curves:
             self.thinned *= 2
             for series in self._series.values():
                 series.thin(self.most)
+
+    def _counted(self, step: int | None) -> int | None:
+        """The step, if it can be one; the last one is kept."""
+        if step is None or not 0 <= step < 2**53:
+            return None
+        self.last_step = max(step, self.last_step or 0)
+        return step
+
+    def _replace_last(self, values: dict[str, float], line: int) -> bool:
+        """Put values in the place of the last ones of their curves, if there are such."""
+        for curve in values.keys() & self._series.keys():
+            self._series[curve].values[-1] = values[curve]
+            self._series[curve].lines[-1] = line
+        return values.keys() <= self._series.keys()
 
     def _unnamed_step(self, names: set[str], line: int) -> int | None:
         """The number of the row, or of the one just before it whose metrics are others."""

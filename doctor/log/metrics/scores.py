@@ -87,6 +87,8 @@ SCORES = re.compile(
 EVALUATES = re.compile(rf"(?<![\w/.@-])({'|'.join(EVALUATION)})(?![\w/.@-])")
 IN_EVALUATION = re.compile(rf"(?<![\w/.@-])({_METRICS}){_IS}({_NUMBER})(?!%\|){_END}")
 """A word that makes the scores after it those of an evaluation: `val loss 0.2 auc 0.7`."""
+STARRED = re.compile(r"^\s{0,4}\*\s{1,4}((?:acc|prec|top)[@_-]?1)\b:? {1,3}(\d{1,3}\.\d{1,6})\b")
+"""` * Acc@1 71.2 Acc@5 90.4`, the mean over an evaluation that torch's ImageNet example prints."""
 VALUES = re.compile(rf"(?<![\w/.@-])({'|'.join(map(re.escape, OF_VALUES))}){_IS}({_NUMBER}){_END}")
 LATENT = "latent_kl"
 RECONSTRUCTS = re.compile(r"\brec(?:on|_loss)|\belbo\b")
@@ -98,7 +100,7 @@ NOTEBOOK_ROW = re.compile(
 """The Trainer's table in a notebook: `500 | 0.123400 | 0.234500`."""
 CUES = (
     "skipped", "kl", "codebook", "codes", "value", "explained", "clip", "rew", "return", "|",
-    "mean_scores", "entropy", "training loss",
+    "mean_scores", "entropy", "training loss", "* acc", "* prec", "* top",
     *EVALUATION, *_ALONE.replace("\\", "").split("|"),
 )  # fmt: skip
 ALL_CUES = (*CUES, *beside.CUES, *by_rank.CUES, "all")
@@ -142,6 +144,8 @@ def _values(lower: str) -> Iterator[tuple[str, float]]:
     found = SCORES.findall(lower)
     for name, value, percent in found:
         yield f"{SCORE}:{name}", _share(value, percent)
+    for name, value in STARRED.findall(lower):
+        yield f"{SCORE}:{name}", float(value)
     kind = None if found else EVALUATES.search(lower)
     if kind and "train" not in lower[kind.end() :]:
         for name, value, percent in IN_EVALUATION.findall(lower, kind.end()):

@@ -50,12 +50,22 @@ UNIT_BEHIND = re.compile(
     rb"sequences?|frames?) ?/ ?s(?:ec)?\b"
 )
 """A throughput whose name is its unit: `| 23,110 tok/s |`."""
+NAME_BEFORE, VALUE_AFTER = (
+    re.compile(rb"[a-z_]\w{0,40}[:=]?\s{1,4}$"),
+    re.compile(rb"\s{0,2}[:=]?\s{0,4}\d"),
+)
+"""What makes a unit the name of the number behind it: `loss 3.21 tok/s 88000`."""
 BARE = re.compile(rb"\b(?:step|iteration|iter)\s{1,12}(\d{1,12})\b")
 BEFORE_NONFINITE = (*"\t:='\"(+-", ": ", "= ", "  ", *(f"{end} " for end in "smtre'\"]"))
 """What stands before a NaN that is a value; the last ones are the ends of names."""
 NONFINITE = re.compile(
     rf"(?:{'|'.join(map(re.escape, BEFORE_NONFINITE))})(?:nan|inf(?:inity)?)(?![\w.])".encode()
 )
+PART_OF_PASS = re.compile(
+    rb"\b(?:test|val|valid|validation|eval)\w{0,10}:?\s{0,4}\[\s{0,6}(\d{1,7})/\s{0,6}\d{1,7}\]"
+    rb".{0,200}?\bloss:?\s{1,6}\d{1,9}(?:\.\d{0,9})?\s\(\s{0,4}(\d{1,9}(?:\.\d{0,9})?)\)"
+)
+"""`Test: [190/242] Time 0.7 (0.6) Loss 0.95 (2.73)`: one of the batches, and the mean so far."""
 ONLY_EVALUATED = re.compile(rb"\b(?:eval(?:uat\w+)?|validat\w+)[- ]only\b")
 """An epoch without steps: the weights stand still, and the rate may be printed as 0."""
 SUMMARY, EVALUATED = b"train_runtime", re.compile(rb"['\"]eval_loss['\"]")
@@ -66,6 +76,8 @@ RATE = "learning_rate"
 """A row with nothing else is of settings."""
 CURVES = {name.encode(): curve for name, curve in ALIASES.items()}
 LOSS, NORM = b"loss", b"grad_norm"
+PART = 48
+"""Bytes before a number in which its name is looked for."""
 LONGEST = 4096
 """Bytes of a row in which metrics are looked for."""
 
@@ -93,15 +105,37 @@ def read_metrics(row: bytes, line: int, curves: Curves) -> None:
             values.setdefault(curve, float(whole))
         else:
             steps.setdefault(name.decode(), float(number))
-    if found := UNIT_BEHIND.search(lower):
+    if found := _with_unit(lower):
         values.setdefault(RATES[not found[2]], float(found[1].replace(b",", b"")))
     values = _of_one_kind(values, lower)
     if not values or set(values) == {RATE}:
         return
+    again = _goes_on(values, lower, curves)
     step = next((int(steps[name]) for name in STEPS if _whole(steps.get(name))), None)
     if step is None and (b"step" in lower or b"iter" in lower) and (bare := BARE.search(lower)):
         step = int(bare[1])
-    curves.append(step, values, line)
+    curves.append(step, values, line, again=again)
+
+
+def _goes_on(values: dict[str, float], lower: bytes, curves: Curves) -> bool:
+    """Whether an evaluation's row is of the same pass as the row before it: its mean so far takes
+    the place of that one's."""
+    part = PART_OF_PASS.search(lower) if values.keys() <= {HELD_OUT, TESTED} else None
+    if part is None:
+        curves.batch = None
+        return False
+    values.update(dict.fromkeys(values, float(part[2])))
+    before, curves.batch = curves.batch, int(part[1])
+    return before is not None and curves.batch > before
+
+
+def _with_unit(lower: bytes) -> re.Match[bytes] | None:
+    """The first number that belongs to the unit behind it, and not to a name before it."""
+    for found in UNIT_BEHIND.finditer(lower):
+        before = lower[max(0, found.start() - PART) : found.start()]
+        if not (VALUE_AFTER.match(lower, found.end()) and NAME_BEFORE.search(before)):
+            return found
+    return None
 
 
 def _of_one_kind(values: dict[str, float], lower: bytes) -> dict[str, float]:

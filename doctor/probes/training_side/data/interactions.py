@@ -27,6 +27,8 @@ BAD = re.compile(r"(neg|negative|negatives)(_?(item|items|movie|product|i|j))?s?
 ASKING = re.compile(r"(query|anchor|question|q|src|source|sentence_?1|text_?a)(s)?")
 FOUND = re.compile(r"(passage|positive|pos|doc|document|answer|context|key|p|target|sentence_?2|"
                    r"text_?b)(s)?")  # fmt: skip
+RETRIEVED = re.compile(r"(query|anchor|q|passage|positive|pos|doc|document|key|p)s?[_.]")
+"""Names of a search alone: a question may have several answers, and a sentence translations."""
 TOKENS = re.compile(r"[_.](input_ids|ids|tokens)$")
 BEFORE = re.compile(r"(next|new)_(obs|observations?|states?|s|x)|(obs|observations?|states?)_(next|"
                     r"new|2)|s2|s_prime")  # fmt: skip
@@ -48,11 +50,15 @@ class InBatch:
         if found is None or not numbers_its_rows(named):
             return
         query, positive = (keys_of(named[name]) for name in found)
+        retrieves = all(RETRIEVED.match(each.lower()) for each in found)
         asked: Dict[bytes, Set[bytes]] = {}
+        answers: Dict[bytes, Set[bytes]] = {}
         for one, other in zip(positive, query):
             asked.setdefault(one, set()).add(other)
-        for number, one in enumerate(positive):  # the same pair twice is a repeated row
-            again = len(asked[one]) > 1
+            answers.setdefault(other, set()).add(one)
+        for number, (one, other) in enumerate(zip(positive, query)):
+            # The same pair twice is a repeated row.
+            again = len(asked[one]) > 1 or (retrieves and len(answers[other]) > 1)
             self._relations.count("positive of another", again, first_row + number, found[1])
 
     def _add_step(self, named: Named, first_row: int) -> None:

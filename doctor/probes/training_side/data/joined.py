@@ -1,5 +1,5 @@
 """Two texts of a row that belong together: whether the rare words that they share, as numbers and
-names, stand in the same row, or for a stretch of rows some rows further."""
+names, or two words in a row, stand in the same row, or for a stretch of rows some rows further."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .relations import relation
 
 MOST_ROWS, MOST_FIELDS, MOST_TEXT = 5_000, 6, 2_000
 WORD = re.compile(r"[^\W_]+")
+MOST_PAIRED = 24
 COMMON = 0.05
 """Share of the rows from which on a word tells nothing. Our own number."""
 NEAR, BLOCK, LEAST, TIMES = 64, 32, 8, 4
@@ -65,10 +66,16 @@ def flat(row: Foreign) -> Iterator[Tuple[str, Foreign]]:
 
 def words(texts: List[str]) -> List[Set[str]]:
     """The rare words of each row."""
-    each = [{word for word in WORD.findall(text.lower())} for text in texts]
+    each = [with_neighbours(WORD.findall(text.lower())) for text in texts]
     counts = Counter(word for row in each for word in row)
     most = max(1.0, COMMON * len(each))
     return [{word for word in row if counts[word] <= most} for row in each]
+
+
+def with_neighbours(found: List[str]) -> Set[str]:
+    """Words, and the first pairs of them: of short texts each word may be a common one."""
+    first = found[:MOST_PAIRED]
+    return {*found, *map(" ".join, zip(first, first[1:]))}  # noqa: RUF007 - of Python 3.10
 
 
 def displacements(one: List[Set[str]], other: List[Set[str]]) -> Dict[int, int]:

@@ -65,8 +65,11 @@ def of_fields(fields: Dict[str, List[str]]) -> List[Dict[str, Any]]:
     return found
 
 
-def sides_of(one: List[Set[str]], other: List[Set[str]]) -> Optional[Sides]:
-    """The words of two languages; None where the texts are too few, or of one language."""
+def sides_of(
+    one: List[Set[str]], other: List[Set[str]], telling: float = TELLING
+) -> Optional[Sides]:
+    """The words of two languages; None where the texts are too few, or of one language.
+    `telling`: share of the words of a side that must tell it."""
     if len(one) < LEAST_ROWS:
         return None
     counts = [Counter(word for row in each for word in row) for each in (one, other)]
@@ -74,7 +77,7 @@ def sides_of(one: List[Set[str]], other: List[Set[str]]) -> Optional[Sides]:
     for mine, theirs in (counts, counts[::-1]):
         told = {word for word, n in mine.items() if n >= LEAST and n >= TIMES * theirs[word]}
         whole = sum(n for n in mine.values() if n >= LEAST)
-        if not whole or sum(mine[word] for word in told) < TELLING * whole:
+        if not whole or sum(mine[word] for word in told) < telling * whole:
             return None
         kept.append(told)
     return Sides(*kept)

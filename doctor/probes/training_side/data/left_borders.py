@@ -40,7 +40,8 @@ class LeftBorders:
                 continue
             padding, begins = int(used[0]), int(trained[0])
             meant = begins + padding
-            if begins and meant < len(ids):
+            told = begins > padding or not padding  # else the border may lie within the padding
+            if told and begins and meant < len(ids):
                 self._borders.append(Border(first_row + number, padding, int(ids[begins - 1]),
                                             int(ids[meant - 1])))  # fmt: skip
 

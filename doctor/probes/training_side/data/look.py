@@ -18,6 +18,8 @@ from typing import Any, Dict, List, Optional
 from ... import wire
 from ..foreign import Foreign, observing
 from . import (
+    between_splits,
+    encoded_views,
     file_order,
     files,
     held_tokenizer,
@@ -30,17 +32,17 @@ from . import (
     output_classes,
     pace,
     padded_loss,
-    reading,
     removed_columns,
     returned,
+    row_overlap,
     row_values,
     rows,
-    shared,
     sounds,
     split_look,
     stated,
     step_calls,
     targets,
+    trial_batch,
     turns,
     two_splits,
     vocabulary,
@@ -48,6 +50,7 @@ from . import (
     written_rows,
 )
 from .facets import questions
+from .notes import code_of, named, note, unknown
 
 HANG_SECONDS = 60.0
 """In which the loader delivers no batch."""
@@ -158,31 +161,15 @@ class Look:
                 broken = observing.attribute(train.items, "broken")
                 note(repeats=rows.repeats(content), broken=named(broken) if broken else None)
                 if other is not None:
-                    overlap, classes = rows.overlap(content, other, seconds)
+                    overlap, classes = row_overlap.overlap(content, other, seconds)
                     note(overlap=two_splits.overlap_of(train, other, overlap))
-                    note(relations=found + self._of_splits(train, other, content, classes))
+                    note(
+                        relations=found
+                        + between_splits.of_sources(train, other, self.batches, content, classes)
+                    )
             except Exception as error:
                 reason = "reading the rows raised %s" % type(error).__name__
                 note(repeats=unknown(reason), overlap=unknown(reason) if other else None)
-
-    def _of_splits(
-        self, train: targets.Source, other: targets.Source, content: rows.Content, classes: Any
-    ) -> List[Dict[str, Any]]:
-        """Records of what differs between the splits, or is the same and should not be."""
-        found = observing.attempt(
-            lambda: two_splits.of_batches(self.batches["train"], self.batches["eval"]), []
-        )
-        stated = [two_splits.stated_classes(each) for each in (train, other)]
-        ours, theirs = stated if all(stated) else (content.classes, classes)
-        whole = all(stated) or content.complete
-        looks = (
-            lambda: two_splits.of_classes(ours, theirs) if whole else None,
-            lambda: two_splits.random_eval(train, other),
-            lambda: two_splits.windows(train, other),
-        )
-        each = [observing.attempt(look, None) for look in looks]
-        found += observing.attempt(lambda: shared.of_splits(train, other), [])
-        return found + [one for one in each if one is not None]
 
     def _read_vocabulary(self) -> None:
         opened = self.opened
@@ -238,6 +225,9 @@ class Look:
         )
         for of_loss in (output_classes.broadcast, padded_loss.of_batch):
             look.more += observing.attempt(partial(of_loss, module, loss, look.batches[0]), [])
+        look.more += observing.attempt(
+            lambda: encoded_views.of_batches(module, loss, look.batches), []
+        )
         if look.inputs.samples:
             look.inputs.measure(module, loss, look.batches)
 
@@ -264,7 +254,7 @@ class Look:
         opened = self.opened
         if look.first is None or look.tokens is None or look.tokens.labels is None:
             return
-        if look.losses.own is None and not offsets.has_labels(look.first):
+        if look.losses.own is None and not trial_batch.has_labels(look.first):
             return  # a loss of preferences
         assert opened.module is not None
         assert opened.loss is not None
@@ -292,30 +282,3 @@ class Look:
                     wire.send(note={"split": look.record()})
                     wire.send(answer={"done": True})
                     os._exit(0)
-
-
-def code_of(request: Dict[str, Any]) -> str:
-    """The text of the file of a factory."""
-    try:
-        with open(request.get("file") or "", encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
-def note(**fields: Foreign) -> None:
-    wire.send(note={"data": fields})
-
-
-def unknown(reason: str) -> Dict[str, Any]:
-    return {"type": "Unknown", "reason": reason}
-
-
-def named(error: Exception) -> Dict[str, Any]:
-    """The record Problem; the doctor's own messages are kept, they quote no row."""
-    problem = reading.problem_of(error)
-    if type(error).__name__ in ("NotData", "NotAFactory"):
-        problem["error"] = str(error)
-    elif isinstance(error, files.BrokenRow):
-        problem = {"type": "Problem", "error": error.error, "row": error.row, "line": True}
-    return problem

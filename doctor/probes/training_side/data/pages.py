@@ -4,7 +4,7 @@ place of the documents behind them, and chats that end with a question."""
 from __future__ import annotations
 
 import re
-from typing import List, Optional
+from typing import Any, Dict, List, Optional
 
 from ..foreign import Foreign
 from .chats import ANSWERS, PROMPTS, messages_of
@@ -50,9 +50,15 @@ def document_of(row: Foreign) -> str:
 
 
 def ends_with_question(row: Foreign) -> Optional[bool]:
-    """Whether the last message of a chat is the user's; None where the row is no chat, or where its
-    answer stands elsewhere."""
+    """Whether the last message of a chat is the user's, and the first one as well; None where the
+    row is no chat, or where its answer stands elsewhere."""
     if any(name in row for name in ANSWERED):
         return None
     chat = messages_of(row)
-    return chat[-1].get("role") == "user" if chat else None
+    return chat[-1].get("role") == "user" and not are_swapped(chat) if chat else None
+
+
+def are_swapped(chat: List[Dict[str, Any]]) -> bool:
+    """Whether the assistant begins and the user has the last word."""
+    spoken = [each["role"] for each in chat if each.get("role") in ("user", "assistant")]
+    return len(spoken) > 1 and spoken[0] == "assistant" and spoken[-1] == "user"

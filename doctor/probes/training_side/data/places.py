@@ -30,6 +30,7 @@ WAVE, LOUD = 2000, 1000.0
 """Values of a row of sound at least, and a largest one above what sound of -1 to 1 has."""
 TIME = re.compile(r"(unix_?)?(time|timestamp|date|datetime|ts)(s|_idx|_index|_id)?")
 LEAST_STEPS = 4
+ENDS = (0, 1, -2, -1)
 FEW_TAGS, MOSTLY = 64, 0.5
 """Tags, and the share of them that are the tokens at their places. Our own numbers."""
 IGNORED = -100
@@ -50,7 +51,7 @@ class Places:
             self._eos = observing.attribute(config, "eos_token_id")
         self._targets: List[torch.Tensor] = []
         self._tags: List[Tuple[int, int, int, int]] = []
-        """Row, place 0 or -1, token and tag of the first and the last token of a text."""
+        """Row, place of ENDS, token and tag of the first and the last tokens of a text."""
         self._all_tags: Counter[int] = Counter()
         self._full: List[Tuple[str, int]] = []
         """Length without padding of rows whose stated length is the whole width, and the field."""
@@ -143,7 +144,7 @@ class Places:
         for number, ids in enumerate(tokens.ids):
             used = tokens.mask[number] if tokens.mask is not None else torch.ones_like(ids)
             places = torch.nonzero(used)
-            for end in (0, -1) if len(places) > 1 else ():
+            for end in ENDS if len(places) >= len(ENDS) else ():
                 at = int(places[end])
                 self._tags.append((first_row + number, end, int(ids[at]), int(labels[number, at])))
 
@@ -214,9 +215,18 @@ class Places:
             tags = [each for each in self._tags if each[1] == end]
             if len(tags) > 1 and len({each[2] for each in tags}) == 1 and len(self._all_tags) > 2:
                 odd = [each[0] for each in tags if each[3] >= 0 and each[3] != most[0][0]]
-                if odd:
-                    found.append(relation("tag on special", len(odd), len(tags), (), odd))
+                if odd or self._are_moved(end):
+                    rows = odd or [each[0] for each in tags]
+                    found.append(relation("tag on special", len(rows), len(tags), (), rows))
         return found
+
+    def _are_moved(self, end: int) -> bool:
+        """Whether the special token at this end has a tag in each row, as words beside it have, and
+        the ones at the other end, of which one is a word's, have none."""
+        told = {at: [each[3] >= 0 for each in self._tags if each[1] == at] for at in ENDS}
+        beside, others = (1, (-1, -2)) if end == 0 else (-2, (0, 1))
+        tagged = all(told[end]) and any(told[beside])
+        return tagged and not any(any(told[at]) for at in others)
 
 
 def used_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Dict, List, Optional
 
 import torch
@@ -18,6 +19,10 @@ NO_STOPS = (
     "the tokens at which generation stops are not known: the target has neither a model nor a "
     "tokenizer (--tokenizer DIR names one)"
 )
+MOST_CLASSES = 10
+"""Different ends of texts that are the names of classes. Our own number."""
+HEADER = 4
+"""Tokens of such a header, behind the one for the beginning."""
 FEW = 4
 """Documents that are shorter than the longest, to conclude how answers end."""
 
@@ -109,17 +114,32 @@ def stops_of_whole(documents: List[Document], vocabulary: Vocabulary) -> Optiona
     if not whole or not vocabulary.stops:
         return None
     ended = [each for each in whole if int(each.ids[-1]) in vocabulary.stops]
-    one_length = len({len(each.ids) for each in whole}) == 1
-    stops = torch.tensor([*vocabulary.stops, *filter(None, [vocabulary.bos])])
-    unended = [each for each in whole if not bool(torch.isin(each.ids, stops).any())]
+    longest = max(len(each.ids) for each in whole)
+    one_length = all(len(each.ids) == longest for each in whole)
+    known = [*vocabulary.stops, *(filter(None, [vocabulary.bos]) if one_length else ())]
+    unended = [each for each in whole if not bool(torch.isin(each.ids, torch.tensor(known)).any())]
     return {
         **_no_answers(vocabulary),
         "whole": len(whole),
         "unended": len(unended) if one_length else 0,
+        "open": 0 if one_length else begun_alike(unended, vocabulary.bos),
         "tokens": sum(len(each.ids) for each in whole),
         "chats": len(ended),
         "untrained": sum(not _trains_last(each) for each in ended),
     }
+
+
+def begun_alike(documents: List[Document], bos: Optional[int]) -> int:
+    """How many begin with the same few tokens, as with the header of an instruction; 0 where they
+    end alike, too, as with a stop that is a text, or with one of a few classes."""
+    ends = Counter(tuple(each.ids[-2:].tolist()) for each in documents)
+    classes = {tuple(each.ids[-ENDING:].tolist()) for each in documents}
+    alike = max(ends.values(), default=0) >= SAME * len(documents)
+    if alike or len(classes) <= MOST_CLASSES:
+        return 0
+    firsts = [each.ids[: HEADER + 1].tolist() for each in documents]
+    begins = Counter(tuple(each[each[0] == bos :][:HEADER]) for each in firsts)
+    return max(begins.values(), default=0)
 
 
 def _trains_last(document: Document) -> bool:

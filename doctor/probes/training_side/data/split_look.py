@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Dict, List, Optional
 
 import torch
 
@@ -64,7 +64,7 @@ class SplitLook:
         self.reading = reading.Reading(source)
         self.vocabulary = vocabulary
         self.steps: Optional[step_calls.StepCalls] = None
-        self.losses = losses._replace(ignored={*losses.ignored, *ignored_by(criterion)})
+        self.losses = losses._replace(ignored={*losses.ignored, *stated.ignored_by(criterion)})
         self.padding = padding.Padding(vocabulary.pad, module)
         self.padding.loss_known = not (
             module is None and criterion is None and vocabulary.tokenizer is None
@@ -294,9 +294,3 @@ class SplitLook:
 
     def _workers(self) -> Optional[Dict[str, Any]]:
         return workers.twins(self.source, self.batches)
-
-
-def ignored_by(criterion: Foreign) -> Set[int]:
-    """The label that a criterion ignores, from 0 on."""
-    value = observing.attribute(criterion, "ignore_index")
-    return {value} if isinstance(value, int) and value >= 0 else set()

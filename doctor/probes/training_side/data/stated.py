@@ -8,6 +8,7 @@ import ast
 import re
 from typing import Any, Dict, Iterator, NamedTuple, Optional, Set
 
+from ..foreign import Foreign, observing
 from .loss_labels import OwnLabels
 
 ENDS = re.compile(
@@ -93,3 +94,9 @@ def name_of(node: ast.AST) -> str:
     """The last part of a name."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(
         node, ast.Name) else ""  # fmt: skip
+
+
+def ignored_by(criterion: Foreign) -> Set[int]:
+    """The label that a criterion ignores, from 0 on."""
+    value = observing.attribute(criterion, "ignore_index")
+    return {value} if isinstance(value, int) and value >= 0 else set()

@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing
 from . import attended, loss_labels, padding_targets
+from .bounds import Beyond, beyond, indices, merged
 from .documents import host, tokens_of
 from .relations import relation
 
@@ -45,16 +46,6 @@ class Table(NamedTuple):
     entries: int
     fields: Tuple[str, ...]
     """Fields of the batch that it was looked up with as they are."""
-
-
-class Beyond(NamedTuple):
-    """Numbers that a table or an output lacks."""
-
-    wrong: int
-    whole: int
-    low: float
-    high: float
-    bound: int
 
 
 class StepCalls:
@@ -259,31 +250,6 @@ def same_numbers(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.dtype == other.dtype and bool((one == other).all())
-
-
-def indices(kind: str, table: str, each: Beyond) -> Dict[str, Any]:
-    """The record Indices."""
-    return {
-        "type": "Indices", "kind": kind, "entries": each.bound, "table": table,
-        "highest": int(each.high), "lowest": int(each.low), "beyond": each.wrong,
-    }  # fmt: skip
-
-
-def beyond(values: torch.Tensor, wrong: torch.Tensor, bound: int) -> Beyond:
-    if not values.numel():
-        return Beyond(0, 0, 0.0, 0.0, bound)
-    low, high = float(values.min()), float(values.max())
-    return Beyond(int(wrong.sum()), values.numel(), low, high, bound)
-
-
-def merged(one: Optional[Beyond], other: Beyond) -> Beyond:
-    """Of two calls; of two bounds, as of two outputs, those of the worse one."""
-    if one is None or (one.bound != other.bound and other.wrong):
-        return other
-    if one.bound != other.bound:
-        return one
-    low, high = min(one.low, other.low), max(one.high, other.high)
-    return Beyond(one.wrong + other.wrong, one.whole + other.whole, low, high, one.bound)
 
 
 def left_out(loss: torch.Tensor, classed: List[Tuple[torch.Tensor, torch.Tensor, int]]) -> Set[int]:

@@ -134,14 +134,17 @@ def borders(
 ) -> Dict[str, Any]:
     """Where training begins, against the end of the marker before it; `room`: tokens that may
     stand between them."""
-    counts = dict.fromkeys(("prompted", "late", "early", "elsewhere"), 0)
+    counts = dict.fromkeys(("prompted", "late", "early", "elsewhere", "asking"), 0)
     before: Counter[int] = Counter()
     """Tokens at which what is given of the answer ends, as a thought that is not trained."""
     for each in answers:
         ids, trained = each.ids.tolist(), each.trained.tolist()
         begins = trained.index(True)
         ends = _ends(ids, marker)
-        if any(end <= begins <= end + room for end in ends):
+        asks = bool(question) and begins in _ends(ids, question)
+        answered = any(trained[end : end + 1] == [True] for end in ends)
+        # Questions may be trained beside the answers: all but the system's message.
+        if (asks and answered) or any(end <= begins <= end + room for end in ends):
             counts["prompted"] += 1
         elif begins - 1 in ends:
             counts["late"] += 1
@@ -149,6 +152,7 @@ def borders(
             counts["early"] += 1
         elif ends:
             counts["elsewhere"] += 1
+            counts["asking"] += asks
             given = max((end for end in ends if end < begins), default=begins)
             inner = each.ids[given:begins]
             turns = contains(inner, marker) or contains(inner, question)

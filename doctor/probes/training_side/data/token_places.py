@@ -15,6 +15,9 @@ from .relations import Relations
 from .vocabulary import Vocabulary, special_ids
 
 MOST_KEPT, LEAST_PROMPT = 256, 3
+MOST_HIDDEN = 0.6
+"""Share of the tokens of a row that are masked at least, where 0.15 to 0.4 are usual. Our own
+number."""
 
 
 class TokenPlaces:
@@ -48,6 +51,8 @@ class TokenPlaces:
             labels = each.labels[each.labels >= 0] if each.labels is not None else special[:0]
             relations.count("special predicted", bool(torch.isin(labels, special).any()), each.row)
             relations.count("mask predicted", bool((labels == mask).any()), each.row)
+            hidden = float((each.ids == mask).float().mean())
+            relations.count("most is masked", hidden > MOST_HIDDEN, each.row)
         for each in documents:
             if each.labels is not None and has_prompt(each):
                 self._add_border(relations, each, vocabulary)

@@ -11,6 +11,7 @@ import torch
 from ..foreign import Foreign, containers
 from . import label_maps, rows, views
 from .documents import host
+from .facets.learner import correlation
 from .inputs import brightness, image_of
 from .relations import relation
 from .targets import Source, as_batch
@@ -117,10 +118,10 @@ def flip_between(one: torch.Tensor, other: torch.Tensor) -> Optional[Tuple[int, 
     """The axes along which one image is the other one turned; None where it is not."""
     if one.shape != other.shape:
         return None
-    same = correlation(one, other)
-    likeness = {axes: correlation(one, other.flip(axes)) for axes in FLIPS}
-    best = max(FLIPS, key=lambda axes: likeness[axes])
-    return best if likeness[best] > max(ALIKE, same + CLEARLY) else None
+    same = likeness(one, other)
+    found = {axes: likeness(one, other.flip(axes)) for axes in FLIPS}
+    best = max(FLIPS, key=lambda axes: found[axes])
+    return best if found[best] > max(ALIKE, same + CLEARLY) else None
 
 
 def is_moved(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -128,9 +129,9 @@ def is_moved(one: torch.Tensor, other: torch.Tensor) -> bool:
     it."""
     if min(one.shape) < LEAST_SIDE or one.shape != other.shape:
         return False
-    same = correlation(one, other)
+    same = likeness(one, other)
     if one.shape[0] == one.shape[1]:
-        quarter = max(correlation(one, other.rot90(n)) for n in (1, 3))
+        quarter = max(likeness(one, other.rot90(n)) for n in (1, 3))
         if quarter > max(ALIKE, same + CLEARLY):
             return True
     spectra = [torch.fft.fft2(each - each.mean()) for each in (one, other)]
@@ -142,7 +143,7 @@ def is_moved(one: torch.Tensor, other: torch.Tensor) -> bool:
     if max(map(abs, steps)) < LEAST_STEPS:
         return False
     parts = [overlap(each, steps, sign) for each, sign in ((one, 1), (other, -1))]
-    apart = 2 * min(parts[0].shape) >= min(one.shape) and correlation(*parts)
+    apart = 2 * min(parts[0].shape) >= min(one.shape) and likeness(*parts)
     return bool(apart and apart > max(ALIKE, same + CLEARLY))
 
 
@@ -160,5 +161,5 @@ def tells(one: torch.Tensor, other: torch.Tensor, axes: Tuple[int, ...]) -> bool
     return not is_map or one.shape != other.shape or not torch.equal(one, one.flip(axes))
 
 
-def correlation(one: torch.Tensor, other: torch.Tensor) -> float:
-    return float(torch.corrcoef(torch.stack([one.reshape(-1), other.reshape(-1)]))[0, 1])
+def likeness(one: torch.Tensor, other: torch.Tensor) -> float:
+    return correlation(one.reshape(-1, 1), other.reshape(-1, 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from ..foreign import Foreign, observing
@@ -78,10 +79,9 @@ def _stops(
     generation = observing.attribute(model, "generation_config")
     if generation is not None:
         stated = _ids(observing.attribute(generation, "eos_token_id"))
-        if eos and stated == default_stops(model) and not set(stated) & special_ids(tokenizer):
-            stated = ()  # nobody stated it, and in this vocabulary it is a word
-        # The Trainer adds the tokenizer's when it starts to train.
-        aligned = eos if observing.has(trainer, "_align_special_tokens") else ()
+        if eos and stated == default_stops(model) and not _is_known(model, stated, tokenizer):
+            stated = ()
+        aligned = eos if aligns(trainer) else ()
         if stated or aligned:
             return tuple(dict.fromkeys(stated + aligned)), "the model's generation_config"
     for name in ("generation_config.json", "config.json") if directory else ():
@@ -89,6 +89,26 @@ def _stops(
         if stated:
             return stated, name
     return eos, OF_TOKENIZER if eos else ""
+
+
+def aligns(trainer: Foreign) -> bool:
+    """Whether the Trainer adds the tokenizer's stop to the model's when it starts to train: by a
+    method, or by a function of its module."""
+    if all(
+        observing.attribute(trainer, name) is None for name in ("processing_class", "tokenizer")
+    ):
+        return False
+    modules = [sys.modules.get(each.__module__) for each in type(trainer).__mro__]
+    return observing.has(trainer, "_align_special_tokens") or any(
+        observing.has(each, "align_special_tokens") for each in modules
+    )
+
+
+def _is_known(model: Foreign, stops: Tuple[int, ...], tokenizer: Foreign) -> bool:
+    """Whether the default of a class is more than that: the model came from a checkpoint, and the
+    tokenizer has it as a special token, where another one has a word."""
+    loaded = observing.attribute(observing.attribute(model, "config"), "_name_or_path")
+    return bool(loaded) and bool(set(stops) & special_ids(tokenizer))
 
 
 def default_stops(model: Foreign) -> Tuple[int, ...]:

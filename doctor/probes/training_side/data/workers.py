@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Set
 import torch
 
 from ..foreign import Foreign, observing
+from . import own_generators
 from .documents import tokens_of
 from .mixing import key_of, samples_of
 from .targets import Source
@@ -25,8 +26,18 @@ def twins(source: Source, batches: List[Foreign]) -> Optional[Dict[str, Any]]:
     mine = batches[: BATCHES * count]
     record["samples"], record["twins"] = _count(mine, count)
     if record["twins"]:
-        record["alone"] = _alone(loader, len(mine))
+        keys = _alone(loader, len(mine))
+        record["alone"] = None if keys is None else len(keys) - len(set(keys))
+        record["drawn"] = bool(keys) and _draws(loader, len(mine))
     return record
+
+
+def _draws(loader: Foreign, most: int) -> bool:
+    """Whether a stream makes its samples from a generator that it has itself, of which each worker
+    gets a copy: read twice in one process, it gives others."""
+    with own_generators.as_before(loader.dataset) as generators:
+        passes = [_alone(loader, most) for _ in range(2)] if generators else []
+    return len(passes) == 2 and not set(passes[0] or ()) & set(passes[1] or ())
 
 
 def _count(batches: List[Foreign], workers: int) -> Any:
@@ -44,9 +55,9 @@ def _keys(batch: Foreign) -> List[bytes]:
     return [key_of(each) for each in samples_of(batch, tokens_of(batch))]
 
 
-def _alone(loader: Foreign, most: int) -> Optional[int]:
-    """Samples that occur twice in as many batches of the same dataset without workers; None if
-    they cannot be read."""
+def _alone(loader: Foreign, most: int) -> Optional[List[bytes]]:
+    """Samples in as many batches of the same dataset without workers; None if they cannot be
+    read."""
     keys: List[bytes] = []
     try:
         plain = torch.utils.data.DataLoader(
@@ -58,4 +69,4 @@ def _alone(loader: Foreign, most: int) -> Optional[int]:
                 break
     except Exception:
         return None
-    return len(keys) - len(set(keys))
+    return keys

@@ -9,14 +9,15 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from typing import Any, Dict, Iterator, List, Optional, Set
+from typing import Any, Dict, List, Optional, Set
 
 from ..foreign import Foreign, containers, observing
 from . import row_contents
 from .chats import ANSWERS, PROMPTS, ROLES, messages_of
-from .columns import DECIMAL_COMMA, is_blank, number_of
+from .columns import is_blank
+from .forms import form_of, kind_of, mixed
 from .group_units import GroupUnits
-from .pages import document_of
+from .pages import are_swapped, document_of
 from .relations import Relations, relation
 from .row_spans import RowSpans
 from .row_texts import texts_of
@@ -36,12 +37,6 @@ KNOWN_ROLES = {*ROLES, "function", "developer", "observation", "function_call", 
 QUERIES, POSITIVES, NEGATIVES = ("query", "anchor", "question"), ("positive", "pos", "positives"), (
     "negatives", "neg", "negative", "hard_negatives")  # fmt: skip
 SIDES = ("chosen", "rejected")
-POINT = re.compile(r"[-+]?\d+\.\d+")
-UNIT = re.compile(r"(?:[€$£]\s*[\d.,]+)|(?:[-+]?\d[\d.,]*\s*(?:%|€|\$|£|kg|g|km|m|cm|mm|mi|lbs?|oz|"
-                  r"min|ms|s|h|EUR|USD))")  # fmt: skip
-PLAIN = re.compile(r"[-+]?\d+([.,]\d+)?")
-DATES = (re.compile(r"\d{4}-\d\d?-\d\d?"), re.compile(r"\d\d?/\d\d?/\d{4}"),
-         re.compile(r"\d\d?\.\d\d?\.\d{4}"), re.compile(r"\d{4}/\d\d?/\d\d?"))  # fmt: skip
 ENTITY, TAG = re.compile(r"&(amp|lt|gt|quot|#\d+|nbsp|apos);"), re.compile(r"</?[a-zA-Z][^<>]*>")
 MARKUP = re.compile(r"</(p|div|span|li|ul|td|tr|a|b|i|strong|em|h[1-6])>|<br ?/?>")
 LEAST_NAME = 4
@@ -119,11 +114,9 @@ class WrittenRows:
         if not chat:
             return
         roles = [str(each.get("role")) for each in chat]
-        spoken = [each for each in roles if each in ("user", "assistant")]
         count = self._relations.count
         count("role unknown", any(each not in KNOWN_ROLES for each in roles), number)
-        swapped = len(spoken) > 1 and spoken[0] == "assistant" and spoken[-1] == "user"
-        count("roles swapped", swapped, number)
+        count("roles swapped", are_swapped(chat), number)
         again = any(
             roles[n] == roles[n + 1]
             and roles[n] in ("user", "assistant")
@@ -212,13 +205,6 @@ class WrittenRows:
         return found + [each for part in self._parts for each in part.records()]
 
 
-def kind_of(value: Foreign) -> str:
-    """Whether a number is one, or the text of one; "" for anything else."""
-    if number_of(value) is None or is_blank(value):
-        return ""
-    return "text" if isinstance(value, str) else "number"
-
-
 def prompt_of(row: Foreign) -> str:
     """What stands before the answer: a text, or the messages of a prompt."""
     value = next((row[name] for name in PROMPTS if name in row), None)
@@ -270,38 +256,3 @@ def ends_with(prompt: str, answer: str) -> bool:
     if not prompt.endswith(answer) or len(prompt) == len(answer):
         return False
     return not prompt[-len(answer) - 1].isalnum()
-
-
-def form_of(value: str) -> Optional[str]:
-    """How a cell is written, where that tells two writers apart."""
-    if DECIMAL_COMMA.fullmatch(value):
-        return "comma" if len(value.rpartition(",")[2]) != 3 else None
-    if POINT.fullmatch(value):
-        return "point"
-    if PLAIN.fullmatch(value):
-        return "plain"
-    if UNIT.fullmatch(value):
-        return "unit"
-    date = next((n for n, each in enumerate(DATES) if each.fullmatch(value)), None)
-    if date == 1:
-        first, second = (int(part) for part in value.split("/")[:2])
-        return "day/month" if first > 12 else "month/day" if second > 12 else "slashes"
-    return None if date is None else "date %d" % date
-
-
-def mixed(name: str, forms: Dict[str, List[int]]) -> Iterator[Dict[str, Any]]:
-    """Records of a column in which two forms occur."""
-    whole = sum(map(len, forms.values()))
-    numbers = [forms.get(each, []) for each in ("comma", "point", "plain", "unit")]
-    comma, point, plain, unit = numbers
-    pairs = (("decimals mixed", comma, point), ("units mixed", unit, point + plain))
-    for kind, one, other in pairs:
-        if one and other:
-            fewer = min(one, other, key=len)
-            yield relation(kind, len(fewer), whole, (name,), fewer)
-    slashes = {"day/month", "month/day", "slashes"}
-    dates = {k: v for k, v in forms.items() if k.startswith("date") or k in slashes}
-    ways = {k for k in dates if k != "slashes"}
-    if len(ways | ({"slashes"} if not ways & slashes and "slashes" in dates else set())) > 1:
-        fewer = min(dates.values(), key=len)
-        yield relation("dates mixed", len(fewer), whole, (name,), fewer)

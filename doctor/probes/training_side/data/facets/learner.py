@@ -125,9 +125,9 @@ class Learner:
 
 
 def correlation(predicted: torch.Tensor, outputs: torch.Tensor) -> float:
-    """Of outputs of mean 0; 0 where one side is constant."""
-    one = predicted - predicted.mean(0)
-    return float((one * outputs).sum() / size_of(one, outputs))
+    """Over all columns; 0 where one side is constant."""
+    one, two = predicted - predicted.mean(0), outputs - outputs.mean(0)
+    return float((one * two).sum() / size_of(one, two))
 
 
 def size_of(one: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:

@@ -3,9 +3,7 @@ better where they are turned, moved, read in another form, or of another row."""
 
 from __future__ import annotations
 
-import functools
 import time
-from itertools import product
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
@@ -19,10 +17,11 @@ from ..relations import relation
 from ..targets import Source, as_batch, size
 from . import features
 from .features import channels_first
+from .image_turns import SIDE, turns
 from .tables import SECONDS
 
-MOST_IMAGES, LEAST_IMAGES, SIDE = 96, 32, 16
-"""Images that are read, and the places along a side of one. Our own numbers."""
+MOST_IMAGES, LEAST_IMAGES = 96, 32
+"""Images that are read. Our own numbers."""
 MOST_CLASSES = 4
 CLEAR, LEAST, HALF = 6.0, 0.08, 0.5
 """Errors by which a relation is better than the own places, the least share of the target that it
@@ -32,11 +31,9 @@ NEARLY = 0.9
 DRAWN, MOSTLY = 0.35, 0.6
 """Shares of the targets that each image explains by a relation of its own, and of it that the own
 places do at most. Our own numbers."""
-MOVES = (1, 2, 3)
 AGAIN, FEW_VALUES = 4, 16
 """Rows that are read twice, and values of an image that is a map itself. Our own numbers."""
 
-Turn = Callable[[torch.Tensor], torch.Tensor]
 FORMS: Dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "x1 y1 x2 y2": lambda b: b,
     "x y width height": lambda b: torch.cat([b[:, :2], b[:, :2] + b[:, 2:]], 1),
@@ -195,36 +192,6 @@ def covered(at: torch.Tensor) -> torch.Tensor:
     across = (middle[None] >= at[:, :1]) & (middle[None] < at[:, 2:3])
     down = (middle[None] >= at[:, 1:2]) & (middle[None] < at[:, 3:4])
     return (down[:, :, None] & across[:, None]).any(0).float()
-
-
-def rolled(steps: Any, axes: List[int], target: torch.Tensor) -> torch.Tensor:
-    return target.roll(steps, axes)
-
-
-def turns() -> Dict[str, Turn]:
-    """What may have been done to an image, and not to its target."""
-    made: Dict[str, Turn] = {
-        "mirrored": lambda t: t.flip(-1),
-        "upside down": lambda t: t.flip(-2),
-        "turned by 180 degrees": lambda t: t.flip((-2, -1)),
-        "with x and y exchanged": lambda t: t.transpose(-2, -1),
-        "turned by 90 degrees": lambda t: t.rot90(1, (-2, -1)),
-        "turned by 270 degrees": lambda t: t.rot90(3, (-2, -1)),
-    }
-    for move in MOVES:
-        for down, right in product((-move, 0, move), repeat=2):
-            if down or right:
-                made[moved(down, right)] = functools.partial(rolled, [down, right], [-2, -1])
-    for text, step in (("row before", 1), ("row behind", -1), ("second row before", 2)):
-        made["of the " + text] = functools.partial(rolled, -step, [0])
-    return made
-
-
-def moved(down: int, right: int) -> str:
-    """ "moved by 12 % up and 6 % to the left"."""
-    parts = ((down, "down", "up"), (right, "to the right", "to the left"))
-    texts = ["%d %% %s" % (100 * abs(n) / SIDE, a if n > 0 else b) for n, a, b in parts if n]
-    return "moved by " + " and ".join(texts)
 
 
 def design(images: torch.Tensor) -> torch.Tensor:

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 from ...foreign import Foreign, observing
 from ..targets import Source
-from . import alone, other_kinds, place_pairs, row_pairs, statements, tables, two_tables
+from . import alone, captions, other_kinds, place_pairs, row_pairs, statements, tables, two_tables
 
 Found = List[Dict[str, Any]]
 
@@ -18,6 +18,7 @@ class Seen(NamedTuple):
     source: Source
     table: Optional[tables.Table]
     side: Optional[row_pairs.Side]
+    worded: Optional[row_pairs.Side]
     places: Optional[place_pairs.Places]
 
 
@@ -43,6 +44,7 @@ def of_splits(
     for each in seen:
         looks += [
             partial(row_pairs.of_split, each.side),
+            partial(captions.of_split, each.worded),
             partial(place_pairs.of_split, each.places, each.source.name),
             partial(alone.of_table, each.source.name, each.table),
             partial(statements.of_split, each.source, each.table, module),
@@ -53,9 +55,9 @@ def of_splits(
 def seen_of(source: Source, batches: Sequence[Foreign]) -> Seen:
     table = observing.attempt(partial(tables.of_source, source, batches), None)
     side = observing.attempt(partial(row_pairs.side_of, source.name, table), None)
-    return Seen(
-        source, table, side, observing.attempt(partial(place_pairs.of_source, source), None)
-    )
+    worded = observing.attempt(partial(captions.side_of, source.name, table), None)
+    places = observing.attempt(partial(place_pairs.of_source, source), None)
+    return Seen(source, table, side, worded, places)
 
 
 def once(found: Found) -> Found:

@@ -1,0 +1,64 @@
+"""Symptoms of a policy that is trained by rewards or preferences, in the words of people."""
+
+from __future__ import annotations
+
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(id="kl-negative",
+        words=("kl$|kl_divergence|kld|approx_kl negative|below_zero|below_0|minus !vae",),
+        examples=("KL becomes negative in PPO training", "objective/kl is below zero"),
+        why="The mean of log-ratios estimates a divergence of 0 or more only over samples of the "
+            "policy itself: it is far below 0 where answers are drawn in another way than their "
+            "probabilities are computed. Around 0, small negative values are chance.",
+        fix="Sample from the policy as it is: do_sample=True, top_k=0, top_p=1.0, temperature 1, "
+            "no min_length or repetition penalty; mask the padding, and switch dropout off in "
+            "policy and reference. Before the first update both must agree to 1e-3. The estimator "
+            "k3 is never negative.",
+        role="symptom",
+        commands=("doctor triage train.log",),
+    ),
+    Cause(id="reward-exploited",
+        words=(
+            "reward_hack",
+            "reward|rewards|score @rise|goes_up|up$|high|improv|better @bad|hack|cheat|exploit|"
+            "meaningless|longer|quality !@not>@rise !@not>improv",
+        ),
+        examples=("reward goes up but the answers are getting worse", "reward hacking in GRPO"),
+        why="The policy has found what the reward counts and what was not meant: length, a format, "
+            "phrases that the reward model likes, an answer that a lax parser accepts.",
+        fix="Read twenty answers with the highest rewards: what they share is the gap. Close it "
+            "(a stricter parser, a penalty on length or repetition, several rewards), raise beta, "
+            "and go back to the checkpoint before answers got worse; choose it by an evaluation "
+            "that the reward does not see.",
+        role="symptom",
+        commands=("doctor triage train.log",),
+    ),
+    Cause(id="policy-loss-near-zero",
+        words=("grpo|rloo|reinforce|ppo|policy loss>@zero !reward !rewards !advantage",),
+        examples=("GRPO loss is 0 from the start", "why is the loss zero in GRPO"),
+        why="No fault by itself: advantages of a group have the mean 0, and with one update per "
+            "batch their ratio is 1, so that the printed loss is the KL term alone. The gradient "
+            "is not 0.",
+        fix="Judge by reward, reward_std and grad_norm instead. A fault is reward_std 0 "
+            "(frac_reward_zero_std 1): all answers to a prompt get one reward; or grad_norm 0.",
+        role="symptom",
+        commands=("doctor triage train.log",),
+    ),
+    Cause(id="preference-loss-stands",
+        words=(
+            "dpo|ipo|kto|simpo|reward_model|preference @loss 0.69|0.693|0.6931|ln$",
+            "dpo|ipo|kto|preference loss @same",
+            "dpo|ipo|kto|preference loss @not>@fall|chang|move|improv",
+        ),
+        examples=("DPO loss is stuck at 0.693",),
+        why="ln 2 is the loss of a policy that equals its reference: its first value in a healthy "
+            "run, and the last one where nothing is trained.",
+        fix="Print the trainable parameters and the rate. All weights take 5e-7 to 1e-6, LoRA 5e-6 "
+            "to 5e-5; an adapter must be loaded with is_trainable=True, and model and ref_model "
+            "must be two objects (ref_model=None with PEFT). If margins move but not the loss, "
+            "raise beta.",
+        role="symptom",
+        commands=("doctor triage train.log", "doctor lint train.py"),
+    ),
+)  # fmt: skip

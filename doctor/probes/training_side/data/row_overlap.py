@@ -1,0 +1,70 @@
+"""The rows of the other split that train has, too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Dict, List, Optional, Tuple
+
+from ..foreign import Foreign
+from .row_contents import Row, is_measured, row_of
+from .rows import COMMON, PAIRS, Budget, Content, dataset_of, values_of
+from .targets import Source
+
+
+class Shared:
+    """Counts over the rows of the other split that train has; `record` has them."""
+
+    def __init__(self, train: Content) -> None:
+        self._train = train
+        self._rows = self._telling = self._shared = self._copied = self._repeated = 0
+        self._pairs: List[List[int]] = []
+        self.classes: Counter[str] = Counter()
+
+    def add(self, value: Foreign, row: Optional[Row]) -> None:
+        number, train = self._rows, self._train
+        self._rows += 1
+        if row is not None and row.label is not None:
+            self.classes[row.label] += 1
+        if row is None or not (row.telling or train.short_rows_differ):
+            return
+        self._telling += 1
+        first = train.first.get(row.content)
+        if first is None:
+            return
+        common = train.counts.get(row.content, 1) >= COMMON
+        if common and not is_measured(value):
+            self._repeated += 1
+            return
+        self._shared += 1
+        self._copied += common
+        self._pairs += [[first, number]] if len(self._pairs) < PAIRS else []
+
+    def record(self) -> Dict[str, Any]:
+        return {
+            "type": "Overlap",
+            "train": self._train.rows,
+            "rows": self._rows,
+            "telling": self._telling,
+            "shared": self._shared,
+            "pairs": self._pairs,
+            "copied": self._copied,
+            "repeated": self._repeated,
+        }
+
+
+def overlap(train: Content, other: Source, seconds: float) -> Tuple[Dict[str, Any], Counter[str]]:
+    """The record Overlap, rows of the other split that train has, and the classes of that split."""
+    shared = Shared(train)
+    if train.untold:
+        return {"type": "Unknown", "reason": train.untold}, shared.classes
+    dataset = dataset_of(other)
+    if dataset is None:
+        reason = "the loader of the other split has no dataset whose rows can be read"
+        return {"type": "Unknown", "reason": reason}, shared.classes
+    budget = Budget(dataset, seconds)
+    for number, value in enumerate(values_of(dataset)):
+        row = row_of(value)
+        shared.add(value, row)
+        if budget.spent(row, number):
+            break
+    return shared.record(), shared.classes
