@@ -81,7 +81,7 @@ class Training(Reading):
         """A file of pytest or unittest, whose trainings are to be as short and odd as they are."""
         name = self.script.path.replace("\\", "/").rpartition("/")[2]
         named = name.startswith(("test_", "conftest.")) or name.endswith("_test.py")
-        return named and self.imports_from("pytest", "unittest")
+        return named and self.imports_from(*TESTS)
 
     @cached_property
     def backwards(self) -> list[int]:
