@@ -65,6 +65,8 @@ def test_the_example_of_the_contract_trains(own: Own) -> None:
         "with_optimizer(nn.Linear(8, 3), tuple(batch().values()), nn.CrossEntropyLoss())",
         "nn.Linear(8, 3), tuple(batch().values()), lambda z, t: passed_on(z, t[1])",
         "nn.Linear(8, 3), tuple(batch().values()), lambda a, t: passed_on(a(t[0]), t[1])",
+        "Net(), batch(), Words()",
+        "{'model': Net(), 'train': [batch(), batch()], 'eval': [batch()], 'tokenizer': Words()}",
     ],
 )
 def test_a_factory_returns_what_the_contract_says(returned: str, own: Own) -> None:
@@ -72,6 +74,11 @@ def test_a_factory_returns_what_the_contract_says(returned: str, own: Own) -> No
         class Mean(nn.Module):
             def forward(self, x):
                 return x.mean()
+
+        class Words:
+            def convert_ids_to_tokens(self, ids): ...
+            def pad(self, rows): ...
+            def __call__(self, texts): ...
 
         class Tokens(nn.Module):
             def __init__(self):

@@ -7,6 +7,7 @@ transformers.
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -22,9 +23,15 @@ directory, and only a rehearsal calls them."""
 ALIASES = {
     **{"module": "model", "net": "model", "network": "model"},
     **{"data": "batch", "loader": "batch", "dataloader": "batch", "train_loader": "batch"},
+    **{"train": "batch", "train_dataloader": "batch"},
     **{"loss_fn": "loss", "criterion": "loss", "opt": "optimizer", "lr_scheduler": "scheduler"},
 }
 """Other names that users give these keys."""
+OF_DATA = re.compile(
+    r"(?i)tokenizer|tok|processing_class|processor|collate_fn|collator|data_collator|"
+    r"(?:eval|evaluation|validation|valid|val|dev|test)(?:_?(?:loader|dataloader|dataset|data|dl|ds))?"
+)
+"""Keys of what `doctor data` reads beside the training: the same factory serves both."""
 
 
 class Parts(NamedTuple):
@@ -70,7 +77,11 @@ def fields_of(value: Foreign) -> Dict[str, Any]:
     if frameworks.is_trainer(value):
         return dict(frameworks.of_trainer(value))
     if observing.has(value, "items") and not isinstance(value, torch.nn.Module):
-        named = {ALIASES.get(key, key): each for key, each in value.items()}
+        named = {
+            ALIASES.get(key, key): each
+            for key, each in value.items()
+            if not OF_DATA.fullmatch(str(key))
+        }
         unknown = any(key not in KEYS for key in named)
         if unknown or not isinstance(named.get("model"), torch.nn.Module):
             message = (
@@ -97,6 +108,8 @@ def placed(items: Sequence[Foreign]) -> Optional[Dict[str, Any]]:
             return None
         if kind:
             fields[kind] = each
+        elif is_tokenizer(each) or (len(others) == 1 and is_second_loader(others[0], each)):
+            continue
         else:
             others.append(each)
     while len(others) > 1 and others[-1] is None:
@@ -117,6 +130,17 @@ def type_names(value: Foreign) -> str:
     if not isinstance(value, (tuple, list)):
         return type(value).__name__
     return "(%s)" % ", ".join(type(each).__name__ for each in value)
+
+
+def is_tokenizer(value: Foreign) -> bool:
+    """A tokenizer or processor of transformers, which takes part in no step."""
+    inner = observing.attribute(value, "tokenizer", value)
+    return all(observing.has(inner, name) for name in ("convert_ids_to_tokens", "pad"))
+
+
+def is_second_loader(first: Foreign, value: Foreign) -> bool:
+    """The loader of the evaluation, behind that of the training."""
+    return all(observing.has(each, "batch_sampler") for each in (first, value))
 
 
 def is_optimizer(value: Foreign) -> bool:
