@@ -129,9 +129,10 @@ def _is_used(reading: Training, key: tuple[object, str], name: str) -> bool:
 
 def _held_by_none(reading: Training) -> Iterator[Match]:
     """head = ArcHead(...), called in the loop that trains; the optimizer holds another network."""
+    if reading.mentions("requires_grad", "add_param_group"):
+        return  # some are frozen, or come later
     for number in reading.optimizers:
-        made = reading.calls[number]
-        if not parameter_owners(reading, made, number) or reading.methods("add_param_group"):
+        if not parameter_owners(reading, reading.calls[number], number):
             return
     for made in reading.calls if reading.optimizers else ():
         own = len(made.targets) == 1 and not made.loops and _is_learned(reading, made)
@@ -188,7 +189,7 @@ RULES = (
             "a loss or head of the file with parameters, called in each step, that no optimizer "
             "holds (a warning)",
         ),
-        fix="Correct the name in the copied line.",
+        fix="Correct the name in the copied line; give the optimizer the parameters of both networks.",
         sources=("esrgan-pytorch-39", "srgan-pytorch-85", "open-universe-5", "tutorials-1430"),
     ),
 )

@@ -35,6 +35,8 @@ def _own_neighbours(reading: Training) -> Iterator[Match]:
     table = reading.cached(lines)
     for line in table:
         found = re.search(r"(?P<x>[\w.]+(?:\([\w.=,-]*\))?)@(?P=x)\.(?:t\(\)|T\b|mT\b)", line.text)
+        if any(each.target.startswith(f"{line.target}[") for each in table):
+            continue
         near = re.compile(rf"{re.escape(line.target)}\.argmax\((?:dim=)?-?1\)")
         for other in table if found else ():
             if other.scope == line.scope and near.fullmatch(other.text):

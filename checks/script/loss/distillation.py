@@ -35,7 +35,7 @@ def _own_student(reading: Training) -> Iterator[Match]:
     for each in reading.assignments:
         alias = each.value.kind == "name" and each.value.name in called and each.target in called
         if alias and "teacher" in words(each.target) and not reading.mentions("deepcopy"):
-            yield Match(each.span, f"{each.target} is {each.value.name} itself: copy it", "fail")
+            yield Match(each.span, f"{each.target} is {each.value.name} itself: copy it")
 
 
 def _sides(reading: Training, call: Call) -> Iterator[Match]:
@@ -153,11 +153,9 @@ RULES = (
             "a teacher of torchvision or of a class of this file, and no eval()",
             "KLDivLoss() or kl_div() with its default reduction",
             "a temperature that divides one side only",
-        ),
-        errors=(
-            "kl_div(log_softmax(t), softmax(t)), the same logits on both sides",
             "teacher = student without a copy",
         ),
+        errors=("kl_div(log_softmax(t), softmax(t)), the same logits on both sides",),
         fix="teacher.eval(); reduction='batchmean'; kl_div(log_softmax(student / t), "
         "softmax(teacher / t)).",
         sources=("torch-kl-div",),

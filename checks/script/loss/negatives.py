@@ -20,8 +20,9 @@ COLUMNS = re.compile(
     r"(?:log_)?softmax\([^()]*(?:\([^()]*\)[^()]*)*\)(?:\.log\(\))?\[:,(?P<y>\w+)\]"
 )
 TARGETS = {"y", "target", "targets", "label", "labels", "yb", "gt"}
+LOSSES = re.compile(r"(?:^|_)(?:ce|xent|nll|loss|entropy)(?:_|$)|loss|entropy", re.IGNORECASE)
 MASKED = re.compile(
-    r"cross_entropy\((?P<given>(?:[^()]|\([^()]*\))*)\)\*(?:\w+\.)*\w*mask\w*(?:\.\w+\(\))?\)"
+    r"torch\.nn\.functional\.cross_entropy\((?P<given>(?:[^()]|\([^()]*\))*)\)\*(?:\w+\.)*\w*mask\w*(?:\.float\(\))?\)"
 )
 
 
@@ -31,14 +32,21 @@ def negatives(reading: Training) -> Iterator[Match]:
             yield from _pairs(reading, text, span, scope)
         if "[:," in text and "mean" in text:
             found = COLUMNS.search(written_out(reading, scope, text))
-            if found and TARGETS & set(words(found["y"])):
+            if found and found["y"] in TARGETS and _are_labels(reading, found["y"], scope):
                 message = f"[:, {found['y']}] takes the columns of all samples for each of them"
                 yield Match(span, message, fix=f"p[torch.arange(len({found['y']})), {found['y']}]")
         if "mask" in text and "*" in text:
             whole = MASKED.search(written_out(reading, scope, text))
-            if whole and "reduction" not in whole["given"]:
+            if whole and "reduc" not in whole["given"]:
                 message = "one number for all places is multiplied by a mask of them"
                 yield Match(span, message, fix='cross_entropy(..., reduction="none")')
+
+
+def _are_labels(reading: Training, name: str, scope: int) -> bool:
+    """Of a batch: a loop over data binds them, or the function is a loss by its name. The column of
+    one class, as for a saliency map, is a number."""
+    bound = any(name in loop.targets for loop in reading.loops if loop.scope == scope)
+    return bound or LOSSES.search(reading.function(scope).name) is not None
 
 
 def _pairs(reading: Training, text: str, span: Span, scope: int) -> Iterator[Match]:
