@@ -28,7 +28,7 @@ from doctor.collect.rehearsal import (
     sample_order,
 )
 from doctor.collect.rehearsal.places import Workplace
-from doctor.collect.rehearsal.resume import rates_apart
+from doctor.collect.rehearsal.rates import rates_apart
 from doctor.collect.rehearsal.tail import Tail
 from doctor.facts.rehearsal_resume import Resumed
 from doctor.facts.rehearsal_runs import OnDisk, RehearsedRank, RehearsedRun, SavedFile

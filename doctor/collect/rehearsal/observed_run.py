@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from doctor._util.secrets import hide_in_arguments
 from doctor.collect.rehearsal import events, hanging, observation, on_disk, runs
@@ -31,8 +32,6 @@ def read(
     processes = observation.read_processes(directory)
     signalled = None if ended.signalled is None else ended.began + ended.signalled
     failed = bool(ended.cut) or bool(ended.code) or not processes
-    late = ended.cut == "deadline"
-    several_failed = (bool(ended.code) or ended.cut == "grace") and len(processes) > 1
     emptied_at, emptied = events.read_emptied(directory, processes, output)
     return RehearsedRun(
         name=name,
@@ -59,11 +58,22 @@ def read(
         newest_removed=events.read_newest_removed(directory, processes, output),
         tail=hanging.last_lines(directory / runs.LOG) if failed else (),
         refusals=hanging.refusals(directory / runs.LOG),
-        handler=hanging.handler(directory, processes, signal) if ended.cut == "grace" else "",
-        frames=hanging.frames(directory) if late else (),
-        waiting=hanging.waiting(directory, processes) if late or several_failed else (),
-        still=hanging.still(processes, ended.began + ended.seconds) if late else None,
+        **_where_it_stood(directory, processes, ended, signal),
     )
+
+
+def _where_it_stood(
+    directory: Path, processes: Sequence[Observed], ended: runs.Ended, signal: str
+) -> dict[str, Any]:
+    """The fields about the places of the processes when the run was killed, or its ranks failed."""
+    late, held = ended.cut == "deadline", ended.cut == "grace"
+    several_failed = (bool(ended.code) or held) and len(processes) > 1
+    return {
+        "handler": hanging.handler(directory, processes, signal) if held else "",
+        "frames": hanging.frames(directory) if late else (),
+        "waiting": hanging.waiting(directory, processes) if late or several_failed else (),
+        "still": hanging.still(processes, ended.began + ended.seconds) if late else None,
+    }
 
 
 def written_by_several(

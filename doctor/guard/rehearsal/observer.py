@@ -31,11 +31,12 @@ from .evaluations import Evaluations
 from .exchanged import Exchanged
 from .graphs import LOOKS, kept
 from .handlers import handlers
+from .hashes import hash_of
 from .loaders import Loaders
 from .records import Records
 from .saves import Saves
 from .settings import Settings
-from .state import frozen_weights, gradients, hash_of, in_memory, snapshot
+from .state import frozen_weights, gradients, in_memory, snapshot
 
 COMPARED = (1, 4)
 """Steps after which the ranks' weights are compared."""
