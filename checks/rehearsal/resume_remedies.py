@@ -48,3 +48,8 @@ POSITION = (
     "Save the position in the epoch and the state of the sampler's generator, and go on from there "
     "(StatefulDataLoader, accelerator.skip_first_batches, set_epoch)."
 )
+STREAM = (
+    "Save how far the data are read, and go on from there: state_dict() of StatefulDataLoader or "
+    "of a streaming dataset, or skip the batches that are done. Where batches are drawn at random, "
+    "save torch.get_rng_state() and the generators' states and set them, or seed with the step."
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.units import shown
-from doctor.checks.rehearsal.resume_remedies import OF_EACH_RANK, POSITION
+from doctor.checks.rehearsal.resume_remedies import OF_EACH_RANK, POSITION, STREAM
 from doctor.checks.rehearsal.resumed_state import resumed
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_resume import Resumed
@@ -26,6 +26,13 @@ def _data(found: Resumed) -> Verdict:
             f"{found.same_batches} ranks, whose first batches differ at the start, do not all "
             "begin with different ones after the resume: they train on the same samples",
             fix=OF_EACH_RANK,
+        )
+    if found.first_batch and (order is None or order.untold):
+        return note(
+            f"the model is called with the batch of the first step again: without the stop, step "
+            f"{found.saved_step + 1} has another one; the data, or the random numbers that draw "
+            "them, begin anew",
+            fix=STREAM,
         )
     if order is None:
         return skip("no loader with a dataset that is read by index was observed")
@@ -59,14 +66,15 @@ DATA = Check(
     passes=("each step after the resume takes the samples that it takes without the stop",),
     notes=(
         "samples are seen more or less often than without the stop, which are counted",
-        "the resume begins with the samples of the first steps again, as many libraries do",
+        "the resume begins with the samples of the first steps again, as many libraries do, or its "
+        "first batch is that of the first step",
     ),
     warns=("ranks that begin with different batches begin with the same one after the resume",),
     fix="Nothing, if that is acceptable: a correct resume may take another order.",
     owner=Owner.JOB,
     judge=data,
-    limits="that crops and masks drawn at random within a sample go on. Streams, and loops "
-    "without a DataLoader of torch, are not compared.",
+    limits="that crops and masks drawn at random within a sample go on. Of streams, and of loops "
+    "without a DataLoader of torch, the first batch alone is compared.",
 )
 
 CHECKS = (DATA,)

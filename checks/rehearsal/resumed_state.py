@@ -246,7 +246,8 @@ SCHEDULE = Check(
     warns=("a rate differs by at most 10 %",),
     fails=("it differs by more",),
     fix="Save scheduler.state_dict() after scheduler.step(), load it after the optimizer's state, "
-    "and give the schedule the whole run's number of steps.",
+    "and give the schedule the whole run's number of steps. One of your own needs its counter "
+    "saved and loaded, too (accelerate: accelerator.register_for_checkpointing).",
     owner=Owner.JOB,
     judge=schedule,
     limits="that the schedule of the real number of steps is right.",

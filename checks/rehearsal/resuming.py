@@ -38,6 +38,10 @@ CUT_OFF_FIX = (
     "Write each checkpoint, also from a thread, under a temporary name in the same directory, and "
     "give it its name with os.replace() when it is complete; at the resume take only such names."
 )
+BEST_FIX = (
+    "Save the best result so far with the step, and load it: one that begins anew lets the first "
+    "evaluation after each resume overwrite the best model."
+)
 SLOW = 3
 """Times the first run after which a continued run that was cut off counts as one that does not
 end. Our own number."""
@@ -94,15 +98,21 @@ def _goes_on(found: Resumed) -> Verdict:
         return note(
             f"resumes from step {found.saved_step}, although step {found.newest_step} was saved"
         )
-    if found.best:
-        return note(
-            f"goes on after step {found.saved_step}, and writes {shown(found.best, 200)} after "
-            f"step {found.best_at}, which the run without a stop does not",
-            fix="Save the best result so far with the step, and load it: one that begins at "
-            "infinity lets the first evaluation after each resume overwrite the best model. "
-            "Nothing, if the data has another order after a resume and the result was better.",
-        )
+    if found.best and (found.best_at or found.best_anew):
+        return _best_forgotten(found)
     return ok(f"goes on after step {found.saved_step}")
+
+
+def _best_forgotten(found: Resumed) -> Verdict:
+    """Of a best result so far that the resume does not know."""
+    path, fix = shown(found.best, 200), BEST_FIX
+    how = f"and writes {path} after step {found.best_at}, which the run without a stop does not"
+    if found.best_anew:
+        name = shown(found.best_anew, 200)
+        how = f"and {name} is as at a fresh start: the next evaluation overwrites {path}"
+    else:
+        fix += " Nothing, if the data has another order after a resume and the result was better."
+    return note(f"goes on after step {found.saved_step}, {how}", fix=fix)
 
 
 def _broken(run: RehearsedRun, found: Resumed | None) -> Verdict:
@@ -171,7 +181,8 @@ RESUMES = Check(
     notes=(
         "it begins anew, no flag asks for a resume, and it opened no checkpoint in {output}",
         "it resumes from an older save than the newest",
-        "its first evaluation writes the best model, where the whole run does not",
+        "its first evaluation writes the best model, where the whole run does not, or the best "
+        "result so far is as at a fresh start",
     ),
     warns=(
         "one step is taken twice, or left out",

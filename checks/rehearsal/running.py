@@ -16,7 +16,9 @@ from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_runs import RehearsedRank, RehearsedRun, Waiting
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, warn
 
-ERROR = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)): (.*)")
+ERROR = re.compile(
+    r"(?:\[rank\d{1,5}\]: )?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)): (.*)"
+)
 STILL, STILL_STEPS = 10.0, 20
 """Seconds, and steps' times, without a step from which on ranks at different collectives hang. Our
 own numbers."""

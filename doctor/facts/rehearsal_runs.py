@@ -214,6 +214,9 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     handler: Text = ""
     """The function that handles the signal, and where it was when it was killed; "": it was in
     none."""
+    lost_flags: tuple[Text, ...] = ()
+    """The function that handles the signal, and the flags that it sets as variables of its own,
+    without `global`."""
     still: float | None = None
     """Seconds without a step of any rank before it was killed at its deadline."""
 

@@ -71,6 +71,8 @@ def compare(workplace: Workplace, interrupted: RehearsedRun, request: str) -> Re
     if not was_listed(read, output, taken):
         taken, newest = "", ""
     best, best_at = best_again(first, stopped, continued, found.saved_step)
+    if not best and found.best_anew:  # its next evaluation writes it anew, as the whole run may do
+        best = next((path for step, path in _bests(stopped) if step <= found.saved_step), "")
     return msgspec.structs.replace(
         found,
         order=sample_order.compare(first, stopped, continued, found.saved_step),

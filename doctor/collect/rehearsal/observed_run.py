@@ -58,6 +58,7 @@ def read(
         newest_removed=events.read_newest_removed(directory, processes, output),
         tail=hanging.last_lines(directory / runs.LOG) if failed else (),
         refusals=hanging.refusals(directory / runs.LOG),
+        lost_flags=next((f for each in processes if (f := each.lost_flags(signal))), ()),
         **_where_it_stood(directory, processes, ended, signal),
     )
 

@@ -9,6 +9,9 @@ from doctor.collect.rehearsal.records import Snapshot
 from doctor.facts.rehearsal_resume import Lost
 from doctor.facts.rehearsal_runs import RehearsedRank
 
+LEAST = 3
+"""Steps that tell a schedule that counts anew. Our own number."""
+
 
 def rates_apart(
     first: Sequence[Observed], continued: Sequence[Observed], saved: Snapshot
@@ -27,14 +30,31 @@ def rates_apart(
     pairs = list(zip(whole.rates[saved.s : end], after.rates, strict=False))
     apart = [number for number, pair in enumerate(pairs) if not _close(*pair)]
     if not apart:
-        return None
+        return None if saved.schedules else _started_over(whole.rates, after.rates, saved.s)
     most = max(apart, key=lambda number: _distance(*pairs[number]))
-    before, now = pairs[most]
-    fresh = _close(whole.rates[0], after.rates[0])
-    texts = (f"{max(before):g}", f"{max(now):g}")
+    return _lost(pairs[most], saved.s + most + 1, fresh=_close(whole.rates[0], after.rates[0]))
+
+
+def _started_over(
+    whole: Sequence[Sequence[float]], after: Sequence[Sequence[float]], saved: int
+) -> Lost | None:
+    """A schedule of the program's own that counts anew: from the second step on it sets the rates
+    of the first steps of all. The first one has the rate of the optimizer's groups still."""
+    steps = list(zip(whole[1:], whole[saved + 1 :], after[1:], strict=False))
+    again = all(_close(first, now) for first, _, now in steps)
+    varies = any(not _close(steps[0][0], first) for first, _, _ in steps)
+    apart = [number for number, (_, due, now) in enumerate(steps) if not _close(due, now)]
+    if len(steps) < LEAST or not again or not varies or not apart:
+        return None
+    most = max(apart, key=lambda number: _distance(*steps[number][1:]))
+    return _lost(steps[most][1:], saved + most + 2, fresh=True)
+
+
+def _lost(pair: Sequence[Sequence[float]], step: int, *, fresh: bool) -> Lost:
+    before, now = pair
     return Lost(
-        kind="rate", count=0, of=len(before), fresh=fresh, before=texts[0], after=texts[1],
-        step=saved.s + most + 1,
+        kind="rate", count=0, of=len(before), fresh=fresh, before=f"{max(before):g}",
+        after=f"{max(now):g}", step=step,
     )  # fmt: skip
 
 

@@ -109,6 +109,8 @@ class Broken(msgspec.Struct, tag="broken", tag_field="kind"):
 class Paused(msgspec.Struct, tag="paused", tag_field="kind"):
     s: int
     handlers: dict[str, str] = {}
+    lost_flags: dict[str, list[str]] = {}
+    """Signal -> flags that its handler sets as variables of its own."""
     frozen: list[str] = []
 
 
@@ -182,7 +184,10 @@ class Snapshot(msgspec.Struct, tag="snapshot", tag_field="kind"):
 
 
 class Batch(msgspec.Struct, tag="batch", tag_field="kind"):
+    """What the trained module was called with, the first time and after a save of step `s`."""
+
     tensors: list[Tensor]
+    s: int = 0
 
 
 class Loader(msgspec.Struct, tag="loader", tag_field="kind"):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from doctor.collect.rehearsal.begun_anew import best_begun_anew
 from doctor.collect.rehearsal.differences import apart, differences, frozen, other_names
 from doctor.collect.rehearsal.observation import Observed
 from doctor.collect.rehearsal.rates import rates_apart
@@ -74,6 +75,8 @@ def compare(
         expected_steps=_steps_left(first, saved),
         compared=len(saved.weights) + len(saved.buffers),
         same_batches=_same_batches(first, continued),
+        best_anew=best_begun_anew(saved, pairs[0].now, pairs[0].begun)[:300],
+        first_batch=_first_batch_again(first, continued, saved),
         lost=(*_first_ranks(lost), *([rates] if rates else [])),
         missed_keys=tuple(loads.missing),
         extra_keys=tuple(loads.unexpected),
@@ -172,6 +175,16 @@ def _same_batches(first: Sequence[Observed], continued: Sequence[Observed]) -> i
     )
     differed = len(before) == len(set(before)) == len(after) > 1
     return len(after) if differed and len(set(after)) < len(after) else 0
+
+
+def _first_batch_again(
+    first: Sequence[Observed], continued: Sequence[Observed], saved: Snapshot
+) -> bool:
+    """Whether the resume begins with the first batch of all, where another one was to come."""
+    if not first or not continued:
+        return False
+    begun, due = first[0].batch(), first[0].batch(saved.s)
+    return bool(begun) and bool(due) and continued[0].batch() == begun != due
 
 
 def _saves(observed: Observed) -> list[Snapshot]:

@@ -113,6 +113,7 @@ class Saves:
             text = os.path.abspath(text) if isinstance(text, str) and text else ""
             step = self.observer.step
             self.observer.records.write("saved", s=step, what=name, path=text[:2000], t=seconds)
+            self.observer.batches.saved()
 
     def load_state(self, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
         """nn.Module.load_state_dict: what was missing or unexpected, and nobody was told."""
