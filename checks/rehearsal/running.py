@@ -9,7 +9,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import gib, shown
 from doctor.checks.guard.ending import with_causes
 from doctor.checks.rehearsal.memory import FITS, exhausted
-from doctor.checks.rehearsal.parting import TOGETHER, alone, of_parted, parted
+from doctor.checks.rehearsal.parting import AS_MANY, TOGETHER, alone, of_parted, parted
 from doctor.checks.rehearsal.parts import some
 from doctor.facts.guard import Guarded, GuardError
 from doctor.facts.rehearsal import Rehearsal
@@ -26,6 +26,10 @@ SIGKILLED = re.compile(r"SIGKILL|[Ss]ignal:? 9\b|exitcode *:? *-9\b")
 """In what launchers print of a process that was killed."""
 UNUSED = "finished reduction in the prior iteration"
 """In the error of DistributedDataParallel about parameters that a loss does not use."""
+SAME_CALLS = (
+    "All ranks must call the same collectives in the same order: look for a condition on the rank, "
+    "an exception that one rank catches, or loops of unequal length."
+)
 MOST_RANKS = 4
 """That are named."""
 
@@ -39,7 +43,7 @@ def runs(rehearsal: Rehearsal, guard: Guarded | Unknown | None) -> Verdict:
     if run is None:
         return unknown("there is no record of the run")
     if run.cut:
-        return _cut_off(run)
+        return _cut_off(rehearsal, run)
     if run.code:
         return _failed(rehearsal, run, guard.error if isinstance(guard, Guarded) else None)
     if not run.ranks and run.checkpoints:
@@ -95,7 +99,7 @@ def _unused(rehearsal: Rehearsal, error: GuardError) -> str:
     return f", without a gradient: {some(lacking, len(lacking))}"
 
 
-def _cut_off(run: RehearsedRun) -> Verdict:
+def _cut_off(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
     """It did not end."""
     how = f"{cut_short(run)} after {run.seconds:.0f} s"
     where = f"; it waits at {_place(run)}" if run.frames or run.waiting else ""
@@ -114,11 +118,13 @@ def _cut_off(run: RehearsedRun) -> Verdict:
     if not run.steps:
         return unknown(f"no training step, {how}: a larger --budget shows whether one comes{where}")
     if hang := _hang(run):
+        agreed = rehearsal.agreement
+        uneven = agreed is not None and agreed.uneven_end
+        ended = "; the data of one rank had ended before those of another" if uneven else ""
         return fail(
             f"{min(rank.steps for rank in run.ranks)} steps, then none for {run.still or 0:.0f} s, "
-            f"{how}: {hang}",
-            fix="All ranks must call the same collectives in the same order: look for a condition "
-            "on the rank, an exception that one rank catches, or loops of unequal length.",
+            f"{how}: {hang}{ended}",
+            fix=AS_MANY if uneven else SAME_CALLS,
         )
     world = max(rank.world for rank in run.ranks)
     silent = sorted(set(range(world)) - {rank.rank for rank in run.ranks})

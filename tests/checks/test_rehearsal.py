@@ -838,3 +838,51 @@ def test_an_error_has_the_causes_that_doctor_explain_proposes() -> None:
     process = GuardedProcess(rank=0, world=1, pid=1, started=0, torch="2.13.0", error=error)
     guard = Guarded(processes=(process,), exit_code=1)
     assert findings(with_run(code=1), guard)["RHS003"].verdict.causes
+
+
+@pytest.mark.parametrize("flags", [("on_term", "STOP"), ()])
+def test_a_flag_that_a_handler_sets_for_itself_is_named(flags: Any) -> None:
+    """In a job that goes on to its end, and in one that the doctor killed."""
+    went_on = with_stop(code=0, stopped_at=7, saved_after_signal=False, lost_flags=flags)
+    for rehearsal in (went_on, in_grace(ended=False, stopped_at=5, lost_flags=flags)):
+        found = findings(rehearsal)["RHS008"]
+        assert found.status in (Status.WARN, Status.FAIL)
+        assert ("on_term() sets STOP" in (found.verdict.fix or "")) is bool(flags)
+
+
+@pytest.mark.parametrize("saved", [(SAVED,), ()])
+def test_a_job_that_saves_at_its_end_alone_is_told_so(saved: Any) -> None:
+    found = findings(with_stop(saved_after_signal=False, stopped_at=7, saved=saved))["RHS008"]
+    assert found.status is Status.NOTE
+    assert ("Save inside the loop" in (found.verdict.fix or "")) is not bool(saved)
+
+
+@pytest.mark.parametrize(
+    ("order", "status", "word"),
+    [
+        (None, Status.NOTE, "step 5 has another one"),
+        (SampleOrder(untold="workers"), Status.NOTE, "step 5 has another one"),
+        (SampleOrder(steps=8, samples=48, same=True), Status.PASS, "without the stop"),
+    ],
+)
+def test_the_first_batch_again(order: Any, status: Status, word: str) -> None:
+    found = findings(resumed(order=order, first_batch=True))["RHS019"]
+    assert (found.status, word in found.verdict.summary) == (status, True)
+    assert findings(resumed(order=None))["RHS019"].status is Status.SKIP
+
+
+@pytest.mark.parametrize("best", ["best.pt", ""])
+def test_a_best_result_so_far_that_begins_anew(best: str) -> None:
+    """Where a file of the best result is there to be overwritten."""
+    found = findings(resumed(best=best, best_anew="(main) best"))["RHS009"]
+    assert found.status is (Status.NOTE if best else Status.PASS)
+    assert ("the next evaluation overwrites best.pt" in found.verdict.summary) is bool(best)
+
+
+@pytest.mark.parametrize("uneven", [True, False])
+def test_ranks_that_wait_after_an_uneven_end(uneven: bool) -> None:
+    run = hangs(waits(0), waits(1, inside=False)).runs
+    agreed_on = msgspec.structs.replace(HEALTHY.agreement, uneven_end=uneven)
+    found = findings(changed(runs=run, agreement=agreed_on))["RHS003"]
+    assert found.status is Status.FAIL
+    assert ("as many batches" in (found.verdict.fix or "")) is uneven
