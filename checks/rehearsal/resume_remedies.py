@@ -18,10 +18,11 @@ REFERENCE_FIX = (
     "makes the model from the last checkpoint makes its reference from it, too. Or save it."
 )
 AVERAGE_FIX = (
-    "Save the state of the average, or of the other module, with each checkpoint, and load it "
-    "before the first step: one that a callback or a wrapper keeps is in no checkpoint unless it "
-    "has on_save and a load of its own, and is made as a copy of the resumed weights. Load it "
-    "after it is made, so that the copy does not replace it."
+    "Save the state of the average (an AveragedModel's own, not that of its module), or of the "
+    "other module, with each checkpoint, and load it before the first step: one that a callback "
+    "or a wrapper keeps is in no checkpoint unless it has on_save and a load of its own, and is "
+    "made as a copy of the resumed weights. Load it after it is made, so that the copy does not "
+    "replace it."
 )
 FROZEN_FIX = (
     "Set requires_grad as at the first start when the state is loaded: "

@@ -87,7 +87,13 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
             fix="Nothing, if the module computes them anew; else register them with "
             "persistent=True, so that they are saved.",
         )
-    own = [e for e in lost if e.kind not in ("average", "reference", "attribute") and e.persistent]
+    own = [
+        e
+        for e in lost
+        if e.kind not in ("average", "reference", "attribute")
+        and e.persistent
+        and not (e.kind == "buffers" and all(name.startswith("(") for name in e.names))
+    ]
     if not own:
         constant = any(each.kind == "reference" for each in lost)
         return fail(text, fix=REFERENCE_FIX if constant else AVERAGE_FIX)

@@ -886,3 +886,16 @@ def test_ranks_that_wait_after_an_uneven_end(uneven: bool) -> None:
     found = findings(changed(runs=run, agreement=agreed_on))["RHS003"]
     assert found.status is Status.FAIL
     assert ("as many batches" in (found.verdict.fix or "")) is uneven
+
+
+@pytest.mark.parametrize("unwrapped", [True, False])
+def test_weights_outside_of_ddp_that_differ_are_to_be_wrapped(unwrapped: bool) -> None:
+    differ = {"replicated": True, "differ_from": 4, "count": 1, "names": ("logit_scale",)}
+    found = findings(agreed(unwrapped=unwrapped, **differ))["RHS013"]
+    assert found.status is Status.FAIL
+    assert ("a loss with weights of its own" in (found.verdict.fix or "")) is unwrapped
+
+
+def test_a_counter_of_an_average_has_the_remedy_of_averages() -> None:
+    counter = Lost(kind="buffers", names=("(AveragedModel) n_averaged",), count=1, of=7, fresh=True)
+    assert "an AveragedModel's own" in (findings(resumed(counter))["RHS010"].verdict.fix or "")

@@ -356,3 +356,19 @@ def test_a_flag_of_the_function_around_a_handler() -> None:
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert not stopping
+
+
+def test_trained_weights_outside_of_ddp() -> None:
+    from doctor.guard.rehearsal.state import _unwrapped
+
+    class DistributedDataParallel(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, module: Any) -> None:
+            super().__init__()
+            self.module = module
+
+    inside, scale = torch.nn.Linear(1, 1), torch.nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([*inside.parameters(), scale], 0.1)
+    names = {id(p): name for p, name in ((inside.weight, "w"), (inside.bias, "b"), (scale, "s"))}
+    wrapped = DistributedDataParallel(inside)
+    assert _unwrapped([wrapped, inside], [optimizer], names) == ["s"]
+    assert _unwrapped([inside], [optimizer], names) == []

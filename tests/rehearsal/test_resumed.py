@@ -1,4 +1,5 @@
-"""What a resume begins anew, and what a run that failed printed, from records made by hand."""
+"""What a resume begins anew, what ranks that differ hold, and what a run that failed printed, from
+records made by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import msgspec
 import pytest
 
 from doctor.checks.rehearsal.running import printed_error
-from doctor.collect.rehearsal import begun_anew, hanging, observation, records, resume
+from doctor.collect.rehearsal import agreement, begun_anew, hanging, observation, records, resume
 from doctor.collect.rehearsal.rates import rates_apart
 from doctor.facts.rehearsal_runs import RehearsedRun
 
@@ -126,3 +127,18 @@ def test_the_error_of_a_rank_and_not_of_its_launcher(text: str, error: Any, tmp_
     run = RehearsedRun(name="run", code=1, seconds=1.0, tail=tail)
     found = printed_error(run)
     assert (found and (found.error, found.message)) == error
+
+
+@pytest.mark.parametrize(
+    ("outside", "unwrapped"), [(["scale"], True), (["scale", "w"], True), ([], False)]
+)
+def test_weights_that_differ_outside_of_ddp(outside: list[str], unwrapped: bool) -> None:
+    def rank(number: int, scale: int) -> observation.Observed:
+        weights: dict[str, Any] = {"scale": ["float32", [], scale, ""]}
+        weights["w"] = ["float32", [2], 1, ""]
+        held = snapshot("step", weights=weights, replicated=True, unwrapped=outside)
+        process = records.Process(rank=number, world=2, pid=number, moment=1.0)
+        return observation.Observed([process, held])
+
+    assert agreement.compare([rank(0, 1), rank(1, 2)], cut=False).unwrapped is unwrapped
+    assert not agreement.compare([rank(0, 1), rank(1, 1)], cut=False).unwrapped

@@ -42,6 +42,7 @@ def compare(processes: Sequence[Observed], *, cut: bool) -> Agreement:
         differ_from=differ_from,
         names=tuple(name[:300] for name in names[:NAMED]),
         count=len(names),
+        unwrapped=bool(names) and all({*names} <= {*each.unwrapped} for each in shots),
         averaged=len(_averaged(processes, names)),
         lacking=_lacking(processes),
         parted=parted,

@@ -171,6 +171,8 @@ class Snapshot(msgspec.Struct, tag="snapshot", tag_field="kind"):
     attributes: dict[str, list[Any]] = {}
     """Numbers, or means and root mean squares of tensors, that objects of the user's own classes
     hold and no state_dict() has; [] for None."""
+    unwrapped: list[str] = []
+    """Trained weights outside of all DistributedDataParallel, where there is one."""
     replicated: bool = False
     """A DistributedDataParallel was in memory."""
     data_parallel: bool = False

@@ -57,9 +57,21 @@ def snapshot(torch: ModuleType) -> Snapshot:
         "optimizers": states,
         "schedules": _schedules(found["schedule"]),
         "scalers": _scalers(found["scaler"]),
+        "unwrapped": _unwrapped(found["module"], optimizers, names),
         "replicated": any(type(o).__name__ == "DistributedDataParallel" for o in found["module"]),
         "data_parallel": any(map(_splits_data, found["module"])),
     }
+
+
+def _unwrapped(
+    modules: List[Foreign], optimizers: List[Foreign], names: Dict[int, str]
+) -> List[str]:
+    """The trained weights that no DistributedDataParallel holds, where there is one."""
+    replicas = [m for m in modules if type(m).__name__ == "DistributedDataParallel"]
+    inside = {id(parameter) for each in replicas for parameter in each.parameters()}
+    trained = [p for o in optimizers for group in o.param_groups for p in group["params"]]
+    found = [names[id(p)] for p in trained if id(p) in names and id(p) not in inside]
+    return found if replicas else []
 
 
 def gradients(torch: ModuleType) -> Tuple[Dict[str, Foreign], List[str]]:
