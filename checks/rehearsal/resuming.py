@@ -10,7 +10,7 @@ from doctor.checks.guard.ending import with_causes
 from doctor.checks.rehearsal.parts import not_tried
 from doctor.checks.rehearsal.resume_remedies import FROZEN_FIX
 from doctor.checks.rehearsal.resumed_state import held, resumed
-from doctor.checks.rehearsal.running import error_in, printed_error, raised
+from doctor.checks.rehearsal.running import error_in, place, printed_error, raised
 from doctor.checks.rehearsal.saving import FINISH_FIX, temporary
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_resume import Resumed
@@ -118,7 +118,7 @@ def _best_forgotten(found: Resumed) -> Verdict:
 def _broken(run: RehearsedRun, found: Resumed | None) -> Verdict:
     how = "did not end" if run.cut else f"ended with exit code {run.code}"
     after = f" after {run.steps} steps" if run.steps else " before its first step"
-    summary = f"the continued run {how}{after}"
+    summary = f"the continued run {how}{after}{place(run)}"
     error = next((error_in(rank.error) for rank in run.ranks if rank.error), None)
     frozen = next((e for e in found.lost if e.kind == "frozen"), None) if found else None
     if frozen is not None:

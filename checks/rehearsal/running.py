@@ -83,7 +83,8 @@ def _failed(rehearsal: Rehearsal, run: RehearsedRun, observed: GuardError | None
     if gone := parted(run):
         return of_parted(rehearsal, f"{ended}: {gone}")
     error = observed or printed_error(run)
-    return with_causes(f"{ended}{_unused(rehearsal, error) if error else _last_line(run)}", error)
+    told = _unused(rehearsal, error) if error else _last_line(run)
+    return with_causes(f"{ended}{place(run)}{told}", error)
 
 
 def killed(run: RehearsedRun) -> bool:
@@ -208,6 +209,12 @@ def _frame(run: RehearsedRun) -> str:
 
 def _last_line(run: RehearsedRun) -> str:
     return f": {shown(run.tail[-1], 300)}" if run.tail else ""
+
+
+def place(run: RehearsedRun) -> str:
+    """The user's line that an exception came from; "" for none."""
+    found = next((rank.place for rank in run.ranks if rank.error and rank.place), "")
+    return f", at {shown(found, 200)}" if found else ""
 
 
 def raised(run: RehearsedRun) -> str:

@@ -899,3 +899,20 @@ def test_weights_outside_of_ddp_that_differ_are_to_be_wrapped(unwrapped: bool) -
 def test_a_counter_of_an_average_has_the_remedy_of_averages() -> None:
     counter = Lost(kind="buffers", names=("(AveragedModel) n_averaged",), count=1, of=7, fresh=True)
     assert "an AveragedModel's own" in (findings(resumed(counter))["RHS010"].verdict.fix or "")
+
+
+@pytest.mark.parametrize("line", ["/a/train.py:57", ""])
+def test_the_line_of_an_error_is_named(line: str) -> None:
+    ranks = (msgspec.structs.replace(RANK, error="IndexError: index out of range", place=line),)
+    for code, rehearsal in (
+        ("RHS003", with_run(code=1, ranks=ranks)), ("RHS009", with_continued(code=1, ranks=ranks)),
+    ):  # fmt: skip
+        assert (", at /a/train.py:57" in findings(rehearsal)[code].verdict.summary) is bool(line)
+
+
+def test_a_file_with_the_parts_of_one_rank() -> None:
+    found = findings(with_run(partial=("m.pt", "1.weight", "3.weight")))["RHS006"]
+    assert found.status is Status.FAIL
+    assert "m.pt has one rank's part alone of the sharded 1.weight, 3.weight" in (
+        found.verdict.summary
+    )

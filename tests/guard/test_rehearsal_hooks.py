@@ -372,3 +372,29 @@ def test_trained_weights_outside_of_ddp() -> None:
     wrapped = DistributedDataParallel(inside)
     assert _unwrapped([wrapped, inside], [optimizer], names) == ["s"]
     assert _unwrapped([inside], [optimizer], names) == []
+
+
+def test_parts_of_sharded_weights_in_what_is_saved() -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    from doctor.guard.rehearsal.shards import parts_in
+
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    try:
+        mesh = init_device_mesh("cpu", (2,))
+        model = torch.nn.Linear(3, 4)
+        for name, how in (("weight", Shard(0)), ("bias", Replicate())):
+            held = distribute_tensor(getattr(model, name).detach(), mesh, [how])
+            setattr(model, name, torch.nn.Parameter(held))
+        state = model.state_dict()
+        local = {name: tensor.to_local().clone() for name, tensor in state.items()}
+        whole = {"weight": torch.ones(4, 3), "bias": torch.ones(4)}
+        assert parts_in(torch, {"step": 1, "model": state}) == ["weight"]
+        assert parts_in(torch, local) == ["weight"]
+        assert parts_in(torch, {"model": whole}) == []
+        assert parts_in(torch, {"other": torch.ones(2, 3)}) == []
+        assert parts_in(torch, [state]) == []
+    finally:
+        torch.distributed.destroy_process_group()

@@ -10,7 +10,15 @@ import msgspec
 import pytest
 
 from doctor.checks.rehearsal.running import printed_error
-from doctor.collect.rehearsal import agreement, begun_anew, hanging, observation, records, resume
+from doctor.collect.rehearsal import (
+    agreement,
+    begun_anew,
+    hanging,
+    observation,
+    observed_run,
+    records,
+    resume,
+)
 from doctor.collect.rehearsal.rates import rates_apart
 from doctor.facts.rehearsal_runs import RehearsedRun
 
@@ -142,3 +150,16 @@ def test_weights_that_differ_outside_of_ddp(outside: list[str], unwrapped: bool)
 
     assert agreement.compare([rank(0, 1), rank(1, 2)], cut=False).unwrapped is unwrapped
     assert not agreement.compare([rank(0, 1), rank(1, 1)], cut=False).unwrapped
+
+
+@pytest.mark.parametrize(
+    ("savers", "world", "partial"), [((0,), 2, True), ((0, 1), 2, False), ((0,), 3, False)]
+)
+def test_parts_that_one_rank_saves(savers: Any, world: int, partial: bool) -> None:
+    def rank(number: int) -> observation.Observed:
+        process = records.Process(rank=number, world=world, pid=number, moment=1.0)
+        save = records.Saved(s=4, what="torch.save", path=f"/o/m{number}.pt", t=0.1, parts=["w"])
+        return observation.Observed([process, *([save] if number in savers else [])])
+
+    found = observed_run.parts_of_one_rank([rank(0), rank(1)], Path("/o"))
+    assert found == (("m0.pt", "w") if partial else ())

@@ -70,6 +70,7 @@ class Observed:
             tokens=self._tokens(),
             ended=end is not None,
             error=hide_secrets(error)[:LONGEST],
+            place=hide_secrets(end.place)[:LONGEST] if end and end.error else "",
             evaluating=unfinished.s if unfinished else None,
             generating=unfinished is not None and unfinished.generates,
             evaluations=tuple(

@@ -48,6 +48,8 @@ class Saved(msgspec.Struct, tag="saved", tag_field="kind"):
     path: str
     t: float
     moment: float = 0.0
+    parts: list[str] = []
+    """Sharded weights of which it has this rank's part alone."""
 
 
 class Load(msgspec.Struct, tag="load", tag_field="kind"):
