@@ -29,6 +29,11 @@ FROZEN_FIX = (
     "PeftModel.from_pretrained(model, path, is_trainable=True), as an adapter is loaded frozen "
     "without it."
 )
+ORDER_FIX = (
+    "Create the parameters and the groups in one order in each start: load_state_dict() gives each "
+    "state to the parameter in its place. A set of names has another order in each process: "
+    "sorted(names)."
+)
 NOT_LOADED = (
     "The checkpoints have an optimizer's state: load it, optimizer.load_state_dict(), into the "
     "optimizer that takes the steps, after it is made and before the first step. "

@@ -12,6 +12,7 @@ from doctor.checks.rehearsal.resume_remedies import (
     FROZEN_FIX,
     NOT_LOADED,
     NOT_SAVED,
+    ORDER_FIX,
     REFERENCE_FIX,
     ROUNDED_FIX,
 )
@@ -174,6 +175,8 @@ def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     fix = None
     if any(each.kind == "optimizer" and each.fresh for each in lost):
         fix = NOT_LOADED if found.kept_optimizer else NOT_SAVED
+    if any(each.kind == "group" for each in lost):
+        fix = ORDER_FIX
     if any(each.kind == "frozen" for each in lost):
         fix = FROZEN_FIX
     return fail(f"after step {found.saved_step}: {'; '.join(map(held, lost))}", fix=fix)

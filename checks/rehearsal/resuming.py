@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from doctor._util.units import shown
 from doctor.checks.guard.ending import with_causes
 from doctor.checks.rehearsal.parts import not_tried
-from doctor.checks.rehearsal.resume_remedies import FROZEN_FIX
+from doctor.checks.rehearsal.resume_remedies import FROZEN_FIX, ORDER_FIX
 from doctor.checks.rehearsal.resumed_state import held, resumed
 from doctor.checks.rehearsal.running import error_in, place, printed_error, raised
 from doctor.checks.rehearsal.saving import FINISH_FIX, temporary
@@ -123,6 +123,9 @@ def _broken(run: RehearsedRun, found: Resumed | None) -> Verdict:
     frozen = next((e for e in found.lost if e.kind == "frozen"), None) if found else None
     if frozen is not None:
         return fail(f"{summary}{raised(run)}; {held(frozen)}", fix=FROZEN_FIX)
+    others = next((e for e in found.lost if e.kind == "group"), None) if found else None
+    if others is not None:
+        return fail(f"{summary}{raised(run)}; {held(others)}", fix=ORDER_FIX)
     if any(CUT_OFF.search(text) for text in (raised(run), *run.tail[-1:])):
         return fail(f"{summary}{raised(run)}; a file that it reads is cut off", fix=CUT_OFF_FIX)
     found_causes = with_causes(summary, error or printed_error(run))

@@ -8,6 +8,7 @@ from doctor._util.median import median
 from doctor._util.records import Unknown
 from doctor._util.units import gib, shown
 from doctor.checks.guard.ending import with_causes
+from doctor.checks.guard.resources import UNUSED
 from doctor.checks.rehearsal.memory import FITS, exhausted
 from doctor.checks.rehearsal.parting import AS_MANY, TOGETHER, alone, of_parted, parted
 from doctor.checks.rehearsal.parts import some
@@ -24,8 +25,6 @@ STILL, STILL_STEPS = 10.0, 20
 own numbers."""
 SIGKILLED = re.compile(r"SIGKILL|[Ss]ignal:? 9\b|exitcode *:? *-9\b")
 """In what launchers print of a process that was killed."""
-UNUSED = "finished reduction in the prior iteration"
-"""In the error of DistributedDataParallel about parameters that a loss does not use."""
 SAME_CALLS = (
     "All ranks must call the same collectives in the same order: look for a condition on the rank, "
     "an exception that one rank catches, or loops of unequal length."

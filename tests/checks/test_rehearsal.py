@@ -916,3 +916,15 @@ def test_a_file_with_the_parts_of_one_rank() -> None:
     assert "m.pt has one rank's part alone of the sharded 1.weight, 3.weight" in (
         found.verdict.summary
     )
+
+
+def test_states_that_went_to_other_parameters_are_no_error_of_sizes() -> None:
+    error = "RuntimeError: The size of tensor a (96) must match the size of tensor b (24)"
+    ranks = (msgspec.structs.replace(RANK, error=error),)
+    broken = with_continued(code=1, ranks=ranks).runs
+    group = Lost(kind="group", count=0, of=2, before="groups of 9", after="groups of 9")
+    found = findings(msgspec.structs.replace(resumed(group), runs=broken))
+    assert "sorted(names)" in (found["RHS009"].verdict.fix or "")
+    assert "sorted(names)" in (found["RHS011"].verdict.fix or "")
+    found = findings(msgspec.structs.replace(HEALTHY, runs=broken))
+    assert "sorted(names)" not in (found["RHS009"].verdict.fix or "")
