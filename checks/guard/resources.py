@@ -148,12 +148,19 @@ MEMORY = Check(
 )
 
 
+UNUSED = "finished reduction in the prior iteration"
+"""In the error of DistributedDataParallel about parameters that a loss does not use: the gradients
+of that step were not averaged."""
+
+
 def _ranks(guard: Guarded) -> Verdict:
     world = max((process.world for process in guard.processes), default=0)
     if world < 2:
         return skip("a single rank trains")
     if not any(process.checksums for process in guard.processes):
         return skip("no DistributedDataParallel that averages gradients holds the parameters")
+    if guard.error is not None and UNUSED in guard.error.message:
+        return skip("DistributedDataParallel waited for gradients that a step had not made")
     compared = list(_compared(guard.processes))
     if not compared:
         return unknown(f"no step with checksums from two of {world} ranks")

@@ -6,6 +6,12 @@ from doctor.checks.rehearsal.parts import not_tried, some, unobserved
 from doctor.facts.rehearsal import Agreement, Rehearsal
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
+WRAP = (
+    "Wrap the module that holds them in DistributedDataParallel, too, or make it a part of the one "
+    "that is wrapped: a loss with weights of its own (a temperature, class centers), a second "
+    "network. Their gradients are exchanged by nobody else."
+)
+
 
 def _compared(rehearsal: Rehearsal) -> Agreement | Verdict:
     if reason := not_tried(rehearsal, "agrees") or unobserved(rehearsal.run("run")):
@@ -77,7 +83,10 @@ def _replicas(rehearsal: Rehearsal, found: Agreement) -> Verdict:
         return skip("the gradients of some weights are missing, and were not averaged: see RHS003")
     when = f"after step {found.differ_from}" if found.differ_from else "before the first step"
     differ = some(found.names, found.count)
-    return fail(f"the weights of {found.ranks} ranks differ {when}: {differ}")
+    text = f"the weights of {found.ranks} ranks differ {when}: {differ}"
+    if found.unwrapped:
+        return fail(f"{text}; no DistributedDataParallel holds them", fix=WRAP)
+    return fail(text)
 
 
 def data(rehearsal: Rehearsal) -> Verdict:

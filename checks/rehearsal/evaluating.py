@@ -8,7 +8,7 @@ from doctor._util.units import gib, shown
 from doctor.checks.rehearsal.parts import WITHOUT_GRAPHS, not_tried, unobserved
 from doctor.checks.rehearsal.running import cut_short, evaluating_rank, raised
 from doctor.facts.rehearsal import Rehearsal
-from doctor.facts.rehearsal_runs import Evaluated
+from doctor.facts.rehearsal_runs import Evaluated, RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 KEEP_LESS = (
@@ -29,19 +29,8 @@ GROWTH_BYTES = 64 * 2**20
 
 def evaluates(rehearsal: Rehearsal) -> Verdict:
     run = rehearsal.run("run")
-    dying = next((r for r in run.ranks if r.evaluating is not None), None) if run else None
-    if run is not None and dying is not None and (run.code or run.cut):
-        how = cut_short(run) or f"exit code {run.code}{raised(run)}"
-        what = "generate()" if dying.generating else "the evaluation"
-        if not run.code and evaluating_rank(run):
-            return unknown(f"{what} after step {dying.evaluating} was under way: {how}")
-        return fail(
-            f"{what} after step {dying.evaluating} did not end: {how}",
-            fix="The error of RHS003 is raised by the evaluation, not by the training step: call "
-            "the evaluation once before the first step, so that it fails there."
-            if run.code
-            else None,
-        )
+    if run is not None and (verdict := _not_ended(run)):
+        return verdict
     if reason := not_tried(rehearsal, "evaluates") or unobserved(run):
         return reason
     assert run is not None
@@ -49,20 +38,8 @@ def evaluates(rehearsal: Rehearsal) -> Verdict:
     if not done:
         return skip("no evaluation ended within the steps")
     growth = max(done, key=growth_per_sample)
-    first = done[0]
-    summary = f"{first.samples} samples in {first.calls} calls, {first.seconds:.2g} s"
-    generated = sum(each.generated for each in done)
-    summary += f"; generate() was called {generated} times" if generated else ""
     if growth_per_sample(growth):
-        grown = growth.memory[-1] - growth.memory[1]
-        each, whole = growth_per_sample(growth), growth.of or SAMPLES
-        all_of = "its dataset" if growth.of else "it"
-        return warn(
-            f"memory grows with each sample of an evaluation: {gib(grown)} in {growth.calls} "
-            f"calls, {each / 2**20:.1f} MiB per sample, {gib(int(whole * each))} for "
-            f"{whole:,} samples of {all_of}",
-            fix=None if growth.graphs else KEEP_LESS,
-        )
+        return _grows(growth)
     if left := next((each for each in done if each.left), None):
         return warn(
             f"the model is in evaluation mode at step {left.step + 1} still, since the evaluation "
@@ -76,7 +53,42 @@ def evaluates(rehearsal: Rehearsal) -> Verdict:
             "keeps its activations as long as a result of it is kept",
             fix=WITHOUT_GRAPHS,
         )
+    first = done[0]
+    summary = f"{first.samples} samples in {first.calls} calls, {first.seconds:.2g} s"
+    generated = sum(each.generated for each in done)
+    summary += f"; generate() was called {generated} times" if generated else ""
     return ok(f"the evaluation ends: {summary}")
+
+
+def _not_ended(run: RehearsedRun) -> Verdict | None:
+    """Of an evaluation in which the command died, or was killed."""
+    dying = next((rank for rank in run.ranks if rank.evaluating is not None), None)
+    if dying is None or not (run.code or run.cut):
+        return None
+    how = cut_short(run) or f"exit code {run.code}{raised(run)}"
+    what = "generate()" if dying.generating else "the evaluation"
+    if not run.code and evaluating_rank(run):
+        return unknown(f"{what} after step {dying.evaluating} was under way: {how}")
+    return fail(
+        f"{what} after step {dying.evaluating} did not end: {how}",
+        fix="The error of RHS003 is raised by the evaluation, not by the training step: call "
+        "the evaluation once before the first step, so that it fails there."
+        if run.code
+        else None,
+    )
+
+
+def _grows(growth: Evaluated) -> Verdict:
+    """Of an evaluation whose memory grows."""
+    grown = growth.memory[-1] - growth.memory[1]
+    each, whole = growth_per_sample(growth), growth.of or SAMPLES
+    all_of = "its dataset" if growth.of else "it"
+    return warn(
+        f"memory grows with each sample of an evaluation: {gib(grown)} in {growth.calls} "
+        f"calls, {each / 2**20:.1f} MiB per sample, {gib(int(whole * each))} for "
+        f"{whole:,} samples of {all_of}",
+        fix=None if growth.graphs else KEEP_LESS,
+    )
 
 
 def growth_per_sample(evaluation: Evaluated) -> float:

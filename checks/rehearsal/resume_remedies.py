@@ -18,15 +18,21 @@ REFERENCE_FIX = (
     "makes the model from the last checkpoint makes its reference from it, too. Or save it."
 )
 AVERAGE_FIX = (
-    "Save the state of the average, or of the other module, with each checkpoint, and load it "
-    "before the first step: one that a callback or a wrapper keeps is in no checkpoint unless it "
-    "has on_save and a load of its own, and is made as a copy of the resumed weights. Load it "
-    "after it is made, so that the copy does not replace it."
+    "Save the state of the average (an AveragedModel's own, not that of its module), or of the "
+    "other module, with each checkpoint, and load it before the first step: one that a callback "
+    "or a wrapper keeps is in no checkpoint unless it has on_save and a load of its own, and is "
+    "made as a copy of the resumed weights. Load it after it is made, so that the copy does not "
+    "replace it."
 )
 FROZEN_FIX = (
     "Set requires_grad as at the first start when the state is loaded: "
     "PeftModel.from_pretrained(model, path, is_trainable=True), as an adapter is loaded frozen "
     "without it."
+)
+ORDER_FIX = (
+    "Create the parameters and the groups in one order in each start: load_state_dict() gives each "
+    "state to the parameter in its place. A set of names has another order in each process: "
+    "sorted(names)."
 )
 NOT_LOADED = (
     "The checkpoints have an optimizer's state: load it, optimizer.load_state_dict(), into the "
@@ -47,4 +53,9 @@ OF_EACH_RANK = (
 POSITION = (
     "Save the position in the epoch and the state of the sampler's generator, and go on from there "
     "(StatefulDataLoader, accelerator.skip_first_batches, set_epoch)."
+)
+STREAM = (
+    "Save how far the data are read, and go on from there: state_dict() of StatefulDataLoader or "
+    "of a streaming dataset, or skip the batches that are done. Where batches are drawn at random, "
+    "save torch.get_rng_state() and the generators' states and set them, or seed with the step."
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from doctor._util.units import shown
 from doctor.checks.rehearsal.parts import not_tried, some, unobserved
 from doctor.checks.rehearsal.resume_remedies import (
     ATTRIBUTE_FIX,
@@ -13,8 +12,7 @@ from doctor.checks.rehearsal.resume_remedies import (
     FROZEN_FIX,
     NOT_LOADED,
     NOT_SAVED,
-    OF_EACH_RANK,
-    POSITION,
+    ORDER_FIX,
     REFERENCE_FIX,
     ROUNDED_FIX,
 )
@@ -90,7 +88,13 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
             fix="Nothing, if the module computes them anew; else register them with "
             "persistent=True, so that they are saved.",
         )
-    own = [e for e in lost if e.kind not in ("average", "reference", "attribute") and e.persistent]
+    own = [
+        e
+        for e in lost
+        if e.kind not in ("average", "reference", "attribute")
+        and e.persistent
+        and not (e.kind == "buffers" and all(name.startswith("(") for name in e.names))
+    ]
     if not own:
         constant = any(each.kind == "reference" for each in lost)
         return fail(text, fix=REFERENCE_FIX if constant else AVERAGE_FIX)
@@ -171,6 +175,8 @@ def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     fix = None
     if any(each.kind == "optimizer" and each.fresh for each in lost):
         fix = NOT_LOADED if found.kept_optimizer else NOT_SAVED
+    if any(each.kind == "group" for each in lost):
+        fix = ORDER_FIX
     if any(each.kind == "frozen" for each in lost):
         fix = FROZEN_FIX
     return fail(f"after step {found.saved_step}: {'; '.join(map(held, lost))}", fix=fix)
@@ -249,7 +255,8 @@ SCHEDULE = Check(
     warns=("a rate differs by at most 10 %",),
     fails=("it differs by more",),
     fix="Save scheduler.state_dict() after scheduler.step(), load it after the optimizer's state, "
-    "and give the schedule the whole run's number of steps.",
+    "and give the schedule the whole run's number of steps. One of your own needs its counter "
+    "saved and loaded, too (accelerate: accelerator.register_for_checkpointing).",
     owner=Owner.JOB,
     judge=schedule,
     limits="that the schedule of the real number of steps is right.",
@@ -257,58 +264,4 @@ SCHEDULE = Check(
 )
 
 
-def data(rehearsal: Rehearsal) -> Verdict:
-    return _of(rehearsal, (), _data)
-
-
-def _data(found: Resumed, lost: Sequence[Lost]) -> Verdict:
-    order = found.order
-    if found.same_batches:
-        return warn(
-            f"{found.same_batches} ranks, whose first batches differ at the start, do not all "
-            "begin with different ones after the resume: they train on the same samples",
-            fix=OF_EACH_RANK,
-        )
-    if order is None:
-        return skip("no loader with a dataset that is read by index was observed")
-    if order.untold:
-        return skip(f"not compared: {shown(order.untold, 200)}")
-    after = f"the {order.steps} steps after step {found.saved_step}"
-    if order.same:
-        return ok(f"{after} take the samples that they take without the stop")
-    if not order.again and not order.left_out:
-        return note(f"{after} take the same samples in another order")
-    if order.anew and order.again and order.left_out:
-        return note(
-            f"{after} begin with the samples of the first steps again: of {order.samples:,} until "
-            f"then {order.again:,} are seen more often than without the stop and "
-            f"{order.left_out:,} less often",
-            fix=POSITION,
-        )
-    return note(
-        f"{after} take other samples than without the stop: of {order.samples:,} until then "
-        f"{order.again:,} are seen more often and {order.left_out:,} less often",
-        fix=f"Nothing, if that is acceptable. Else: {POSITION}",
-    )
-
-
-DATA = Check(
-    code="RHS019",
-    slug="resume-samples",
-    title="The resume goes on with the samples that were to come",
-    why="A resume that starts its epoch anew trains on the first samples twice and, if it always "
-    "stops in the same part of the epoch, never on the last ones.",
-    passes=("each step after the resume takes the samples that it takes without the stop",),
-    notes=(
-        "samples are seen more or less often than without the stop, which are counted",
-        "the resume begins with the samples of the first steps again, as many libraries do",
-    ),
-    warns=("ranks that begin with different batches begin with the same one after the resume",),
-    fix="Nothing, if that is acceptable: a correct resume may take another order.",
-    owner=Owner.JOB,
-    judge=data,
-    limits="that crops and masks drawn at random within a sample go on. Streams, and loops "
-    "without a DataLoader of torch, are not compared.",
-)
-
-CHECKS = (WEIGHTS, OPTIMIZER, SCHEDULE, DATA)
+CHECKS = (WEIGHTS, OPTIMIZER, SCHEDULE)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from doctor._util.units import shown
 from doctor.checks.guard.ending import with_causes
 from doctor.checks.rehearsal.parts import not_tried
-from doctor.checks.rehearsal.resume_remedies import FROZEN_FIX
+from doctor.checks.rehearsal.resume_remedies import FROZEN_FIX, ORDER_FIX
 from doctor.checks.rehearsal.resumed_state import held, resumed
-from doctor.checks.rehearsal.running import error_in, printed_error, raised
+from doctor.checks.rehearsal.running import error_in, place, printed_error, raised
 from doctor.checks.rehearsal.saving import FINISH_FIX, temporary
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_resume import Resumed
@@ -37,6 +37,10 @@ CUT_OFF = re.compile(
 CUT_OFF_FIX = (
     "Write each checkpoint, also from a thread, under a temporary name in the same directory, and "
     "give it its name with os.replace() when it is complete; at the resume take only such names."
+)
+BEST_FIX = (
+    "Save the best result so far with the step, and load it: one that begins anew lets the first "
+    "evaluation after each resume overwrite the best model."
 )
 SLOW = 3
 """Times the first run after which a continued run that was cut off counts as one that does not
@@ -94,25 +98,34 @@ def _goes_on(found: Resumed) -> Verdict:
         return note(
             f"resumes from step {found.saved_step}, although step {found.newest_step} was saved"
         )
-    if found.best:
-        return note(
-            f"goes on after step {found.saved_step}, and writes {shown(found.best, 200)} after "
-            f"step {found.best_at}, which the run without a stop does not",
-            fix="Save the best result so far with the step, and load it: one that begins at "
-            "infinity lets the first evaluation after each resume overwrite the best model. "
-            "Nothing, if the data has another order after a resume and the result was better.",
-        )
+    if found.best and (found.best_at or found.best_anew):
+        return _best_forgotten(found)
     return ok(f"goes on after step {found.saved_step}")
+
+
+def _best_forgotten(found: Resumed) -> Verdict:
+    """Of a best result so far that the resume does not know."""
+    path, fix = shown(found.best, 200), BEST_FIX
+    how = f"and writes {path} after step {found.best_at}, which the run without a stop does not"
+    if found.best_anew:
+        name = shown(found.best_anew, 200)
+        how = f"and {name} is as at a fresh start: the next evaluation overwrites {path}"
+    else:
+        fix += " Nothing, if the data has another order after a resume and the result was better."
+    return note(f"goes on after step {found.saved_step}, {how}", fix=fix)
 
 
 def _broken(run: RehearsedRun, found: Resumed | None) -> Verdict:
     how = "did not end" if run.cut else f"ended with exit code {run.code}"
     after = f" after {run.steps} steps" if run.steps else " before its first step"
-    summary = f"the continued run {how}{after}"
+    summary = f"the continued run {how}{after}{place(run)}"
     error = next((error_in(rank.error) for rank in run.ranks if rank.error), None)
     frozen = next((e for e in found.lost if e.kind == "frozen"), None) if found else None
     if frozen is not None:
         return fail(f"{summary}{raised(run)}; {held(frozen)}", fix=FROZEN_FIX)
+    others = next((e for e in found.lost if e.kind == "group"), None) if found else None
+    if others is not None:
+        return fail(f"{summary}{raised(run)}; {held(others)}", fix=ORDER_FIX)
     if any(CUT_OFF.search(text) for text in (raised(run), *run.tail[-1:])):
         return fail(f"{summary}{raised(run)}; a file that it reads is cut off", fix=CUT_OFF_FIX)
     found_causes = with_causes(summary, error or printed_error(run))
@@ -171,7 +184,8 @@ RESUMES = Check(
     notes=(
         "it begins anew, no flag asks for a resume, and it opened no checkpoint in {output}",
         "it resumes from an older save than the newest",
-        "its first evaluation writes the best model, where the whole run does not",
+        "its first evaluation writes the best model, where the whole run does not, or the best "
+        "result so far is as at a fresh start",
     ),
     warns=(
         "one step is taken twice, or left out",

@@ -8,22 +8,27 @@ from doctor._util.median import median
 from doctor._util.records import Unknown
 from doctor._util.units import gib, shown
 from doctor.checks.guard.ending import with_causes
+from doctor.checks.guard.resources import UNUSED
 from doctor.checks.rehearsal.memory import FITS, exhausted
-from doctor.checks.rehearsal.parting import TOGETHER, alone, of_parted, parted
+from doctor.checks.rehearsal.parting import AS_MANY, TOGETHER, alone, of_parted, parted
 from doctor.checks.rehearsal.parts import some
 from doctor.facts.guard import Guarded, GuardError
 from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.rehearsal_runs import RehearsedRank, RehearsedRun, Waiting
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, warn
 
-ERROR = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)): (.*)")
+ERROR = re.compile(
+    r"(?:\[rank\d{1,5}\]: )?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)): (.*)"
+)
 STILL, STILL_STEPS = 10.0, 20
 """Seconds, and steps' times, without a step from which on ranks at different collectives hang. Our
 own numbers."""
 SIGKILLED = re.compile(r"SIGKILL|[Ss]ignal:? 9\b|exitcode *:? *-9\b")
 """In what launchers print of a process that was killed."""
-UNUSED = "finished reduction in the prior iteration"
-"""In the error of DistributedDataParallel about parameters that a loss does not use."""
+SAME_CALLS = (
+    "All ranks must call the same collectives in the same order: look for a condition on the rank, "
+    "an exception that one rank catches, or loops of unequal length."
+)
 MOST_RANKS = 4
 """That are named."""
 
@@ -37,7 +42,7 @@ def runs(rehearsal: Rehearsal, guard: Guarded | Unknown | None) -> Verdict:
     if run is None:
         return unknown("there is no record of the run")
     if run.cut:
-        return _cut_off(run)
+        return _cut_off(rehearsal, run)
     if run.code:
         return _failed(rehearsal, run, guard.error if isinstance(guard, Guarded) else None)
     if not run.ranks and run.checkpoints:
@@ -77,7 +82,8 @@ def _failed(rehearsal: Rehearsal, run: RehearsedRun, observed: GuardError | None
     if gone := parted(run):
         return of_parted(rehearsal, f"{ended}: {gone}")
     error = observed or printed_error(run)
-    return with_causes(f"{ended}{_unused(rehearsal, error) if error else _last_line(run)}", error)
+    told = _unused(rehearsal, error) if error else _last_line(run)
+    return with_causes(f"{ended}{place(run)}{told}", error)
 
 
 def killed(run: RehearsedRun) -> bool:
@@ -93,7 +99,7 @@ def _unused(rehearsal: Rehearsal, error: GuardError) -> str:
     return f", without a gradient: {some(lacking, len(lacking))}"
 
 
-def _cut_off(run: RehearsedRun) -> Verdict:
+def _cut_off(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
     """It did not end."""
     how = f"{cut_short(run)} after {run.seconds:.0f} s"
     where = f"; it waits at {_place(run)}" if run.frames or run.waiting else ""
@@ -112,11 +118,13 @@ def _cut_off(run: RehearsedRun) -> Verdict:
     if not run.steps:
         return unknown(f"no training step, {how}: a larger --budget shows whether one comes{where}")
     if hang := _hang(run):
+        agreed = rehearsal.agreement
+        uneven = agreed is not None and agreed.uneven_end
+        ended = "; the data of one rank had ended before those of another" if uneven else ""
         return fail(
             f"{min(rank.steps for rank in run.ranks)} steps, then none for {run.still or 0:.0f} s, "
-            f"{how}: {hang}",
-            fix="All ranks must call the same collectives in the same order: look for a condition "
-            "on the rank, an exception that one rank catches, or loops of unequal length.",
+            f"{how}: {hang}{ended}",
+            fix=AS_MANY if uneven else SAME_CALLS,
         )
     world = max(rank.world for rank in run.ranks)
     silent = sorted(set(range(world)) - {rank.rank for rank in run.ranks})
@@ -200,6 +208,12 @@ def _frame(run: RehearsedRun) -> str:
 
 def _last_line(run: RehearsedRun) -> str:
     return f": {shown(run.tail[-1], 300)}" if run.tail else ""
+
+
+def place(run: RehearsedRun) -> str:
+    """The user's line that an exception came from; "" for none."""
+    found = next((rank.place for rank in run.ranks if rank.error and rank.place), "")
+    return f", at {shown(found, 200)}" if found else ""
 
 
 def raised(run: RehearsedRun) -> str:

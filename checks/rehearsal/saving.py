@@ -29,6 +29,12 @@ RANK_0 = (
     "Save on rank 0 alone (if rank == 0, or accelerator.is_main_process), then barrier(); what "
     "differs between ranks gets a file of each rank, or torch.distributed.checkpoint."
 )
+GATHER = (
+    "Save with torch.distributed.checkpoint.save on all ranks, or gather on all ranks first, "
+    "get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True)) "
+    "or full_tensor() of each weight, and save that on rank 0: to_local(), and torch.save of a "
+    "sharded state_dict() on rank 0, have the part of that rank."
+)
 ROTATE_FIX = (
     "Sort the checkpoints by the number of their step and delete the first ones, for old in "
     "checkpoints[:-keep]: [keep:] of a list that begins with the oldest, or an order by name or in "
@@ -51,7 +57,13 @@ def saves(rehearsal: Rehearsal) -> Verdict:
     if run.code and not run.checkpoints:
         return unknown(f"the run ended with exit code {run.code} before a checkpoint was there")
     return (
-        whole(run) or _shared(run) or _emptied(run) or _newest(run) or _in_place(run) or _saved(run)
+        whole(run)
+        or _partial(run)
+        or _shared(run)
+        or _emptied(run)
+        or _newest(run)
+        or _in_place(run)
+        or _saved(run)
     )
 
 
@@ -77,6 +89,18 @@ def _saved(run: RehearsedRun) -> Verdict:
     return ok(
         f"{shown(last.path, 200)} is whole, {gib(last.bytes)}{first}; the slowest file took "
         f"{seconds:.2g} s"
+    )
+
+
+def _partial(run: RehearsedRun) -> Verdict | None:
+    """The failure where one rank saves its part of sharded weights, and the others none."""
+    if not run.partial:
+        return None
+    path, *names = run.partial
+    return fail(
+        f"{shown(path, 200)} has one rank's part alone of the sharded {some(names, len(names))}, "
+        "and no other rank saves its own: the rest of the weights is lost",
+        fix=GATHER,
     )
 
 
@@ -170,7 +194,10 @@ SAVES = Check(
         "the newest checkpoint is removed, and older ones stay",
         "several ranks write one file",
     ),
-    fails=("a checkpoint in {output} is damaged or lacks files",),
+    fails=(
+        "a checkpoint in {output} is damaged or lacks files",
+        "one rank alone saves its part of sharded weights",
+    ),
     fix="Write into a temporary name on the same file system and rename it when it is whole; with "
     "several ranks, let each write its own part, or rank 0 alone.",
     owner=Owner.JOB,

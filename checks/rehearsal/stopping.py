@@ -36,6 +36,11 @@ HANDLER_FIX = (
     "the step at any line, so that a lock that the step holds is never released while the handler "
     "waits for it."
 )
+SAVE_EARLIER = (
+    "Save inside the loop, every so many steps or each epoch: a job that saves at its end alone "
+    "loses everything that it had trained. If the real job does, rehearse with a shorter interval, "
+    "or more steps, so that it is stopped after a save and the resume is tried."
+)
 
 
 def stops(rehearsal: Rehearsal) -> Verdict:
@@ -83,14 +88,21 @@ def _late(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict:
     return fail(
         f"{run.signal} did not end it within --grace {rehearsal.grace:g} s{inside}; a "
         f"scheduler kills it then{_lost(run)}",
-        fix=_handler_fix(run.handler),
+        fix=_handler_fix(run),
     )
 
 
-def _handler_fix(handler: str) -> str | None:
-    if not handler:
+def _handler_fix(run: RehearsedRun) -> str | None:
+    if run.lost_flags:
+        handler, *flags = map(shown, run.lost_flags)
+        return (
+            f"{handler}() sets {', '.join(flags)} as a variable of its own, which ends with it: "
+            f"write `global {flags[0]}` as its first line (`nonlocal`, if a function around it has "
+            "the flag), or set an attribute of an object."
+        )
+    if not run.handler:
         return None
-    return JOIN_FIX if JOINS.search(handler) else HANDLER_FIX
+    return JOIN_FIX if JOINS.search(run.handler) else HANDLER_FIX
 
 
 def _was_leaving(run: RehearsedRun) -> bool:
@@ -114,7 +126,8 @@ def _went_on(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict | None:
         )
     return warn(
         f"{run.signal} in the middle of step {_at(run)} did not stop it: it took all {run.steps} "
-        "steps; a longer training is killed at the end of the grace period"
+        "steps; a longer training is killed at the end of the grace period",
+        fix=_handler_fix(run),
     )
 
 
@@ -132,6 +145,8 @@ def _ended(run: RehearsedRun, after: float, planned: int) -> Verdict:
             )
             return note(f"{saved}; {done}", fix=AS_DONE)
         return ok(saved)
+    if planned and not any(each.step for each in run.saved):
+        return note(f"{ended} without saving{_lost(run)}", fix=SAVE_EARLIER)
     return note(
         f"{ended} without saving{_lost(run)}",
         fix="Nothing, if that is acceptable. Else save in a handler of the signal, and ask the "

@@ -56,6 +56,8 @@ class Agreement(Section, frozen=True, kw_only=True):
     names: tuple[Text, ...] = ()
     """The first weights that differ."""
     count: int = 0
+    unwrapped: bool = False
+    """All of these are outside of the DistributedDataParallel that is there."""
     averaged: int = 0
     """Of these, the weights whose gradients at the first step are equal on all ranks."""
     lacking: tuple[Text, ...] = ()

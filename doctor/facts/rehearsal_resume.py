@@ -91,6 +91,8 @@ class Resumed(Section, frozen=True, kw_only=True):
     """That one."""
     best: Text = ""
     """A file of the best result so far that the resume wrote, and the whole run did not."""
+    best_anew: Text = ""
+    """A variable with the best result so far that is as at a fresh start again."""
     best_at: int = 0
     """After this step of all."""
     narrow: Text = ""
@@ -101,5 +103,8 @@ class Resumed(Section, frozen=True, kw_only=True):
     """What the keys in the file have before the names of the model, or lack."""
     same_batches: int = 0
     """Ranks that begin with the same batch after the resume, and with different ones before."""
+    first_batch: bool = False
+    """The model is called with the first batch of all after the resume, where the run that was not
+    stopped has another one."""
     order: SampleOrder | None = None
     """None: no loader with a dataset that is read by index was observed."""

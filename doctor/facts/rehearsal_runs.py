@@ -74,6 +74,8 @@ class RehearsedRank(Section, frozen=True, kw_only=True):
     """It ended by itself, with or without an exception."""
     error: Text = ""
     """Class and message of the exception that ended it."""
+    place: Text = ""
+    """The user's nearest line of its traceback."""
     evaluating: int | None = None
     """The step of an evaluation that had begun and did not end."""
     generating: bool = False
@@ -195,6 +197,9 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     checkpoints: tuple[OnDisk, ...] = ()
     overwritten: tuple[Text, ...] = ()
     """Files below {output} with contents that were written over under their own name."""
+    partial: tuple[Text, ...] = ()
+    """A file with one rank's parts of sharded weights, where no other rank saved its own; then the
+    first of them."""
     shared: tuple[Text, ...] = ()
     """Files that several ranks wrote at the same step, each by itself."""
     emptied: Text = ""
@@ -214,6 +219,9 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     handler: Text = ""
     """The function that handles the signal, and where it was when it was killed; "": it was in
     none."""
+    lost_flags: tuple[Text, ...] = ()
+    """The function that handles the signal, and the flags that it sets as variables of its own,
+    without `global`."""
     still: float | None = None
     """Seconds without a step of any rank before it was killed at its deadline."""
 

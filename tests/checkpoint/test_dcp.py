@@ -62,6 +62,17 @@ def test_a_distributed_checkpoint(tmp_path: Path) -> None:
     )
 
 
+def test_an_application_with_a_state_of_its_own(tmp_path: Path) -> None:
+    """A Stateful under "app", as torch's tutorial saves it."""
+    model = llama()
+    weights, kept = states_of(model, stepped(model))
+    saved(tmp_path, {"app": {"model": weights, "optim": kept, "step": 3}})
+    checkpoint, _ = scan_tensors(tmp_path)
+    assert isinstance(checkpoint.training.optimizer, Optimizer)
+    assert checkpoint.training.optimizer.entries == len(kept["state"])
+    assert checkpoint.contents.tensors == len(weights)
+
+
 def test_the_folder_of_torchtitan(tmp_path: Path) -> None:
     """Weights stand at the top there, and the optimizer is flat."""
     model = llama()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from doctor._util.records import Unknown
@@ -110,6 +111,14 @@ def test_replicas_without_a_common_step_are_unknown(other: GuardedProcess) -> No
 
 
 OTHER: dict[str, Any] = {"pid": 4711, "name": "python3", "samples": 40, "memory": 30 << 30}
+
+
+def test_gradients_that_ddp_waited_for_are_no_replicas_that_drift() -> None:
+    message = "Expected to have finished reduction in the prior iteration before starting a new one"
+    for text, status in ((message, Status.SKIP), ("another", Status.WARN)):
+        error = GuardError(error="RuntimeError", message=text, moment=0)
+        first = msgspec.structs.replace(replica(0, 1, 2, 3), error=error)
+        assert findings(first, replica(1, 1, 7, 3))["GRD020"].status is status
 
 
 @pytest.mark.parametrize(

@@ -838,3 +838,93 @@ def test_an_error_has_the_causes_that_doctor_explain_proposes() -> None:
     process = GuardedProcess(rank=0, world=1, pid=1, started=0, torch="2.13.0", error=error)
     guard = Guarded(processes=(process,), exit_code=1)
     assert findings(with_run(code=1), guard)["RHS003"].verdict.causes
+
+
+@pytest.mark.parametrize("flags", [("on_term", "STOP"), ()])
+def test_a_flag_that_a_handler_sets_for_itself_is_named(flags: Any) -> None:
+    """In a job that goes on to its end, and in one that the doctor killed."""
+    went_on = with_stop(code=0, stopped_at=7, saved_after_signal=False, lost_flags=flags)
+    for rehearsal in (went_on, in_grace(ended=False, stopped_at=5, lost_flags=flags)):
+        found = findings(rehearsal)["RHS008"]
+        assert found.status in (Status.WARN, Status.FAIL)
+        assert ("on_term() sets STOP" in (found.verdict.fix or "")) is bool(flags)
+
+
+@pytest.mark.parametrize("saved", [(SAVED,), ()])
+def test_a_job_that_saves_at_its_end_alone_is_told_so(saved: Any) -> None:
+    found = findings(with_stop(saved_after_signal=False, stopped_at=7, saved=saved))["RHS008"]
+    assert found.status is Status.NOTE
+    assert ("Save inside the loop" in (found.verdict.fix or "")) is not bool(saved)
+
+
+@pytest.mark.parametrize(
+    ("order", "status", "word"),
+    [
+        (None, Status.NOTE, "step 5 has another one"),
+        (SampleOrder(untold="workers"), Status.NOTE, "step 5 has another one"),
+        (SampleOrder(steps=8, samples=48, same=True), Status.PASS, "without the stop"),
+    ],
+)
+def test_the_first_batch_again(order: Any, status: Status, word: str) -> None:
+    found = findings(resumed(order=order, first_batch=True))["RHS019"]
+    assert (found.status, word in found.verdict.summary) == (status, True)
+    assert findings(resumed(order=None))["RHS019"].status is Status.SKIP
+
+
+@pytest.mark.parametrize("best", ["best.pt", ""])
+def test_a_best_result_so_far_that_begins_anew(best: str) -> None:
+    """Where a file of the best result is there to be overwritten."""
+    found = findings(resumed(best=best, best_anew="(main) best"))["RHS009"]
+    assert found.status is (Status.NOTE if best else Status.PASS)
+    assert ("the next evaluation overwrites best.pt" in found.verdict.summary) is bool(best)
+
+
+@pytest.mark.parametrize("uneven", [True, False])
+def test_ranks_that_wait_after_an_uneven_end(uneven: bool) -> None:
+    run = hangs(waits(0), waits(1, inside=False)).runs
+    agreed_on = msgspec.structs.replace(HEALTHY.agreement, uneven_end=uneven)
+    found = findings(changed(runs=run, agreement=agreed_on))["RHS003"]
+    assert found.status is Status.FAIL
+    assert ("as many batches" in (found.verdict.fix or "")) is uneven
+
+
+@pytest.mark.parametrize("unwrapped", [True, False])
+def test_weights_outside_of_ddp_that_differ_are_to_be_wrapped(unwrapped: bool) -> None:
+    differ = {"replicated": True, "differ_from": 4, "count": 1, "names": ("logit_scale",)}
+    found = findings(agreed(unwrapped=unwrapped, **differ))["RHS013"]
+    assert found.status is Status.FAIL
+    assert ("a loss with weights of its own" in (found.verdict.fix or "")) is unwrapped
+
+
+def test_a_counter_of_an_average_has_the_remedy_of_averages() -> None:
+    counter = Lost(kind="buffers", names=("(AveragedModel) n_averaged",), count=1, of=7, fresh=True)
+    assert "an AveragedModel's own" in (findings(resumed(counter))["RHS010"].verdict.fix or "")
+
+
+@pytest.mark.parametrize("line", ["/a/train.py:57", ""])
+def test_the_line_of_an_error_is_named(line: str) -> None:
+    ranks = (msgspec.structs.replace(RANK, error="IndexError: index out of range", place=line),)
+    for code, rehearsal in (
+        ("RHS003", with_run(code=1, ranks=ranks)), ("RHS009", with_continued(code=1, ranks=ranks)),
+    ):  # fmt: skip
+        assert (", at /a/train.py:57" in findings(rehearsal)[code].verdict.summary) is bool(line)
+
+
+def test_a_file_with_the_parts_of_one_rank() -> None:
+    found = findings(with_run(partial=("m.pt", "1.weight", "3.weight")))["RHS006"]
+    assert found.status is Status.FAIL
+    assert "m.pt has one rank's part alone of the sharded 1.weight, 3.weight" in (
+        found.verdict.summary
+    )
+
+
+def test_states_that_went_to_other_parameters_are_no_error_of_sizes() -> None:
+    error = "RuntimeError: The size of tensor a (96) must match the size of tensor b (24)"
+    ranks = (msgspec.structs.replace(RANK, error=error),)
+    broken = with_continued(code=1, ranks=ranks).runs
+    group = Lost(kind="group", count=0, of=2, before="groups of 9", after="groups of 9")
+    found = findings(msgspec.structs.replace(resumed(group), runs=broken))
+    assert "sorted(names)" in (found["RHS009"].verdict.fix or "")
+    assert "sorted(names)" in (found["RHS011"].verdict.fix or "")
+    found = findings(msgspec.structs.replace(HEALTHY, runs=broken))
+    assert "sorted(names)" not in (found["RHS009"].verdict.fix or "")

@@ -279,3 +279,122 @@ def test_a_model_that_nothing_switches_back(
         patches.remove()
     found = [each["kinds"] for each in recorded(tmp_path) if each["kind"] == "left"]
     assert found == [["Dropout"]] * left
+
+
+def test_batches_at_the_start_and_after_each_save(tmp_path: Path) -> None:
+    from doctor.guard.rehearsal.observer import Observer
+    from doctor.guard.rehearsal.settings import Settings
+
+    observer = Observer(torch, Settings(str(tmp_path), str(tmp_path), ()))
+    model = torch.nn.Sequential(torch.nn.Linear(1, 1))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    plain = torch.nn.Module.__call__
+    observer.batches.watch()
+    for step, rows in enumerate(ROWS.split(2)):
+        observer.step = step
+        if step in (2, 4):
+            observer.batches.saved()
+            with torch.no_grad():
+                model.eval()(ROWS)
+            model.train()
+        model(rows).sum().backward()
+    assert torch.nn.Module.__call__ is plain
+    assert optimizer
+    observer.records.close()
+    found = [each for each in recorded(tmp_path) if each["kind"] == "batch"]
+    assert [each["s"] for each in found] == [0, 2, 4]
+    assert len({str(each["tensors"]) for each in found}) == 3
+
+
+def _ends_in_vain(signum: Any, frame: Any) -> None:
+    STOP = True  # noqa: F841
+    print(signum)
+
+
+def _ends(signum: Any, frame: Any) -> None:
+    global STOP
+    STOP = True
+
+
+def _counts(signum: Any, frame: Any) -> None:
+    STOP = signum == 15
+    print(STOP)
+
+
+STOP = False
+
+
+@pytest.mark.parametrize(
+    ("handler", "flags"), [(_ends_in_vain, ["STOP"]), (_ends, None), (_counts, None)]
+)
+def test_a_flag_that_a_handler_sets_for_itself(handler: Any, flags: Any) -> None:
+    import signal
+
+    from doctor.guard.rehearsal.handlers import handlers, lost_flags
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        assert lost_flags().get("SIGUSR1") == flags
+        assert handlers()["SIGUSR1"] == handler.__name__
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_flag_of_the_function_around_a_handler() -> None:
+    import signal
+
+    from doctor.guard.rehearsal.handlers import lost_flags
+
+    stopping = False
+
+    def on_signal(signum: Any, frame: Any) -> None:
+        stopping = True  # noqa: F841
+
+    before = signal.signal(signal.SIGUSR1, on_signal)
+    try:
+        assert lost_flags() == {"SIGUSR1": ["stopping"]}
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert not stopping
+
+
+def test_trained_weights_outside_of_ddp() -> None:
+    from doctor.guard.rehearsal.state import _unwrapped
+
+    class DistributedDataParallel(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, module: Any) -> None:
+            super().__init__()
+            self.module = module
+
+    inside, scale = torch.nn.Linear(1, 1), torch.nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([*inside.parameters(), scale], 0.1)
+    names = {id(p): name for p, name in ((inside.weight, "w"), (inside.bias, "b"), (scale, "s"))}
+    wrapped = DistributedDataParallel(inside)
+    assert _unwrapped([wrapped, inside], [optimizer], names) == ["s"]
+    assert _unwrapped([inside], [optimizer], names) == []
+
+
+def test_parts_of_sharded_weights_in_what_is_saved() -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    from doctor.guard.rehearsal.shards import parts_in
+
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    try:
+        mesh = init_device_mesh("cpu", (2,))
+        model = torch.nn.Linear(3, 4)
+        for name, how in (("weight", Shard(0)), ("bias", Replicate())):
+            held = distribute_tensor(getattr(model, name).detach(), mesh, [how])
+            setattr(model, name, torch.nn.Parameter(held))
+        state = model.state_dict()
+        local = {name: tensor.to_local().clone() for name, tensor in state.items()}
+        whole = {"weight": torch.ones(4, 3), "bias": torch.ones(4)}
+        assert parts_in(torch, {"step": 1, "model": state}) == ["weight"]
+        assert parts_in(torch, local) == ["weight"]
+        assert parts_in(torch, {"model": whole}) == []
+        assert parts_in(torch, {"other": torch.ones(2, 3)}) == []
+        assert parts_in(torch, [state]) == []
+    finally:
+        torch.distributed.destroy_process_group()

@@ -28,7 +28,7 @@ from doctor.collect.rehearsal import (
     sample_order,
 )
 from doctor.collect.rehearsal.places import Workplace
-from doctor.collect.rehearsal.resume import rates_apart
+from doctor.collect.rehearsal.rates import rates_apart
 from doctor.collect.rehearsal.tail import Tail
 from doctor.facts.rehearsal_resume import Resumed
 from doctor.facts.rehearsal_runs import OnDisk, RehearsedRank, RehearsedRun, SavedFile
@@ -346,9 +346,14 @@ def test_names_that_are_sorted_as_texts(paths: Any, opened: str, behind: Any) ->
 
 @pytest.mark.parametrize(
     ("saves", "steps", "stop"),
-    [((4, 8), 12, 6), ((3, 6, 9, 12), 16, 14), ((5, 10), 12, 7), ((), 9, 5), ((), 1, 0)],
-)
-def test_the_stop_is_after_a_save_with_more_digits(saves: Any, steps: int, stop: int) -> None:
+    [
+        ((4, 8), 12, 10), ((4, 8), 11, 6), ((5,), 20, 7), ((12, 24, 36, 48), 60, 38),
+        ((3, 6, 9, 12), 16, 14), ((5, 10), 12, 7), ((), 9, 5), ((), 1, 0),
+    ],
+)  # fmt: skip
+def test_the_stop_is_after_the_save_in_the_middle_or_one_with_more_digits(
+    saves: Any, steps: int, stop: int
+) -> None:
     ranks = (RehearsedRank(rank=0, world=1, steps=steps),)
     saved = tuple(SavedFile(step=step, what="torch.save") for step in saves)
     run = RehearsedRun(name="run", seconds=1.0, ranks=ranks, saved=saved)
@@ -357,11 +362,12 @@ def test_the_stop_is_after_a_save_with_more_digits(saves: Any, steps: int, stop:
 
 @pytest.mark.parametrize(
     ("path", "stop"),
-    [("/o14/run/epoch.pt", 9), ("/o/run/c-{}.pt", 16), ("/o/c-{}/model.safetensors", 16)],
+    [("/o14/run/epoch.pt", 23), ("/o/run/c-{}.pt", 16), ("/o/c-{}/model.safetensors", 16)],
 )
 def test_only_a_number_in_the_name_is_sorted(path: str, stop: int) -> None:
-    ranks = (RehearsedRank(rank=0, world=1, steps=21),)
-    saved = tuple(SavedFile(step=s, what="torch.save", path=path.format(s)) for s in (7, 14, 21))
+    ranks = (RehearsedRank(rank=0, world=1, steps=35),)
+    saves = (7, 14, 21, 28, 35)
+    saved = tuple(SavedFile(step=s, what="torch.save", path=path.format(s)) for s in saves)
     run = RehearsedRun(name="run", seconds=1.0, ranks=ranks, saved=saved)
     assert continuing.stop_step(run) == stop
 

@@ -38,7 +38,7 @@ STEPS_READ = 20_000
 GROUPS_READ = 4_000
 
 _OPTIMIZER = re.compile(
-    r"(?P<owner>(?:chained_\d+\.)?(?:optim|optimizer|optimizers|optimizer_states?)(?:\.\d+)?\."
+    r"(?:app\.)?(?P<owner>(?:chained_\d+\.)?(?:optim|optimizer|optimizers|optimizer_states?)(?:\.\d+)?\."
     r"(?:distributed\.\w+\.)?)?(?P<what>state|param_groups)\.(?P<rest>.+)",
     re.DOTALL,
 )

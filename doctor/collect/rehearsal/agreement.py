@@ -23,8 +23,10 @@ def compare(processes: Sequence[Observed], *, cut: bool) -> Agreement:
     common = sorted(set.intersection(*map(set, taken))) if taken else []
     differ_from: int | None = None
     names: list[str] = []
+    then: list[Snapshot] = []
     for step in common:
-        names = _different([snapshots[step] for snapshots in taken])
+        then = [snapshots[step] for snapshots in taken]
+        names = _different(then)
         if names:
             differ_from = step
             break
@@ -42,6 +44,7 @@ def compare(processes: Sequence[Observed], *, cut: bool) -> Agreement:
         differ_from=differ_from,
         names=tuple(name[:300] for name in names[:NAMED]),
         count=len(names),
+        unwrapped=bool(names) and all({*names} <= {*each.unwrapped} for each in then),
         averaged=len(_averaged(processes, names)),
         lacking=_lacking(processes),
         parted=parted,

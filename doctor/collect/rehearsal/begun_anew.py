@@ -26,6 +26,8 @@ OF_A_LOG = re.compile(
     re.IGNORECASE,
 )
 """In names of attributes and classes that report."""
+BEST = re.compile(r"(?:^|[.) _])best(?:_(?!epoch|step|iter)\w+)?$", re.IGNORECASE)
+"""In names of what later results are compared with."""
 NEAR = 0.25
 """Share of its change by which a value may be off its first one. Our own number."""
 LEAST = 16
@@ -53,6 +55,18 @@ def begun_anew(saved: Snapshot, now: Snapshot, begun: Snapshot | None) -> list[s
         if not off or (own and ((grown and off <= NEAR * changed) or _owner(name) in restarted)):
             names.append(name)
     return names
+
+
+def best_begun_anew(saved: Snapshot, now: Snapshot, begun: Snapshot | None) -> str:
+    """The name of a best result so far that the steps changed, and that is as at the start of a
+    training again; "" for none."""
+    for name, before in saved.attributes.items():
+        fresh, after = _value(begun, name), _value(now, name)
+        if not BEST.search(name) or len(before) != 1 or fresh is None or after != fresh:
+            continue
+        if _apart(before, fresh):
+            return name
+    return ""
 
 
 def _counts_anew(name: str, saved: Snapshot, now: Snapshot, begun: Snapshot | None) -> bool:

@@ -24,6 +24,8 @@ from doctor.facts.rehearsal_runs import OnDisk, RehearsedRun
 
 MOST_HASHED = 10
 """Saves at which all ranks record their state."""
+AFTER = 4
+"""Steps that a resume has at least, if there is a choice. Our own number."""
 BEST = re.compile(r"(^|[/._-])best([/._-]|$)", re.IGNORECASE)
 
 
@@ -33,8 +35,9 @@ def save_steps(first: RehearsedRun) -> tuple[int, ...]:
 
 
 def stop_step(first: RehearsedRun) -> int:
-    """The step in whose middle the second run is stopped: after the first save, with a whole step
-    between them if there is one; in the middle where only the end is saved. 0: too few steps.
+    """The step in whose middle the second run is stopped: after the save in the middle, so that a
+    resume has older ones to choose from and what begins later has begun, with a whole step between
+    them if there is one; in the middle where only the end is saved. 0: too few steps.
 
     A later save whose number has more digits comes first where the name has it: names sorted as
     texts show then.
@@ -44,7 +47,8 @@ def stop_step(first: RehearsedRun) -> int:
     if saves:
         named = {e.step for e in first.saved if not e.path or e.step in _numbers(_name(e.path))}
         longer = [e for e in saves if len(str(e)) > len(str(saves[0])) and e in named]
-        after = next((each for each in longer if each + 2 < steps), saves[0])
+        middle = [e for e in saves[: len(saves) // 2 + 1] if e + AFTER <= steps]
+        after = next((each for each in longer if each + 2 < steps), max(middle, default=saves[0]))
         return min(after + 2, steps)
     return steps // 2 + 1 if steps > 1 else 0
 
@@ -71,6 +75,8 @@ def compare(workplace: Workplace, interrupted: RehearsedRun, request: str) -> Re
     if not was_listed(read, output, taken):
         taken, newest = "", ""
     best, best_at = best_again(first, stopped, continued, found.saved_step)
+    if not best and found.best_anew:  # its next evaluation writes it anew, as the whole run may do
+        best = next((path for step, path in _bests(stopped) if step <= found.saved_step), "")
     return msgspec.structs.replace(
         found,
         order=sample_order.compare(first, stopped, continued, found.saved_step),

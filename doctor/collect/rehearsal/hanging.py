@@ -24,6 +24,12 @@ TAIL, TAIL_BYTES = 12, 20_000
 REFUSED = ("Read-only file system", "Permission denied", "Errno 13]", "Errno 30]", "os error 30")
 """Texts of errors with which a write is refused."""
 MOST_REFUSED = 5
+TRACEBACK = "Traceback (most recent call last)"
+LAUNCHERS_ERROR = re.compile(
+    r"torch\.distributed\.elastic\.\S{1,100}\.ChildFailedError"
+    r"|subprocess\.CalledProcessError: Command '?\[?'?\S{0,300}\bpython"
+)
+"""The last line of the traceback of torchrun, and of `accelerate launch` on one process."""
 FRAME = re.compile(r'File "(.{1,1000})", line (\d{1,9}) in (.{1,200})')
 LIBRARIES = ("/doctor/guard/", "/site-packages/", "/dist-packages/", "/lib/python", "<frozen")
 CURRENT = "Current thread"
@@ -153,8 +159,15 @@ def last_lines(log: Path) -> tuple[str, ...]:
         offset = max(0, log.stat().st_size - TAIL_BYTES)
     except OSError:
         return ()
-    lines = _text(log, offset).splitlines()
-    return tuple(hide_secrets(line)[:500] for line in lines if line.strip())[-TAIL:]
+    lines = [line for line in _text(log, offset).splitlines() if line.strip()]
+    return tuple(hide_secrets(line)[:500] for line in _of_the_command(lines)[-TAIL:])
+
+
+def _of_the_command(lines: list[str]) -> list[str]:
+    """Without the traceback with which a launcher says that the processes it started had failed."""
+    own = next((n for n, line in enumerate(lines) if LAUNCHERS_ERROR.match(line)), len(lines))
+    begins = [n for n, line in enumerate(lines[:own]) if line.startswith(TRACEBACK)]
+    return lines[: begins[-1]] if own < len(lines) and begins and begins[-1] else lines
 
 
 def refusals(log: Path) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ MOST_BYTES = 512 * 2**20
 MOST_STEPS = 2000
 MOST_SAVED = 200
 MOST_LOOKS = 100
-LONGEST = 1000
+LONGEST, MOST_FLAGS = 1000, 3
 
 
 class Observed:
@@ -70,6 +70,7 @@ class Observed:
             tokens=self._tokens(),
             ended=end is not None,
             error=hide_secrets(error)[:LONGEST],
+            place=hide_secrets(end.place)[:LONGEST] if end and end.error else "",
             evaluating=unfinished.s if unfinished else None,
             generating=unfinished is not None and unfinished.generates,
             evaluations=tuple(
@@ -100,9 +101,10 @@ class Observed:
         last = next((each for each in reversed(self.records) if isinstance(each, kinds)), None)
         return isinstance(last, records.Evaluating)
 
-    def batch(self) -> list[records.Tensor]:
-        """The tensors of its first batch in training; [] where none were seen."""
-        return next((each.tensors for each in self.of(records.Batch)), [])
+    def batch(self, after: int = 0) -> list[records.Tensor]:
+        """The tensors of its first batch in training, or of that after a save; [] where none were
+        seen."""
+        return next((each.tensors for each in self.of(records.Batch) if each.s == after), [])
 
     def _tokens(self) -> int | None:
         """Elements of the first tensor of whole numbers in two dimensions: samples x length."""
@@ -125,6 +127,13 @@ class Observed:
     def handler(self, name: str) -> str:
         """The function that handled a signal when the training was stopped; "" for none."""
         return next((each.handlers.get(name, "") for each in self.of(records.Paused)), "")
+
+    def lost_flags(self, name: str) -> tuple[str, ...]:
+        """The function that handles a signal, and the flags that it sets as variables of its own;
+        () for none."""
+        found: list[dict[str, list[str]]] = [p.lost_flags for p in self.of(records.Paused)]
+        flags = [flag[:100] for each in found[:1] for flag in each.get(name, [])[:MOST_FLAGS]]
+        return (self.handler(name)[:100], *flags) if flags else ()
 
     def loads(self) -> list[records.Load]:
         """States that modules took before the first step."""

@@ -6,14 +6,17 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from doctor._util.secrets import hide_in_arguments
 from doctor.collect.rehearsal import events, hanging, observation, on_disk, runs
 from doctor.collect.rehearsal.observation import LONGEST, Observed
+from doctor.collect.rehearsal.records import Saved
 from doctor.facts.rehearsal_runs import RehearsedRun, RunName
 
 MOST_NAMED = 100
 """Files that are named."""
+MOST_PARTS = 3
 EACH_ALONE = ("torch.save", "safetensors", "open")
 """Ways to save in which each rank that takes part writes a file of its own."""
 
@@ -31,8 +34,6 @@ def read(
     processes = observation.read_processes(directory)
     signalled = None if ended.signalled is None else ended.began + ended.signalled
     failed = bool(ended.cut) or bool(ended.code) or not processes
-    late = ended.cut == "deadline"
-    several_failed = (bool(ended.code) or ended.cut == "grace") and len(processes) > 1
     emptied_at, emptied = events.read_emptied(directory, processes, output)
     return RehearsedRun(
         name=name,
@@ -54,16 +55,43 @@ def read(
         checkpoints=on_disk.checkpoints(output),
         overwritten=events.read_overwritten(directory, output)[:MOST_NAMED],
         shared=written_by_several(processes, output, events.read_renamed(directory)),
+        partial=parts_of_one_rank(processes, output),
         emptied=emptied,
         emptied_at=emptied_at,
         newest_removed=events.read_newest_removed(directory, processes, output),
         tail=hanging.last_lines(directory / runs.LOG) if failed else (),
         refusals=hanging.refusals(directory / runs.LOG),
-        handler=hanging.handler(directory, processes, signal) if ended.cut == "grace" else "",
-        frames=hanging.frames(directory) if late else (),
-        waiting=hanging.waiting(directory, processes) if late or several_failed else (),
-        still=hanging.still(processes, ended.began + ended.seconds) if late else None,
+        lost_flags=next((f for each in processes if (f := each.lost_flags(signal))), ()),
+        **_where_it_stood(directory, processes, ended, signal),
     )
+
+
+def _where_it_stood(
+    directory: Path, processes: Sequence[Observed], ended: runs.Ended, signal: str
+) -> dict[str, Any]:
+    """The fields about the places of the processes when the run was killed, or its ranks failed."""
+    late, held = ended.cut == "deadline", ended.cut == "grace"
+    several_failed = (bool(ended.code) or held) and len(processes) > 1
+    return {
+        "handler": hanging.handler(directory, processes, signal) if held else "",
+        "frames": hanging.frames(directory) if late else (),
+        "waiting": hanging.waiting(directory, processes) if late or several_failed else (),
+        "still": hanging.still(processes, ended.began + ended.seconds) if late else None,
+    }
+
+
+def parts_of_one_rank(processes: Sequence[Observed], output: Path) -> tuple[str, ...]:
+    """A file with one rank's parts of sharded weights, and their first names; () where another
+    rank saved its own after the same step."""
+    if any(each.process.world != len(processes) for each in processes):
+        return ()  # one was not observed
+    saves = [(e.process.rank, save) for e in processes for save in e.of(Saved) if save.parts]
+    ranks = Counter(step for step, _ in {(save.s, rank) for rank, save in saves})
+    for _, save in saves:
+        if ranks[save.s] == 1:
+            path = os.path.relpath(save.path, output) if save.path else "a file"
+            return (path[:LONGEST], *(name[:LONGEST] for name in save.parts[:MOST_PARTS]))
+    return ()
 
 
 def written_by_several(

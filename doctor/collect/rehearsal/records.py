@@ -48,6 +48,8 @@ class Saved(msgspec.Struct, tag="saved", tag_field="kind"):
     path: str
     t: float
     moment: float = 0.0
+    parts: list[str] = []
+    """Sharded weights of which it has this rank's part alone."""
 
 
 class Load(msgspec.Struct, tag="load", tag_field="kind"):
@@ -109,6 +111,8 @@ class Broken(msgspec.Struct, tag="broken", tag_field="kind"):
 class Paused(msgspec.Struct, tag="paused", tag_field="kind"):
     s: int
     handlers: dict[str, str] = {}
+    lost_flags: dict[str, list[str]] = {}
+    """Signal -> flags that its handler sets as variables of its own."""
     frozen: list[str] = []
 
 
@@ -169,6 +173,8 @@ class Snapshot(msgspec.Struct, tag="snapshot", tag_field="kind"):
     attributes: dict[str, list[Any]] = {}
     """Numbers, or means and root mean squares of tensors, that objects of the user's own classes
     hold and no state_dict() has; [] for None."""
+    unwrapped: list[str] = []
+    """Trained weights outside of all DistributedDataParallel, where there is one."""
     replicated: bool = False
     """A DistributedDataParallel was in memory."""
     data_parallel: bool = False
@@ -182,7 +188,10 @@ class Snapshot(msgspec.Struct, tag="snapshot", tag_field="kind"):
 
 
 class Batch(msgspec.Struct, tag="batch", tag_field="kind"):
+    """What the trained module was called with, the first time and after a save of step `s`."""
+
     tensors: list[Tensor]
+    s: int = 0
 
 
 class Loader(msgspec.Struct, tag="loader", tag_field="kind"):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
+from doctor.collect.rehearsal.begun_anew import best_begun_anew
 from doctor.collect.rehearsal.differences import apart, differences, frozen, other_names
 from doctor.collect.rehearsal.observation import Observed
+from doctor.collect.rehearsal.rates import rates_apart
 from doctor.collect.rehearsal.records import (
     Exchanged,
     Group,
@@ -19,9 +22,21 @@ from doctor.collect.rehearsal.records import (
     Unprepared,
 )
 from doctor.facts.rehearsal_resume import Lost, Resumed
-from doctor.facts.rehearsal_runs import RehearsedRank
 
 PREFIXES = ("_orig_mod.", "module.", "model.", "_fsdp_wrapped_module.")
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The states of one rank at a save and at the resume."""
+
+    rank: int
+    saved: Snapshot
+    """That from which the resume goes on."""
+    newest: Snapshot
+    begun: Snapshot | None
+    """The start of the uninterrupted run."""
+    now: Snapshot
 
 
 def compare(
@@ -34,69 +49,118 @@ def compare(
     opened: str,
 ) -> Resumed | None:
     """None where no rank has both states. `first` is the uninterrupted run."""
-    starts = {each.process.rank: _start(each) for each in continued}
-    fresh = {each.process.rank: _start(each) for each in first}
-    saved_by = {each.process.rank: _saves(each) for each in stopped}
-    results = []
-    for each in stopped:
-        rank = each.process.rank
-        now = starts.get(rank)
-        saves = saved_by[rank] or (_shared(saved_by.get(0, [])) if now else [])
-        saves = saves or _at_the_saves_of(saved_by.get(0, []), stopped[0], each)
-        if now is not None and saves:
-            results.append((rank, _nearest(saves, now), saves[-1], fresh.get(rank), now))
-    if not results:
+    pairs = _pairs(first, stopped, continued)
+    if not pairs:
         return None
-    lost: list[Lost] = []
-    taken = [load for each in continued for load in each.loads()]
-    loads = [load for load in taken if load.missed or load.extra]
-    pretrained = [_described(load) for each in first for load in each.loads()]
-    later = [name for each in stopped for paused in each.of(Paused) for name in paused.frozen]
-    for rank, saved, _, begun, now in results:
-        found = differences(_with_shared(saved, results[0][1], now), now, begun, rank)
-        renamed = other_names(saved, now, rank) if loads else []
-        if renamed:  # the optimizer's groups have the new names, too
-            found = [each for each in found if each.kind != "group"]
-        lost += found + renamed + frozen(saved, now, begun, later, rank)
-    rank, saved, newest, begun, now = results[0]
-    from_start = (
-        begun is not None
-        and _same(begun.weights, now.weights)
-        and not _same(saved.weights, now.weights)
-        and not any(optimizer.state for optimizer in now.optimizers.values())
-    )
-    if saved.background and not from_start and not _same(saved.weights, now.weights):
+    saved = pairs[0].saved
+    from_start = _from_start(pairs[0])
+    if saved.background and not from_start and not _same(saved.weights, pairs[0].now.weights):
         return None  # the copy that was written is not known
-    total = max((each.rank().steps for each in first if each.rank().ended), default=0)
-    ends_well = bool(first) and all(e.rank().ended and not e.rank().error for e in first)
+    loads = _Loads(first, continued)
+    lost = _lost(pairs, stopped, renames=loads.worst is not None)
+    exchanged, lost = _exchanged(pairs[0], stopped, lost)
     rates = None if from_start else rates_apart(first, continued, saved)
-    worst = max(loads, key=lambda load: load.missed + load.extra, default=None)
-    exchanged = saved.exchanged and any(e.s == saved.s for o in stopped for e in o.of(Exchanged))
-    if exchanged and not _same(apart(saved.weights)[0], apart(now.weights)[0]):
-        # Schedule-free: computed anew, and a setting says which of both is in the model.
-        lost = [each for each in lost if each.kind not in ("weights", "option")]
-        exchanged = False
     return Resumed(
         saved_step=saved.s,
         exchanged=exchanged,
         unprepared=any(each.of(Unprepared) for each in continued),
         pending=saved.pending,
         stateful=sum(len(each.state) for each in saved.optimizers.values()),
-        newest_step=newest.s,
+        newest_step=pairs[0].newest.s,
         from_start=from_start,
         looked=looked,
         request=request,
         opened=opened,
         steps=max((each.rank().steps for each in continued), default=0),
-        expected_steps=total - saved.s if ends_well and total else None,
+        expected_steps=_steps_left(first, saved),
         compared=len(saved.weights) + len(saved.buffers),
         same_batches=_same_batches(first, continued),
+        best_anew=best_begun_anew(saved, pairs[0].now, pairs[0].begun)[:300],
+        first_batch=_first_batch_again(first, continued, saved),
         lost=(*_first_ranks(lost), *([rates] if rates else [])),
-        missed_keys=tuple(worst.missing) if worst else (),
-        extra_keys=tuple(worst.unexpected) if worst else (),
-        narrow=next((e.narrow for e in taken if e.narrow and _described(e) not in pretrained), ""),
-        prefix=_prefix(worst.missing, worst.unexpected) if worst else "",
+        missed_keys=tuple(loads.missing),
+        extra_keys=tuple(loads.unexpected),
+        narrow=loads.narrow,
+        prefix=_prefix(loads.missing, loads.unexpected),
     )
+
+
+def _pairs(
+    first: Sequence[Observed], stopped: Sequence[Observed], continued: Sequence[Observed]
+) -> list[_Pair]:
+    """Of each rank that has both states."""
+    starts = {each.process.rank: _start(each) for each in continued}
+    fresh = {each.process.rank: _start(each) for each in first}
+    saved_by = {each.process.rank: _saves(each) for each in stopped}
+    found = []
+    for each in stopped:
+        rank = each.process.rank
+        now = starts.get(rank)
+        saves = saved_by[rank] or (_shared(saved_by.get(0, [])) if now else [])
+        saves = saves or _at_the_saves_of(saved_by.get(0, []), stopped[0], each)
+        if now is not None and saves:
+            found.append(_Pair(rank, _nearest(saves, now), saves[-1], fresh.get(rank), now))
+    return found
+
+
+def _from_start(pair: _Pair) -> bool:
+    """Whether nothing was restored."""
+    return (
+        pair.begun is not None
+        and _same(pair.begun.weights, pair.now.weights)
+        and not _same(pair.saved.weights, pair.now.weights)
+        and not any(optimizer.state for optimizer in pair.now.optimizers.values())
+    )
+
+
+class _Loads:
+    """The states that the modules of the continued run took before its first step."""
+
+    def __init__(self, first: Sequence[Observed], continued: Sequence[Observed]) -> None:
+        taken = [load for each in continued for load in each.loads()]
+        unfit = [load for load in taken if load.missed or load.extra]
+        self.worst = max(unfit, key=lambda load: load.missed + load.extra, default=None)
+        self.missing = self.worst.missing if self.worst else []
+        self.unexpected = self.worst.unexpected if self.worst else []
+        pretrained = [_described(load) for each in first for load in each.loads()]
+        narrow = (e.narrow for e in taken if e.narrow and _described(e) not in pretrained)
+        self.narrow = next(narrow, "")
+
+
+def _lost(pairs: Sequence[_Pair], stopped: Sequence[Observed], *, renames: bool) -> list[Lost]:
+    """What the ranks lost; `renames`: a state was loaded whose keys did not fit."""
+    later = [name for each in stopped for paused in each.of(Paused) for name in paused.frozen]
+    lost: list[Lost] = []
+    for each in pairs:
+        saved = _with_shared(each.saved, pairs[0].saved, each.now)
+        found = differences(saved, each.now, each.begun, each.rank)
+        renamed = other_names(each.saved, each.now, each.rank) if renames else []
+        if renamed:  # the optimizer's groups have the new names, too
+            found = [other for other in found if other.kind != "group"]
+        lost += found + renamed + frozen(each.saved, each.now, each.begun, later, each.rank)
+    return lost
+
+
+def _exchanged(
+    pair: _Pair, stopped: Sequence[Observed], lost: list[Lost]
+) -> tuple[bool, list[Lost]]:
+    """Whether the save holds other weights than the training went on with, and what is lost then.
+
+    A schedule-free optimizer computes them anew, and a setting says which of both is in the model.
+    """
+    saved = pair.saved
+    exchanged = saved.exchanged and any(e.s == saved.s for o in stopped for e in o.of(Exchanged))
+    if exchanged and not _same(apart(saved.weights)[0], apart(pair.now.weights)[0]):
+        return False, [each for each in lost if each.kind not in ("weights", "option")]
+    return exchanged, lost
+
+
+def _steps_left(first: Sequence[Observed], saved: Snapshot) -> int | None:
+    """After the save; None where the uninterrupted run did not end well."""
+    if not first or not all(e.rank().ended and not e.rank().error for e in first):
+        return None
+    total = max(each.rank().steps for each in first)
+    return total - saved.s if total else None
 
 
 def _described(load: Load) -> tuple[str, int, str]:
@@ -111,6 +175,16 @@ def _same_batches(first: Sequence[Observed], continued: Sequence[Observed]) -> i
     )
     differed = len(before) == len(set(before)) == len(after) > 1
     return len(after) if differed and len(set(after)) < len(after) else 0
+
+
+def _first_batch_again(
+    first: Sequence[Observed], continued: Sequence[Observed], saved: Snapshot
+) -> bool:
+    """Whether the resume begins with the first batch of all, where another one was to come."""
+    if not first or not continued:
+        return False
+    begun, due = first[0].batch(), first[0].batch(saved.s)
+    return bool(begun) and bool(due) and continued[0].batch() == begun != due
 
 
 def _saves(observed: Observed) -> list[Snapshot]:
@@ -192,48 +266,3 @@ def _prefix(missing: Sequence[str], unexpected: Sequence[str]) -> str:
             ):
                 return prefix
     return ""
-
-
-def rates_apart(
-    first: Sequence[Observed], continued: Sequence[Observed], saved: Snapshot
-) -> Lost | None:
-    """The learning rates after the save, in both runs, at the step where they differ most.
-
-    One that may follow the data (ReduceLROnPlateau, or no schedule of torch: by tokens seen, say)
-    is compared at the first step alone: the order of the data may be another one.
-    """
-    whole = _of_rank_0(first)
-    after = _of_rank_0(continued)
-    if whole is None or after is None:
-        return None
-    follows = not saved.schedules or any("Plateau" in name for name in saved.schedules)
-    end = saved.s + 1 if follows else None
-    pairs = list(zip(whole.rates[saved.s : end], after.rates, strict=False))
-    apart = [number for number, pair in enumerate(pairs) if not _close(*pair)]
-    if not apart:
-        return None
-    most = max(apart, key=lambda number: _distance(*pairs[number]))
-    before, now = pairs[most]
-    fresh = _close(whole.rates[0], after.rates[0])
-    texts = (f"{max(before):g}", f"{max(now):g}")
-    return Lost(
-        kind="rate", count=0, of=len(before), fresh=fresh, before=texts[0], after=texts[1],
-        step=saved.s + most + 1,
-    )  # fmt: skip
-
-
-def _distance(left: Sequence[float], right: Sequence[float]) -> float:
-    """The largest relative difference of two learning rates of a group."""
-    pairs = zip(left, right, strict=False)
-    return max((abs(a - b) / max(abs(a), abs(b), 1e-30) for a, b in pairs), default=0.0)
-
-
-def _close(left: Sequence[float], right: Sequence[float]) -> bool:
-    """Equal but for the last digits: schedules are computed in another order."""
-    return len(left) == len(right) and all(
-        abs(a - b) <= 1e-6 * max(abs(a), abs(b)) for a, b in zip(left, right, strict=True)
-    )
-
-
-def _of_rank_0(processes: Sequence[Observed]) -> RehearsedRank | None:
-    return processes[0].rank() if processes else None

@@ -55,14 +55,15 @@ def attributes(torch: ModuleType, objects: List[Foreign]) -> Dict[str, List[floa
 
 def variables(torch: ModuleType) -> Dict[str, List[float]]:
     """The same of the variables of the user's functions that are running, and of the script:
-    numbers that are no counts, and tensors without a graph."""
+    numbers that are no counts, unless of a best result, and tensors without a graph."""
     found: Dict[str, List[float]] = {}
     frame = sys._getframe(1)
     for _ in range(DEPTH):
         path = frame.f_code.co_filename
         if not any(part in path for part in (*LIBRARIES, "/doctor/guard/")):
             for name, value in list(frame.f_locals.items()):
-                if type(value) is not float and type(value) is not torch.Tensor:
+                best = type(value) is int and "best" in name.lower()
+                if type(value) is not float and type(value) is not torch.Tensor and not best:
                     continue
                 numbers = None if getattr(value, "requires_grad", False) else _numbers(torch, value)
                 if numbers is not None and len(found) < MOST:

@@ -25,17 +25,18 @@ from ..switch import raise_of_a_signal
 from ..writer import say
 from . import asked
 from .arithmetic import Arithmetic
+from .batches import Batches
 from .collectives import Collectives
 from .ending import where_it_ended
 from .evaluations import Evaluations
 from .exchanged import Exchanged
 from .graphs import LOOKS, kept
-from .handlers import handlers
+from .handlers import handlers, lost_flags
 from .loaders import Loaders
 from .records import Records
 from .saves import Saves
 from .settings import Settings
-from .state import frozen_weights, gradients, hash_of, in_memory, snapshot
+from .state import frozen_weights, gradients, snapshot
 
 COMPARED = (1, 4)
 """Steps after which the ranks' weights are compared."""
@@ -47,8 +48,6 @@ WAIT_SECONDS, AFTER_SIGNAL_SECONDS = 60.0, 1.0
 """For the signal of stage 5, and what it may take to arrive through a launcher."""
 MOST_LACKING = 20
 """Names of weights without a gradient."""
-FIRST_TRIES = 50
-"""Calls of modules at which the start of the training is looked for."""
 
 
 class Observer:
@@ -82,6 +81,7 @@ class Observer:
         self.alive = True
         self.called = False
         """A module was called to train."""
+        self.batches = Batches(torch, self)
 
     # Beginning and end
 
@@ -194,7 +194,9 @@ class Observer:
         """Stay in the middle of this step until the signal has been sent."""
         began = time.monotonic()
         frozen = frozen_weights(self.torch)
-        self.records.write("paused", s=step, handlers=handlers(), frozen=frozen)
+        self.records.write(
+            "paused", s=step, handlers=handlers(), lost_flags=lost_flags(), frozen=frozen
+        )
         while not os.path.exists(self.settings.go) and time.monotonic() - began < WAIT_SECONDS:
             time.sleep(0.02)
         time.sleep(AFTER_SIGNAL_SECONDS)
@@ -238,44 +240,6 @@ class Observer:
         resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         self.records.write("memory", s=self.step, resident=resident, **peak)
 
-    # The first call of a module in training
-
-    def watch_first_call(self) -> None:
-        """Record the state just before the first forward pass of the training."""
-        kind = self.torch.nn.Module
-        original = kind.__call__
-        tries = 0
-
-        def restore() -> None:
-            if kind.__dict__.get("__call__") is first:
-                kind.__call__ = original
-
-        def first(module: Foreign, *args: Foreign, **kwargs: Foreign) -> Foreign:
-            nonlocal tries
-            if module.training and self.torch.is_grad_enabled() and not self.hashed:
-                tries += 1
-                self.called = True
-                self.safely(self.try_start, module, args, kwargs)
-            if self.hashed or tries >= FIRST_TRIES or not self.alive:
-                restore()
-            return original(module, *args, **kwargs)
-
-        kind.__call__ = first
-
-    def try_start(self, module: Foreign, args: Foreign, kwargs: Foreign) -> None:
-        """The start and the first batch, if an optimizer holds this module's parameters."""
-        parameters = {id(p) for p in module.parameters()}
-        if not parameters:
-            return
-        for each in in_memory(self.torch)["optimizer"]:
-            groups = getattr(each, "param_groups", None) or ()
-            if any(id(p) in parameters for group in groups for p in group["params"]):
-                self.begin()
-                self.hash_state("start", once=True)
-                batch = hash_of(self.torch, (*args, *kwargs.values()))
-                self.records.write("batch", tensors=batch)
-                return
-
 
 def install(torch: ModuleType, settings: Settings) -> None:
     """Observe this process until it ends."""
@@ -291,7 +255,7 @@ def install(torch: ModuleType, settings: Settings) -> None:
     observer.evaluations.install(patches)
     observer.loaders.install(patches)
     Collectives(torch, settings.records).install()
-    observer.watch_first_call()
+    observer.batches.watch()
     atexit.register(observer.close)
     if hasattr(signal, "SIGRTMIN"):
         import faulthandler

@@ -7,12 +7,13 @@ import sys
 import threading
 import time
 from types import ModuleType
-from typing import Callable
+from typing import Callable, List
 
 from ..foreign import Foreign
 from ..patches import Patches
 from .audit import installed
 from .imports import after_import
+from .shards import parts_in
 
 
 class Saves:
@@ -22,6 +23,7 @@ class Saves:
         self.observer = observer
         self.depth = 0
         self.audit = installed()
+        self.parts: List[str] = []
 
     def install(self, torch: ModuleType, patches: Patches) -> None:
         """Wrap what saves, and what loads; listen to what Python code writes by itself."""
@@ -64,12 +66,15 @@ class Saves:
             if self.depth or not observer.alive:
                 return original(*args, **kwargs)
             path = args[place] if len(args) > place else kwargs.get("checkpoint_id")
+            self.parts = []
             self.depth += 1
             began = time.monotonic()
             own = observer.own_seconds
             try:
                 observer.safely(self.report_write, name, path)
                 observer.safely(self.save_begins)
+                if name == "torch.save" and args and observer.world > 1:
+                    observer.safely(self.look_for_parts, args[0])
                 result = original(*args, **kwargs)
             finally:
                 self.depth -= 1
@@ -106,13 +111,20 @@ class Saves:
             else:
                 observer.hash_state("save", background=True)
 
+    def look_for_parts(self, value: Foreign) -> None:
+        """Of sharded weights, which only the ranks together have."""
+        self.parts = parts_in(self.observer.torch, value)
+
     def save_ends(self, name: str, path: Foreign, seconds: float) -> None:
         """A save returned."""
         if self.observer.step:
             text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else ""
             text = os.path.abspath(text) if isinstance(text, str) and text else ""
             step = self.observer.step
-            self.observer.records.write("saved", s=step, what=name, path=text[:2000], t=seconds)
+            self.observer.records.write(
+                "saved", s=step, what=name, path=text[:2000], t=seconds, parts=self.parts[:3]
+            )
+            self.observer.batches.saved()
 
     def load_state(self, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
         """nn.Module.load_state_dict: what was missing or unexpected, and nobody was told."""

@@ -1,0 +1,165 @@
+"""What a resume begins anew, what ranks that differ hold, and what a run that failed printed, from
+records made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from doctor.checks.rehearsal.running import printed_error
+from doctor.collect.rehearsal import (
+    agreement,
+    begun_anew,
+    hanging,
+    observation,
+    observed_run,
+    records,
+    resume,
+)
+from doctor.collect.rehearsal.rates import rates_apart
+from doctor.facts.rehearsal_runs import RehearsedRun
+
+
+def snapshot(when: str, **fields: Any) -> records.Snapshot:
+    held = records.Snapshot(
+        when=when, s=4, seconds=0.0, weights={}, buffers={}, optimizers={}, schedules={}, scalers={}
+    )
+    return msgspec.structs.replace(held, **fields)
+
+
+def observed(*found: object) -> observation.Observed:
+    return observation.Observed([records.Process(rank=0, world=1, pid=7, moment=1.0), *found])
+
+
+def rates(*values: float) -> list[observation.Observed]:
+    found = [records.Step(s=n, moment=n, t=0.1, rates=[v]) for n, v in enumerate(values, 1)]
+    return [observed(*found)]
+
+
+WHOLE = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("whole", "after", "schedules", "lost"),
+    [
+        (WHOLE, (0.5, 0.2, 0.3, 0.4), {}, ("0.6", "0.2", 6)),  # the first is the optimizer's
+        (WHOLE, (0.5, 0.6, 0.7, 0.8), {}, None),
+        (WHOLE, (0.5, 0.2, 0.3), {}, None),  # too few to tell
+        (WHOLE, (0.5, 0.2, 0.35, 0.4), {}, None),  # it follows the data
+        (WHOLE, (0.5, 0.2, 0.3, 0.4), {"ReduceLROnPlateau": 4}, None),
+        ((*[0.5] * 6, 0.1, 0.1), (0.5, 0.5, 0.5, 0.5), {}, None),  # a drop that the loss decides
+        ((0.1, 0.2, 0.3, 0.2) * 2, (0.1, 0.2, 0.3, 0.2), {}, None),  # a cycle
+    ],
+)
+def test_a_schedule_of_ones_own_that_counts_anew(
+    whole: Any, after: Any, schedules: Any, lost: Any
+) -> None:
+    saved = snapshot("save", schedules=schedules)
+    found = rates_apart(rates(*whole), rates(*after), saved)
+    assert (found and (found.before, found.after, found.step)) == lost
+    assert found is None or found.fresh
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "fresh", "anew"),
+    [
+        ("(main) best", 0.6, -1.0, -1.0, True),
+        ("Trainer.best_val_loss", 0.6, "inf", "inf", True),
+        ("(train) best_acc", 0.6, 0.6, 0.0, False),
+        ("(train) best_acc", 0.0, 0.0, 0.0, False),
+        ("(train) best_epoch", 3.0, 0.0, 0.0, False),
+        ("(train) loss", 3.0, 0.0, 0.0, False),
+    ],
+)
+def test_a_best_result_so_far_begins_anew(
+    name: str, before: Any, after: Any, fresh: Any, anew: bool
+) -> None:
+    states = [
+        snapshot(when, attributes={name: [value]})
+        for when, value in (("save", before), ("start", after), ("start", fresh))
+    ]
+    assert begun_anew.best_begun_anew(*states) == (name if anew else "")
+
+
+@pytest.mark.parametrize(
+    ("due", "continued", "again"),
+    [(2, 1, True), (2, 2, False), (2, 3, False), (1, 1, False), (None, 1, False)],
+)
+def test_the_first_batch_of_all_after_the_resume(due: Any, continued: int, again: bool) -> None:
+    """Not where the batch that was to come is that one, too: a full batch, an epoch's begin."""
+
+    def batch(value: int, after: int) -> records.Batch:
+        return records.Batch(tensors=[["int64", [8, 16], value]], s=after)
+
+    whole = observed(batch(1, 0), *([batch(due, 4)] if due else []))
+    saved = snapshot("save")
+    assert resume._first_batch_again([whole], [observed(batch(continued, 0))], saved) is again
+
+
+WORKER = """\
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "/a/train.py", line 12, in main
+[rank1]: ValueError: mat1 and mat2 must have the same dtype
+E1129 19:45:36.012 421 torch/distributed/elastic/multiprocessing/api.py:1019] failed (exitcode: 1)
+Traceback (most recent call last):
+  File "/bin/torchrun", line 8, in <module>
+    sys.exit(main())
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError: 
+============================================================
+train.py FAILED
+------------------------------------------------------------
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (WORKER, ("ValueError", "mat1 and mat2 must have the same dtype")),
+        (
+            WORKER[: WORKER.index("E1129")]
+            + "Traceback (most recent call last):\n"
+            + "subprocess.CalledProcessError: Command '['/bin/python3', 'a.py']' returned non-zero "
+            + "exit status 1.\n",
+            ("ValueError", "mat1 and mat2 must have the same dtype"),
+        ),
+        ("Traceback (most recent call last):\nOSError: none\n", ("OSError", "none")),
+        ("killed\n", None),
+    ],
+)
+def test_the_error_of_a_rank_and_not_of_its_launcher(text: str, error: Any, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(text)
+    tail = hanging.last_lines(tmp_path / "log")
+    run = RehearsedRun(name="run", code=1, seconds=1.0, tail=tail)
+    found = printed_error(run)
+    assert (found and (found.error, found.message)) == error
+
+
+@pytest.mark.parametrize(
+    ("outside", "unwrapped"), [(["scale"], True), (["scale", "w"], True), ([], False)]
+)
+def test_weights_that_differ_outside_of_ddp(outside: list[str], unwrapped: bool) -> None:
+    def rank(number: int, scale: int) -> observation.Observed:
+        weights: dict[str, Any] = {"scale": ["float32", [], scale, ""]}
+        weights["w"] = ["float32", [2], 1, ""]
+        held = snapshot("step", weights=weights, replicated=True, unwrapped=outside)
+        process = records.Process(rank=number, world=2, pid=number, moment=1.0)
+        return observation.Observed([process, held])
+
+    assert agreement.compare([rank(0, 1), rank(1, 2)], cut=False).unwrapped is unwrapped
+    assert not agreement.compare([rank(0, 1), rank(1, 1)], cut=False).unwrapped
+
+
+@pytest.mark.parametrize(
+    ("savers", "world", "partial"), [((0,), 2, True), ((0, 1), 2, False), ((0,), 3, False)]
+)
+def test_parts_that_one_rank_saves(savers: Any, world: int, partial: bool) -> None:
+    def rank(number: int) -> observation.Observed:
+        process = records.Process(rank=number, world=world, pid=number, moment=1.0)
+        save = records.Saved(s=4, what="torch.save", path=f"/o/m{number}.pt", t=0.1, parts=["w"])
+        return observation.Observed([process, *([save] if number in savers else [])])
+
+    found = observed_run.parts_of_one_rank([rank(0), rank(1)], Path("/o"))
+    assert found == (("m0.pt", "w") if partial else ())
