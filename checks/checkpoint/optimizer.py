@@ -35,6 +35,8 @@ RATE_FIX = (
     "Print the rate that the scheduler sets at every step: a warm-up or a total of 0 steps, a "
     "scheduler that is stepped too often, or a rate of 0 from the configuration."
 )
+LOST = ("damaged", "missing")
+"""Kinds of problems of files whose tensors nobody can count."""
 NAN_STEPS = 2
 """A GradScaler skips single steps with such a norm. Our own number."""
 
@@ -140,6 +142,8 @@ def _with_state(checkpoint: Checkpoint, optimizer: Optimizer) -> Verdict:
         return verdict
     if difference := _fewer_steps(checkpoint, optimizer):
         return warn(difference, fix=CREATED_ANEW_FIX)
+    if optimizer.missing and any(each.kind in LOST for each in checkpoint.problems):
+        return unknown(f"{state}; files are damaged or missing, and what they held may be state")
     if parameters := _without_gradients(optimizer):
         return warn(f"{state}; {parameters}", fix=NO_GRADIENT_FIX)
     if not optimizer.nonzero_moments:

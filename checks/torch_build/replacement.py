@@ -32,6 +32,9 @@ JETSON_LIBRARIES = (
     "CUDA 13."
 )
 OTHER_SYSTEM = "Install the build that pytorch.org/get-started names for this system."
+BEFORE_BLACKWELL: tuple[Capability, ...] = ((5, 0), (6, 0), (7, 0), (7, 5), (8, 0), (8, 9), (9, 0))
+BLACKWELL_CUDA = (12, 8)
+"""A driver before it drives GPUs up to compute capability 9.0 alone."""
 UPGRADE = "Upgrade the driver on the host; rented, take a machine with a newer one."
 
 
@@ -66,14 +69,17 @@ def replace_torch(
         return Replacement(OTHER_SYSTEM)
     known = _driver(driver, reported_cuda)
     python, platform = _python(interpreter), _platform(host)
-    wheel = choose(capabilities, known, python=python, platform=platform)
+    older = bool(known.version) and (known.newest_cuda or BLACKWELL_CUDA) < BLACKWELL_CUDA
+    anyone = () if capabilities or not older else BEFORE_BLACKWELL
+    wheel = choose(capabilities or anyone, known, python=python, platform=platform)
     command = partial(
         pip_command,
         installed=torch.version if isinstance(torch, Torch) else None,
         vision=platform != "aarch64" and _has_torchvision(interpreter),
     )
     if isinstance(wheel, Wheel):
-        return _install(wheel, capabilities, known, command)
+        codes = _codes(capabilities) or "every GPU that this driver drives"
+        return _install(wheel, codes, known, command)
     if known == wheels.Driver() and capabilities:
         return _whatever_the_driver(capabilities, python, platform, command)
     if python and isinstance(other := choose(capabilities, known, platform=platform), Wheel):
@@ -89,10 +95,7 @@ def replace_torch(
     )
 
 
-def _install(
-    wheel: Wheel, capabilities: list[Capability], known: wheels.Driver, command: Command
-) -> Replacement:
-    codes = _codes(capabilities)
+def _install(wheel: Wheel, codes: str, known: wheels.Driver, command: Command) -> Replacement:
     version = ".".join(f"{part:02}" for part in known.version) if known.version else "this driver"
     driver = f"driver {version}" if known.version else version
     fix = (

@@ -20,7 +20,6 @@ from doctor.checkpoint.layouts.file_names import (
     ADAPTERS,
     FSDP_RANK,
     INDEXES,
-    MODULE,
     NAMED_DIRECTORIES,
     NAMED_ONLY,
     NOT_WEIGHTS,
@@ -29,10 +28,10 @@ from doctor.checkpoint.layouts.file_names import (
     STATES,
     TENSOR_PARALLEL,
     TENSORFLOW,
-    WEIGHTS_OF_MODULES,
 )
 from doctor.checkpoint.layouts.hints import below, incomplete_downloads, snapshot
 from doctor.checkpoint.layouts.layout import FileGroup, Layout, not_inspectable
+from doctor.checkpoint.layouts.modules import missing_modules, module_weights
 from doctor.checkpoint.layouts.parallel import FSDP, distributed, zero_state
 from doctor.checkpoint.layouts.pipeline import pipeline
 from doctor.checkpoint.records import Problem
@@ -291,22 +290,9 @@ def _with_other_files(layout: Layout, names: list[str]) -> Layout:
         beside=beside,
         pickles=tuple(name for name in names if PICKLED.fullmatch(name)),
         groups=(*layout.groups, *zero),
-        problems=(*layout.problems, *untagged),
-        modules=_modules(layout.directory, names),
+        problems=(*layout.problems, *untagged, *missing_modules(layout.directory, names)),
+        modules=module_weights(layout.directory, names),
     )
-
-
-def _modules(directory: Directory, names: list[str]) -> tuple[str, ...]:
-    """Weights of the further modules that sentence-transformers keeps beside the model."""
-    if "modules.json" not in names:
-        return ()
-    files: list[str] = []
-    for name in names:
-        if MODULE.fullmatch(name):
-            with contextlib.suppress(CheckpointError):
-                inside = directory.inside(name).names()
-                files += [f"{name}/{each}" for each in inside if each in WEIGHTS_OF_MODULES]
-    return tuple(files)
 
 
 def _saved_by(names: list[str], kind: str) -> str:
