@@ -142,10 +142,8 @@ def _with_state(checkpoint: Checkpoint, optimizer: Optimizer) -> Verdict:
         return verdict
     if difference := _fewer_steps(checkpoint, optimizer):
         return warn(difference, fix=CREATED_ANEW_FIX)
-    if optimizer.missing and any(each.kind in LOST for each in checkpoint.problems):
-        return unknown(f"{state}; files are damaged or missing, and what they held may be state")
     if parameters := _without_gradients(optimizer):
-        return warn(f"{state}; {parameters}", fix=NO_GRADIENT_FIX)
+        return _not_stepped(checkpoint, optimizer, f"{state}; {parameters}")
     if not optimizer.nonzero_moments:
         return unknown(f"{state}; no moments could be read")
     unread = f", {optimizer.unread_moments:,} not read" if optimizer.unread_moments else ""
@@ -195,6 +193,13 @@ def _fewer_steps(checkpoint: Checkpoint, optimizer: Optimizer) -> str:
         f"the optimizer is at step {step:,.0f}, the trainer at {history.steps:,}: it was created "
         "anew, or its steps were skipped"
     )
+
+
+def _not_stepped(checkpoint: Checkpoint, optimizer: Optimizer, text: str) -> Verdict:
+    """The warning, unless the state may be what damaged files held."""
+    if optimizer.missing and any(each.kind in LOST for each in checkpoint.problems):
+        return unknown(f"{text}; files are damaged or missing, and may have held their state")
+    return warn(text, fix=NO_GRADIENT_FIX)
 
 
 def _without_gradients(optimizer: Optimizer) -> str:

@@ -32,9 +32,9 @@ JETSON_LIBRARIES = (
     "CUDA 13."
 )
 OTHER_SYSTEM = "Install the build that pytorch.org/get-started names for this system."
-BEFORE_BLACKWELL: tuple[Capability, ...] = ((5, 0), (6, 0), (7, 0), (7, 5), (8, 0), (8, 9), (9, 0))
-BLACKWELL_CUDA = (12, 8)
-"""A driver before it drives GPUs up to compute capability 9.0 alone."""
+MAXWELL_TO_HOPPER: tuple[Capability, ...] = ((5, 0), (6, 0), (7, 0), (7, 5), (8, 0), (8, 9), (9, 0))
+WITHOUT_KEPLER, WITH_BLACKWELL = (495,), (570,)
+"""First drivers of these; those between drive the GPUs above alone."""
 UPGRADE = "Upgrade the driver on the host; rented, take a machine with a newer one."
 
 
@@ -69,9 +69,9 @@ def replace_torch(
         return Replacement(OTHER_SYSTEM)
     known = _driver(driver, reported_cuda)
     python, platform = _python(interpreter), _platform(host)
-    older = bool(known.version) and (known.newest_cuda or BLACKWELL_CUDA) < BLACKWELL_CUDA
-    anyone = () if capabilities or not older else BEFORE_BLACKWELL
-    wheel = choose(capabilities or anyone, known, python=python, platform=platform)
+    wheel = _on_any_gpu(capabilities, known, python, platform) or choose(
+        capabilities, known, python=python, platform=platform
+    )
     command = partial(
         pip_command,
         installed=torch.version if isinstance(torch, Torch) else None,
@@ -93,6 +93,17 @@ def replace_torch(
         f"{_sentence(wheel.reason)}: pytorch.org/get-started lists the builds, and a build needs "
         "code for the GPU and a CUDA version that the driver runs."
     )
+
+
+def _on_any_gpu(
+    capabilities: list[Capability], known: wheels.Driver, python: tuple[int, int] | None,
+    platform: str,
+) -> Wheel | None:  # fmt: skip
+    """Where no GPU is known: the wheel with code for all that this driver drives."""
+    if capabilities or not WITHOUT_KEPLER <= (known.version or (0,)) < WITH_BLACKWELL:
+        return None
+    wheel = choose(MAXWELL_TO_HOPPER, known, python=python, platform=platform)
+    return wheel if isinstance(wheel, Wheel) else None
 
 
 def _install(wheel: Wheel, codes: str, known: wheels.Driver, command: Command) -> Replacement:

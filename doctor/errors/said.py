@@ -5,7 +5,15 @@ from __future__ import annotations
 import functools
 import re
 
-from doctor.errors.replacements import OF_ANY_CUDA, OF_CUDA, OWNERS, PACKAGES, PLAIN, RENAMED, WHEELS
+from doctor.errors.replacements import (
+    OF_ANY_CUDA,
+    OF_CUDA,
+    OWNERS,
+    PACKAGES,
+    PLAIN,
+    RENAMED,
+    WHEELS,
+)
 from doctor.errors.said_rows import SAID
 
 

@@ -25,7 +25,8 @@ OF_IMAGES = ("apptainer", "singularity")
 GIVES = re.compile(
     r"--gpus\b|--runtime[= ]nvidia|nvidia\.com/gpu|/dev/(?:nvidia|kfd|dri)|--nv(?:ccli)?\b|"
     r"--rocm\b|NVIDIA_VISIBLE_DEVICES[=:]\s?(?!void|none)|driver: nvidia|"
-    r"capabilities: \[.{0,8}gpu|runtime: nvidia|\bgpus: ?(?:all|\d|\[|$)|default-runtime|--hooks-dir"
+    r"capabilities: \[.{0,8}gpu|runtime: nvidia|\bgpus: ?(?:all|\d|\[|$)|default-runtime|"
+    r"--hooks-dir"
 )
 """Options and settings that give a container GPUs."""
 INSPECTED = re.compile(r"[\"']?DeviceRequests[\"']?:\s*(?:null|\[\])")

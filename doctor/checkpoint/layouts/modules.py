@@ -40,13 +40,11 @@ def missing_modules(directory: Directory, names: list[str]) -> tuple[Problem, ..
     try:
         listed = json.loads(read_whole(directory, LIST, LIMIT))
         entries = [each for each in listed if isinstance(each, dict)][:MOST]
-        paths = [str(each.get("path")) for each in entries
-                 if str(each.get("type")).rpartition(".")[2] in CONFIGURED]  # fmt: skip
-        lost = [path for path in paths
-                if MODULE.fullmatch(path) and not directory.exists(f"{path}/config.json")]  # fmt: skip
     except (CheckpointError, ValueError, TypeError, RecursionError):
         return ()
-    return tuple(
-        Problem(kind="missing", file=LIST, text=f"names {shown(path)}, whose config.json is not here")
-        for path in lost
-    )
+    paths = [str(each.get("path")) for each in entries
+             if str(each.get("type")).rpartition(".")[2] in CONFIGURED]  # fmt: skip
+    lost = [path for path in paths if MODULE.fullmatch(path)
+            and not directory.exists(f"{path}/config.json")]  # fmt: skip
+    texts = [f"names {shown(path)}, whose config.json is not here" for path in lost]
+    return tuple(Problem(kind="missing", file=LIST, text=text) for text in texts)
