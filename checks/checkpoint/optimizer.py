@@ -35,6 +35,8 @@ RATE_FIX = (
     "Print the rate that the scheduler sets at every step: a warm-up or a total of 0 steps, a "
     "scheduler that is stepped too often, or a rate of 0 from the configuration."
 )
+LOST = ("damaged", "missing")
+"""Kinds of problems of files whose tensors nobody can count."""
 NAN_STEPS = 2
 """A GradScaler skips single steps with such a norm. Our own number."""
 
@@ -141,7 +143,7 @@ def _with_state(checkpoint: Checkpoint, optimizer: Optimizer) -> Verdict:
     if difference := _fewer_steps(checkpoint, optimizer):
         return warn(difference, fix=CREATED_ANEW_FIX)
     if parameters := _without_gradients(optimizer):
-        return warn(f"{state}; {parameters}", fix=NO_GRADIENT_FIX)
+        return _not_stepped(checkpoint, optimizer, f"{state}; {parameters}")
     if not optimizer.nonzero_moments:
         return unknown(f"{state}; no moments could be read")
     unread = f", {optimizer.unread_moments:,} not read" if optimizer.unread_moments else ""
@@ -191,6 +193,13 @@ def _fewer_steps(checkpoint: Checkpoint, optimizer: Optimizer) -> str:
         f"the optimizer is at step {step:,.0f}, the trainer at {history.steps:,}: it was created "
         "anew, or its steps were skipped"
     )
+
+
+def _not_stepped(checkpoint: Checkpoint, optimizer: Optimizer, text: str) -> Verdict:
+    """The warning, unless the state may be what damaged files held."""
+    if optimizer.missing and any(each.kind in LOST for each in checkpoint.problems):
+        return unknown(f"{text}; files are damaged or missing, and may have held their state")
+    return warn(text, fix=NO_GRADIENT_FIX)
 
 
 def _without_gradients(optimizer: Optimizer) -> str:

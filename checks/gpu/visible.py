@@ -35,10 +35,10 @@ NOT_BUILT = "not compiled with"
 WHERE_FROM = ('echo "$LD_LIBRARY_PATH" "$LD_PRELOAD"', "ls -l /dev/nvidia*")
 NOT_STARTED = (
     "The process was given no GPU, or loads another CUDA than the driver's. Ask for a GPU (--gres, "
-    "--gpus), and start the container with the compute capability. Where the driver starts CUDA "
-    "outside torch (DRV001 passes), compare the two: another libcuda.so.1 on LD_LIBRARY_PATH, a "
-    "device node that is missing in the container, and variables that torch reads. If nothing "
-    "differs, restart the container, then the host."
+    "--gpus), and give a container NVIDIA_DRIVER_CAPABILITIES=compute,utility. Where the driver "
+    "starts CUDA outside torch (DRV001 passes), compare the two: another libcuda.so.1 on "
+    "LD_LIBRARY_PATH, a device node that is missing in the container, and variables that torch "
+    "reads. If nothing differs, restart the container, then the host."
 )
 BUILD = "torch's build"
 """In the message where a report does not show it."""

@@ -32,6 +32,9 @@ JETSON_LIBRARIES = (
     "CUDA 13."
 )
 OTHER_SYSTEM = "Install the build that pytorch.org/get-started names for this system."
+MAXWELL_TO_HOPPER: tuple[Capability, ...] = ((5, 0), (6, 0), (7, 0), (7, 5), (8, 0), (8, 9), (9, 0))
+WITHOUT_KEPLER, WITH_BLACKWELL = (495,), (570,)
+"""First drivers of these; those between drive the GPUs above alone."""
 UPGRADE = "Upgrade the driver on the host; rented, take a machine with a newer one."
 
 
@@ -66,14 +69,17 @@ def replace_torch(
         return Replacement(OTHER_SYSTEM)
     known = _driver(driver, reported_cuda)
     python, platform = _python(interpreter), _platform(host)
-    wheel = choose(capabilities, known, python=python, platform=platform)
+    wheel = _on_any_gpu(capabilities, known, python, platform) or choose(
+        capabilities, known, python=python, platform=platform
+    )
     command = partial(
         pip_command,
         installed=torch.version if isinstance(torch, Torch) else None,
         vision=platform != "aarch64" and _has_torchvision(interpreter),
     )
     if isinstance(wheel, Wheel):
-        return _install(wheel, capabilities, known, command)
+        codes = _codes(capabilities) or "every GPU that this driver drives"
+        return _install(wheel, codes, known, command)
     if known == wheels.Driver() and capabilities:
         return _whatever_the_driver(capabilities, python, platform, command)
     if python and isinstance(other := choose(capabilities, known, platform=platform), Wheel):
@@ -89,10 +95,18 @@ def replace_torch(
     )
 
 
-def _install(
-    wheel: Wheel, capabilities: list[Capability], known: wheels.Driver, command: Command
-) -> Replacement:
-    codes = _codes(capabilities)
+def _on_any_gpu(
+    capabilities: list[Capability], known: wheels.Driver, python: tuple[int, int] | None,
+    platform: str,
+) -> Wheel | None:  # fmt: skip
+    """Where no GPU is known: the wheel with code for all that this driver drives."""
+    if capabilities or not WITHOUT_KEPLER <= (known.version or (0,)) < WITH_BLACKWELL:
+        return None
+    wheel = choose(MAXWELL_TO_HOPPER, known, python=python, platform=platform)
+    return wheel if isinstance(wheel, Wheel) else None
+
+
+def _install(wheel: Wheel, codes: str, known: wheels.Driver, command: Command) -> Replacement:
     version = ".".join(f"{part:02}" for part in known.version) if known.version else "this driver"
     driver = f"driver {version}" if known.version else version
     fix = (

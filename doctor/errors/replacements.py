@@ -35,6 +35,8 @@ WHEELS = {
     "libnvJitLink": "nvjitlink", "libcusparseLt": "cusparselt",
     "libcudss": "cudss", "libcufile": "cufile", "libnvshmem_host": "nvshmem",
 }  # fmt: skip
+OF_ANY_CUDA = {"cudnn", "nccl", "cusparselt"}
+"""Their number does not tell the CUDA version that they are built for."""
 OF_CUDA = {"cublas", "cuda-runtime", "cuda-nvrtc", "cuda-cupti", "nvjitlink"}
 """Packages whose libraries have the number of their CUDA; since 13 their names have none."""
 RENAMED = {

@@ -5,7 +5,15 @@ from __future__ import annotations
 import functools
 import re
 
-from doctor.errors.replacements import OF_CUDA, OWNERS, PACKAGES, PLAIN, RENAMED, WHEELS
+from doctor.errors.replacements import (
+    OF_ANY_CUDA,
+    OF_CUDA,
+    OWNERS,
+    PACKAGES,
+    PLAIN,
+    RENAMED,
+    WHEELS,
+)
 from doctor.errors.said_rows import SAID
 
 
@@ -41,6 +49,8 @@ def _derived(groups: dict[str, str]) -> dict[str, str]:
         cuda = major if wheel in OF_CUDA and major in ("11", "12") else "12"
         later = wheel in OF_CUDA and int(major) > 12
         words["wheel"] = f"the package nvidia-{wheel}" + ("" if later else f"-cu{cuda}")
+        if wheel in OF_ANY_CUDA:
+            words["wheel"] += " (-cu11 or -cu13 for a torch of these)"
     if driver := groups.get("driver"):
         words["cuda"] = f"{int(driver) // 1000}.{int(driver) % 1000 // 10}"
     if label := groups.get("label"):

@@ -38,6 +38,11 @@ XPU = re.compile(
     r"XPU device count is zero|No XPU devices are available|"
     r"^'?\d\.\d{1,2}\.\d\S{0,12}\+xpu.*\bFalse|xpu\.is_available\(\)\W{1,6}(?:returns |is )?False"
 )
+BUILT_FOR = re.compile(r"\b\d\.\d{1,2}\.\d\+(cu\d{2,3}|cpu|xpu|rocm[\d.]{1,5})\b")
+INTEL_GPU = re.compile(
+    r"\bIntel(?:\(R\))? (?:Arc\b|Graphics \[|Data Center GPU|Iris\(R\) Xe)|\bArc [AB]\d{3}\b"
+)
+OTHER_GPU = re.compile(r"GeForce|\b[RG]TX\b|Quadro|Tesla|NVIDIA-SMI|NVIDIA [A-Z]\d|Radeon|Instinct")
 XPU_ASKED = re.compile(r"torch\.xpu\.(?:is_available|device_count)")
 NONE = re.compile(r"False(?: 0)?\s*$")
 NODE = re.compile(r"c\S{9,10} +\d+ +root +(\w{3,16}) +226, +\d{3} .{0,40}renderD\d{3}")
@@ -97,6 +102,12 @@ def _gaudi(lines: Sequence[str]) -> Iterator[Reported]:
 def _intel(lines: Sequence[str]) -> Iterator[Reported]:
     """Why torch finds no GPU of Intel: a group, or no runtime."""
     if not any(map(XPU.search, lines)) and not _answered(lines, XPU_ASKED, NONE):
+        return
+    build = {match[1] for line in lines for match in BUILT_FOR.finditer(line)}
+    alone = any(map(INTEL_GPU.search, lines)) and not any(map(OTHER_GPU.search, lines))
+    if alone and len(build) == 1 and "xpu" not in build:
+        text = f"torch is built for {build.pop()}, and the GPU is one of Intel"
+        yield Reported(cause="accelerator-not-set-up", line=text)
         return
     group = next((match[1] for line in lines if (match := NODE.match(line))), None)
     groups = next((value.split() for line, value in pairwise(lines) if GROUPS.match(line)), None)

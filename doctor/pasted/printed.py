@@ -26,13 +26,19 @@ ALONE = ("cuda.get_device_name", "cuda.get_device_capability", "cuda.get_arch_li
 """Values of a form of their own, which count without torch's version."""
 AVAILABLE = {"True": True, "False": False}
 VISIBLE = re.compile(
-    r"(?:^|[\s'\"(])(?:os\.environ\[.)?((?:CUDA|HIP|ROCR)_VISIBLE_DEVICES|HSA_OVERRIDE_GFX_VERSION)"
+    r"(?:^|[\s'\"(:])(?:os\.environ\[.)?((?:CUDA|HIP|ROCR)_VISIBLE_DEVICES|HSA_OVERRIDE_GFX_VERSION)"
     r"(?:.\])?\s?=\s?['\"]?([-\w,/.]{0,600})"
 )
 VALUE = re.compile(r"-1|[\d,]{0,60}|(?:GPU|MIG)-[\w,/-]{1,600}|\d{1,2}\.\d\.\d")
 BRACKETS = re.compile(r"\s*-?\s*gpu_ids: ['\"]?(\[[\d, ]{1,60}\])")
 """accelerate's configuration; in brackets it goes into the variable as it is."""
-ECHO = re.compile(r"echo \"?\$\{?(CUDA_VISIBLE_DEVICES|HSA_OVERRIDE_GFX_VERSION)\b")
+ASKED = re.compile(
+    r"(?:echo \"?(?:\$\{?|%)|printenv |\$env:|"
+    r"(?:^|print\(|\]: )os\.(?:environ(?:\.get\(|\[)|getenv\()['\"])"
+    r"(CUDA_VISIBLE_DEVICES|HSA_OVERRIDE_GFX_VERSION)\b(?!['\"]?\]?\s*=)"
+)
+"""A command or an expression that prints the variable in the next line."""
+PRINTED = re.compile(r"(?:Out\[\d{1,4}\]: )?(['\"]?)(.{0,600}?)\1\s*")
 WINDOWS = re.compile(r"\bWindows (?:10|11|Server)\b")
 FOLLOWING = 6
 """Lines in which the values of a line's expressions are looked for."""
@@ -93,9 +99,11 @@ def _visible_devices(lines: list[str]) -> tuple[tuple[str, str], ...]:
         for name, value in VISIBLE.findall(line):
             values.setdefault(name, set()).add(value)
     for line, following in pairwise(lines):
-        echo = ECHO.search(line)
-        if echo and following.strip():  # an empty line may also be an unset variable
-            values.setdefault(echo[1], set()).add(following.strip())
+        asked = ASKED.search(line)
+        printed = PRINTED.fullmatch(following.strip()) if asked else None
+        # An empty line without quotes may also be an unset variable.
+        if asked and printed and (printed[1] or printed[2]):
+            values.setdefault(asked[1], set()).add(printed[2])
     return tuple(
         (name, value)
         for name, stated in sorted(values.items())

@@ -24,8 +24,9 @@ OF_IMAGES = ("apptainer", "singularity")
 """`exec` of these starts a container; of the others it enters one."""
 GIVES = re.compile(
     r"--gpus\b|--runtime[= ]nvidia|nvidia\.com/gpu|/dev/(?:nvidia|kfd|dri)|--nv(?:ccli)?\b|"
-    r"--rocm\b|NVIDIA_VISIBLE_DEVICES=(?!void|none)|driver: nvidia|capabilities: \[.{0,8}gpu|"
-    r"runtime: nvidia|default-runtime|--hooks-dir"
+    r"--rocm\b|NVIDIA_VISIBLE_DEVICES[=:]\s?(?!void|none)|driver: nvidia|"
+    r"capabilities: \[.{0,8}gpu|runtime: nvidia|\bgpus: ?(?:all|\d|\[|$)|default-runtime|"
+    r"--hooks-dir"
 )
 """Options and settings that give a container GPUs."""
 INSPECTED = re.compile(r"[\"']?DeviceRequests[\"']?:\s*(?:null|\[\])")
@@ -34,6 +35,9 @@ EMPTY = re.compile(r"(?:null|\[\])(?=\s|$)")
 HIDDEN = re.compile(r"NVIDIA_VISIBLE_DEVICES=(void|none)\b")
 PAGES = 40
 """Lines that are looked at behind a command or a heading."""
+
+SERVICES = re.compile(r"\s{0,8}services:\s*$")
+OF_SERVICE = re.compile(r"\s{2,12}(?:image|build|container_name): ?")
 
 RESOURCES = re.compile(r"\s*(?:resources:|Limits:|limits:|Requests:|requests:)\s*$")
 A_GPU = re.compile(r"(?:nvidia|amd|gpu\.intel)\.com/|\bgpu\b")
@@ -151,18 +155,27 @@ def _pod(lines: Sequence[str]) -> Iterator[str]:
         yield "the pod's resources name no nvidia.com/gpu: Kubernetes gave it none"
 
 
+def _compose(lines: Sequence[str]) -> Iterator[str]:
+    """Services of a compose file, of which none is given GPUs."""
+    head = next((number for number, line in enumerate(lines) if SERVICES.match(line)), None)
+    if head is None or any(map(GIVES.search, lines)):
+        return
+    if any(map(OF_SERVICE.match, _block(lines, head))):
+        yield "the compose file was given no GPU: no service reserves a device"
+
+
 def _block(lines: Sequence[str], head: int) -> list[str]:
     """The lines below a heading that are indented more."""
     depth = len(lines[head]) - len(lines[head].lstrip())
     rows = []
     for line in lines[head + 1 : head + PAGES]:
-        if len(line) - len(line.lstrip()) <= depth:
+        if line and len(line) - len(line.lstrip()) <= depth:
             break
         rows.append(line)
     return rows
 
 
-STARTS = (_inspected, _hidden, _started, _pod)
+STARTS = (_inspected, _hidden, _started, _pod, _compose)
 
 
 def _allocatable(lines: Sequence[str]) -> Iterator[Reported]:

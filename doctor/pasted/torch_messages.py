@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from doctor._util.owner import Owner
 from doctor.errors.cause import Cause
@@ -111,6 +112,8 @@ SAYS = re.compile(
     re.IGNORECASE,
 )
 """A line that prints an error, as opposed to prose and code that name one."""
+BARE = re.compile(r"\b[A-Z]\w{0,60}(?:Error|Exception): {0,8}$")
+"""An exception whose message begins with a line break."""
 IN_WARNINGS = ("xformers-does-not-fit", "bitsandbytes-setup", "numpy-of-other-build")
 """Rows of packages that only warn where they cannot work."""
 PYXIS = "slurmstepd: error: pyxis: container start failed"
@@ -191,11 +194,12 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
     hits = [(cause, line) for cause, line in hits if line not in others]
     ids = {cause.id for cause, _ in hits}
     better = {id for cause, _ in hits for id in cause.yields_to}
+    raised = {line for name, line in pairwise(lines) if BARE.search(name)}
     found = []
     for cause, line in hits:
         informs = INFORMS.match(line) or LEVEL.match(line)
         is_quiet = informs and cause.id not in IN_WARNINGS
-        says = (SAYS.search(line) or REFUSES.search(line)) and not is_quiet
+        says = (SAYS.search(line) or REFUSES.search(line) or line in raised) and not is_quiet
         is_error = says and not is_explained and (is_report or cause.owner is not Owner.JOB)
         more = cause.id in better or not ids.isdisjoint(cause.refines)
         if is_error or more or table_of(cause) in OF_MACHINE or cause.id in WITHOUT_ERROR:

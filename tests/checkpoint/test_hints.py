@@ -235,3 +235,28 @@ def scan_run(path: Path) -> Checkpoint:
     found = read(ScanRequest(path=str(path)), no_stage, lambda note: None)
     assert isinstance(found, Checkpoint), found
     return found
+
+
+def test_modules_of_sentence_transformers_that_were_lost(tmp_path: Path) -> None:
+    """Those that are made from a file of theirs; an empty directory is often lost."""
+    weights(tmp_path / "model.safetensors", conv=torch.randn(3, 3))
+    rows = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Dense", "Dense"),
+            ("3_Normalize", "Normalize"), ("4_Own", "Own")]  # fmt: skip
+    listed = [{"idx": n, "path": path, "type": f"sentence_transformers.models.{kind}"}
+              for n, (path, kind) in enumerate(rows)]  # fmt: skip
+    (tmp_path / "modules.json").write_text(json.dumps(listed))
+    for folder in ("1_Pooling", "2_Dense"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "1_Pooling/config.json").write_text("{}")
+    (problem,) = looked(tmp_path).problems
+    assert (problem.kind, problem.file) == ("missing", "modules.json")
+    assert "2_Dense" in problem.text
+    (tmp_path / "2_Dense/config.json").write_text("{}")
+    assert looked(tmp_path).problems == ()
+
+
+@pytest.mark.parametrize("listed", ["{}", "[1, null]", "[{}]", "[", '[{"path": "../x"}]', "7"])
+def test_a_list_of_modules_that_means_nothing_is_passed_over(listed: str, tmp_path: Path) -> None:
+    weights(tmp_path / "model.safetensors", conv=torch.randn(3, 3))
+    (tmp_path / "modules.json").write_text(listed)
+    assert looked(tmp_path).problems == ()

@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from judges import judge
 
 from doctor.checkpoint.contents import ScanRequest, read
 from doctor.checkpoint.io.stages import no_stage
-from doctor.checkpoint.records import Checkpoint
+from doctor.checkpoint.records import Checkpoint, Problem
 from doctor.judge.check import Status, Verdict
 
 torch = pytest.importorskip("torch")
@@ -341,3 +342,18 @@ def test_norms_that_are_in_no_group(tmp_path: Path, head: bool, status: Status) 
     )  # fmt: skip
     verdict = NORMS(checkpoint=scanned(tmp_path))
     assert verdict.status is status, verdict.summary
+
+
+@pytest.mark.parametrize(("kind", "status"), [
+    ("damaged", Status.UNKNOWN), ("missing", Status.UNKNOWN), ("note", Status.WARN),
+])  # fmt: skip
+def test_state_that_a_damaged_file_held_accuses_no_parameter(
+    tmp_path: Path, kind: Any, status: Status
+) -> None:
+    module = network(1)
+    state = stepped(module, [*module.parameters()], lambda m, a, b: m(a).square().mean())
+    del state["optimizer"]["state"][0]
+    torch.save(state, tmp_path / "a.pt")
+    problem = Problem(kind=kind, file="__0_0.distcp", text="is cut short")
+    checkpoint = msgspec.structs.replace(scanned(tmp_path), problems=(problem,))
+    assert STEPPED(checkpoint=checkpoint).status is status

@@ -264,3 +264,22 @@ def test_a_kernel_that_finds_no_code_gets_the_same_wheel() -> None:
     (by_table,) = failures(facts)
     (by_kernel,) = failures(facts.with_(cuda=Cuda(started=OK, gpus=(gpu,))))
     assert by_kernel.commands == by_table.commands
+
+
+@pytest.mark.parametrize(("driver", "platform", "words"), [
+    ("550.54.14", "x86_64", "every GPU that this driver drives"),
+    ("535.183.01", "x86_64", "every GPU that this driver drives"),
+    ("570.86.15", "x86_64", "is not known"), ("470.256.02", "x86_64", "is not known"),
+    ("550.54.14", "aarch64", "is not known"),
+])  # fmt: skip
+def test_an_older_driver_tells_which_wheel_runs_on_any_gpu(
+    driver: str, platform: str, words: str
+) -> None:
+    facts = machine((8, 0), driver, CPU, platform)
+    gpu = Gpu(index=0, uuid="GPU-0", name="", unread={"capability": "not in the report"})
+    (finding, *_) = failures(facts.with_(gpus=(gpu,)))
+    assert words in finding.fix
+    if finding.commands:
+        wheel = installed(finding.commands, facts)
+        for capability in ((5, 0), (6, 1), (7, 5), (8, 9), (9, 0)):
+            assert failures(machine(capability, driver, wheel or CPU, platform)) == []

@@ -174,3 +174,24 @@ def test_a_confidential_gpu_is_not_returned(mode: str, first: str) -> None:
     found = problems(text)["DRV001"]
     assert found.verdict.fix.startswith(first)
     assert (found.owner is Owner.MACHINE) is (mode == "OFF")
+
+
+OF_ARC = "Intel Arc B580\n>>> torch.__version__\n'{}'\n>>> torch.xpu.is_available()\n{}\n"
+
+
+@pytest.mark.parametrize("build", ["2.6.0+cu124", "2.8.0+cpu"])
+def test_a_torch_for_others_on_a_gpu_of_intel_is_named(build: str) -> None:
+    found = problems(OF_ARC.format(build, False))["DRV003"]
+    assert "one of Intel" in found.verdict.summary
+    assert "whl/xpu" in found.fix
+
+
+@pytest.mark.parametrize("text", [
+    OF_ARC.format("2.8.0+xpu", False), OF_ARC.format("2.8.0+xpu", True),
+    OF_ARC.format("2.6.0+cu124", True),
+    OF_ARC.format("2.6.0+cu124", False) + "NVIDIA GeForce RTX 4060 Laptop GPU\n",
+    OF_ARC.format("2.6.0+cu124", False) + "torch==2.8.0+xpu\n",
+    OF_ARC.format("2.6.0+cu124", False).replace("Intel Arc B580", "Intel(R) Core(TM) i7"),
+])  # fmt: skip
+def test_what_resembles_a_torch_for_others_is_none(text: str) -> None:
+    assert not [each for each in read(text).reported if "one of Intel" in each.line]

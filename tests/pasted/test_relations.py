@@ -45,6 +45,7 @@ USED = "('2.6.0+cu124', True)\n"
 WHEEL = "flash_attn @ https://x.org/flash_attn-2.7.4+cu12torch{}cxx11abiFALSE-cp311.whl\n"
 REPORT = "torch version .................... 2.3.1+cu121\ntorch cuda version ............... 12.1\n"
 NVCC = "Cuda compilation tools, release {}, V{}.119\n"
+COMPOSE = "services:\n  trainer:\n    image: trainer:1\n\n    command: python train.py\n"
 NO_TORCH_GPU = "2.4.1+cu121 False\n"
 POD = (
     "kubectl get pod -o yaml\n    resources:\n      limits:\n        cpu: 16\n{}    volumeMounts:\n"
@@ -105,6 +106,9 @@ NAMED = [
      "container-started-without-gpus", "DeviceRequests"),
     (LISTED + "NVIDIA_VISIBLE_DEVICES=void\nRuntimeError: No CUDA GPUs are available\n",
      "container-started-without-gpus", "void"),
+    (LISTED + COMPOSE + "Is CUDA available: False\n", "container-started-without-gpus", "compose"),
+    ("RuntimeError: \n      The detected CUDA version (12.8) mismatches the version that was used\n"
+     "torch 2.4.1+cu118\n" + LISTED, "cuda-toolkit-mismatch", "12.8"),
     (POD.format("") + "Failed to initialize NVML: Unknown Error\n",
      "container-started-without-gpus", "name no nvidia.com/gpu"),
     (OFFERS.format(0) + "server.go:275] 'nvidia.com/gpu' device marked unhealthy: GPU-1c\n"
@@ -149,6 +153,7 @@ NAMED = [
 ]  # fmt: skip
 
 SILENT = [
+    COMPOSE + "torch 2.6.0+cu124\nIs CUDA available: True\n",
     PROTOBUF + HEAD,
     "ERROR: pip's dependency resolver does not currently take into account all\n" + PROTOBUF + HEAD,
     PINNED + USED,
@@ -240,3 +245,56 @@ def test_a_gpu_without_any_link_is_named_and_not_those_that_lack_theirs_to_it() 
 def test_a_build_for_the_cpu_is_known_by_an_arrow() -> None:
     text = "RTX 3080, driver 573.44\ntorch.__version__ \u2192 2.9.1+cpu\n"
     assert (read(text).torch, read(text).cuda) == ("2.9.1+cpu", "")
+
+
+@pytest.mark.parametrize("gives", [
+    "    gpus: all\n", "    runtime: nvidia\n", "    devices:\n      - nvidia.com/gpu=all\n",
+    "    deploy:\n      resources:\n        reservations:\n          devices:\n"
+    "            - driver: nvidia\n",
+])  # fmt: skip
+def test_a_compose_file_that_gives_gpus_is_not_accused(gives: str) -> None:
+    text = LISTED + COMPOSE + gives + "Is CUDA available: False\n"
+    assert not [each for each in read(text).reported if "compose" in each.line]
+
+
+@pytest.mark.parametrize(("text", "value"), [
+    ("$ printenv CUDA_VISIBLE_DEVICES\n7\n", "7"), ("PS> $env:CUDA_VISIBLE_DEVICES\n-1\n", "-1"),
+    ("C:\\>echo %CUDA_VISIBLE_DEVICES%\n3\n", "3"), ('$env:CUDA_VISIBLE_DEVICES="1"\n5\n', "1"),
+    (">>> os.environ['CUDA_VISIBLE_DEVICES']\n''\n", ""),
+    ("In [2]: os.environ.get('CUDA_VISIBLE_DEVICES')\nOut[2]: '4'\n", "4"),
+    ("print(os.getenv('CUDA_VISIBLE_DEVICES'))\n0,1\n", "0,1"),
+])  # fmt: skip
+def test_a_variable_that_a_prompt_prints_is_read(text: str, value: str) -> None:
+    assert read(LISTED + text).visible_devices == (("CUDA_VISIBLE_DEVICES", value),)
+
+
+@pytest.mark.parametrize("text", [
+    ">>> os.environ.get('CUDA_VISIBLE_DEVICES')\n>>> torch.__version__\n",
+    "print(os.environ['CUDA_VISIBLE_DEVICES'])\nmodel = build()\n",
+])  # fmt: skip
+def test_a_variable_whose_value_is_not_shown_is_none(text: str) -> None:
+    assert read(LISTED + text).visible_devices == ()
+
+
+LOST = "kernel: NVRM: Xid (PCI:0000:0b:00): 79, pid=1, name=x, GPU has fallen off the bus.\n"
+
+
+@pytest.mark.parametrize("told", [
+    "I have since replaced the riser, and it ran for weeks without a problem.\n",
+    "Stable since the new power supply.\n", "We reseated it, and since then no Xids.\n",
+    "It hasn't happened since.\n",
+])  # fmt: skip
+def test_a_fault_that_is_told_to_be_over_accuses_nobody(told: str) -> None:
+    assert not any(gpu.lost for gpu in read(LISTED + LOST + told).gpus)
+
+
+@pytest.mark.parametrize("text", [
+    LOST, "It ran fine since May without a problem.\n" + LOST,
+    LOST + "It had been running since May without a problem.\n",
+    LOST + "It ran for months without a problem.\n",
+    LOST + "I replaced the riser since it was old, still crashes.\n",
+    LOST + "No errors since the last boot, but training dies.\n",
+    LOST + "Fine since the new riser.\n" + LOST,
+])  # fmt: skip
+def test_a_fault_that_is_not_told_to_be_over_stays_one(text: str) -> None:
+    assert any(gpu.lost for gpu in read(LISTED + text).gpus)

@@ -19,9 +19,7 @@ from doctor.checkpoint.layouts import shards
 from doctor.checkpoint.layouts.file_names import (
     ADAPTERS,
     FSDP_RANK,
-    FURTHER_MODEL,
     INDEXES,
-    MODULE,
     NAMED_DIRECTORIES,
     NAMED_ONLY,
     NOT_WEIGHTS,
@@ -30,10 +28,10 @@ from doctor.checkpoint.layouts.file_names import (
     STATES,
     TENSOR_PARALLEL,
     TENSORFLOW,
-    WEIGHTS_OF_MODULES,
 )
 from doctor.checkpoint.layouts.hints import below, incomplete_downloads, snapshot
 from doctor.checkpoint.layouts.layout import FileGroup, Layout, not_inspectable
+from doctor.checkpoint.layouts.modules import missing_modules, module_weights
 from doctor.checkpoint.layouts.parallel import FSDP, distributed, zero_state
 from doctor.checkpoint.layouts.pipeline import pipeline
 from doctor.checkpoint.records import Problem
@@ -292,25 +290,9 @@ def _with_other_files(layout: Layout, names: list[str]) -> Layout:
         beside=beside,
         pickles=tuple(name for name in names if PICKLED.fullmatch(name)),
         groups=(*layout.groups, *zero),
-        problems=(*layout.problems, *untagged),
-        modules=_modules(layout.directory, names),
+        problems=(*layout.problems, *untagged, *missing_modules(layout.directory, names)),
+        modules=module_weights(layout.directory, names),
     )
-
-
-def _modules(directory: Directory, names: list[str]) -> tuple[str, ...]:
-    """Weights of further models: those that Accelerate prepared after the first, and what
-    sentence-transformers keeps beside the model.
-    """
-    prepared = not set(WEIGHTS_OF_MODULES).isdisjoint(names)
-    files = [name for name in names if prepared and FURTHER_MODEL.fullmatch(name)]
-    if "modules.json" not in names:
-        return tuple(files)
-    for name in names:
-        if MODULE.fullmatch(name):
-            with contextlib.suppress(CheckpointError):
-                inside = directory.inside(name).names()
-                files += [f"{name}/{each}" for each in inside if each in WEIGHTS_OF_MODULES]
-    return tuple(files)
 
 
 def _saved_by(names: list[str], kind: str) -> str:

@@ -40,6 +40,15 @@ ROWS = (
                 "driver's.",
                 ("hl-smi | head -5",
                     "python -m pip list | grep -i habana")),
+            Wording(r"torch is built for \w{2,4}[\d.]{0,5}, and the GPU is one of Intel",
+                "torch is built for cu124, and the GPU is one of Intel",
+                "PyPI's wheels are for NVIDIA's GPUs on Linux and for the CPU on Windows; those "
+                "for Intel's GPUs are in an index of their own.",
+                "Replace torch: python -m pip uninstall torch torchvision torchaudio, then "
+                "python -m pip install torch torchvision torchaudio --index-url "
+                "https://download.pytorch.org/whl/xpu. torch.xpu.is_available() must then be "
+                "True, and the code must name the device xpu.",
+                ("python -m pip list | grep -i torch",)),
             Wording(r"synStatus=\d{1,3} .{0,60}Device acquire failed|synDeviceAcquire.{0,40}fail",
                 "RuntimeError: synStatus=26 [Generic failure] Device acquire failed.",
                 "Another process holds the Gaudi card, the container was started without it, or "

@@ -59,8 +59,9 @@ ROWS = (
         examples=("nvcc is of CUDA 11.5, torch was built with CUDA 12.1",),
         why="Extensions are compiled by the toolkit that PATH and CUDA_HOME name, and it must "
             "be of torch's major CUDA version; wheels do not need it.",
-        fix="Install the toolkit of torch's CUDA (conda install -c nvidia cuda-toolkit=12.1, or "
-            "cuda-toolkit-12-1 of NVIDIA's repository), and set CUDA_HOME and PATH to it. "
+        fix="Install the toolkit of torch's CUDA (conda install -c nvidia "
+            "cuda-toolkit=VERSION, or NVIDIA's package cuda-toolkit-VERSION; VERSION as "
+            "torch.version.cuda has it), and set CUDA_HOME and PATH to it. "
             "Remove the distribution's package nvidia-cuda-toolkit, whose /usr/bin/nvcc comes "
             "first, and empty ~/.cache/torch_extensions.",
         commands=("which -a nvcc; nvcc --version",
