@@ -77,6 +77,8 @@ PRESENT = Check(
             "shared": "Give each parameter to one optimizer: leave out of the second what the "
             "first holds. To set a learning rate of its own, use a parameter group of one "
             "optimizer.",
+            "held-twice": "Build each optimizer from the parameters of its own network, such as "
+            "Adam(actor.parameters()): two of them got the same parameters, and these are in none.",
             "unregistered": "Keep submodules in nn.ModuleList or nn.ModuleDict, not in a list or a "
             "dict: then model.parameters(), state_dict(), to() and train() include them. Give the "
             "parameters of other modules to the optimizer, or set requires_grad_(False).",
@@ -163,6 +165,8 @@ CLEARED = Check(
         "8 of 20 steps come without a backward pass and use the gradients of the step before again",
         "of two networks that train against each other, one applies the gradients of the other's "
         "passes together with its own, 5 times in a row",
+        "3 steps in a row of torch's LBFGS evaluate a closure several times, and nothing clears the "
+        "gradients in between",
     ),
     fix="Call optimizer.zero_grad() after optimizer.step(). To accumulate on purpose, step once "
     "per accumulation instead of at every micro-batch.",
@@ -177,6 +181,8 @@ CLEARED = Check(
             "pass: a clearing after its step comes before the other network's pass, which fills "
             "its gradients again. Where the other pass needs no graph through this network, "
             "detach() its input.",
+            "closure": "Call optimizer.zero_grad() in the closure, before its backward(): LBFGS "
+            "calls the closure up to max_iter times in each step().",
             "between": "Call optimizer.zero_grad() once per step, before the first or after the "
             "last backward pass of an accumulation, not before each of them.",
         },

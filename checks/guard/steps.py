@@ -112,7 +112,11 @@ APPLIED = Check(
         "of N backward passes of one line, N - 1 are followed by a step and one is not, 4 times in "
         "a row, for an N of 3 or more",
     ),
-    fails=("30 steps in a row are skipped from the start, or 10 later",),
+    fails=(
+        "30 steps in a row are skipped from the start, or 10 later",
+        "the program ends without a step after at least 20 backward passes, which reach the "
+        "parameters of an optimizer and do not change them",
+    ),
     fix="Count the calls of optimizer.step(), and log the loss scale where there is one.",
     owner=Owner.JOB,
     judge=observed(
@@ -123,6 +127,11 @@ APPLIED = Check(
             "supports it, and look at the batches of the skipped steps.",
             "no-step": "Check the condition under which optimizer.step() is called, such as "
             "gradient_accumulation_steps.",
+            "no-steps": "Call optimizer.step() after backward(). Where it is called under a "
+            "condition, that never holds: an accumulation of more passes than an epoch has batches, "
+            "a remainder that `(i + 1) % accumulate` never has, or accelerate's accumulate(), "
+            "which leaves out each step() but the one at the end of an accumulation: call step() "
+            "and zero_grad() there without a condition.",
             "remade": "Create the optimizer once, before the epochs: a new one has lost its "
             "moments, and starts each epoch with steps that are too long or too short.",
             "pattern": "Step where the number of passes is a multiple: `if (i + 1) % accumulate "

@@ -15,6 +15,8 @@ LAYOUT = frozenset(
 """What changes the shape or the dtype alone."""
 SCORES = frozenset(("AddmmBackward0", "MmBackward0", "ConvolutionBackward0", "BmmBackward0"))
 """The output of a layer without an activation."""
+PICKED = frozenset(("GatherBackward0", "IndexBackward0"))
+"""What is taken out of it, as the values of the actions that were chosen."""
 BOUNDED = {
     "SoftmaxBackward0": "softmax()",
     "SigmoidBackward0": "sigmoid()",
@@ -162,7 +164,7 @@ def _distance(node: Foreign) -> tuple[str, str]:
         if first is not None and kind(first) == "ExpandBackward0":
             first, theirs = _below(first), tuple(first._saved_self_sym_sizes)
         computed = [parent for parent, _ in node.next_functions if parent is not None]
-        if len(computed) != 1 or not {kind(first), kind(_below(node))} & SCORES:
+        if len(computed) != 1 or not {kind(first), kind(_below(node))} & (SCORES | PICKED):
             return "", ""  # pairs on purpose: both sides are computed
     elif first is not None and kind(first) == "ExpandBackward0":
         target = getattr(node, "_saved_target", None)

@@ -14,6 +14,7 @@ from .accumulation import Accumulation
 from .adversaries import Adversaries
 from .batches import Batches
 from .clips import Clips
+from .closures import Closures
 from .counts import rank_and_world
 from .crossed import Crossed
 from .early import Early
@@ -38,6 +39,7 @@ from .schedules import Schedules
 from .settings import Settings
 from .stacks import Stacks
 from .twice_applied import TwiceApplied
+from .unstepped import Unstepped
 from .waits import Waits
 from .writer import OPEN_RECORDS, Writer
 
@@ -69,8 +71,7 @@ class Watch:
         self.epochs = Epochs(self.steady)
         self.schedules = Schedules(context, self.epochs)
         self.resumed = self.schedules.resumed
-        began = self.schedules.optimizer_began
-        self.registry = Registry(self.judging, self.kept_states, began)
+        self.registry = Registry(self.judging, self.kept_states, self._optimizer_begins)
         self.reported = Reported(self.judging, self.registry, self.start)
         self.first_batches = FirstBatches(
             torch, self.steady, self.orders, self.registry.learns, self._write_data
@@ -83,7 +84,8 @@ class Watch:
         self.hook_growth = HookGrowth(context)
         self.waits = Waits(context, notes=not settings.all)
         self.jumps.look, self.judging.jumped = self.early.reopen, self.jumps.wait
-        self.clips = Clips(context)
+        self.clips, self.closures = Clips(context), Closures(context)
+        self.unstepped = Unstepped(context)
         self.replicas = Replicas(self.writer, self.values)
         self.evaluations = Evaluations(context, self.epochs)
         self.scaling = Scaling(self.judging, self.registry, self.clips, self.start)
@@ -116,6 +118,10 @@ class Watch:
         self.follows_gradients = bool(followed)
         if steady.backwards - steady.stepped_at >= limit.BACKWARDS_WITHOUT_STEP:
             self._without_step()
+        if not self.watches and steady.backwards in limit.UNSTEPPED:
+            self.unstepped.passes(root)
+        if steady.closure and steady.stepping is not None and self.closures.open:
+            self._inside_a_step(steady.stepping())
         loss = root if type(root) is self.torch.Tensor else self._inner(root)
         if loss is None or not loss.requires_grad or loss.numel() != 1:
             return
@@ -173,6 +179,8 @@ class Watch:
         if watch is not None and watch.optimizer() is optimizer:
             if closure:
                 watch.measure(optimizer)
+                if self.closures.open:
+                    self.closures.step_ended(watch, optimizer)
             effective = watch.effective
             looks = effective + 1 >= watch.next_look
             watch.applied(optimizer)
@@ -225,6 +233,7 @@ class Watch:
         self.kept_states.close()
         if how == "exit" and not last_error():
             self.schedules.close()
+            self.unstepped.close()
             with self.torch.no_grad():
                 self.judging.look_again()
             self.values.finish()
@@ -243,12 +252,11 @@ class Watch:
         watch = self.registry.only()
         if watch is not None and watch.index == 0:
             level = watch.rules.level
-            cause, text = level.judge(self.early.classes, watch.adaptive, watch.steps)
-            if text:
-                self.judging.add(Alarm(codes.LOSS_FALLS, WARN, watch.steps, text, cause, 0), watch)
-            elif text := level.unbounded():
-                alarm = Alarm(codes.LOSS_STABLE, WARN, watch.steps, text, "unbounded", 0)
-                self.alarms.add(alarm, watch)
+            for alarm in level.alarms(self.early.classes, watch.adaptive, watch.steps):
+                if alarm.code == codes.LOSS_FALLS:
+                    self.judging.add(alarm, watch)
+                else:  # not one that waits for more losses
+                    self.alarms.add(alarm, watch)
 
     def _judge_last_losses(self) -> None:
         """The losses after the last step: the program may have ended because of them."""
@@ -272,6 +280,15 @@ class Watch:
         self.writer.first(EPOCHS)
 
     # Inside
+
+    def _optimizer_begins(self) -> None:
+        self.schedules.optimizer_began()
+        self.kept_states.report_unloaded()
+
+    def _inside_a_step(self, optimizer: Optimizer | None) -> None:
+        watch = None if optimizer is None else self.registry.known(optimizer)
+        if watch is not None:
+            self.closures.passes(watch)
 
     def _follow_accumulation(self) -> None:
         """Note whether the gradients of the passes before this one are still there."""

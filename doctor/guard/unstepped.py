@@ -1,0 +1,65 @@
+"""An optimizer whose step() is never called, although backward passes reach its parameters."""
+
+from __future__ import annotations
+
+import weakref
+from typing import List, Optional
+
+from . import codes
+from . import thresholds as limit
+from .context import Context
+from .foreign import Foreign
+from .loss_graphs import reached
+from .parameters import local
+from .records import FAIL
+
+MOST = 8
+"""Parameters that are compared: a loop may apply the gradients by itself."""
+
+
+class Unstepped:
+    """Looks at two of the passes of a program in which nothing has stepped yet."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._optimizer: Foreign = lambda: None
+        self._values: List[Foreign] = []
+        self._name = ""
+
+    def passes(self, root: Foreign) -> None:
+        """A backward pass from `root` begins, one of those at which this looks."""
+        optimizer = self._reached(getattr(root, "grad_fn", None))
+        if optimizer is None:
+            return
+        now, before = _values(optimizer), self._values
+        if self._optimizer() is optimizer and len(now) == len(before):
+            stays = all(bool((a == b).all()) for a, b in zip(now, before))
+            self._name = type(optimizer).__name__ if stays else ""
+        self._optimizer, self._values = weakref.ref(optimizer), now
+
+    def _reached(self, node: Foreign) -> Optional[Foreign]:
+        """The nearest optimizer whose parameters the graph reaches."""
+        optimizers = list(self._context.steady.groups_made)
+        owners = {id(p): i for i, each in enumerate(optimizers) for p in _parameters(each)}
+        found = reached(node, owners) if node is not None and owners else None
+        return optimizers[found[0]] if found else None
+
+    def close(self) -> None:
+        """The program has ended by itself, without a step."""
+        steady = self._context.steady
+        if self._name and not steady.stepped_at and not steady.scaled:
+            text = (
+                f"{steady.backwards:,} backward passes reach the parameters of {self._name}, and "
+                "it never stepped: nothing was trained"
+            )
+            self._context.warn(codes.STEPS_APPLIED, text, "no-steps", step=0, status=FAIL)
+
+
+def _parameters(optimizer: Foreign) -> List[Foreign]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def _values(optimizer: Foreign) -> List[Foreign]:
+    """Some values of some parameters, as they are now; this may wait for a device."""
+    some = [p for p in _parameters(optimizer) if p.requires_grad][:MOST]
+    return [local(p).detach().reshape(-1)[: limit.SAMPLED].clone() for p in some]
