@@ -77,6 +77,10 @@ PRESENT = Check(
             "shared": "Give each parameter to one optimizer: leave out of the second what the "
             "first holds. To set a learning rate of its own, use a parameter group of one "
             "optimizer.",
+            "rebuilt": "Compute the loss with tensor operations from the model's output to "
+            "backward(): torch.stack(losses).mean() in place of torch.tensor(losses, "
+            "requires_grad=True), and no .item(), .numpy() or .detach() on the way. "
+            "requires_grad_() on a loss hides the error and trains nothing.",
             "held-twice": "Build each optimizer from the parameters of its own network, such as "
             "Adam(actor.parameters()): two of them got the same parameters, and these are in none.",
             "unregistered": "Keep submodules in nn.ModuleList or nn.ModuleDict, not in a list or a "

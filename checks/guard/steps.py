@@ -116,6 +116,7 @@ APPLIED = Check(
         "30 steps in a row are skipped from the start, or 10 later",
         "the program ends without a step after at least 20 backward passes, which reach the "
         "parameters of an optimizer and do not change them",
+        "it ends without a backward pass, and a DataLoader that it iterates over has no batch",
     ),
     fix="Count the calls of optimizer.step(), and log the loss scale where there is one.",
     owner=Owner.JOB,
@@ -132,6 +133,8 @@ APPLIED = Check(
             "a remainder that `(i + 1) % accumulate` never has, or accelerate's accumulate(), "
             "which leaves out each step() but the one at the end of an accumulation: call step() "
             "and zero_grad() there without a condition.",
+            "no-batches": "Print len(loader): the batch is larger than the dataset, or the share of "
+            "a process, and drop_last=True drops it. Lower batch_size, or set drop_last=False.",
             "remade": "Create the optimizer once, before the epochs: a new one has lost its "
             "moments, and starts each epoch with steps that are too long or too short.",
             "pattern": "Step where the number of passes is a multiple: `if (i + 1) % accumulate "

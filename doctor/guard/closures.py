@@ -27,6 +27,8 @@ class Closures:
 
     def step_ended(self, watch: Foreign, optimizer: Foreign) -> None:
         """A step with a closure has returned."""
+        if not self.open:
+            return
         now = _evaluations(optimizer)
         count, self._evaluations = now - self._evaluations, now
         added = 2 <= count <= self._passes and not self._cleared

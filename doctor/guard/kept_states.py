@@ -85,7 +85,7 @@ class KeptStates:
 
     def loaded_part(self, module: Foreign, state: Foreign, keys: Foreign) -> None:
         """load_state_dict() returned; with strict=False it may have loaded nothing."""
-        unexpected = getattr(keys, "unexpected_keys", ())
+        unexpected: list[str] = list(getattr(keys, "unexpected_keys", ()))
         if len(self._without) >= MOST_KEPT or not hasattr(state, "keys") or not state:
             return
         if len(unexpected) < len(state):

@@ -29,6 +29,8 @@ DISTANCES = {
     "HuberLossBackward0": "huber_loss",
 }
 COMPARISONS = {**DISTANCES, "SubBackward0": "a difference"}
+FEW = 8
+"""Nodes of a loss that begins at a tensor made of numbers. Our own number."""
 NEAR = 48
 """Nodes of a graph, nearest to the loss first."""
 MOST_NODES = 20_000
@@ -212,6 +214,14 @@ def not_finite(root: Foreign) -> tuple[str, str]:
         if cause:
             found = cause, text  # the deepest: what is above it follows
     return found
+
+
+def begins_anew(root: Foreign) -> bool:
+    """Whether a loss is computed of tensors alone that the program made, by a few operations."""
+    nodes = [] if root is None else list(nearest(root))
+    leaves = [node.variable for node in nodes if hasattr(node, "variable")]
+    made = [each for each in leaves if type(each).__name__ == "Tensor"]
+    return bool(made) and len(made) == len(leaves) and len(nodes) <= FEW
 
 
 def is_sum(root: Foreign) -> bool:

@@ -1,4 +1,5 @@
-"""An optimizer whose step() is never called, although backward passes reach its parameters."""
+"""Programs that end without a step: an optimizer that backward passes reach, a loader without a
+batch."""
 
 from __future__ import annotations
 
@@ -25,6 +26,21 @@ class Unstepped:
         self._optimizer: Foreign = lambda: None
         self._values: List[Foreign] = []
         self._name = ""
+        self.empty = ""
+        """A sentence on a loader that gives no batch."""
+
+    def ended(self, iterator: Foreign) -> None:
+        """An iterator of a DataLoader has no more batches; it may never have had one."""
+        batches, samples = iterator._index_sampler, iterator._dataset
+        try:
+            none = not self.empty and len(batches) == 0
+            count = f"{len(samples):,}"
+        except (TypeError, NotImplementedError):
+            return
+        if none and self._context.torch.is_grad_enabled():
+            size, drops = getattr(batches, "batch_size", None), getattr(batches, "drop_last", False)
+            self.empty = f"a DataLoader gives no batch of its dataset of {count} samples: "
+            self.empty += f"batch_size is {size}" + (" and drop_last is set" if drops else "")
 
     def passes(self, root: Foreign) -> None:
         """A backward pass from `root` begins, one of those at which this looks."""
@@ -47,6 +63,9 @@ class Unstepped:
     def close(self) -> None:
         """The program has ended by itself, without a step."""
         steady = self._context.steady
+        if self.empty and not steady.backwards:
+            text = f"the program ended without a backward pass: {self.empty}"
+            self._context.warn(codes.STEPS_APPLIED, text, "no-batches", step=0, status=FAIL)
         if self._name and not steady.stepped_at and not steady.scaled:
             text = (
                 f"{steady.backwards:,} backward passes reach the parameters of {self._name}, and "

@@ -9,12 +9,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Callable
 
 from . import codes, rules, step_alarms
-from . import thresholds as limit
-from .accumulation import Accumulation
 from .adversaries import Adversaries
 from .batches import Batches
 from .clips import Clips
-from .closures import Closures
 from .counts import rank_and_world
 from .crossed import Crossed
 from .early import Early
@@ -29,6 +26,7 @@ from .kept_states import KeptStates
 from .last_error import last_error
 from .optimizer_watch import OptimizerWatch
 from .parameters import local
+from .passes import Passes
 from .readings import Readings
 from .records import WARN, Alarm, Step
 from .registry import Registry
@@ -39,16 +37,12 @@ from .schedules import Schedules
 from .settings import Settings
 from .stacks import Stacks
 from .twice_applied import TwiceApplied
-from .unstepped import Unstepped
 from .waits import Waits
 from .writer import OPEN_RECORDS, Writer
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
-CLEARED_TIMES = 5
-"""How many times as many backward passes may come without a step where each one is cleared: a
-Fisher matrix, attributions. Our own number."""
 DATA, EPOCHS = "data-counted", "data-epochs"
 """The files that tell `doctor guard` to judge the data."""
 
@@ -84,12 +78,10 @@ class Watch:
         self.hook_growth = HookGrowth(context)
         self.waits = Waits(context, notes=not settings.all)
         self.jumps.look, self.judging.jumped = self.early.reopen, self.jumps.wait
-        self.clips, self.closures = Clips(context), Closures(context)
-        self.unstepped = Unstepped(context)
+        self.clips, self.passes = Clips(context), Passes(self.judging, self.registry)
         self.replicas = Replicas(self.writer, self.values)
         self.evaluations = Evaluations(context, self.epochs)
         self.scaling = Scaling(self.judging, self.registry, self.clips, self.start)
-        self.accumulation = Accumulation()
         self.stacks = Stacks()
         self.twice_applied = TwiceApplied()
         self.started = False
@@ -112,16 +104,12 @@ class Watch:
         for clearing in steady.uncleared:
             clearing.before_backward()
         steady.uncleared = [each for each in steady.uncleared if not each.cleared]
-        self._follow_accumulation()
+        self.passes.begins(root)
         self._without_gradients = [w for w in self.watches.values() if w.rules.lacks_gradients]
-        followed = steady.uncleared or self.accumulation.suspicious or self._without_gradients
+        followed = (
+            steady.uncleared or self.passes.accumulation.suspicious or self._without_gradients
+        )
         self.follows_gradients = bool(followed)
-        if steady.backwards - steady.stepped_at >= limit.BACKWARDS_WITHOUT_STEP:
-            self._without_step()
-        if not self.watches and steady.backwards in limit.UNSTEPPED:
-            self.unstepped.passes(root)
-        if steady.closure and steady.stepping is not None and self.closures.open:
-            self._inside_a_step(steady.stepping())
         loss = root if type(root) is self.torch.Tensor else self._inner(root)
         if loss is None or not loss.requires_grad or loss.numel() != 1:
             return
@@ -145,10 +133,10 @@ class Watch:
             clearing.note()
         for one in self._without_gradients:
             one.look_for_gradients()
-        if self.accumulation.suspicious:
+        if self.passes.accumulation.suspicious:
             watch = self.registry.only()
             if watch is not None:
-                self.accumulation.ended(watch.clearing)
+                self.passes.accumulation.ended(watch.clearing)
 
     def step_begins(self, optimizer: Optimizer, closure: bool) -> None:
         """The outermost step() of an optimizer; with a closure its gradients do not exist yet."""
@@ -160,8 +148,8 @@ class Watch:
         if self.clips.scaler is not None:
             self.clips.steps_undivided(watch is not None and watch is self.registry.only())
         if watch is not None and not closure:
-            if watch is self.registry.only() and self.accumulation.steps(watch.clearing):
-                passes = self.accumulation.passes
+            if watch is self.registry.only() and self.passes.accumulation.steps(watch.clearing):
+                passes = self.passes.accumulation.passes
                 self.judging.add(
                     step_alarms.cleared_between(passes, watch.steps + 1, watch.index), watch
                 )
@@ -179,8 +167,7 @@ class Watch:
         if watch is not None and watch.optimizer() is optimizer:
             if closure:
                 watch.measure(optimizer)
-                if self.closures.open:
-                    self.closures.step_ended(watch, optimizer)
+                self.passes.closures.step_ended(watch, optimizer)
             effective = watch.effective
             looks = effective + 1 >= watch.next_look
             watch.applied(optimizer)
@@ -219,6 +206,8 @@ class Watch:
 
     def close(self, how: str) -> None:
         """Write the last counts; `how` is "exit" or why the guard was switched off."""
+        if how == "exit" and self.passes.unstepped.empty and not last_error():
+            self.start()  # the data of a training that has none were iterated
         if not self.started:
             return
         self.judging.judge_log()
@@ -233,7 +222,7 @@ class Watch:
         self.kept_states.close()
         if how == "exit" and not last_error():
             self.schedules.close()
-            self.unstepped.close()
+            self.passes.unstepped.close()
             with self.torch.no_grad():
                 self.judging.look_again()
             self.values.finish()
@@ -285,31 +274,8 @@ class Watch:
         self.schedules.optimizer_began()
         self.kept_states.report_unloaded()
 
-    def _inside_a_step(self, optimizer: Optimizer | None) -> None:
-        watch = None if optimizer is None else self.registry.known(optimizer)
-        if watch is not None:
-            self.closures.passes(watch)
-
-    def _follow_accumulation(self) -> None:
-        """Note whether the gradients of the passes before this one are still there."""
-        watch = self.registry.only()
-        if watch is not None and watch.effective < limit.ACCUMULATED_UNTIL:
-            passes = self.steady.backwards - self.steady.stepped_at
-            self.accumulation.begins(passes, watch.clearing)
-
     def _inner(self, root: Foreign) -> Foreign:
         """The tensor that backward() starts from; None where there are several."""
         if isinstance(root, (list, tuple)) and len(root) == 1:
             root = root[0]
         return root if isinstance(root, self.torch.Tensor) else None
-
-    def _without_step(self) -> None:
-        """Far more backward passes than usual since any optimizer stepped."""
-        judging = self.judging
-        judging.judge_log()
-        count = self.steady.backwards - self.steady.stepped_at
-        most = max((w.rules.most_backwards for w in self.watches.values()), default=0)
-        if count >= most and all(w.clearing.is_clear() for w in self.watches.values()):
-            most *= CLEARED_TIMES
-        if judging.tally.steps and count == most:
-            judging.add(step_alarms.without_step(count, judging.tally.steps), None)
