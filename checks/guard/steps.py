@@ -96,6 +96,11 @@ def _applied(guard: Guarded) -> Verdict:
     return ok(f"{total(guard, 'steps'):,} steps, {skipped:,} of them skipped")
 
 
+NO_STEPS = (
+    "Call optimizer.step() after backward(). A condition around it that never holds is an "
+    "accumulation of more passes than an epoch has batches, or a wrong remainder. accelerate's "
+    "accumulate() leaves out each step() but the last: call it in each pass there."
+)
 APPLIED = Check(
     code="GRD011",
     slug="steps-applied",
@@ -114,8 +119,7 @@ APPLIED = Check(
     ),
     fails=(
         "30 steps in a row are skipped from the start, or 10 later",
-        "the program ends without a step after at least 20 backward passes, which reach the "
-        "parameters of an optimizer and do not change them",
+        "the program ends without a step, and 20 backward passes reach an optimizer's parameters",
         "it ends without a backward pass, and a DataLoader that it iterates over has no batch",
     ),
     fix="Count the calls of optimizer.step(), and log the loss scale where there is one.",
@@ -128,13 +132,8 @@ APPLIED = Check(
             "supports it, and look at the batches of the skipped steps.",
             "no-step": "Check the condition under which optimizer.step() is called, such as "
             "gradient_accumulation_steps.",
-            "no-steps": "Call optimizer.step() after backward(). Where it is called under a "
-            "condition, that never holds: an accumulation of more passes than an epoch has batches, "
-            "a remainder that `(i + 1) % accumulate` never has, or accelerate's accumulate(), "
-            "which leaves out each step() but the one at the end of an accumulation: call step() "
-            "and zero_grad() there without a condition.",
-            "no-batches": "Print len(loader): the batch is larger than the dataset, or the share of "
-            "a process, and drop_last=True drops it. Lower batch_size, or set drop_last=False.",
+            "no-steps": NO_STEPS,
+            "no-batches": "Lower batch_size or set drop_last=False, until len(loader) is not 0.",
             "remade": "Create the optimizer once, before the epochs: a new one has lost its "
             "moments, and starts each epoch with steps that are too long or too short.",
             "pattern": "Step where the number of passes is a multiple: `if (i + 1) % accumulate "

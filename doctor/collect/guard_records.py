@@ -41,7 +41,7 @@ def read_records(directory: Path) -> Guarded | Unknown:
     names = [entry.name for entry in directory.iterdir() if FILE.fullmatch(entry.name)]
     files = sorted(names, key=_number)[:MOST_FILES]
     everything = [p for p in map(_read_process, (directory / name for name in files)) if p]
-    everything = [p for p in everything if not _never_trained(p)] or everything
+    everything = _of_the_training(everything)
     everything.sort(key=lambda process: process.started)
     latest = [p for p in everything if p.world == everything[-1].world]
     processes = {process.rank: process for process in latest}
@@ -63,11 +63,18 @@ def read_records(directory: Path) -> Guarded | Unknown:
     )
 
 
+def _of_the_training(everything: list[GuardedProcess]) -> list[GuardedProcess]:
+    """Without those that ended before they trained, if they ever did: the guard switched itself
+    off in them, or an error ended them. Where none trained, the error that came first stays."""
+    trained = [p for p in everything if not _never_trained(p)]
+    errors = {p.error.moment: p for p in everything if p.error is not None}
+    return trained or [p for moment, p in errors.items() if moment == min(errors)] or everything
+
+
 def _never_trained(process: GuardedProcess) -> bool:
-    """Whether the guard switched itself off in it before it trained, if it ever did."""
     counts = process.counts
     began = counts.steps or counts.backwards or process.alarms
-    return process.ended.startswith("error") and not began
+    return not began and (process.ended.startswith("error") or process.error is not None)
 
 
 def _number(name: str) -> tuple[int, int]:

@@ -248,3 +248,5 @@ EXPLODED, EXPLODED_FROM = 1e6, 20
 FAR_WORSE, FAR_FROM = 5.0, 50
 """How many times the loss of a uniform guess shows after that many losses that a classifier has
 diverged. Our own numbers."""
+WITHOUT_BACKWARD = 10
+"""Steps of a program without a backward pass. Our own number."""

@@ -60,18 +60,37 @@ class Unstepped:
         found = reached(node, owners) if node is not None and owners else None
         return optimizers[found[0]] if found else None
 
+    def _without_backward(self) -> int:
+        """The steps of a program that has never had a gradient; 0 where it had one, or may have."""
+        watches = list(self._context.watches())
+        if self._context.steady.backwards or any(w.rules.had_gradients for w in watches):
+            return 0
+        if not all(_is_torch(each.optimizer()) for each in watches):
+            return 0
+        steps = sum(each.steps for each in watches)
+        return steps if steps >= limit.WITHOUT_BACKWARD else 0
+
     def close(self) -> None:
         """The program has ended by itself, without a step."""
         steady = self._context.steady
         if self.empty and not steady.backwards:
             text = f"the program ended without a backward pass: {self.empty}"
             self._context.warn(codes.STEPS_APPLIED, text, "no-batches", step=0, status=FAIL)
+        elif steps := self._without_backward():
+            text = f"{steps:,} steps of torch's optimizers without a backward pass, and without "
+            text += "any gradient: no weight changes"
+            self._context.warn(codes.OPTIMIZER_HAS_GRADIENTS, text, "no-backward", status=FAIL)
         if self._name and not steady.stepped_at and not steady.scaled:
             text = (
                 f"{steady.backwards:,} backward passes reach the parameters of {self._name}, and "
                 "it never stepped: nothing was trained"
             )
             self._context.warn(codes.STEPS_APPLIED, text, "no-steps", step=0, status=FAIL)
+
+
+def _is_torch(optimizer: Foreign) -> bool:
+    """It does nothing without a gradient; others may compute their own."""
+    return type(optimizer).__module__.startswith("torch.optim.")
 
 
 def _parameters(optimizer: Foreign) -> List[Foreign]:

@@ -206,8 +206,8 @@ class Watch:
 
     def close(self, how: str) -> None:
         """Write the last counts; `how` is "exit" or why the guard was switched off."""
-        if how == "exit" and self.passes.unstepped.empty and not last_error():
-            self.start()  # the data of a training that has none were iterated
+        if how == "exit" and (self.passes.unstepped.empty or last_error()):
+            self.start()  # what ended before its first pass has something to say
         if not self.started:
             return
         self.judging.judge_log()
