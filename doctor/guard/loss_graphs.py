@@ -216,11 +216,12 @@ def not_finite(root: Foreign) -> tuple[str, str]:
     return found
 
 
-def begins_anew(root: Foreign) -> bool:
-    """Whether a loss is computed of tensors alone that the program made, by a few operations."""
+def begins_anew(loss: Foreign) -> bool:
+    """Whether it is computed of tensors alone that the program made, by a few operations."""
+    root = getattr(loss, "grad_fn", None)
     nodes = [] if root is None else list(nearest(root))
-    leaves = [node.variable for node in nodes if hasattr(node, "variable")]
-    made = [each for each in leaves if type(each).__name__ == "Tensor"]
+    leaves = [node.variable for node in nodes if hasattr(node, "variable")] if nodes else [loss]
+    made = [each for each in leaves if type(each).__name__ == "Tensor" and each.requires_grad]
     return bool(made) and len(made) == len(leaves) and len(nodes) <= FEW
 
 

@@ -34,7 +34,7 @@ class Passes:
         if not self._judging.watches and steady.backwards in limit.UNSTEPPED:
             self.unstepped.passes(root)
         if any(watch.rules.lacks_gradients for watch in self._judging.watches.values()):
-            self._judging.rebuilt = loss_graphs.begins_anew(getattr(root, "grad_fn", None))
+            self._judging.rebuilt = loss_graphs.begins_anew(root)
         optimizer = steady.stepping() if steady.closure and steady.stepping is not None else None
         watch = None if optimizer is None else self._registry.known(optimizer)
         if watch is not None and self.closures.open:

@@ -65,8 +65,8 @@ class Unstepped:
         watches = list(self._context.watches())
         if self._context.steady.backwards or any(w.rules.had_gradients for w in watches):
             return 0
-        if not all(_is_torch(each.optimizer()) for each in watches):
-            return 0
+        if not all(each.of_torch for each in watches):
+            return 0  # it may need no gradient
         steps = sum(each.steps for each in watches)
         return steps if steps >= limit.WITHOUT_BACKWARD else 0
 
@@ -86,11 +86,6 @@ class Unstepped:
                 "it never stepped: nothing was trained"
             )
             self._context.warn(codes.STEPS_APPLIED, text, "no-steps", step=0, status=FAIL)
-
-
-def _is_torch(optimizer: Foreign) -> bool:
-    """It does nothing without a gradient; others may compute their own."""
-    return type(optimizer).__module__.startswith("torch.optim.")
 
 
 def _parameters(optimizer: Foreign) -> List[Foreign]:
