@@ -14,6 +14,9 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
 
+CONTAINERS = ("ModuleDict", "ModuleList", "Sequential")
+
+
 def step_without_loss(reading: Training) -> Iterator[Match]:
     made: dict[Key, list[int]] = {}
     for each in reading.trained:
@@ -65,8 +68,8 @@ def _given(reading: Training, held: list[Lineage]) -> set[Key]:
     return {
         reading.key(name, call.scope)
         for call in calls
+        if call.method in CONTAINERS
         for value in call.values
-        if value.kind in ("name", "list", "dict")
         for name in value.all_names
         if name
     }
