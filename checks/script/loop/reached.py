@@ -13,7 +13,6 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 
-
 CONTAINERS = ("ModuleDict", "ModuleList", "Sequential")
 
 
