@@ -134,6 +134,11 @@ LABELS = Check(
     sources=("ps-P11", "trl-6702"),
 )
 
+EXPLODED = (
+    "Lower the learning rate to a tenth, and look for what makes the steps too long: gradients "
+    "that nothing clears, weights that something else than the optimizer moves, such as a "
+    "perturbation that is not undone, a sum in place of a mean."
+)
 STABLE = Check(
     code="GRD014",
     slug="loss-stable",
@@ -159,9 +164,7 @@ STABLE = Check(
         "GRD014",
         enough("losses", 200, "{n} losses without a spike", "losses that were read"),
         {
-            "exploded": "Lower the learning rate to a tenth, and look for what makes the steps too "
-            "long: gradients that nothing clears, weights that something else than the optimizer "
-            "moves, a sum in place of a mean.",
+            "exploded": EXPLODED,
             "unbounded": "Check the sign of each term: minus a cross entropy, a distance or a "
             "divergence has no minimum, nor has a critic without a penalty. What shall grow is "
             "subtracted only where something bounds it.",
@@ -207,6 +210,7 @@ FALLS = Check(
         {
             "rate-low": "Raise the learning rate, by a factor of 10 until the loss moves: 1e-3 for "
             "Adam and 0.1 for SGD are places to begin.",
+            "exploded": EXPLODED,
             "rate-high": "Lower the learning rate to a tenth, or warm it up: a model that is worse "
             "than a guess has weights that are too large, or is pushed away from every minimum.",
         },

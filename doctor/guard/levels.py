@@ -80,7 +80,7 @@ class Level:
             f"a uniform guess of {classes:,} classes has {guess:.3g}"
         )
         if last >= limit.FAR_WORSE * guess and last >= limit.FAR_WORSE * self.first:
-            return "rate-high", text
+            return "exploded", text
         if self.count < limit.FLAT_STEPS:
             return "", ""
         path = (self._rates if adaptive else self._paths) * steps / self.count
