@@ -150,8 +150,6 @@ APPLIED = Check(
 
 CLIPS_LEAST, BATCHES_LEAST = 5, 20
 """What the guard needs for an alarm (doctor.guard.thresholds)."""
-
-
 CLIPS = Check(
     code="GRD026",
     slug="clipping-applies",
@@ -189,7 +187,6 @@ CLIPS = Check(
     "2.7, acts.",
     sources=("torch-amp-examples",),
 )
-
 
 ADVANCES = Check(
     code="GRD028",
