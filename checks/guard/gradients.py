@@ -60,7 +60,11 @@ PRESENT = Check(
         "of two optimizers, 5 times in a row, a term of the loss before the steps of one reaches "
         "only parameters of the other, whose gradients are cleared without a step",
     ),
-    fails=("none of the parameters has a gradient, 3 steps in a row from the start",),
+    fails=(
+        "none of the parameters has a gradient, 3 steps in a row from the start",
+        "the program ends after 10 steps of torch's optimizers or more, without a backward pass or "
+        "any gradient",
+    ),
     fix="Create the optimizer from the parameters of the model that is trained, after FSDP, DDP, "
     "LoRA, .to() and weight tying; with accelerate, pass model and optimizer to one prepare().",
     owner=Owner.JOB,
@@ -77,6 +81,15 @@ PRESENT = Check(
             "shared": "Give each parameter to one optimizer: leave out of the second what the "
             "first holds. To set a learning rate of its own, use a parameter group of one "
             "optimizer.",
+            "no-backward": "Call loss.backward() before optimizer.step(). Lightning's "
+            "training_step() must return the loss; with automatic_optimization = False it calls "
+            "self.manual_backward(loss) itself.",
+            "rebuilt": "Compute the loss with tensor operations from the model's output to "
+            "backward(): torch.stack(losses).mean() in place of torch.tensor(losses, "
+            "requires_grad=True), and no .item(), .numpy() or .detach() on the way. "
+            "requires_grad_() on a loss hides the error and trains nothing.",
+            "held-twice": "Build each optimizer from the parameters of its own network, such as "
+            "Adam(actor.parameters()): two of them got the same parameters, and these are in none.",
             "unregistered": "Keep submodules in nn.ModuleList or nn.ModuleDict, not in a list or a "
             "dict: then model.parameters(), state_dict(), to() and train() include them. Give the "
             "parameters of other modules to the optimizer, or set requires_grad_(False).",
@@ -163,6 +176,8 @@ CLEARED = Check(
         "8 of 20 steps come without a backward pass and use the gradients of the step before again",
         "of two networks that train against each other, one applies the gradients of the other's "
         "passes together with its own, 5 times in a row",
+        "3 steps in a row of torch's LBFGS evaluate a closure several times, and nothing clears "
+        "the gradients in between",
     ),
     fix="Call optimizer.zero_grad() after optimizer.step(). To accumulate on purpose, step once "
     "per accumulation instead of at every micro-batch.",
@@ -177,6 +192,8 @@ CLEARED = Check(
             "pass: a clearing after its step comes before the other network's pass, which fills "
             "its gradients again. Where the other pass needs no graph through this network, "
             "detach() its input.",
+            "closure": "Call optimizer.zero_grad() in the closure, before its backward(): LBFGS "
+            "calls the closure up to max_iter times in each step().",
             "between": "Call optimizer.zero_grad() once per step, before the first or after the "
             "last backward pass of an accumulation, not before each of them.",
         },

@@ -134,6 +134,11 @@ LABELS = Check(
     sources=("ps-P11", "trl-6702"),
 )
 
+EXPLODED = (
+    "Lower the learning rate to a tenth, and look for what makes the steps too long: gradients "
+    "that nothing clears, weights that something else than the optimizer moves, such as a "
+    "perturbation that is not undone, a sum in place of a mean."
+)
 STABLE = Check(
     code="GRD014",
     slug="loss-stable",
@@ -149,6 +154,8 @@ STABLE = Check(
         "sense",
         "at the end of at least 100 losses of one optimizer, it is below 0 by 30 times the size of "
         "the first losses, or 30, and still falls",
+        "at the end of at least 20 losses of one optimizer, it is a million times the size of the "
+        "first losses, or of 1",
     ),
     fix="Lower the learning rate or lengthen the warm-up, clip gradients at 1.0, and look at the "
     "batches of the steps before the spike, which the records name.",
@@ -157,6 +164,7 @@ STABLE = Check(
         "GRD014",
         enough("losses", 200, "{n} losses without a spike", "losses that were read"),
         {
+            "exploded": EXPLODED,
             "unbounded": "Check the sign of each term: minus a cross entropy, a distance or a "
             "divergence has no minimum, nor has a critic without a penalty. What shall grow is "
             "subtracted only where something bounds it.",
@@ -191,6 +199,7 @@ FALLS = Check(
         "300 steps of an adaptive optimizer whose learning rates add up to at least 0.01 (--all)",
         "a classifier ends after 300 steps or more where it began, at ln(classes), and its rates "
         "let the weights move by less than 0.003, or ends 1.2 times above that",
+        "a classifier ends after 50 steps or more above 5 times ln(classes), and 5 times its start",
     ),
     fix="Decode a batch, inputs beside labels: transformers' models shift the labels themselves. "
     "Then train on one batch until its loss is 0.",
@@ -201,6 +210,7 @@ FALLS = Check(
         {
             "rate-low": "Raise the learning rate, by a factor of 10 until the loss moves: 1e-3 for "
             "Adam and 0.1 for SGD are places to begin.",
+            "exploded": EXPLODED,
             "rate-high": "Lower the learning rate to a tenth, or warm it up: a model that is worse "
             "than a guess has weights that are too large, or is pushed away from every minimum.",
         },

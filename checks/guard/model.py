@@ -82,6 +82,12 @@ ITSELF = (
     "it from time to time: now both are one object, so that targets move with every step."
 )
 
+NOTHING = (
+    "Load with strict=True, which names what does not fit. Take the weights out of the file first "
+    '(checkpoint["model"]), and remove what DataParallel, DDP (module.), torch.compile '
+    "(_orig_mod.) or a trainer (model.) put in front: {k.removeprefix('module.'): v for k, v in "
+    "state.items()}. The training began with other weights: start it anew."
+)
 KEPT = Check(
     code="GRD027",
     slug="kept-state-copied",
@@ -94,6 +100,8 @@ KEPT = Check(
         "tensors are still those of the parameters",
         "load_state_dict() gets the module's own tensors at two steps, as where a target network "
         "is the network itself",
+        "load_state_dict(strict=False) finds none of the names of a state dict in the module, and "
+        "no second call loads something into it",
     ),
     fix="Keep a copy: copy.deepcopy(model.state_dict()), or torch.save it when it is the best. The "
     "weights that were meant are lost, unless a file of that step exists.",
@@ -106,7 +114,7 @@ KEPT = Check(
             "{n} objects saved or loaded, none with an outdated state dict",
             none="nothing was saved by torch.save or loaded into a module",
         ),
-        {"itself": ITSELF},
+        {"itself": ITSELF, "nothing": NOTHING},
     ),
     limits="that other copies, such as a dict made of its items, hold copies of the tensors.",
     sources=("torch-saving-best",),

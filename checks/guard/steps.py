@@ -96,6 +96,11 @@ def _applied(guard: Guarded) -> Verdict:
     return ok(f"{total(guard, 'steps'):,} steps, {skipped:,} of them skipped")
 
 
+NO_STEPS = (
+    "Call optimizer.step() after backward(). A condition around it that never holds is an "
+    "accumulation of more passes than an epoch has batches, or a wrong remainder. accelerate's "
+    "accumulate() leaves out each step() but the last: call it in each pass there."
+)
 APPLIED = Check(
     code="GRD011",
     slug="steps-applied",
@@ -112,7 +117,11 @@ APPLIED = Check(
         "of N backward passes of one line, N - 1 are followed by a step and one is not, 4 times in "
         "a row, for an N of 3 or more",
     ),
-    fails=("30 steps in a row are skipped from the start, or 10 later",),
+    fails=(
+        "30 steps in a row are skipped from the start, or 10 later",
+        "the program ends without a step, and 20 backward passes reach an optimizer's parameters",
+        "it ends without a backward pass, and a DataLoader that it iterates over has no batch",
+    ),
     fix="Count the calls of optimizer.step(), and log the loss scale where there is one.",
     owner=Owner.JOB,
     judge=observed(
@@ -123,6 +132,8 @@ APPLIED = Check(
             "supports it, and look at the batches of the skipped steps.",
             "no-step": "Check the condition under which optimizer.step() is called, such as "
             "gradient_accumulation_steps.",
+            "no-steps": NO_STEPS,
+            "no-batches": "Lower batch_size or set drop_last=False, until len(loader) is not 0.",
             "remade": "Create the optimizer once, before the epochs: a new one has lost its "
             "moments, and starts each epoch with steps that are too long or too short.",
             "pattern": "Step where the number of passes is a multiple: `if (i + 1) % accumulate "
@@ -139,8 +150,6 @@ APPLIED = Check(
 
 CLIPS_LEAST, BATCHES_LEAST = 5, 20
 """What the guard needs for an alarm (doctor.guard.thresholds)."""
-
-
 CLIPS = Check(
     code="GRD026",
     slug="clipping-applies",
@@ -178,7 +187,6 @@ CLIPS = Check(
     "2.7, acts.",
     sources=("torch-amp-examples",),
 )
-
 
 ADVANCES = Check(
     code="GRD028",

@@ -75,6 +75,7 @@ def depends_on_rank(reading: Training, value: Value, call: Call) -> bool:
     while pending:
         each = pending.pop()
         names = [name for name in each.all_names if name]
+        names += [reading.calls[n].method for n in each.calls]
         if any(RANK.search(name) for name in names):
             return True
         for name in set(names) - visited:

@@ -24,8 +24,9 @@ def install(
     early: Early,
     evaluations: Evaluations,
     waits: Waits,
+    ended: Callable[[Foreign], None],
 ) -> None:
-    """Wrap the iterators of DataLoader."""
+    """Wrap the iterators of DataLoader; `ended` gets one that has no more batches."""
     drawn, epochs = batches.index_drawn, evaluations.epochs
 
     def fetched(iterator: Foreign, data: Foreign) -> None:
@@ -43,7 +44,9 @@ def install(
         patches.replace(
             iterator, "__next__", lambda original: _next(switch, fetched, waits, original)
         )
-        patches.replace(iterator, "_next_index", lambda original: _index(switch, drawn, original))
+        patches.replace(
+            iterator, "_next_index", lambda original: _index(switch, drawn, ended, original)
+        )
 
 
 def install_clock(
@@ -106,10 +109,17 @@ def _timed(
 
 
 def _index(
-    switch: Switch, drawn: Callable[[Foreign, Foreign], None], original: Callable[..., Foreign]
+    switch: Switch,
+    drawn: Callable[[Foreign, Foreign], None],
+    ended: Callable[[Foreign], None],
+    original: Callable[..., Foreign],
 ) -> Foreign:
     def _next_index(iterator: Foreign) -> Foreign:
-        indices = original(iterator)
+        try:
+            indices = original(iterator)
+        except StopIteration:
+            switch.safely(ended, iterator)
+            raise
         if switch.active:
             try:
                 drawn(iterator, indices)

@@ -40,7 +40,8 @@ class Compared:
         self.optimizer = optimizer
         self.index = index
         self.name = kind.__name__
-        self.adaptive = kind.__module__.startswith("torch.optim.") and self.name in ADAPTIVE
+        self.of_torch = kind.__module__.startswith("torch.optim.")
+        self.adaptive = self.of_torch and self.name in ADAPTIVE
 
     def begin(self, groups: list[list[Tensor]]) -> None:
         """Compare with the parameters as they are now."""

@@ -53,7 +53,8 @@ class Hooks:
         switch.safely(schedules.install, switch, patches, watch.schedules)
         switch.safely(hook_growth.install, switch, patches, watch.hook_growth)
         batches = watch.batches, watch.first_batches, watch.early, watch.evaluations, watch.waits
-        switch.safely(batch_hooks.install, switch, patches, *batches)
+        ended = watch.passes.unstepped.ended
+        switch.safely(batch_hooks.install, switch, patches, *batches, ended)
         if watch.batch_waited is not None:
             switch.safely(batch_hooks.install_clock, switch, patches, watch.batch_waited)
 

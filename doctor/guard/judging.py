@@ -58,7 +58,7 @@ class Judging:
         self.readings, self.steady = readings, readings.steady
         self.writer = writer
         self.watches: dict[int, OptimizerWatch] = {}
-        self.several = False
+        self.several = self.rebuilt = False
         self.scale: float | None = None
         self.further: Further | None = None
         self.sides: Adversaries | None = None
@@ -113,7 +113,12 @@ class Judging:
             self.sides.judged(optimizer, loss, norm)
 
     def _name_another_model(self, alarm: Alarm, watch: OptimizerWatch | None) -> None:
-        """The loss may reach the parameters of a model that replaced the optimizer's, or a copy."""
+        """The loss may reach the parameters of a model that replaced the optimizer's, or a copy, or
+        no parameter at all."""
+        if self.rebuilt and alarm.cause == "other-parameters":
+            alarm.cause = "rebuilt"
+            alarm.text += "; the loss is computed of a new tensor alone, and of no parameter"
+            return
         if alarm.cause == "lost" and watch is not None:
             suspects.name_why_lost(alarm, watch, self.watches.values())
             if alarm.cause != "lost":

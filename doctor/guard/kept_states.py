@@ -28,6 +28,8 @@ class KeptStates:
         self._taken: dict[int, _Taken] = {}
         self._itself: dict[int, tuple[Foreign, int]] = {}
         """Modules that loaded their own tensors, by their id, and at which step."""
+        self._without: dict[int, tuple[Foreign, str]] = {}
+        """Modules that loaded nothing of what they got, by their id, and a sentence."""
 
     def taken(self, state: Foreign) -> None:
         """A state dict was made."""
@@ -81,8 +83,34 @@ class KeptStates:
             )
             self._context.warn(codes.KEPT_STATE_COPIED, text, "itself")
 
+    def loaded_part(self, module: Foreign, state: Foreign, keys: Foreign) -> None:
+        """load_state_dict() returned; with strict=False it may have loaded nothing."""
+        unexpected: list[str] = list(getattr(keys, "unexpected_keys", ()))
+        if len(self._without) >= MOST_KEPT or not hasattr(state, "keys") or not state:
+            return
+        if len(unexpected) < len(state):
+            own = {id(p) for p in module.parameters()} if self._without else set()
+            for key, (where, _) in list(self._without.items()):
+                other = where()
+                if other is None or any(id(p) in own for p in other.parameters()):
+                    del self._without[key]  # a second try has loaded something
+        elif missing := list(getattr(keys, "missing_keys", ())):
+            text = (
+                f"load_state_dict(strict=False) loaded nothing into {type(module).__name__}"
+                f"{self._context.where()}: it has none of the {len(state)} names of the state "
+                f"dict, such as '{unexpected[0]}'; its own are such as '{missing[0]}'"
+            )
+            self._without[id(module)] = weakref.ref(module), text
+
+    def report_unloaded(self) -> None:
+        """A training begins or ends: modules that got a state dict and have nothing of it."""
+        while self._without:
+            _, text = self._without.popitem()[1]
+            self._context.warn(codes.KEPT_STATE_COPIED, text, "nothing")
+
     def close(self) -> None:
         """What was saved once, and has changed since it was taken, is reported."""
+        self.report_unloaded()
         while self._taken:
             self._report(self._taken.popitem()[1])
 
@@ -164,6 +192,8 @@ def _load(switch: Switch, states: KeptStates, original: Callable[..., Foreign]) 
     ) -> Foreign:
         switch.safely(states.used, state_dict, "loaded")
         switch.safely(states.loads, self, state_dict)
-        return original(self, state_dict, *args, **kwargs)
+        keys = original(self, state_dict, *args, **kwargs)
+        switch.safely(states.loaded_part, self, state_dict, keys)
+        return keys
 
     return load_state_dict

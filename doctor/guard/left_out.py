@@ -31,9 +31,15 @@ class LeftOut:
         self._before: dict[int, tuple[tuple[int, int], Foreign]] = {}
 
     def look(
-        self, model: Foreign, roots: list[Foreign], held: set[int], watch: OptimizerWatch
+        self,
+        model: Foreign,
+        roots: list[Foreign],
+        held: set[int],
+        watch: OptimizerWatch,
+        twice: str,
     ) -> None:
-        """After a step of `watch`; `held` are the ids of the parameters of all optimizers."""
+        """After a step of `watch`; `held` are the ids of the parameters of all optimizers, `twice`
+        says which of them two hold."""
         before, self._before = self._before, {}
         inside: list[str] = []
         outside: list[str] = []
@@ -56,11 +62,12 @@ class LeftOut:
             f"{len(inside + outside)} parameters of "
             f"{kind if inside else f'modules that {kind} does not register'} get gradients, and no "
             f"optimizer holds them ({', '.join(names[:2])}{', ...' if len(names) > 2 else ''}): "
-            "they stay as they are"
+            f"they stay as they are{twice}"
         )
+        cause = "held-twice" if twice else "left-out" if inside else "unregistered"
         for device in {distance.device for distance in distances}:
             here = [each for each in distances if each.device == device][: limit.MOST_LEFT_OUT]
-            judge = unless_lost(self._judge, text, "left-out" if inside else "unregistered", watch)
+            judge = unless_lost(self._judge, text, cause, watch)
             self._context.submit([self.torch.stack(here)], judge)
 
     def _judge(self, text: str, cause: str, watch: OptimizerWatch, distances: list[float]) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Deque, Optional, Tuple
+from typing import Deque, Iterator, Optional, Tuple
 
+from . import codes
 from . import thresholds as limit
+from .records import WARN, Alarm
 
 
 class Level:
@@ -34,6 +36,16 @@ class Level:
         self._rates += rate or 0.0
         self._paths += (rate or 0.0) * (norm or 0.0)
 
+    def alarms(self, classes: int, adaptive: bool, steps: int) -> Iterator[Alarm]:
+        """What the first and the last losses show at the end, the first that holds."""
+        cause, text = self.judge(classes, adaptive, steps)
+        if text:
+            yield Alarm(codes.LOSS_FALLS, WARN, steps, text, cause)
+        elif text := self.unbounded():
+            yield Alarm(codes.LOSS_STABLE, WARN, steps, text, "unbounded")
+        elif text := self.exploded():
+            yield Alarm(codes.LOSS_STABLE, WARN, steps, text, "exploded")
+
     def unbounded(self) -> str:
         """A sentence on a loss that runs below every bound, "" for none."""
         if self.count < limit.UNBOUNDED_FROM:
@@ -48,15 +60,29 @@ class Level:
             "still falls: nothing bounds it from below"
         )
 
+    def exploded(self) -> str:
+        """A sentence on a loss that is finite and far above what it was, "" for none."""
+        if self.count < limit.EXPLODED_FROM:
+            return ""
+        last = sorted(list(self._last)[-limit.EXPLODED_FROM // 2 :])
+        middle = last[len(last) // 2]
+        if middle < limit.EXPLODED * self._size:
+            return ""
+        return f"the loss is {middle:.3g} at the end, and was {self.start:.3g} at the first step"
+
     def judge(self, classes: int, adaptive: bool, steps: int) -> Tuple[str, str]:
         """A cause and a sentence; "" for nothing. `steps` are all, also those not read."""
-        if classes < 2 or self.count < limit.FLAT_STEPS:
+        if classes < 2 or self.count < limit.FAR_FROM:
             return "", ""
         guess, last = math.log(classes), sorted(self._last)[len(self._last) // 2]
         text = (
             f"the loss is {last:.3g} after {steps:,} steps, and was {self.start:.3g} at the first; "
             f"a uniform guess of {classes:,} classes has {guess:.3g}"
         )
+        if last >= limit.FAR_WORSE * guess and last >= limit.FAR_WORSE * self.first:
+            return "exploded", text
+        if self.count < limit.FLAT_STEPS:
+            return "", ""
         path = (self._rates if adaptive else self._paths) * steps / self.count
         if last >= limit.WORSE_THAN_GUESS * guess and last >= self.start:
             return "rate-high", text

@@ -15,6 +15,8 @@ LAYOUT = frozenset(
 """What changes the shape or the dtype alone."""
 SCORES = frozenset(("AddmmBackward0", "MmBackward0", "ConvolutionBackward0", "BmmBackward0"))
 """The output of a layer without an activation."""
+PICKED = frozenset(("GatherBackward0", "IndexBackward0"))
+"""What is taken out of it, as the values of the actions that were chosen."""
 BOUNDED = {
     "SoftmaxBackward0": "softmax()",
     "SigmoidBackward0": "sigmoid()",
@@ -27,6 +29,8 @@ DISTANCES = {
     "HuberLossBackward0": "huber_loss",
 }
 COMPARISONS = {**DISTANCES, "SubBackward0": "a difference"}
+FEW = 8
+"""Nodes of a loss that begins at a tensor made of numbers. Our own number."""
 NEAR = 48
 """Nodes of a graph, nearest to the loss first."""
 MOST_NODES = 20_000
@@ -162,7 +166,7 @@ def _distance(node: Foreign) -> tuple[str, str]:
         if first is not None and kind(first) == "ExpandBackward0":
             first, theirs = _below(first), tuple(first._saved_self_sym_sizes)
         computed = [parent for parent, _ in node.next_functions if parent is not None]
-        if len(computed) != 1 or not {kind(first), kind(_below(node))} & SCORES:
+        if len(computed) != 1 or not {kind(first), kind(_below(node))} & (SCORES | PICKED):
             return "", ""  # pairs on purpose: both sides are computed
     elif first is not None and kind(first) == "ExpandBackward0":
         target = getattr(node, "_saved_target", None)
@@ -210,6 +214,15 @@ def not_finite(root: Foreign) -> tuple[str, str]:
         if cause:
             found = cause, text  # the deepest: what is above it follows
     return found
+
+
+def begins_anew(loss: Foreign) -> bool:
+    """Whether it is computed of tensors alone that the program made, by a few operations."""
+    root = getattr(loss, "grad_fn", None)
+    nodes = [] if root is None else list(nearest(root))
+    leaves = [node.variable for node in nodes if hasattr(node, "variable")] if nodes else [loss]
+    made = [each for each in leaves if type(each).__name__ == "Tensor" and each.requires_grad]
+    return bool(made) and len(made) == len(leaves) and len(nodes) <= FEW
 
 
 def is_sum(root: Foreign) -> bool:

@@ -29,11 +29,10 @@ def install(switch: Switch, patches: Patches, watch: Watch) -> None:
         patches.replace(owner, "clip_grad_norm_", lambda original: _clip(switch, steady, original))
 
 
-def _backward(switch: Switch, watch: Watch, original: Callable[..., Foreign]) -> Foreign:  # noqa: C901 - one function
-    torch, steady = switch.torch, watch.steady
-    armed, tensor, most = steady.armed, torch.Tensor, limit.BACKWARDS_WITHOUT_STEP - 1
-    begin, tracing = _begin(switch, watch), dynamo.tracing(torch)
-    values, hold_steady, early = watch.values, watch.values.hold_steady, watch.early
+def _backward(switch: Switch, watch: Watch, original: Callable[..., Foreign]) -> Foreign:
+    torch, steady, early = switch.torch, watch.steady, watch.early
+    most, tracing = limit.BACKWARDS_WITHOUT_STEP - 1, dynamo.tracing(torch)
+    begin, logs = _begin(switch, watch), _logs(switch, watch)
 
     def end() -> None:
         switch.safely(watch.backward_ends)
@@ -41,57 +40,18 @@ def _backward(switch: Switch, watch: Watch, original: Callable[..., Foreign]) ->
     untraced_begin = dynamo.without_frames(torch, begin)
     untraced_end = dynamo.without_frames(torch, end)
 
-    def backward(*args: Foreign, **kwargs: Foreign) -> Foreign:  # noqa: C901 - one frame: a call costs 1 us
+    def backward(*args: Foreign, **kwargs: Foreign) -> Foreign:
         if steady.depth:
             return original(*args, **kwargs)
-        if early.open and tracing() is None:
-            switch.safely(early.passes, args[0] if args else kwargs.get("tensors"))
-        if (
-            steady.skips is not None
-            and steady.stepping is None
-            and steady.backwards - steady.stepped_at < most
-        ):
-            steady.backwards += 1
-            steady.depth = 1
-            try:
-                return original(*args, **kwargs)
-            finally:
-                steady.depth = 0
         root: Foreign = args[0] if args else kwargs.get("tensors")
-        logged = outermost = False
-        try:
-            if (
-                armed
-                and steady.stepping is None
-                and steady.backwards - steady.stepped_at < most
-                and type(root) is tensor
-            ):
-                logged = True
-                for clearing in steady.uncleared:
-                    if clearing.sample().grad is not None:
-                        logged = False
-                loss = None
-                if logged:
-                    on_cpu = root.is_cpu and not values.late
-                    loss = root.item() if on_cpu else hold_steady(root)
-                if type(loss) is float and -inf < loss < inf:
-                    steady.losses.append(loss)
-                    steady.losses_read += 1
-                elif type(loss) is Scalar:
-                    steady.losses.append(loss)
-                else:
-                    logged = False
-        except Exception as error:  # the complete way handles it, or raises it again
-            raise_of_a_signal(error)
-            logged = False
-        if not logged:
-            outermost = (begin if tracing() is None else untraced_begin)(root)
-        else:
+        if early.open and tracing() is None:
+            switch.safely(early.passes, root)
+        usual = steady.stepping is None and steady.backwards - steady.stepped_at < most
+        outermost = False
+        if usual and (steady.skips is not None or logs(root)):
             steady.backwards += 1
-            if steady.uncleared:
-                for clearing in steady.uncleared:
-                    clearing.cleared = clearing.set_to_none = True
-                steady.uncleared = []
+        else:
+            outermost = (begin if tracing() is None else untraced_begin)(root)
         steady.depth = 1
         try:
             return original(*args, **kwargs)
@@ -101,6 +61,37 @@ def _backward(switch: Switch, watch: Watch, original: Callable[..., Foreign]) ->
                 (end if tracing() is None else untraced_end)()
 
     return dynamo.without_frame(torch, backward)
+
+
+def _logs(switch: Switch, watch: Watch) -> Foreign:  # noqa: C901 - one frame, see below
+    torch, steady, values = switch.torch, watch.steady, watch.values
+    armed, tensor, hold_steady = steady.armed, torch.Tensor, values.hold_steady
+
+    def logs(root: Foreign) -> bool:  # noqa: C901 - a frame costs 0.1 us
+        """Whether a pass from this loss needs no other look than at its value, which is noted."""
+        if not armed or type(root) is not tensor:
+            return False
+        try:
+            for clearing in steady.uncleared:
+                if clearing.sample().grad is not None:
+                    return False
+            on_cpu = root.is_cpu and not values.late
+            loss = root.item() if on_cpu else hold_steady(root)
+            if type(loss) is float and -inf < loss < inf:
+                steady.losses_read += 1
+            elif type(loss) is not Scalar:
+                return False
+        except Exception as error:  # the complete way handles it, or raises it again
+            raise_of_a_signal(error)
+            return False
+        steady.losses.append(loss)
+        if steady.uncleared:
+            for clearing in steady.uncleared:
+                clearing.cleared = clearing.set_to_none = True
+            steady.uncleared = []
+        return True
+
+    return dynamo.without_frame(torch, logs)
 
 
 def _begin(switch: Switch, watch: Watch) -> Foreign:

@@ -236,7 +236,14 @@ class ModelLooks:
         held = {id(p) for each in stepping for p in each.flat}
         held |= {id(p) for group in groups for p in group["params"]}
         roots = [root for root in (each() for each in self._roots) if root is not None]
-        self._left_out.look(model, roots, held, watch)
+        self._left_out.look(model, roots, held, watch, _held_twice(stepping))
+
+
+def _held_twice(stepping: list[OptimizerWatch]) -> str:
+    """That two optimizers have the same parameters, "" where none have."""
+    every = [frozenset(id(p) for p in each.flat) for each in stepping]
+    twice = next((e for n, e in enumerate(every) if e and e in every[:n]), None)
+    return "" if twice is None else f", and two optimizers hold the same {len(twice)} parameters"
 
 
 def _is_renewed(parameter: Tensor, gradient: Tensor, version: int) -> bool:

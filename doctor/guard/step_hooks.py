@@ -64,84 +64,106 @@ def _untraced(switch: Switch, function: Callable[..., Foreign]) -> Foreign:
     return dynamo.without_frame(switch.torch, call)
 
 
-def _before_steady(  # noqa: C901 - one function
-    switch: Switch, watch: Watch, protection: Protection | None
-) -> Foreign:
-    """Logs a step on which no rule can say anything, without calling a function of Python."""
-    torch, steady = switch.torch, watch.steady
-    before = _untraced(switch, _before(switch, watch, protection))
-    armed, tensor, fp32 = steady.armed, torch.Tensor, torch.float32
-    norm_of, flatten = torch.linalg.vector_norm, gradient_norms.flatten(torch)
-    values = watch.values
-    pending, hold_steady = values.pending, values.hold_steady
+def _before_steady(switch: Switch, watch: Watch, protection: Protection | None) -> Foreign:
+    """Logs a step on which no rule can say anything."""
+    steady = watch.steady
+    armed, before = steady.armed, _untraced(switch, _before(switch, watch, protection))
+    skips, numbers, log = _skips(switch, watch), _numbers(switch, watch), _log(switch, watch)
 
-    def hook(optimizer: Optimizer, args: Foreign, kwargs: Foreign) -> None:  # noqa: C901 - a call costs 1 us
-        key, backwards, healthy = id(optimizer), steady.backwards, False
-        one = steady.skips
-        if one is not None:  # rates that are the same objects as before need no look
-            try:
-                healthy = (
-                    one.key == key
-                    and one.backwards != backwards
-                    and steady.stepping is None
-                    and not kwargs
-                    and len(args) == 1
-                    and not steady.losses
-                    and len(groups := optimizer.param_groups) == one.groups
-                )
-                if healthy:
-                    for group, rate in zip(groups, one.rates):
-                        if group["lr"] is not rate:
-                            healthy = False
-            except Exception as error:
-                raise_of_a_signal(error)
-                healthy = False
-            if healthy:
-                one.steps = step = one.steps + 1
-                one.backwards = steady.stepped_at = backwards
-                if step + 1 >= one.next_read:
-                    steady.skips = None
-                steady.stepping, steady.running = one.optimizer, key
-                return
-        one = armed.get(key)
-        if one is None or steady.stepping is not None or kwargs or len(args) != 1:
-            before(optimizer, args, kwargs)
-            return
-        step, losses, norm = one.steps + 1, steady.losses, None
+    def hook(optimizer: Optimizer, args: Foreign, kwargs: Foreign) -> None:
+        found = None
+        plain = steady.stepping is None and not kwargs and len(args) == 1
         try:
-            if step < one.until and one.backwards != backwards:
+            if plain and steady.skips is not None and skips(steady.skips, optimizer):
+                return
+            one = armed.get(id(optimizer))
+            if plain and one is not None and one.steps + 1 < one.until:
                 groups = optimizer.param_groups
-                healthy = len(groups) == one.groups
-                rates = []
-                for group in groups:
-                    rate = group["lr"]
-                    rates.append(rate)
-                    if type(rate) is not float or not rate > 0.0:
-                        healthy = False
-                if steady.skips is not None:
-                    healthy = healthy and not losses
-                elif healthy and one.clearing.cleared and one.bad_losses == steady.bad_losses:
-                    total = steady.norm
-                    if total is None:
-                        gradients = []
-                        for place, index in one.few:
-                            gradients.append(groups[place]["params"][index].grad)
-                        total = norm_of(flatten(gradients), dtype=fp32)
-                    elif steady.norm_count != one.present or one.clearing.sample().grad is None:
-                        total = None
-                    if type(total) is tensor:
-                        on_cpu = total.is_cpu and not values.late
-                        norm = total.item() if on_cpu else hold_steady(total)
-                    healthy = norm is not None and (type(norm) is not float or 0.0 < norm < inf)
-                else:
-                    healthy = False
+                if one.backwards != steady.backwards and len(groups) == one.groups:
+                    found = numbers(one, groups)
         except Exception as error:  # the complete way handles it, or raises it again
             raise_of_a_signal(error)
-            healthy = False
-        if not healthy:
+        if found is None:
             before(optimizer, args, kwargs)
-            return
-        now, log = steady.clock(), steady.log
+        else:
+            log(one, *found)
+
+    return dynamo.without_frame(switch.torch, hook)
+
+
+def _skips(switch: Switch, watch: Watch) -> Foreign:
+    steady = watch.steady
+
+    def skips(one: Foreign, optimizer: Optimizer) -> bool:
+        """Whether a step whose numbers are not read is like the one before; it is counted then.
+
+        Rates that are the same objects as before need no look.
+        """
+        backwards, groups = steady.backwards, optimizer.param_groups
+        if (
+            one.key != id(optimizer)
+            or one.backwards == backwards
+            or steady.losses
+            or len(groups) != one.groups
+        ):
+            return False
+        for group, rate in zip(groups, one.rates):
+            if group["lr"] is not rate:
+                return False
+        one.steps = step = one.steps + 1
+        one.backwards = steady.stepped_at = backwards
+        if step + 1 >= one.next_read:
+            steady.skips = None
+        steady.stepping, steady.running = one.optimizer, one.key
+        return True
+
+    return dynamo.without_frame(switch.torch, skips)
+
+
+def _numbers(switch: Switch, watch: Watch) -> Foreign:  # noqa: C901 - one frame, see below
+    steady, values = watch.steady, watch.values
+    tensor, fp32, hold_steady = switch.torch.Tensor, switch.torch.float32, values.hold_steady
+    norm_of, flatten = switch.torch.linalg.vector_norm, gradient_norms.flatten(switch.torch)
+
+    def numbers(one: Foreign, groups: Foreign) -> Foreign:  # noqa: C901 - a frame costs 0.1 us
+        """Learning rates and gradient norm (None: not to be read) of a step that may be logged;
+        None for another one."""
+        rates = []
+        for group in groups:
+            rate = group["lr"]
+            if type(rate) is not float or not rate > 0.0:
+                return None
+            rates.append(rate)
+        if steady.skips is not None:
+            return None if steady.losses else (rates, None)
+        if not one.clearing.cleared or one.bad_losses != steady.bad_losses:
+            return None
+        total = steady.norm
+        if total is None:
+            gradients = []
+            for place, index in one.few:
+                gradients.append(groups[place]["params"][index].grad)
+            total = norm_of(flatten(gradients), dtype=fp32)
+        elif steady.norm_count != one.present or one.clearing.sample().grad is None:
+            return None
+        if type(total) is not tensor:
+            return None
+        on_cpu = total.is_cpu and not values.late
+        norm = total.item() if on_cpu else hold_steady(total)
+        if norm is None or (type(norm) is float and not 0.0 < norm < inf):
+            return None
+        return rates, norm
+
+    return dynamo.without_frame(switch.torch, numbers)
+
+
+def _log(switch: Switch, watch: Watch) -> Foreign:
+    steady, pending = watch.steady, watch.values.pending
+
+    def log(one: Foreign, rates: Foreign, norm: Foreign) -> None:
+        """Note a step that begins, to be judged later."""
+        now, entries, losses = steady.clock(), steady.log, steady.losses
+        step, backwards = one.steps + 1, steady.backwards
         if norm is not None:
             one.read_at = step
             one.next_read = next_read = step + steady.every
@@ -155,15 +177,15 @@ def _before_steady(  # noqa: C901 - one function
             if not one.clearing.set_to_none:
                 steady.full = True  # what the step leaves must be noted
         numbers = [] if norm is None else losses or steady.last_losses
-        log.append((one, step, numbers, norm, rates, backwards - one.backwards, now))
+        entries.append((one, step, numbers, norm, rates, backwards - one.backwards, now))
         one.steps, one.rates = step, rates
         one.backwards = steady.stepped_at = backwards
         steady.skips = one if step + 1 < one.next_read else None
-        if pending or len(log) >= MOST_LOGGED or now - log[0][-1] > LOGGED_SECONDS:
+        if pending or len(entries) >= MOST_LOGGED or now - entries[0][-1] > LOGGED_SECONDS:
             steady.full = True
-        steady.stepping, steady.running = one.optimizer, key
+        steady.stepping, steady.running = one.optimizer, one.key
 
-    return dynamo.without_frame(torch, hook)
+    return dynamo.without_frame(switch.torch, log)
 
 
 def _before(switch: Switch, watch: Watch, protection: Protection | None) -> Foreign:

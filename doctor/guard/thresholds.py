@@ -237,3 +237,16 @@ MEMORY_WINDOWS = 5
 """Windows of 20 steps whose lowest value rises each time."""
 MEMORY_HORIZON = 1000
 """Steps for which the memory that is left must suffice."""
+UNSTEPPED = (10, 20)
+"""Backward passes before any step at which an optimizer that they reach is looked at. Our own
+numbers."""
+CLOSURES, CLOSURE_STEPS = 3, 20
+"""Steps in a row whose closure adds to its own gradients, and steps that are followed. Our own
+numbers."""
+EXPLODED, EXPLODED_FROM = 1e6, 20
+"""How far above the size of the first losses the last ones are, and losses. Our own numbers."""
+FAR_WORSE, FAR_FROM = 5.0, 50
+"""How many times the loss of a uniform guess shows after that many losses that a classifier has
+diverged. Our own numbers."""
+WITHOUT_BACKWARD = 10
+"""Steps of a program without a backward pass. Our own number."""

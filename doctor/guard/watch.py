@@ -9,8 +9,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Callable
 
 from . import codes, rules, step_alarms
-from . import thresholds as limit
-from .accumulation import Accumulation
 from .adversaries import Adversaries
 from .batches import Batches
 from .clips import Clips
@@ -28,6 +26,7 @@ from .kept_states import KeptStates
 from .last_error import last_error
 from .optimizer_watch import OptimizerWatch
 from .parameters import local
+from .passes import Passes
 from .readings import Readings
 from .records import WARN, Alarm, Step
 from .registry import Registry
@@ -44,9 +43,6 @@ from .writer import OPEN_RECORDS, Writer
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
-CLEARED_TIMES = 5
-"""How many times as many backward passes may come without a step where each one is cleared: a
-Fisher matrix, attributions. Our own number."""
 DATA, EPOCHS = "data-counted", "data-epochs"
 """The files that tell `doctor guard` to judge the data."""
 
@@ -69,8 +65,7 @@ class Watch:
         self.epochs = Epochs(self.steady)
         self.schedules = Schedules(context, self.epochs)
         self.resumed = self.schedules.resumed
-        began = self.schedules.optimizer_began
-        self.registry = Registry(self.judging, self.kept_states, began)
+        self.registry = Registry(self.judging, self.kept_states, self._optimizer_begins)
         self.reported = Reported(self.judging, self.registry, self.start)
         self.first_batches = FirstBatches(
             torch, self.steady, self.orders, self.registry.learns, self._write_data
@@ -83,11 +78,10 @@ class Watch:
         self.hook_growth = HookGrowth(context)
         self.waits = Waits(context, notes=not settings.all)
         self.jumps.look, self.judging.jumped = self.early.reopen, self.jumps.wait
-        self.clips = Clips(context)
+        self.clips, self.passes = Clips(context), Passes(self.judging, self.registry)
         self.replicas = Replicas(self.writer, self.values)
         self.evaluations = Evaluations(context, self.epochs)
         self.scaling = Scaling(self.judging, self.registry, self.clips, self.start)
-        self.accumulation = Accumulation()
         self.stacks = Stacks()
         self.twice_applied = TwiceApplied()
         self.started = False
@@ -110,12 +104,12 @@ class Watch:
         for clearing in steady.uncleared:
             clearing.before_backward()
         steady.uncleared = [each for each in steady.uncleared if not each.cleared]
-        self._follow_accumulation()
+        self.passes.begins(root)
         self._without_gradients = [w for w in self.watches.values() if w.rules.lacks_gradients]
-        followed = steady.uncleared or self.accumulation.suspicious or self._without_gradients
+        followed = (
+            steady.uncleared or self.passes.accumulation.suspicious or self._without_gradients
+        )
         self.follows_gradients = bool(followed)
-        if steady.backwards - steady.stepped_at >= limit.BACKWARDS_WITHOUT_STEP:
-            self._without_step()
         loss = root if type(root) is self.torch.Tensor else self._inner(root)
         if loss is None or not loss.requires_grad or loss.numel() != 1:
             return
@@ -139,10 +133,10 @@ class Watch:
             clearing.note()
         for one in self._without_gradients:
             one.look_for_gradients()
-        if self.accumulation.suspicious:
+        if self.passes.accumulation.suspicious:
             watch = self.registry.only()
             if watch is not None:
-                self.accumulation.ended(watch.clearing)
+                self.passes.accumulation.ended(watch.clearing)
 
     def step_begins(self, optimizer: Optimizer, closure: bool) -> None:
         """The outermost step() of an optimizer; with a closure its gradients do not exist yet."""
@@ -154,8 +148,8 @@ class Watch:
         if self.clips.scaler is not None:
             self.clips.steps_undivided(watch is not None and watch is self.registry.only())
         if watch is not None and not closure:
-            if watch is self.registry.only() and self.accumulation.steps(watch.clearing):
-                passes = self.accumulation.passes
+            if watch is self.registry.only() and self.passes.accumulation.steps(watch.clearing):
+                passes = self.passes.accumulation.passes
                 self.judging.add(
                     step_alarms.cleared_between(passes, watch.steps + 1, watch.index), watch
                 )
@@ -173,6 +167,7 @@ class Watch:
         if watch is not None and watch.optimizer() is optimizer:
             if closure:
                 watch.measure(optimizer)
+                self.passes.closures.step_ended(watch, optimizer)
             effective = watch.effective
             looks = effective + 1 >= watch.next_look
             watch.applied(optimizer)
@@ -211,6 +206,8 @@ class Watch:
 
     def close(self, how: str) -> None:
         """Write the last counts; `how` is "exit" or why the guard was switched off."""
+        if how == "exit" and (self.passes.unstepped.empty or last_error()):
+            self.start()  # what ended before its first pass has something to say
         if not self.started:
             return
         self.judging.judge_log()
@@ -225,6 +222,7 @@ class Watch:
         self.kept_states.close()
         if how == "exit" and not last_error():
             self.schedules.close()
+            self.passes.unstepped.close()
             with self.torch.no_grad():
                 self.judging.look_again()
             self.values.finish()
@@ -243,12 +241,11 @@ class Watch:
         watch = self.registry.only()
         if watch is not None and watch.index == 0:
             level = watch.rules.level
-            cause, text = level.judge(self.early.classes, watch.adaptive, watch.steps)
-            if text:
-                self.judging.add(Alarm(codes.LOSS_FALLS, WARN, watch.steps, text, cause, 0), watch)
-            elif text := level.unbounded():
-                alarm = Alarm(codes.LOSS_STABLE, WARN, watch.steps, text, "unbounded", 0)
-                self.alarms.add(alarm, watch)
+            for alarm in level.alarms(self.early.classes, watch.adaptive, watch.steps):
+                if alarm.code == codes.LOSS_FALLS:
+                    self.judging.add(alarm, watch)
+                else:  # not one that waits for more losses
+                    self.alarms.add(alarm, watch)
 
     def _judge_last_losses(self) -> None:
         """The losses after the last step: the program may have ended because of them."""
@@ -273,26 +270,12 @@ class Watch:
 
     # Inside
 
-    def _follow_accumulation(self) -> None:
-        """Note whether the gradients of the passes before this one are still there."""
-        watch = self.registry.only()
-        if watch is not None and watch.effective < limit.ACCUMULATED_UNTIL:
-            passes = self.steady.backwards - self.steady.stepped_at
-            self.accumulation.begins(passes, watch.clearing)
+    def _optimizer_begins(self) -> None:
+        self.schedules.optimizer_began()
+        self.kept_states.report_unloaded()
 
     def _inner(self, root: Foreign) -> Foreign:
         """The tensor that backward() starts from; None where there are several."""
         if isinstance(root, (list, tuple)) and len(root) == 1:
             root = root[0]
         return root if isinstance(root, self.torch.Tensor) else None
-
-    def _without_step(self) -> None:
-        """Far more backward passes than usual since any optimizer stepped."""
-        judging = self.judging
-        judging.judge_log()
-        count = self.steady.backwards - self.steady.stepped_at
-        most = max((w.rules.most_backwards for w in self.watches.values()), default=0)
-        if count >= most and all(w.clearing.is_clear() for w in self.watches.values()):
-            most *= CLEARED_TIMES
-        if judging.tally.steps and count == most:
-            judging.add(step_alarms.without_step(count, judging.tally.steps), None)

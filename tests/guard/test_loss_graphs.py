@@ -45,6 +45,14 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "broadcast": (lambda: F.mse_loss(ONE(X), VALUES), "broadcast"),
     "broadcast by hand": (lambda: (ONE(X) - VALUES).abs().mean(), "broadcast"),
+    "of chosen actions": (
+        lambda: (SCORES(X).gather(1, CLASSES[:, None]) - VALUES).square().mean(),
+        "broadcast",
+    ),
+    "of chosen actions, alike": (
+        lambda: (SCORES(X).gather(1, CLASSES[:, None]).squeeze(1) - VALUES).square().mean(),
+        "",
+    ),
     "same shape": (lambda: F.mse_loss(ONE(X).squeeze(1), VALUES), ""),
     "pairs on purpose": (lambda: (ONE(X) - ONE(X).T).abs().mean(), ""),
     "no known loss": (lambda: SCORES(X).sum(), "none"),

@@ -122,3 +122,23 @@ def test_backward_passes_without_a_step_are_said(tmp_path: Path) -> None:
     guarded = read_records(tmp_path)
     assert isinstance(guarded, Unknown)
     assert "40 backward passes" in guarded.reason
+
+
+def test_of_processes_that_never_trained_the_first_error_stays(tmp_path: Path) -> None:
+    def ends(moment: int) -> dict[str, Any]:
+        return {
+            "kind": "end",
+            "how": "exit",
+            "error": "E",
+            "message": f"{moment}",
+            "moment": moment,
+        }
+
+    write(tmp_path, {**META, "world": 2, "rank": 1, "started": 101}, ends(7), rank=1, pid=6)
+    write(tmp_path, {**META, "pid": 9, "started": 102}, ends(8), pid=9)  # a launcher's, later
+    (tmp_path / "run.json").write_text('{"exit_code": 1}', "utf-8")
+    error = read(tmp_path).error
+    assert error is not None
+    assert error.message == "7"
+    write(tmp_path, META, STEP)
+    assert [process.pid for process in read(tmp_path).processes] == [5]

@@ -10,7 +10,7 @@ from doctor.checks.script.ranks import OTHERS, ddp_calls, depends_on_rank
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Arms, Call, Value
+from doctor.facts.script import Call, Value
 
 
 def ddp_bypassed(reading: Training) -> Iterator[Match]:
@@ -98,6 +98,7 @@ GUARDED = re.compile(
     r"rank|main|master|primary|local|world|distributed|dist\b|leader|chief|gpu|save|zero|alone",
     re.I,
 )
+WORD = re.compile(r"[A-Za-z_]\w*")
 BY_THEMSELVES = (
     "fullyshardeddataparallel", "fully_shard", "save_on_master", "setup_for_distributed",
 )  # fmt: skip
@@ -112,14 +113,14 @@ def saved_by_all(reading: Training) -> Iterator[Match]:
         return
     message = "every process writes the same file"
     for number, call in reading.numbered(reading.methods("save", "save_file", "save_pretrained")):
-        if not _saves(reading, call, number) or _is_guarded(reading, call.arms):
+        if not _saves(reading, call, number) or _is_guarded(reading, call):
             continue
         if any(depends_on_rank(reading, value, call) for value in call.args):
             continue
         sites = reading.callers(call.scope)
         if call.scope and not sites:
             yield Match(call.span, message, undecided="the callers are in another file")
-        elif not any(_is_guarded(reading, site.arms) or _outer(reading, site) for site in sites):
+        elif not any(_is_guarded(reading, site) or _outer(reading, site) for site in sites):
             yield Match(call.span, message)
 
 
@@ -142,17 +143,25 @@ def _saves(reading: Training, call: Call, number: int) -> bool:
     )
 
 
-def _is_guarded(reading: Training, arms: Arms) -> bool:
+def _is_guarded(reading: Training, call: Call) -> bool:
     """Some condition is, or may be, about the process."""
-    tests = [reading.test_of(branch) for branch, _ in arms]
-    return any(test is not None and (GUARDED.search(test.text) or test.kind == "name" or
-               test.kind == "call") and "__name__" not in test.text for test in tests)  # fmt: skip
+    found = [reading.test_of(branch) for branch, _ in call.arms]
+    tests = [test for test in found if test is not None and "__name__" not in test.text]
+    return any(
+        GUARDED.search(test.text)
+        or test.kind in ("name", "call")
+        or any(
+            depends_on_rank(reading, Value("name", name=word), call)
+            for word in WORD.findall(test.text)
+        )
+        for test in tests
+    )
 
 
 def _outer(reading: Training, site: Call) -> bool:
     """The caller is itself called under such a condition."""
     sites = reading.callers(site.scope) if site.scope else []
-    return any(_is_guarded(reading, each.arms) for each in sites)
+    return any(_is_guarded(reading, each) for each in sites)
 
 
 def loaded_to_one_gpu(reading: Training) -> Iterator[Match]:

@@ -189,7 +189,8 @@ RULES = (
             "a loss or head of the file with parameters, called in each step, that no optimizer "
             "holds (a warning)",
         ),
-        fix="Correct the name in the copied line; give the optimizer the parameters of both networks.",
+        fix="Correct the name in the copied line, or list the parameters of both networks: "
+        "[*model.parameters(), *head.parameters()].",
         sources=("esrgan-pytorch-39", "srgan-pytorch-85", "open-universe-5", "tutorials-1430"),
     ),
 )

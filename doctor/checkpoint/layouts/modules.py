@@ -27,7 +27,7 @@ def module_weights(directory: Directory, names: list[str]) -> tuple[str, ...]:
     """
     prepared = not set(WEIGHTS_OF_MODULES).isdisjoint(names)
     files = [name for name in names if prepared and FURTHER_MODEL.fullmatch(name)]
-    if "modules.json" not in names:
+    if LIST not in names:
         return tuple(files)
     for name in names:
         if MODULE.fullmatch(name):

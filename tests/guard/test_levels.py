@@ -1,0 +1,34 @@
+"""A loss that is far above where it began, at the end of a training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from doctor.guard.levels import Level
+
+
+def causes(losses: Iterable[float], classes: int) -> list[str]:
+    level = Level()
+    for loss in losses:
+        level.add(loss, 1e-3, 1.0)
+    return [alarm.cause for alarm in level.alarms(classes, True, level.count)]
+
+
+@pytest.mark.parametrize(
+    ("losses", "classes", "found"),
+    [
+        ([0.7 * 1.2**n for n in range(80)], 2, ["exploded"]),
+        ([0.7 * 1.2**n for n in range(40)], 2, []),  # too few
+        ([*(2.3 for _ in range(60)), 900.0], 10, []),  # one spike
+        ([0.7 + 0.02 * n for n in range(80)], 2, []),
+        ([9.0 for _ in range(80)], 2, []),  # it began there
+        ([0.7 * 1.5**n for n in range(60)], 0, ["exploded"]),
+        ([1e-9 * 1.5**n for n in range(60)], 0, []),  # near 0 at first: it is small still
+        ([50.0 * 10 ** (n // 20) for n in range(80)], 0, []),  # a penalty that is raised
+        ([float(n % 7) for n in range(80)], 0, []),
+    ],
+)
+def test_where_a_loss_ends(losses: list[float], classes: int, found: list[str]) -> None:
+    assert causes(losses, classes) == found
