@@ -177,7 +177,11 @@ def _assigned_once(reading: Reading) -> dict[int, dict[str, str]]:
         texts = table.setdefault(line.scope, {}).setdefault(line.target, [])
         texts += ["", ""] if line.augmented or line.value.kind == "literal" else [line.text]
     return {
-        scope: {name: texts[0] for name, texts in names.items() if len(texts) == 1}
+        scope: {
+            name: texts[0]
+            for name, texts in names.items()
+            if len(texts) == 1 and name not in NAME.findall(texts[0])  # x = f(x) is of the x before
+        }
         for scope, names in table.items()
     }
 

@@ -85,6 +85,7 @@ def ctc(reading: Training) -> Iterator[Match]:
     ]
     for call in losses:
         yield from _lengths(reading, call)
+        yield from _axis_of_classes(reading, call)
         yield from _blank(reading, call)
 
 
@@ -93,6 +94,19 @@ def _is_ctc(reading: Training, call: Call) -> bool:
         return True
     made = objects.callee(reading, call)
     return bool(made) and all(m is not None and m.name == "torch.nn.CTCLoss" for m in made)
+
+
+def _axis_of_classes(reading: Training, call: Call) -> Iterator[Match]:
+    """x.permute(1, 0, 2).log_softmax(dim=1): the input is (time, batch, classes)."""
+    value = call.args[0] if call.args else call.keywords.get("log_probs")
+    found = objects.last_definition(reading, value.name, call) if value is not None else []
+    made = reading.call_of(found[0] if len(found) == 1 else value)
+    if made is None or made.method != "log_softmax":
+        return
+    axis = made.given("dim", int(made.name.startswith("torch.")))
+    if axis is not None and axis.literal in (0, 1) and axis.literal is not False:
+        message = f"log_softmax over axis {axis.literal} of (time, batch, classes)"
+        yield Match(call.span, message, fix="x.log_softmax(-1)")
 
 
 def _lengths(reading: Training, call: Call) -> Iterator[Match]:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.data.splits import RANDOM, SPLIT, data_of, target_of
 from doctor.checks.script.naming import is_held_out
+from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call
+from doctor.facts.script import Call, Value
 
 RANDOMIZES = {"ColorJitter", "AutoAugment", "RandAugment", "TrivialAugmentWide", "AugMix"}
 
@@ -87,13 +88,23 @@ def _randomizes(reading: Training, number: int) -> str:
         if call.keywords[key].literal is True:
             return f"{key}=True"
     for value in (*call.args[1:], *call.keywords.values()):
-        for each in evaluate.options(reading, value, call):
-            made = reading.call_of(each)
-            for n in each.calls if made is not None and made.method == "Compose" else ():
-                name = reading.calls[n].name
-                random = reading.calls[n].method.startswith("Random")
-                if name.startswith(RANDOM) and (random or reading.calls[n].method in RANDOMIZES):
-                    return reading.calls[n].method
+        found = [_random_part(reading, each) for each in evaluate.options(reading, value, call)]
+        if found and all(found):
+            return found[0]
+    return ""
+
+
+def _random_part(reading: Training, value: Value) -> str:
+    """The first random transform of a Compose; not one that a condition chooses among others."""
+    made = reading.call_of(value)
+    if made is None or made.method != "Compose":
+        return ""
+    chosen = {n for part in flatten(made.args) if part.kind == "choice" for n in part.calls}
+    for n in value.calls:
+        call = reading.calls[n]
+        random = call.method.startswith("Random") or call.method in RANDOMIZES
+        if n not in chosen and random and call.name.startswith(RANDOM):
+            return call.method
     return ""
 
 

@@ -195,7 +195,6 @@ RULES = (
         title="Loaders read all samples, and training samples in random order",
         severity="warn",
         find=loader_settings,
-        training=True,
         why="Images in the order of their classes teach the last class of a batch; a dropped last "
         "batch changes the metric; workers that touch CUDA raise.",
         fires=(

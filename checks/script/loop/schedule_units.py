@@ -37,18 +37,26 @@ def wrong_unit(reading: Training) -> Iterator[Match]:
         if length is None:
             continue
         for step in scheduler_steps(reading, name, made, partial(is_, made), home):
-            applied = _applied(reading, step)
-            if step.loops and _in_epochs_of_caller(reading, made, step, length, home):
-                yield Match(step.span, f"{name} is as long as the epochs, and steps in every batch")
+            if match := _wrong_step(reading, name, made, step, length, home):
+                yield match
                 break
-            if step.args or step.keywords or not step.loops or applied is None:
-                continue
-            if message := _mismatch(reading, made, step, applied, length):
-                yield Match(step.span, f"{name} {message}")
-                break
-            if message := _in_batches(reading, step, length):
-                yield Match(made.span, f"{name} {message}", "warn")
-                break
+
+
+def _wrong_step(
+    reading: Training, name: str, made: Call, step: Call, length: list[Value], home: int
+) -> Match | None:
+    if _once_per_call(reading, made, step, length):
+        return Match(step.span, f"{name} is made for every batch, and steps once per epoch")
+    if step.loops and _in_epochs_of_caller(reading, made, step, length, home):
+        return Match(step.span, f"{name} is as long as the epochs, and steps in every batch")
+    applied = _applied(reading, step)
+    if step.args or step.keywords or not step.loops or applied is None:
+        return None
+    if message := _mismatch(reading, made, step, applied, length):
+        return Match(step.span, f"{name} {message}")
+    if message := _in_batches(reading, step, length):
+        return Match(made.span, f"{name} {message}", "warn")
+    return None
 
 
 def _with_homes(reading: Training) -> Iterator[tuple[int, str, int]]:
@@ -75,6 +83,18 @@ def _in_micro_batches(reading: Training) -> Iterator[Match]:
             summed = reading.backward_numbers & set(inside)
             if summed and after and not set(applied) & set(inside):
                 yield Match(step.span, f"{name} steps in every batch that one step sums up")
+
+
+def _once_per_call(reading: Training, made: Call, step: Call, length: list[Value]) -> bool:
+    """The step is behind the batches of a function that the loop over epochs calls."""
+    inside = [
+        call.loops for n in reading.methods("step")
+        if stepped(reading, call := reading.calls[n]) and call.scope == step.scope and call.loops
+    ]  # fmt: skip
+    sites = reading.callers(step.scope)
+    batches = "steps_per_epoch" in made.keywords or any(_is_product(each) for each in length)
+    epochs = len(sites) == 1 and bool(sites[0].loops)
+    return not step.loops and not step.args and bool(inside) and batches and epochs
 
 
 def _in_epochs_of_caller(

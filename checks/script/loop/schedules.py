@@ -255,12 +255,10 @@ def _is_rate(value: Value, own: set[str]) -> bool:
 def scheduler_settings(reading: Training) -> Iterator[Match]:
     yield from _absolute_rates(reading)
     yield from lengths.never_counted(reading)
+    for made in filter(is_scheduler_call, reading.calls):
+        yield from _factor(made, evaluate.argument(reading, made, "gamma"))
     for number, name in schedulers(reading):
         made = reading.calls[number]
-        gamma = evaluate.argument(reading, made, "gamma")
-        if gamma is not None and gamma.kind == "literal" and gamma.literal == 0:
-            yield Match(made.span, f"gamma=0 sets the rate to 0 at the first decay of {name}")
-        yield from _grows(made, gamma)
         yield from _never_warm(reading, made)
         yield from lengths.beyond(reading, made)
         steps = list(scheduler_steps(reading, name, made, partial(is_, made)))
@@ -275,10 +273,12 @@ def scheduler_settings(reading: Training) -> Iterator[Match]:
                 yield Match(made.span, f"factor={factor:g} is refused: it is to be below 1")
 
 
-def _grows(made: Call, gamma: Value | None) -> Iterator[Match]:
-    """A factor of 2 and more; one a little above 1 may look for the highest rate."""
+def _factor(made: Call, gamma: Value | None) -> Iterator[Match]:
+    """A factor of 0, or of 2 and more; one a little above 1 may look for the highest rate."""
     decays = made.method in ("StepLR", "MultiStepLR", "ExponentialLR")
-    factor = gamma.literal if gamma is not None else None
+    factor = gamma.literal if gamma is not None and gamma.kind == "literal" else None
+    if factor == 0 and not isinstance(factor, bool):
+        yield Match(made.span, "gamma=0 sets the rate to 0 at the first decay")
     if decays and isinstance(factor, int | float) and factor >= 2:
         yield Match(made.span, f"gamma={factor:g} makes the rate grow at each decay")
 

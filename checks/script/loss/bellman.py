@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.loss.log_probs import of_several_numbers
-from doctor.checks.script.rendering import Line, expanded, lines
+from doctor.checks.script.naming import words
+from doctor.checks.script.rendering import Line, expanded, lines, statements, written_out
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Value
@@ -41,10 +42,39 @@ def formulas(reading: Training) -> Iterator[Match]:
         yield from _entropy_kept(line)
         yield from _of_places(reading, table, line)
         yield from _inverse(reading, line)
+        yield from _signs(line)
         if "loss" in line.target and SOFT.fullmatch(line.text) and not reading.mentions("maximize"):
             yield Match(line.span, "the soft value is minimized: the loss is alpha * log_prob - q")
     yield from _worst_action(reading)
     yield from of_several_numbers(reading)
+    yield from _whole(reading)
+
+
+def _signs(line: Line) -> Iterator[Match]:
+    """adv = values - returns."""
+    named = set(words(line.target))
+    if named & {"adv", "advantage", "advantages"} and BASELINE_FIRST.fullmatch(line.text):
+        yield Match(line.span, "an advantage is the return minus the value, not the other way")
+
+
+BASELINE_FIRST = re.compile(
+    r"\((?:\w+\.)*\w*(?:values?|baseline)(?:\.\w+\(\))*-(?:\w+\.)*\w*(?:returns?|rets?)\)"
+)
+PENALTY_ADDED = re.compile(
+    r"\((?:\w+\.)*\w*(?:rewards?|scores?|rew)\+\((?:\w+\.)*\w*(?:beta|kl_?co\w*|kl_?ctl)\w*\*"
+    r"(?:\w+\.)*\w*kl\w*\)\)"
+)
+CLIPPED_LESS = re.compile(
+    r"torch\.(?:min|minimum)\(\(\((?P<v>\w+)-(?P<ret>\w+)\)\*\*2\),\(\(.*(?:clip|clamp).*-(?P=ret)\)\*\*2\)\)"
+)
+
+
+def _whole(reading: Training) -> Iterator[Match]:
+    for text, span, scope in reading.cached(statements):
+        if PENALTY_ADDED.search(text):
+            yield Match(span, "the distance to the reference is rewarded: it is subtracted")
+        if "**2" in text and CLIPPED_LESS.search(written_out(reading, scope, text)):
+            yield Match(span, "the clipped value loss is the larger of both: torch.max")
 
 
 def _own_element(table: list[Line], line: Line) -> Iterator[Match]:
@@ -174,6 +204,12 @@ RULES = (
         "exp(new - old); -critic(state, actor(state)).mean(); exp(ref - logp) - (ref - logp) - 1.",
         sources=("cartpole-ppo-1", "stable-baselines3-76"),
         needs=(
+            "returns",
+            "advantages",
+            "adv",
+            "clamp",
+            "beta",
+            "rewards",
             "log_prob",
             "gamma",
             "GAMMA",

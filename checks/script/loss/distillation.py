@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loss.losses import target_of_logarithms
 from doctor.checks.script.naming import words
 from doctor.checks.script.objects import MODE_LAYERS, NETWORKS
 from doctor.checks.script.rendering import expanded
@@ -144,7 +145,14 @@ RULES = (
         slug="teacher-settings",
         title="A teacher is in evaluation mode, and its divergence is per sample",
         severity="warn",
-        find=each_of(_teacher_trains, _teacher_left, _averaged, _both_sides, _own_student),
+        find=each_of(
+            _teacher_trains,
+            _teacher_left,
+            _averaged,
+            _both_sides,
+            _own_student,
+            target_of_logarithms,
+        ),
         why="In train mode a teacher's targets are noise of dropout, and its batch statistics "
         "drift. KLDivLoss divides by all elements unless told otherwise: with a hundred classes "
         "the term is a hundred times too small.",
@@ -155,7 +163,10 @@ RULES = (
             "a temperature that divides one side only",
             "teacher = student without a copy",
         ),
-        errors=("kl_div(log_softmax(t), softmax(t)), the same logits on both sides",),
+        errors=(
+            "kl_div(log_softmax(t), softmax(t)), the same logits on both sides",
+            "kl_div(x, log_softmax(t)) without log_target=True",
+        ),
         fix="teacher.eval(); reduction='batchmean'; kl_div(log_softmax(student / t), "
         "softmax(teacher / t)).",
         sources=("torch-kl-div",),

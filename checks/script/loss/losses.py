@@ -101,6 +101,20 @@ def wrong_input(kind: str, bad: dict[str, str]) -> Find:
     return find
 
 
+def target_of_logarithms(reading: Training) -> Iterator[Match]:
+    """kl_div(input, log_softmax(t)) without log_target=True."""
+    for number, found in loss_calls(reading):
+        call = reading.calls[number]
+        value = call.given("target", 1) if found == "kl" else None
+        made = [call, *objects.known_callees(reading, call)]
+        if value is None or any("log_target" in each.keywords for each in made):
+            continue
+        if outcomes(reading, value, call.scope, number, call.arms) == {"log_softmax"}:
+            message = "the target is a logarithm, and log_target=True is missing"
+            yield Match(call.span, message, "fail",
+                        fix="Pass softmax(t) as target, or log_target=True.")  # fmt: skip
+
+
 def loss_of_decision(reading: Training) -> Iterator[Match]:
     for number, _ in loss_calls(reading):
         call = reading.calls[number]

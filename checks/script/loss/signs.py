@@ -16,6 +16,8 @@ SHARES = re.compile(r"\(\(*(?:\(2(?:\.0)?\*|2(?:\.0)?\*).*\)/\(.*\+.*\)\)(?:\.me
 SHARE = re.compile(
     r"\(\(?\w*inter\w*(?:\+[\w.]+\))?/\(?\w*union\w*(?:\+[\w.]+\))?\)(?:\.mean\(\))?"
 )
+AXIS = re.compile(r"[=,(\[:]-\d")
+BOXES = re.compile(r"(?:generalized_|complete_|distance_)?box_iou\(")
 LIKELY = re.compile(r"focal|nll|neg_?log|cross_?entropy|info_?nce|nt_?xent|likelihood_?loss")
 LOGARITHM = re.compile(r"log_softmax\(|logsigmoid\(|\.log_prob\(|(?:torch)?\.log\(")
 OF_TORCH = re.compile(
@@ -37,6 +39,20 @@ def signs_hold(reading: Training) -> Iterator[Match]:
             yield from _likelihood(reading, number, function)
     yield from _unions(reading)
     yield from _overlap_in_sum(reading)
+    yield from _smoothed_truth(reading)
+
+
+def _smoothed_truth(reading: Training) -> Iterator[Match]:
+    """full_like(x, s / (n - 1)), and scatter_(1, target, s): the true class gets 1 - s."""
+    for line in reading.cached(lines):
+        share = re.search(r"torch\.full(?:_like)?\(.*,\((?P<s>[\w.]+)/\([\w.]+-[12]\)\)", line.text)
+        for call in reading.named("scatter_") if share else ():
+            value = call.args[2] if len(call.args) > 2 else call.keywords.get("value")
+            same = call.receiver == line.target and call.scope == line.scope
+            if same and share and value is not None and value.name == share["s"]:
+                yield Match(
+                    call.span, f"the true class gets {share['s']}: 1 - {share['s']} is meant"
+                )
 
 
 def _overlap_in_sum(reading: Training) -> Iterator[Match]:
@@ -65,7 +81,8 @@ def _overlap(reading: Training, number: int, function: Function) -> Iterator[Mat
         return
     as_written = (render(reading, value) for value in function.returns)
     for (text, span), short in zip(returned(reading, number), as_written, strict=True):
-        if SHARES.fullmatch(text) or SHARE.fullmatch(short):
+        boxes = BOXES.search(text) and "-" not in AXIS.sub("", text)
+        if SHARES.fullmatch(text) or SHARE.fullmatch(short) or boxes:
             yield Match(span, "the overlap is minimized: a loss is 1 minus it")
 
 

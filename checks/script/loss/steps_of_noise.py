@@ -29,6 +29,7 @@ def of_steps(reading: Training) -> Iterator[Match]:
     yield from _drawn_again(reading)
     yield from _not_cumulated(reading)
     yield from _of_one_step(reading)
+    yield from _one_root(reading)
     yield from _upwards(reading)
 
 
@@ -189,6 +190,21 @@ def _of_one_step(reading: Training) -> Iterator[Match]:
     for text, span, scope in reading.cached(statements):
         if mixed.search(written_out(reading, scope, text)):
             yield Match(span, f"{steps[0]} is of one step: their product up to t is used")
+
+
+LEVEL = r"[\w.]+(?:\[[^\[\]]*\])*(?:\.view\([^()]*\))?"
+ONE_ROOT = re.compile(
+    rf"\((?:torch\.sqrt\((?P<a>{LEVEL})\)|(?P<b>{LEVEL})\.sqrt\(\))\*[\w.]+\)\+"
+    rf"\(\(1-(?:(?P=a)|(?P=b))\)\*(?P<noise>[\w.]+)"
+)
+
+
+def _one_root(reading: Training) -> Iterator[Match]:
+    """sqrt(a) * x + (1 - a) * noise: the share of the noise has no root."""
+    for text, span, scope in reading.cached(statements):
+        found = ONE_ROOT.search(text) or ONE_ROOT.search(written_out(reading, scope, text))
+        if found and re.search(r"noise|eps|randn", found["noise"]):
+            yield Match(span, "the share of the noise is sqrt(1 - a): its root is missing")
 
 
 def _upwards(reading: Training) -> Iterator[Match]:

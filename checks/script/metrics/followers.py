@@ -32,6 +32,7 @@ def same_object(reading: Training) -> Iterator[Match]:
     if reading.mentions("disable_adapter", "set_adapter"):
         return
     yield from _twins(reading)
+    yield from _aliases(reading)
     for each in reading.assignments:
         name = _itself(reading, each)
         if not name or each.augmented or not _is_network(reading, each):
@@ -40,6 +41,21 @@ def same_object(reading: Training) -> Iterator[Match]:
             continue
         if _is_treated_as_copy(reading, each, name):
             yield Match(each.span, f"{each.target} is {name} itself, not a copy of it")
+
+
+def _aliases(reading: Training) -> Iterator[Match]:
+    """self.target = self.q, and the target runs under no_grad in what compares both."""
+    for each in reading.assignments:
+        plain = each.value.kind == "name" and each.target.startswith("self.")
+        if not plain or not each.value.name.startswith("self.") or each.augmented:
+            continue
+        last = each.target.rpartition(".")[2]
+        if not re.match("target", last) or len(reading.assigned_to(each.target, each.scope)) != 1:
+            continue
+        runs = {c.name: c for c in reading.calls if c.name in (each.target, each.value.name)}
+        quiet = len(runs) == 2 and reading.under_no_grad(runs[each.target].contexts)
+        if quiet and not reading.under_no_grad(runs[each.value.name].contexts):
+            yield Match(each.span, f"{each.target} is {each.value.name} itself, not a copy of it")
 
 
 def _loaded(reading: Training, call: Call) -> str:

@@ -28,6 +28,7 @@ from doctor.checks.script.model import (
     pretrained,
     reinitialized,
     sequences,
+    standard_parts,
     weight_casts,
     weights,
 )
@@ -59,6 +60,7 @@ RULES: tuple[Rule, ...] = (
     *pretrained.RULES,
     *reinitialized.RULES,
     *sequences.RULES,
+    *standard_parts.RULES,
     *weight_casts.RULES,
     *weights.RULES,
 )

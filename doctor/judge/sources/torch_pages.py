@@ -89,6 +89,7 @@ TORCH_PAGES = (
         f"{TORCH}/torch/distributed/distributed_c10d.py"),
     page("torch-distributed-sampler", "PyTorch: DistributedSampler", "",
         f"{TORCH}/torch/utils/data/distributed.py"),
+    page("torch-adamw", "PyTorch: AdamW", "", f"{TORCH}/torch/optim/adamw.py"),
     page("torch-dataloader", "PyTorch: DataLoader", "", f"{TORCH}/torch/utils/data/dataloader.py"),
     page("torch-load", "PyTorch: torch.load", "", f"{TORCH}/torch/serialization.py"),
     page("torch-sync-batchnorm", "PyTorch: SyncBatchNorm.convert_sync_batchnorm", "",

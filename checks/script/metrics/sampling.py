@@ -1,0 +1,73 @@
+"""A rule on how tokens are drawn: temperature, the best k, and where the next token goes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script.rendering import formulas, lines, written_out
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+
+HOT = re.compile(r"softmax\(\(.*\*(?:self\.|args\.|config\.)?(?:temperature|temp)\)")
+NEXT = re.compile(r"torch\.multinomial\(|\.multinomial\(|argmax\(.*keepdim=True")
+BEST = re.compile(r"topk\(.*\[0\]|topk\(.*\.values")
+LOWEST = re.compile(r"-(?:\w+\.)*inf\b|-?float\('-?inf'\)|-1e\+?\d+")
+
+
+def drawn(reading: Training) -> Iterator[Match]:
+    yield from _joined_along_batch(reading)
+    yield from _worst_kept(reading)
+    for text, span, scope in reading.cached(formulas):
+        if "multinomial(" in text and HOT.search(written_out(reading, scope, text)):
+            yield Match(span, "logits are multiplied by the temperature, not divided")
+
+
+def _made(reading: Training, name: str, scope: int) -> list[str]:
+    """The texts of what a name of a function is assigned."""
+    table = reading.cached(lines)
+    return [line.text for line in table if line.target == name and line.scope == scope]
+
+
+def _joined_along_batch(reading: Training) -> Iterator[Match]:
+    """ids = torch.cat((ids, next)) in a loop that draws the next token of each row."""
+    table = reading.cached(lines)
+    for line in table:
+        name = re.escape(line.target)
+        found = re.fullmatch(rf"torch\.cat\(\({name},(\w+)\)(?:,(?:dim=)?0)?\)", line.text)
+        if found is None or not line.loops:
+            continue
+        rows = any("[:,-1" in other.text for other in table if other.scope == line.scope)
+        if rows and any(NEXT.search(text) for text in _made(reading, found[1], line.scope)):
+            yield Match(line.span, "next tokens are joined along the batch: dim=1 is the time")
+
+
+def _worst_kept(reading: Training) -> Iterator[Match]:
+    """out[out > kth] = -inf: all but the best are kept."""
+    for line in reading.cached(lines):
+        found = re.fullmatch(r"(?P<x>\w+)\[\(?(?P=x)\s*>=?\s*(?P<kth>\w+)\[.*", line.target)
+        if found is None or not LOWEST.search(line.text):
+            continue
+        if any(BEST.search(text) for text in _made(reading, found["kth"], line.scope)):
+            yield Match(line.span, f"what is above {found['kth']} is removed: the best are lost")
+
+
+RULES = (
+    Rule(
+        code="SCR436",
+        slug="tokens-drawn",
+        title="Tokens are drawn from the best, and joined along the time",
+        severity="fail",
+        find=drawn,
+        why="A text is made of the next token of each row. Joined along the batch, drawn from all "
+        "but the best or at the inverse of the temperature, it is no sample of the model.",
+        fires=(
+            "ids = torch.cat((ids, next_token), dim=0) of a token for each row",
+            "logits[logits > kth] = -inf, where kth is of topk()",
+            "multinomial(softmax(logits * temperature))",
+        ),
+        fix="torch.cat((ids, next_token), dim=1); logits[logits < kth]; logits / temperature.",
+        sources=("distillation",),
+        needs=("multinomial", "argmax", "topk"),
+    ),
+)

@@ -1,0 +1,77 @@
+"""A rule on standard parts of networks that are written out: norms, skips, class tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script.naming import words
+from doctor.checks.script.rendering import formulas, render, written_out
+from doctor.checks.script.rule import Match, Rule, each_of
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call
+
+SKIPS = {"skip", "skips", "enc", "encoder", "bridge", "lateral", "shortcut", "down"}
+BY_VARIANCE = re.compile(
+    r"\(\((?P<x>[\w.]+)-(?:torch\.mean\((?P=x)|(?P=x)\.mean\()[^()]*\)\)/"
+    r"\(?(?:torch\.var\((?P=x)|(?P=x)\.var\()[^()]*\)"
+    r"(?!\.sqrt|\.pow|\*\*|\+[\w.]+\)(?:\.sqrt|\.pow|\.rsqrt|\*\*))"
+)
+MEAN_ALONE = re.compile(r"sqrt\(\(\w+\.mean\([^()]*\)\+")
+
+
+def written_norms(reading: Training) -> Iterator[Match]:
+    """(x - x.mean()) / x.var(), and x * rsqrt(x.mean() + eps) in an RMSNorm."""
+    for text, span, scope in reading.cached(formulas):
+        function = reading.function(scope)
+        rms = "rms" in f"{function.owner} {function.name}".casefold() and "sqrt(" in text
+        whole = written_out(reading, scope, text) if rms or ("/" in text and "-" in text) else ""
+        if BY_VARIANCE.search(whole):
+            yield Match(span, "values are divided by the variance: its root is meant")
+        if rms and MEAN_ALONE.search(whole):
+            yield Match(span, "the mean is not that of squares: x.pow(2).mean(-1)")
+
+
+def joined(reading: Training) -> Iterator[Match]:
+    """torch.cat([x, skip], dim=0) in a forward, and the class token looked for at the other end."""
+    for call in reading.named("cat", "concat"):
+        function = reading.function(call.scope)
+        value, axis = call.first, call.given("dim", 1)
+        given = value.items if value is not None else ()
+        if function.name != "forward" or function.owner not in reading.modules or len(given) < 2:
+            continue
+        skips = any(SKIPS & {w for n in each.all_names for w in words(n)} for each in given[1:])
+        if axis is not None and axis.literal == 0 and skips:
+            yield Match(call.span, "a skip is joined along the batch, not the channels")
+        first = written_out(reading, call.scope, render(reading, given[0]))
+        if re.search(r"cls|class_tok", first) and _takes_last(reading, call):
+            yield Match(call.span, "the class token comes first, and the last token is read")
+
+
+def _takes_last(reading: Training, call: Call) -> bool:
+    """The result of the function is made of [:, -1], and of no other token."""
+    texts = [render(reading, value) for value in reading.function(call.scope).returns]
+    whole = " ".join(written_out(reading, call.scope, text) for text in texts)
+    return "[:,-1]" in whole and "[:,0" not in whole and "flip" not in whole
+
+
+RULES = (
+    Rule(
+        code="SCR435",
+        slug="standard-part-of-a-network",
+        title="Norms and joined features have their formulas",
+        severity="fail",
+        find=each_of(written_norms, joined),
+        why="A part that is written out with another axis or without its root trains without an "
+        "error, as another network.",
+        fires=(
+            "(x - x.mean()) / x.var()",
+            "x * torch.rsqrt(x.mean(-1, keepdim=True) + eps) in an RMSNorm",
+            "torch.cat([x, skip], dim=0) in the forward of a module",
+            "torch.cat([cls, x], dim=1), and [:, -1] of the result",
+        ),
+        fix="(x - mean) / (var + eps).sqrt(); x.pow(2).mean(-1, keepdim=True); dim=1; [:, 0].",
+        sources=("torch-module",),
+        needs=("mean", "cat", "concat"),
+    ),
+)
