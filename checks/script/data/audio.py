@@ -106,7 +106,7 @@ def _axis_of_classes(reading: Training, call: Call) -> Iterator[Match]:
     axis = made.given("dim", int(made.name.startswith("torch.")))
     if axis is not None and axis.literal in (0, 1) and axis.literal is not False:
         message = f"log_softmax over axis {axis.literal} of (time, batch, classes)"
-        yield Match(call.span, message, fix="x.log_softmax(-1)")
+        yield Match(call.span, message, "warn", fix="x.log_softmax(-1)")
 
 
 def _lengths(reading: Training, call: Call) -> Iterator[Match]:

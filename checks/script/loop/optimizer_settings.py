@@ -9,8 +9,8 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 
 ADAPTIVE = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax")
-LARGEST_DECAY = 0.5
-"""Of AdamW, times the rate. Published trainings use 0.3 and less."""
+LARGEST_DECAY = 1.0
+"""Of AdamW, times the rate. Published trainings use 0.3 and less, and 1 to see a network grok."""
 
 
 def settings(reading: Training) -> Iterator[Match]:
@@ -25,7 +25,7 @@ def settings(reading: Training) -> Iterator[Match]:
             text = f"betas=({known[0]:g}, {known[1]:g}) are exchanged"
             yield Match(call.span, f"{text}: the second is that of the squares")
         decay = evaluate.number(reading, call.keywords.get("weight_decay"), call)
-        if decay is not None and decay >= LARGEST_DECAY and call.method == "AdamW":
+        if decay is not None and decay > LARGEST_DECAY and call.method == "AdamW":
             yield Match(call.span, f"weight_decay={decay:g} is beyond what trainings use")
 
 
@@ -40,7 +40,7 @@ RULES = (
         "AdamW multiplies weights by 1 - lr * weight_decay in every step.",
         fires=(
             "betas=(0.999, 0.9)",
-            "AdamW with weight_decay=0.5 or more",
+            "AdamW with weight_decay above 1",
         ),
         fix="betas=(0.9, 0.999); weight_decay of 0 to 0.1.",
         sources=("torch-adamw",),

@@ -19,6 +19,7 @@ from doctor.checks.script.loop.schedules import (
 )
 from doctor.checks.script.loop.zeroed import stepped
 from doctor.checks.script.reading import flatten
+from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Loop, Value
@@ -92,7 +93,9 @@ def _once_per_call(reading: Training, made: Call, step: Call, length: list[Value
         if stepped(reading, call := reading.calls[n]) and call.scope == step.scope and call.loops
     ]  # fmt: skip
     sites = reading.callers(step.scope)
-    batches = "steps_per_epoch" in made.keywords or any(_is_product(each) for each in length)
+    batches = "steps_per_epoch" in made.keywords or any(
+        _is_product(each) and "len(" in render(reading, each) for each in length
+    )
     epochs = len(sites) == 1 and bool(sites[0].loops)
     return not step.loops and not step.args and bool(inside) and batches and epochs
 

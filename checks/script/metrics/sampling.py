@@ -10,7 +10,10 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 
 HOT = re.compile(r"softmax\(\(.*\*(?:self\.|args\.|config\.)?(?:temperature|temp)\)")
-NEXT = re.compile(r"torch\.multinomial\(|\.multinomial\(|argmax\(.*keepdim=True")
+NEXT = re.compile(
+    r"torch\.multinomial\(.*,(?:num_samples=)?1\)|.*\.multinomial\((?:num_samples=)?1\)"
+    r"|.*argmax\(.*keepdim=True\)"
+)
 BEST = re.compile(r"topk\(.*\[0\]|topk\(.*\.values")
 LOWEST = re.compile(r"-(?:\w+\.)*inf\b|-?float\('-?inf'\)|-1e\+?\d+")
 
@@ -38,7 +41,7 @@ def _joined_along_batch(reading: Training) -> Iterator[Match]:
         if found is None or not line.loops:
             continue
         rows = any("[:,-1" in other.text for other in table if other.scope == line.scope)
-        if rows and any(NEXT.search(text) for text in _made(reading, found[1], line.scope)):
+        if rows and any(NEXT.fullmatch(text) for text in _made(reading, found[1], line.scope)):
             yield Match(line.span, "next tokens are joined along the batch: dim=1 is the time")
 
 

@@ -11,7 +11,9 @@ from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
 
-SKIPS = {"skip", "skips", "enc", "encoder", "bridge", "lateral", "shortcut", "down"}
+SKIPS = {"skip", "skips", "bridge", "lateral", "shortcut"}
+CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d")
+NORMALIZES = re.compile(r"norm|standard|scale|z_?score|whiten|preprocess", re.IGNORECASE)
 BY_VARIANCE = re.compile(
     r"\(\((?P<x>[\w.]+)-(?:torch\.mean\((?P=x)|(?P=x)\.mean\()[^()]*\)\)/"
     r"\(?(?:torch\.var\((?P=x)|(?P=x)\.var\()[^()]*\)"
@@ -24,9 +26,11 @@ def written_norms(reading: Training) -> Iterator[Match]:
     """(x - x.mean()) / x.var(), and x * rsqrt(x.mean() + eps) in an RMSNorm."""
     for text, span, scope in reading.cached(formulas):
         function = reading.function(scope)
-        rms = "rms" in f"{function.owner} {function.name}".casefold() and "sqrt(" in text
-        whole = written_out(reading, scope, text) if rms or ("/" in text and "-" in text) else ""
-        if BY_VARIANCE.search(whole):
+        named = f"{function.owner} {function.name}"
+        rms = re.search(r"rms_?norm", named, re.IGNORECASE) and "sqrt(" in text
+        quotient = "/" in text and "-" in text and NORMALIZES.search(named)
+        whole = written_out(reading, scope, text) if rms or quotient else ""
+        if quotient and BY_VARIANCE.search(whole):
             yield Match(span, "values are divided by the variance: its root is meant")
         if rms and MEAN_ALONE.search(whole):
             yield Match(span, "the mean is not that of squares: x.pow(2).mean(-1)")
@@ -40,7 +44,13 @@ def joined(reading: Training) -> Iterator[Match]:
         given = value.items if value is not None else ()
         if function.name != "forward" or function.owner not in reading.modules or len(given) < 2:
             continue
-        skips = any(SKIPS & {w for n in each.all_names for w in words(n)} for each in given[1:])
+        convolves = any(
+            reading.function(each.scope).owner == function.owner
+            for each in reading.named(*CONVOLUTIONS)
+        )
+        skips = convolves and any(
+            SKIPS & {w for n in each.all_names for w in words(n)} for each in given[1:]
+        )
         if axis is not None and axis.literal == 0 and skips:
             yield Match(call.span, "a skip is joined along the batch, not the channels")
         first = written_out(reading, call.scope, render(reading, given[0]))
