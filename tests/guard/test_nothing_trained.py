@@ -35,6 +35,29 @@ def passes(count: int, *, by_hand: bool = False, clears: bool = False, steps: in
             optimizer.step()
 
 
+def measured(kind: str) -> None:
+    """Gradients are what is wanted, and an optimizer is there."""
+    module = model()
+    optimizer = adamw(module)
+    information = [torch.zeros_like(p) for p in module.parameters()]
+    for x, y in batches(40):
+        optimizer.zero_grad()
+        loss_of(module, x, y).backward()
+        if kind == "norm":
+            nn.utils.clip_grad_norm_(module.parameters(), float("inf"))
+        elif kind == "fisher":
+            for total, p in zip(information, module.parameters(), strict=True):
+                total += p.grad.square()
+
+
+def timed() -> None:
+    module = model()
+    optimizer = adamw(module)
+    for x, y in batches(40):
+        loss_of(module, x, y).backward()
+    assert optimizer.param_groups
+
+
 def without_optimizer() -> None:
     module = model()
     for x, y in batches(40):
@@ -49,6 +72,9 @@ def without_optimizer() -> None:
         (lambda: passes(12), False),  # may be the beginning of an accumulation
         (lambda: passes(40, by_hand=True), False),
         (lambda: passes(40, steps=1), False),
+        (lambda: measured("norm"), False),
+        (lambda: measured("fisher"), False),
+        (timed, False),
         (without_optimizer, False),
     ],
 )
@@ -60,12 +86,55 @@ def test_an_optimizer_that_never_steps(
     assert (NEVER in alarms(tmp_path)) is found
 
 
-def over(rows: int, drops: bool, *, evaluates: bool = False) -> None:
-    loader = DataLoader(TensorDataset(torch.randn(rows, 4)), batch_size=8, drop_last=drops)
+def forgotten() -> None:
+    module = model()
+    optimizer = adamw(module)
+    for x, y in batches(40):
+        optimizer.zero_grad()
+        loss_of(module, x, y).backward()
+
+
+def test_a_step_that_is_not_called_anywhere_is_a_warning(tmp_path: Path) -> None:
+    with guarded(tmp_path):
+        forgotten()
+    assert alarms(tmp_path).keys() == {("GRD011", "warn")}
+
+
+def over(
+    rows: int, drops: bool, *, evaluates: bool = False, trains: bool = True, workers: int = 0
+) -> None:
+    module = model()
+    optimizer = adamw(module) if trains else None
+    loader = DataLoader(
+        TensorDataset(torch.randn(rows, 4)), batch_size=8, drop_last=drops, num_workers=workers
+    )
     with torch.set_grad_enabled(not evaluates):
         for _ in range(2):
             for _ in loader:
                 pass
+    assert (optimizer is not None) is trains
+
+
+class Drawn:
+    """A sampler that has no length yet."""
+
+    def __iter__(self) -> Any:
+        return iter([[0, 1], [2, 3]])
+
+    def __len__(self) -> int:
+        raise ValueError("not drawn")
+
+
+def test_a_sampler_without_a_length_does_not_end_the_guard(tmp_path: Path) -> None:
+    module, sampler = nn.Linear(4, 1), Drawn()
+    optimizer = adamw(module)
+    with guarded(tmp_path):
+        for _ in range(3):
+            for (x,) in DataLoader(TensorDataset(torch.randn(4, 4)), batch_sampler=sampler):
+                module(x).square().mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+    assert [each["how"] for each in records(tmp_path, "end")] == ["exit"]
 
 
 def beside() -> None:
@@ -77,6 +146,8 @@ def beside() -> None:
     ("run", "found"),
     [
         (lambda: over(5, True), True),
+        (lambda: over(5, True, workers=1), True),
+        (lambda: over(5, True, trains=False), False),
         (lambda: over(5, False), False),
         (lambda: over(16, True), False),
         (lambda: over(5, True, evaluates=True), False),
@@ -168,6 +239,21 @@ def test_a_state_dict_of_which_nothing_fits(
     with guarded(tmp_path):
         run()
     assert (("GRD027", "warn") in alarms(tmp_path)) is found
+
+
+@pytest.mark.parametrize("order", [("encoder", "head"), ("head", "encoder")])
+def test_a_state_dict_that_each_part_is_offered(order: tuple[str, str], tmp_path: Path) -> None:
+    parts = {"encoder": nn.Linear(4, 4), "head": nn.Sequential(nn.Linear(4, 2))}
+    state = {"weight": torch.randn(4, 4), "bias": torch.randn(4)}
+    optimizer = torch.optim.Adam([p for part in parts.values() for p in part.parameters()])
+    with guarded(tmp_path):
+        for name in order:
+            parts[name].load_state_dict(state, strict=False)
+        for _ in range(3):
+            parts["head"](parts["encoder"](torch.randn(8, 4))).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert not alarms(tmp_path)
 
 
 def closures(*, clears: str, micro: int = 1, lr: float = 0.1, search: str | None = None) -> None:
