@@ -21,7 +21,7 @@ from .switch import raise_of_a_signal
 MOST = 8
 """Parameters that are compared: a loop may apply the gradients by itself."""
 LIBRARIES = ("/site-packages/", "/dist-packages/", "/doctor/guard/")
-MEASURES = {"grad", "clip_grad_norm_", "get_total_norm"}
+MEASURES = {"grad", "clip_grad_norm_", "get_total_norm", "register_hook"}
 """What code reads whose aim is the gradients: Fisher information, influence, attributions."""
 
 

@@ -1,8 +1,7 @@
-"""Programs that end and have trained nothing, or that begin with other weights than they loaded."""
+"""Programs that end and have trained nothing."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,6 +44,8 @@ def measured(kind: str) -> None:
         loss_of(module, x, y).backward()
         if kind == "norm":
             nn.utils.clip_grad_norm_(module.parameters(), float("inf"))
+        elif kind == "hooks":
+            module[0].weight.register_hook(lambda gradient: gradient.abs())
         elif kind == "fisher":
             for total, p in zip(information, module.parameters(), strict=True):
                 total += p.grad.square()
@@ -74,6 +75,7 @@ def without_optimizer() -> None:
         (lambda: passes(40, steps=1), False),
         (lambda: measured("norm"), False),
         (lambda: measured("fisher"), False),
+        (lambda: measured("hooks"), False),
         (timed, False),
         (without_optimizer, False),
     ],
@@ -214,48 +216,6 @@ def test_a_loss_that_begins_anew(change: Any, cause: str, tmp_path: Path) -> Non
     assert [each["cause"] for each in records(tmp_path, "alarm")] == [cause] * bool(cause)
 
 
-def load(names: Callable[[str], str], *, again: bool = False, into: Any = None) -> None:
-    module = model()
-    state = copy.deepcopy(module.state_dict())
-    module.load_state_dict({names(k): v for k, v in state.items()}, strict=False)
-    if again:
-        module.load_state_dict(state)
-    train(module, adamw(module), 3)
-
-
-@pytest.mark.parametrize(
-    ("run", "found"),
-    [
-        (lambda: load(lambda name: f"module.{name}"), True),
-        (lambda: load(lambda name: f"_orig_mod.{name}"), True),
-        (lambda: load(lambda name: f"module.{name}", again=True), False),
-        (lambda: load(lambda name: name if name.startswith("0.") else f"old.{name}"), False),
-        (lambda: load(lambda name: name), False),
-    ],
-)
-def test_a_state_dict_of_which_nothing_fits(
-    run: Callable[[], None], found: bool, tmp_path: Path
-) -> None:
-    with guarded(tmp_path):
-        run()
-    assert (("GRD027", "warn") in alarms(tmp_path)) is found
-
-
-@pytest.mark.parametrize("order", [("encoder", "head"), ("head", "encoder")])
-def test_a_state_dict_that_each_part_is_offered(order: tuple[str, str], tmp_path: Path) -> None:
-    parts = {"encoder": nn.Linear(4, 4), "head": nn.Sequential(nn.Linear(4, 2))}
-    state = {"weight": torch.randn(4, 4), "bias": torch.randn(4)}
-    optimizer = torch.optim.Adam([p for part in parts.values() for p in part.parameters()])
-    with guarded(tmp_path):
-        for name in order:
-            parts[name].load_state_dict(state, strict=False)
-        for _ in range(3):
-            parts["head"](parts["encoder"](torch.randn(8, 4))).square().mean().backward()
-            optimizer.step()
-            optimizer.zero_grad()
-    assert not alarms(tmp_path)
-
-
 def closures(*, clears: str, micro: int = 1, lr: float = 0.1, search: str | None = None) -> None:
     module = nn.Linear(4, 1)
     optimizer = torch.optim.LBFGS(module.parameters(), lr=lr, max_iter=5, line_search_fn=search)
@@ -309,3 +269,17 @@ def test_two_optimizers_of_one_network_and_none_of_the_other(tmp_path: Path) -> 
                 loss().backward()
                 optimizer.step()
     assert "held-twice" in {each["cause"] for each in records(tmp_path, "alarm")}
+
+
+def test_a_loss_that_is_to_grow(tmp_path: Path) -> None:
+    """Unlearning: the optimizer maximizes."""
+    torch.manual_seed(0)
+    module = nn.Linear(16, 4)
+    optimizer = torch.optim.SGD(module.parameters(), 0.5, maximize=True)
+    x, y = torch.randn(64, 16), torch.randint(0, 4, (64,))
+    with guarded(tmp_path):
+        for _ in range(150):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(module(x), y).backward()
+            optimizer.step()
+    assert not alarms(tmp_path)
