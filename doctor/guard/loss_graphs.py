@@ -170,8 +170,8 @@ def _negative_likelihood(node: Foreign) -> tuple[str, str]:
 
 def _distance(node: Foreign) -> tuple[str, str]:
     """[N, 1] against [N]: each prediction is compared with every target."""
-    first = node.next_functions[0][0] if node.next_functions else None
-    expanded = first is not None and kind(first) == "ExpandBackward0"
+    first: Foreign = node.next_functions[0][0] if node.next_functions else None
+    expanded = kind(first) == "ExpandBackward0"
     own, theirs = shape(node) or shape(first), shape(first)
     if kind(node) == "SubBackward0":
         if expanded:
