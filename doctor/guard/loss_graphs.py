@@ -180,7 +180,7 @@ def _distance(node: Foreign) -> tuple[str, str]:
         scores = {kind(first), kind(_below(node))} & (SCORES | PICKED)
         pairs = len(computed) != 1 or not scores or _gains_an_axis(node)
     else:
-        target = getattr(node, "_saved_target", None) if expanded else None
+        target: Foreign = getattr(node, "_saved_target", None) if expanded else None
         pairs = target is None or 0 not in target.stride()
         if not pairs:
             own, theirs = tuple(target.shape), tuple(first._saved_self_sym_sizes)
