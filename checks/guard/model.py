@@ -101,7 +101,7 @@ KEPT = Check(
         "load_state_dict() gets the module's own tensors at two steps, as where a target network "
         "is the network itself",
         "load_state_dict(strict=False) finds none of the names of a state dict in the module, and "
-        "no second call loads something into it",
+        "no other call loads something into it, or these names into another one",
     ),
     fix="Keep a copy: copy.deepcopy(model.state_dict()), or torch.save it when it is the best. The "
     "weights that were meant are lost, unless a file of that step exists.",

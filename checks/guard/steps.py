@@ -119,8 +119,10 @@ APPLIED = Check(
     ),
     fails=(
         "30 steps in a row are skipped from the start, or 10 later",
-        "the program ends without a step, and 20 backward passes reach an optimizer's parameters",
-        "it ends without a backward pass, and a DataLoader that it iterates over has no batch",
+        "the program ends without a step, 20 backward passes reach an optimizer's parameters, and "
+        "the loop around them calls a step() (a warning, if it clears the gradients alone)",
+        "it has an optimizer and ends without a backward pass, and a DataLoader that it iterates "
+        "over has no batch",
     ),
     fix="Count the calls of optimizer.step(), and log the loss scale where there is one.",
     owner=Owner.JOB,

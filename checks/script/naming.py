@@ -19,6 +19,8 @@ HIGH = {
 }  # fmt: skip
 PREDICTED = {"pred", "preds", "prediction", "predictions", "predicted", "output", "outputs", "hat"}
 TRUE = {"true", "target", "targets", "label", "labels", "gt", "truth", "reference", "references"}
+DISTANCE = re.compile(r"dist(?!ill|rib)|energy|\bcdist|norm\(|square\(|pow\(|\babs\(")
+"""In what computes a number that is small for what belongs together."""
 
 
 def words(name: str) -> list[str]:

@@ -48,6 +48,7 @@ class Compared:
         self.next_look = 1
         self.tiny_since = self.between = 0
         self.stays = False
+        self.ascends = any(group.get("maximize") for group in self.groups)
         self._names: dict[int, str] | None = None
         self.zero_gradients = ZeroGradients(self.torch)
         self.overwritten = Overwritten(self.torch)

@@ -52,7 +52,8 @@ class Epochs:
                 self.batches = len(iterator._index_sampler)
                 sampler = getattr(iterator._index_sampler, "sampler", None)
                 now.shuffles = type(sampler).__name__ == "RandomSampler"
-            except (TypeError, NotImplementedError, AttributeError):
+            except Exception as error:  # of a sampler of the program
+                raise_of_a_signal(error)
                 self.batches = 0
         return now
 

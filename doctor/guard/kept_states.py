@@ -28,8 +28,12 @@ class KeptStates:
         self._taken: dict[int, _Taken] = {}
         self._itself: dict[int, tuple[Foreign, int]] = {}
         """Modules that loaded their own tensors, by their id, and at which step."""
-        self._without: dict[int, tuple[Foreign, str]] = {}
-        """Modules that loaded nothing of what they got, by their id, and a sentence."""
+        self._without: dict[int, tuple[Foreign, str, int]] = {}
+        """Modules that loaded nothing of what they got, by their id, a sentence, and the hash of
+        the names that they got."""
+        self._fitting: set[int] = set()
+        """The hashes of names of which a module had some: such a state dict may be offered to each
+        part of a model."""
 
     def taken(self, state: Foreign) -> None:
         """A state dict was made."""
@@ -88,24 +92,33 @@ class KeptStates:
         unexpected: list[str] = list(getattr(keys, "unexpected_keys", ()))
         if len(self._without) >= MOST_KEPT or not hasattr(state, "keys") or not state:
             return
+        names = hash(frozenset(state))
         if len(unexpected) < len(state):
-            own = {id(p) for p in module.parameters()} if self._without else set()
-            for key, (where, _) in list(self._without.items()):
-                other = where()
-                if other is None or any(id(p) in own for p in other.parameters()):
-                    del self._without[key]  # a second try has loaded something
-        elif missing := list(getattr(keys, "missing_keys", ())):
+            self._fits(module, names)
+            return
+        missing = list(getattr(keys, "missing_keys", ()))
+        if missing and names not in self._fitting:
             text = (
                 f"load_state_dict(strict=False) loaded nothing into {type(module).__name__}"
                 f"{self._context.where()}: it has none of the {len(state)} names of the state "
                 f"dict, such as '{unexpected[0]}'; its own are such as '{missing[0]}'"
             )
-            self._without[id(module)] = weakref.ref(module), text
+            self._without[id(module)] = weakref.ref(module), text, names
+
+    def _fits(self, module: Foreign, names: int) -> None:
+        """It has loaded something: no part of it is without, nor what else got these names."""
+        if len(self._fitting) < MOST_KEPT:
+            self._fitting.add(names)
+        own = {id(p) for p in module.parameters()} if self._without else set()
+        for key, (where, _, got) in list(self._without.items()):
+            other = where()
+            if other is None or got == names or any(id(p) in own for p in other.parameters()):
+                del self._without[key]  # a second try has loaded something
 
     def report_unloaded(self) -> None:
         """A training begins or ends: modules that got a state dict and have nothing of it."""
         while self._without:
-            _, text = self._without.popitem()[1]
+            text = self._without.popitem()[1][1]
             self._context.warn(codes.KEPT_STATE_COPIED, text, "nothing")
 
     def close(self) -> None:

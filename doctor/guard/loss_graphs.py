@@ -111,6 +111,16 @@ def _below(node: Foreign) -> Foreign:
             return node
 
 
+def _gains_an_axis(node: Foreign) -> bool:
+    """Whether unsqueeze() or [:, None] is between a node and what computed its input."""
+    parents = [parent for parent, _ in node.next_functions if parent is not None]
+    while parents and kind(parents[0]) in LAYOUT | {"ExpandBackward0"}:
+        if kind(parents[0]) == "UnsqueezeBackward0":
+            return True
+        parents = [parent for parent, _ in parents[0].next_functions if parent is not None]
+    return False
+
+
 def misfit(root: Foreign) -> tuple[str, str]:
     """A word for what a loss of the graph cannot have been meant to get, and a sentence; ("", "")
     for nothing, ("none", "") where no known loss is near the root."""
@@ -160,21 +170,24 @@ def _negative_likelihood(node: Foreign) -> tuple[str, str]:
 
 def _distance(node: Foreign) -> tuple[str, str]:
     """[N, 1] against [N]: each prediction is compared with every target."""
-    first = node.next_functions[0][0] if node.next_functions else None
+    first: Foreign = node.next_functions[0][0] if node.next_functions else None
+    expanded = kind(first) == "ExpandBackward0"
     own, theirs = shape(node) or shape(first), shape(first)
     if kind(node) == "SubBackward0":
-        if first is not None and kind(first) == "ExpandBackward0":
+        if expanded:
             first, theirs = _below(first), tuple(first._saved_self_sym_sizes)
         computed = [parent for parent, _ in node.next_functions if parent is not None]
-        if len(computed) != 1 or not {kind(first), kind(_below(node))} & (SCORES | PICKED):
-            return "", ""  # pairs on purpose: both sides are computed
-    elif first is not None and kind(first) == "ExpandBackward0":
-        target = getattr(node, "_saved_target", None)
-        if target is None or 0 not in target.stride():
-            return "", ""
-        own, theirs = tuple(target.shape), tuple(first._saved_self_sym_sizes)
+        scores = {kind(first), kind(_below(node))} & (SCORES | PICKED)
+        pairs = len(computed) != 1 or not scores or _gains_an_axis(node)
     else:
-        return "", ""
+        target: Foreign = getattr(node, "_saved_target", None) if expanded else None
+        pairs = target is None or 0 not in target.stride()
+        if not pairs:
+            own, theirs = tuple(target.shape), tuple(first._saved_self_sym_sizes)
+            # Of quantiles each is beside each target; a weight of each pair follows.
+            pairs = not getattr(node, "_saved_reduction", 1) and _gains_an_axis(node)
+    if pairs:
+        return "", ""  # on purpose, or of one shape
     if len(own) == 2 and own[0] == own[1] > 1 and list(theirs) in ([own[0], 1], [own[0]]):
         count = own[0]
         return "broadcast", (

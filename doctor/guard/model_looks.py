@@ -48,9 +48,9 @@ class ModelLooks:
         batches, and their weight, at the look before."""
         self._idle: dict[int, Foreign] = {}
         self._idle_early: dict[int, Foreign] = {}
-        """Optimizers that have not stepped, and one of their parameters with its gradient, which is
-        kept since another one could be given its memory: from step 100 on they are named at the
-        second look, before that only at the end."""
+        """Optimizers that have not stepped, and one of their parameters with its gradient, to which
+        weak references know it though another one is given its memory: from step 100 on they are
+        named at the second look, before that only at the end."""
         self._finite: set[str] = set()
         self._left_out, self.followers = LeftOut(context), Followers(context)
         self.looks = self.evaluating = 0
@@ -169,7 +169,8 @@ class ModelLooks:
             if id(optimizer) in known or not reached or any(id(p) in trained for p in parameters):
                 continue
             least = min(reached, key=lambda p: p.numel())
-            before = idle.setdefault(id(optimizer), (least, least.grad, least.grad._version))
+            seen = weakref.ref(least), weakref.ref(least.grad), least.grad._version
+            before = idle.setdefault(id(optimizer), seen)
             if late and before is not None and _is_renewed(*before):
                 self._idle[id(optimizer)] = self._idle_early[id(optimizer)] = None
                 text = (
@@ -246,7 +247,8 @@ def _held_twice(stepping: list[OptimizerWatch]) -> str:
     return "" if twice is None else f", and two optimizers hold the same {len(twice)} parameters"
 
 
-def _is_renewed(parameter: Tensor, gradient: Tensor, version: int) -> bool:
+def _is_renewed(where: Foreign, gradient: Foreign, version: int) -> bool:
     """Whether a backward pass has reached a parameter since it had this gradient."""
-    now = parameter.grad
-    return now is not None and (now is not gradient or now._version != version)
+    parameter = where()
+    now = None if parameter is None else parameter.grad
+    return now is not None and (now is not gradient() or now._version != version)

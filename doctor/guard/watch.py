@@ -239,7 +239,7 @@ class Watch:
             step = self.judging.tally.steps
             self.judging.add(Alarm(codes.LOADER_ADVANCES, WARN, step, text, "kept"), None)
         watch = self.registry.only()
-        if watch is not None and watch.index == 0:
+        if watch is not None and watch.index == 0 and not watch.ascends:
             level = watch.rules.level
             for alarm in level.alarms(self.early.classes, watch.adaptive, watch.steps):
                 if alarm.code == codes.LOSS_FALLS:

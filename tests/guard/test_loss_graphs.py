@@ -55,6 +55,20 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "same shape": (lambda: F.mse_loss(ONE(X).squeeze(1), VALUES), ""),
     "pairs on purpose": (lambda: (ONE(X) - ONE(X).T).abs().mean(), ""),
+    "pairs with an axis": (
+        lambda: F.softplus(VALUES[None] - SCORES(X)[:, 0][:, None]).mean(),
+        "",
+    ),
+    "pairs with constants": (
+        lambda: (ONE(X).squeeze(1).unsqueeze(1) - ONE(X).squeeze(1).detach()).mean(),
+        "",
+    ),
+    "quantiles": (
+        lambda: F.huber_loss(
+            ONE(X).squeeze(1)[:, None].expand(16, 16), VALUES.expand(16, 16), reduction="none"
+        ).mean(),
+        "",
+    ),
     "no known loss": (lambda: SCORES(X).sum(), "none"),
 }
 

@@ -1,8 +1,7 @@
-"""Programs that end and have trained nothing, or that begin with other weights than they loaded."""
+"""Programs that end and have trained nothing."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,31 @@ def passes(count: int, *, by_hand: bool = False, clears: bool = False, steps: in
             optimizer.step()
 
 
+def measured(kind: str) -> None:
+    """Gradients are what is wanted, and an optimizer is there."""
+    module = model()
+    optimizer = adamw(module)
+    information = [torch.zeros_like(p) for p in module.parameters()]
+    for x, y in batches(40):
+        optimizer.zero_grad()
+        loss_of(module, x, y).backward()
+        if kind == "norm":
+            nn.utils.clip_grad_norm_(module.parameters(), float("inf"))
+        elif kind == "hooks":
+            module[0].weight.register_hook(lambda gradient: gradient.abs())
+        elif kind == "fisher":
+            for total, p in zip(information, module.parameters(), strict=True):
+                total += p.grad.square()
+
+
+def timed() -> None:
+    module = model()
+    optimizer = adamw(module)
+    for x, y in batches(40):
+        loss_of(module, x, y).backward()
+    assert optimizer.param_groups
+
+
 def without_optimizer() -> None:
     module = model()
     for x, y in batches(40):
@@ -49,6 +73,10 @@ def without_optimizer() -> None:
         (lambda: passes(12), False),  # may be the beginning of an accumulation
         (lambda: passes(40, by_hand=True), False),
         (lambda: passes(40, steps=1), False),
+        (lambda: measured("norm"), False),
+        (lambda: measured("fisher"), False),
+        (lambda: measured("hooks"), False),
+        (timed, False),
         (without_optimizer, False),
     ],
 )
@@ -60,12 +88,55 @@ def test_an_optimizer_that_never_steps(
     assert (NEVER in alarms(tmp_path)) is found
 
 
-def over(rows: int, drops: bool, *, evaluates: bool = False) -> None:
-    loader = DataLoader(TensorDataset(torch.randn(rows, 4)), batch_size=8, drop_last=drops)
+def forgotten() -> None:
+    module = model()
+    optimizer = adamw(module)
+    for x, y in batches(40):
+        optimizer.zero_grad()
+        loss_of(module, x, y).backward()
+
+
+def test_a_step_that_is_not_called_anywhere_is_a_warning(tmp_path: Path) -> None:
+    with guarded(tmp_path):
+        forgotten()
+    assert alarms(tmp_path).keys() == {("GRD011", "warn")}
+
+
+def over(
+    rows: int, drops: bool, *, evaluates: bool = False, trains: bool = True, workers: int = 0
+) -> None:
+    module = model()
+    optimizer = adamw(module) if trains else None
+    loader = DataLoader(
+        TensorDataset(torch.randn(rows, 4)), batch_size=8, drop_last=drops, num_workers=workers
+    )
     with torch.set_grad_enabled(not evaluates):
         for _ in range(2):
             for _ in loader:
                 pass
+    assert (optimizer is not None) is trains
+
+
+class Drawn:
+    """A sampler that has no length yet."""
+
+    def __iter__(self) -> Any:
+        return iter([[0, 1], [2, 3]])
+
+    def __len__(self) -> int:
+        raise ValueError("not drawn")
+
+
+def test_a_sampler_without_a_length_does_not_end_the_guard(tmp_path: Path) -> None:
+    module, sampler = nn.Linear(4, 1), Drawn()
+    optimizer = adamw(module)
+    with guarded(tmp_path):
+        for _ in range(3):
+            for (x,) in DataLoader(TensorDataset(torch.randn(4, 4)), batch_sampler=sampler):
+                module(x).square().mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+    assert [each["how"] for each in records(tmp_path, "end")] == ["exit"]
 
 
 def beside() -> None:
@@ -77,6 +148,8 @@ def beside() -> None:
     ("run", "found"),
     [
         (lambda: over(5, True), True),
+        (lambda: over(5, True, workers=1), True),
+        (lambda: over(5, True, trains=False), False),
         (lambda: over(5, False), False),
         (lambda: over(16, True), False),
         (lambda: over(5, True, evaluates=True), False),
@@ -143,33 +216,6 @@ def test_a_loss_that_begins_anew(change: Any, cause: str, tmp_path: Path) -> Non
     assert [each["cause"] for each in records(tmp_path, "alarm")] == [cause] * bool(cause)
 
 
-def load(names: Callable[[str], str], *, again: bool = False, into: Any = None) -> None:
-    module = model()
-    state = copy.deepcopy(module.state_dict())
-    module.load_state_dict({names(k): v for k, v in state.items()}, strict=False)
-    if again:
-        module.load_state_dict(state)
-    train(module, adamw(module), 3)
-
-
-@pytest.mark.parametrize(
-    ("run", "found"),
-    [
-        (lambda: load(lambda name: f"module.{name}"), True),
-        (lambda: load(lambda name: f"_orig_mod.{name}"), True),
-        (lambda: load(lambda name: f"module.{name}", again=True), False),
-        (lambda: load(lambda name: name if name.startswith("0.") else f"old.{name}"), False),
-        (lambda: load(lambda name: name), False),
-    ],
-)
-def test_a_state_dict_of_which_nothing_fits(
-    run: Callable[[], None], found: bool, tmp_path: Path
-) -> None:
-    with guarded(tmp_path):
-        run()
-    assert (("GRD027", "warn") in alarms(tmp_path)) is found
-
-
 def closures(*, clears: str, micro: int = 1, lr: float = 0.1, search: str | None = None) -> None:
     module = nn.Linear(4, 1)
     optimizer = torch.optim.LBFGS(module.parameters(), lr=lr, max_iter=5, line_search_fn=search)
@@ -223,3 +269,17 @@ def test_two_optimizers_of_one_network_and_none_of_the_other(tmp_path: Path) -> 
                 loss().backward()
                 optimizer.step()
     assert "held-twice" in {each["cause"] for each in records(tmp_path, "alarm")}
+
+
+def test_a_loss_that_is_to_grow(tmp_path: Path) -> None:
+    """Unlearning: the optimizer maximizes."""
+    torch.manual_seed(0)
+    module = nn.Linear(16, 4)
+    optimizer = torch.optim.SGD(module.parameters(), 0.5, maximize=True)
+    x, y = torch.randn(64, 16), torch.randint(0, 4, (64,))
+    with guarded(tmp_path):
+        for _ in range(150):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(module(x), y).backward()
+            optimizer.step()
+    assert not alarms(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -372,6 +373,22 @@ def test_trained_weights_outside_of_ddp() -> None:
     wrapped = DistributedDataParallel(inside)
     assert _unwrapped([wrapped, inside], [optimizer], names) == ["s"]
     assert _unwrapped([inside], [optimizer], names) == []
+
+
+def test_the_parts_of_one_save_are_not_those_of_the_next() -> None:
+    from doctor.guard.rehearsal.saves import Saves
+
+    written: list[dict[str, Any]] = []
+    observer = SimpleNamespace(
+        step=3,
+        records=SimpleNamespace(write=lambda kind, **fields: written.append(fields)),
+        batches=SimpleNamespace(saved=lambda: None),
+    )
+    saves = Saves(observer)
+    saves.parts = ["weight"]
+    for name in ("torch.save", "open"):
+        saves.save_ends(name, "/a", 0.0)
+    assert [each["parts"] for each in written] == [["weight"], []]
 
 
 def test_parts_of_sharded_weights_in_what_is_saved() -> None:

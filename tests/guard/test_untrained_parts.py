@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -201,6 +203,21 @@ def test_an_optimizer_that_never_stepped(steps: bool, reused: bool, tmp_path: Pa
         never_stepped(steps, reused)
     KEPT.clear()
     assert causes(tmp_path) == (set() if steps else {("GRD011", "never-stepped")})
+
+
+def test_no_gradient_is_kept_of_an_optimizer_that_does_not_step(tmp_path: Path) -> None:
+    one, other = layers(), nn.Linear(4, 1, bias=False)
+    both = adamw(one), adamw(other)
+    seen = []
+    with guarded(tmp_path):
+        for _ in range(25):
+            (one(torch.randn(16, 4)) + other(torch.randn(16, 4))).square().mean().backward()
+            seen.append(weakref.ref(other.weight.grad))
+            both[0].step()
+            for each in both:
+                each.zero_grad()
+        gc.collect()
+        assert not any(each() is not None for each in seen)
 
 
 def adversaries(thaw: bool) -> None:

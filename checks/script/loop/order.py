@@ -131,7 +131,9 @@ def _is_made_in(reading: Training, call: Call, reached: list[int]) -> bool:
     made = {n for each in reading.trained for n in each.lineage.calls}
     own = {n for each in reading.trained if key in each.lineage.names for n in each.lineage.calls}
     return any(
-        reading.calls[n].method[:1].isupper() or reading.calls[n].method == "from_pretrained"
+        reading.calls[n].method[:1].isupper()
+        or reading.calls[n].method == "from_pretrained"
+        or reading.calls[n].name.startswith(("torchvision.models.", "timm."))
         for n in (own or made) & set(reached)
     )
 

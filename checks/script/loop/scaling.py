@@ -107,7 +107,9 @@ def _stepped_twice(reading: Training, stepped: Sequence[int], scaler: str) -> It
     for number in stepped:
         first = reading.calls[number]
         name = first.args[0].name if first.args else ""
-        for again in reading.named("step"):
+        for position, again in reading.numbered(reading.methods("step")):
+            if any(number < n < position for n in reading.backwards):
+                continue  # it applies gradients of its own
             if name and again.receiver == name and again.loops == first.loops and (
                 again.arms == first.arms and again.scope == first.scope
             ):  # fmt: skip

@@ -144,11 +144,19 @@ def _held_by_none(reading: Training) -> Iterator[Match]:
                 if reading.calls[n].scope == made.scope}  # fmt: skip
         runs = [c for c in reading.calls if c.name == name and c.loops in back and not
                 reading.under_no_grad(c.contexts)]  # fmt: skip
-        if runs and not _is_handed_on(reading, name, key):
+        used = runs and not any(_is_detached(reading, c) for c in runs)
+        if used and not _is_handed_on(reading, name, key):
             yield Match(made.span, f"{name} has parameters, and no optimizer holds them", "warn")
 
 
-FROZEN = {"teacher", "target", "ema", "ref", "reference", "frozen", "pretrained", "vgg", "lpips"}
+FROZEN = {"teacher", "target", "ema", "ref", "reference", "frozen", "pretrained", "vgg", "lpips",
+          "random", "rnd", "fixed", "noise", "aug", "augment", "augmentation"}  # fmt: skip
+
+
+def _is_detached(reading: Training, call: Call) -> bool:
+    """net(x).detach(): what it gives is a target."""
+    number = reading.number(call)
+    return any(other.receiver_call == number for other in reading.named("detach"))
 
 
 def _is_learned(reading: Training, made: Call) -> bool:

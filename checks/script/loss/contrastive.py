@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from doctor.checks.script import objects
 from doctor.checks.script.lineage import PARAMETERS
 from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.loss.neighbours import own_neighbours
 from doctor.checks.script.loss.similarity_targets import targets
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import expanded, formulas, lines, render
+from doctor.checks.script.rendering import expanded, formulas, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
@@ -28,26 +29,11 @@ AUGMENTS = re.compile(r"(?:^|[._])(?:aug\w*|transforms?|tfm?s?|trans|t|train_tra
 COSINES = ("cosine_similarity", "CosineSimilarity")
 
 
-def _own_neighbours(reading: Training) -> Iterator[Match]:
-    """sim = z @ z.T, sim.argmax(1): the nearest of all is the sample itself."""
-    if reading.mentions("diag", "eye", "topk", "kthvalue"):
-        return
-    table = reading.cached(lines)
-    for line in table:
-        found = re.search(r"(?P<x>[\w.]+(?:\([\w.=,-]*\))?)@(?P=x)\.(?:t\(\)|T\b|mT\b)", line.text)
-        if any(each.target.startswith(f"{line.target}[") for each in table):
-            continue
-        near = re.compile(rf"{re.escape(line.target)}\.argmax\((?:dim=)?-?1\)")
-        for other in table if found else ():
-            if other.scope == line.scope and near.fullmatch(other.text):
-                yield Match(other.span, "the nearest of all samples is the sample itself")
-
-
 def compared(reading: Training) -> Iterator[Match]:
     yield from _one_view_twice(reading)
     yield from _without_offset(reading)
     yield from targets(reading)
-    yield from _own_neighbours(reading)
+    yield from own_neighbours(reading)
     if not reading.mentions("cross", "cosine", "similar"):
         return
     for number, function in enumerate(reading.script.functions):

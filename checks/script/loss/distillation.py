@@ -34,6 +34,8 @@ def _own_student(reading: Training) -> Iterator[Match]:
     """teacher = student: both are one object."""
     called = {call.name for call in reading.calls}
     for each in reading.assignments:
+        if each.loops:
+            continue  # the last round's student teaches a new one
         alias = each.value.kind == "name" and each.value.name in called and each.target in called
         if alias and "teacher" in words(each.target) and not reading.mentions("deepcopy"):
             yield Match(each.span, f"{each.target} is {each.value.name} itself: copy it")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script.naming import words
+from doctor.checks.script.naming import DISTANCE, words
 from doctor.checks.script.rendering import formulas, lines, written_out
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
@@ -22,8 +22,10 @@ COLUMNS = re.compile(
 TARGETS = {"y", "target", "targets", "label", "labels", "yb", "gt"}
 LOSSES = re.compile(r"(?:^|_)(?:ce|xent|nll|loss|entropy)(?:_|$)|loss|entropy", re.IGNORECASE)
 MASKED = re.compile(
-    r"torch\.nn\.functional\.cross_entropy\((?P<given>(?:[^()]|\([^()]*\))*)\)\*(?:\w+\.)*\w*mask\w*(?:\.float\(\))?\)"
+    r"torch\.nn\.functional\.cross_entropy\((?P<given>(?:[^()]|\([^()]*\))*)\)\*(?:\w+\.)*(?:\w+_)?masks?(?:\.float\(\))?\)"
 )
+SWITCH = re.compile(r"(?:has|is|use|with|num|n)_\w*mask")
+MINUS = re.compile(r"(?<![\w\])])-|\bneg(?:ative)?\(")
 
 
 def negatives(reading: Training) -> Iterator[Match]:
@@ -37,7 +39,7 @@ def negatives(reading: Training) -> Iterator[Match]:
                 yield Match(span, message, fix=f"p[torch.arange(len({found['y']})), {found['y']}]")
         if "mask" in text and "*" in text:
             whole = MASKED.search(written_out(reading, scope, text))
-            if whole and "reduc" not in whole["given"]:
+            if whole and "reduc" not in whole["given"] and not SWITCH.search(whole[0]):
                 message = "one number for all places is multiplied by a mask of them"
                 yield Match(span, message, fix='cross_entropy(..., reduction="none")')
 
@@ -45,8 +47,14 @@ def negatives(reading: Training) -> Iterator[Match]:
 def _are_labels(reading: Training, name: str, scope: int) -> bool:
     """Of a batch: a loop over data binds them, or the function is a loss by its name. The column of
     one class, as for a saliency map, is a number."""
-    bound = any(name in loop.targets for loop in reading.loops if loop.scope == scope)
-    return bound or LOSSES.search(reading.function(scope).name) is not None
+    if any(name in loop.targets for loop in reading.loops if loop.scope == scope):
+        return True
+    function = reading.function(scope)
+    numbers = any(
+        each.name == name and (each.annotation == "int" or each.default is not None)
+        for each in function.parameters
+    )
+    return LOSSES.search(function.name) is not None and not numbers
 
 
 def _pairs(reading: Training, text: str, span: Span, scope: int) -> Iterator[Match]:
@@ -65,9 +73,9 @@ def _side(reading: Training, text: str, scope: int) -> str:
 
 
 def _is_exchanged(reading: Training, text: str, scope: int) -> bool:
-    """-logsigmoid(negative - positive)."""
+    """-logsigmoid(negative - positive), unless these are distances."""
     found = GROWS.search(text)
-    if found is None:
+    if found is None or is_distance(reading, scope, f"{found['one']} {found['two']}"):
         return False
     return (
         _side(reading, found["one"], scope) == "neg"
@@ -82,8 +90,18 @@ def _raises_negatives(reading: Training, text: str, scope: int) -> bool:
         return False
     own = [line.text for line in reading.cached(lines)
            if line.scope == scope and line.target == found["two"]]  # fmt: skip
+    own.append(written_out(reading, scope, found["two"]))
     return (
         _side(reading, found["one"], scope) == "pos"
         and _side(reading, found["two"], scope) == "neg"
-        and not any(re.search(r"-|neg\(", line) for line in own)
+        and not any(MINUS.search(line) for line in own)
     )
+
+
+def is_distance(reading: Training, scope: int, text: str) -> bool:
+    """Whether a text is computed by a distance, also by one that a function of the file returns."""
+    whole = f"{text} {written_out(reading, scope, text)}"
+    called = {name for name in re.findall(r"(\w+)\(", whole) if name in reading.functions_by_name}
+    inside = {number for name in called for number in reading.functions_by_name[name]}
+    texts = [line for line, _, own in reading.cached(formulas) if own in inside]
+    return any(DISTANCE.search(each) for each in (whole, *texts))

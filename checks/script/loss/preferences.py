@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loss.negatives import is_distance
 from doctor.checks.script.loss.own_reference import own_reference, sampled_anew
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
@@ -39,7 +40,7 @@ def preferred(reading: Training) -> Iterator[Match]:
         swapped = crossed and _is(BAD, crossed[1]) and _is(GOOD, crossed[3]) and (
             _is(BAD, crossed[2]) and _is(GOOD, crossed[4])
         )  # fmt: skip
-        if swapped or (wrong and not right):
+        if (swapped or (wrong and not right)) and not is_distance(reading, call.scope, text):
             yield Match(
                 call.span, "the rejected answer is preferred: chosen minus rejected is to grow"
             )

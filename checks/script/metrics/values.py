@@ -15,6 +15,8 @@ VALUES = re.compile(
     r"(?:torch\.max\([\w.]+(?:\([\w.,]*\))?(?:\.data)?,(?:dim=)?-?1\)|[\w.]+(?:\([\w.]*\))?\."
     r"(?:max\((?:dim=)?-?1\)|topk\([\w=,-]*\)))(?:\[0\]|\.values)"
 )
+OUTPUTS = {"score", "scores", "logit", "logits", "prob", "probs", "value", "values", "conf", "max"}
+"""In names of what a model gives for a label."""
 LABELS = TRUE | {"y", "yb", "lbl", "lbls"}
 
 
@@ -65,7 +67,11 @@ def _largest_output(reading: Training) -> Iterator[Match]:
             single = line is not None and len(reading.assigned_to(one.name, each.scope)) == 1
             other = other.items[0] if other.kind == "item" and other.items else other
             named = other.name.rpartition(".")[2]
-            if (VALUES.fullmatch(text) or single) and set(words(named)) & LABELS:
+            known = set(words(named))
+            held_text = line.text if line is not None and single else text
+            if (VALUES.fullmatch(text) or single) and known & LABELS and not (
+                known & OUTPUTS or set(words(re.split(r"\W", held_text)[0])) & LABELS
+            ):  # fmt: skip
                 message = "the largest outputs are compared with classes: their places are these"
                 yield Match(each.span, message)
                 break

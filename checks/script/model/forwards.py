@@ -35,7 +35,11 @@ def _added_to_itself(reading: Training) -> Iterator[Match]:
             if part.name != "Add" or len(part.items) != 2 or len(names) != 2 or len(set(names)) > 1:
                 continue
             given = names[0] in {p.name for p in function.parameters}
-            if given and any(a.scope == scope for a in reading.assigned_to(names[0], scope)):
+            layers = (
+                reading.call_of(a.value)
+                for a in reading.assigned_to(names[0], scope) if a.scope == scope
+            )  # fmt: skip
+            if given and any(c is not None and c.name.startswith("self.") for c in layers):
                 yield Match(span, f"{names[0]} is added to itself: the input was overwritten")
 
 

@@ -34,7 +34,18 @@ def outputs_not_returned(reading: Training) -> Iterator[Match]:
         )
         if not read and function.returns:
             yield Match(function.span, "evaluation asks compute_loss for (loss, outputs)")
-        yield from _logits_returned(reading, number)
+        if _wants_outputs(reading):
+            yield from _logits_returned(reading, number)
+
+
+def _wants_outputs(reading: Training) -> bool:
+    """Without compute_metrics an evaluation asks for the loss alone."""
+    if reading.setting("prediction_loss_only")[0] is not False:
+        return False
+    trainers = (reading.calls[n] for n in reading.trainers)
+    return bool(reading.methods("predict")) or any(
+        "compute_metrics" in call.keywords or call.unpacked for call in trainers
+    )
 
 
 def _logits_returned(reading: Training, scope: int) -> Iterator[Match]:

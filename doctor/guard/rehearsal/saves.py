@@ -120,9 +120,9 @@ class Saves:
         if self.observer.step:
             text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else ""
             text = os.path.abspath(text) if isinstance(text, str) and text else ""
-            step = self.observer.step
+            step, parts, self.parts = self.observer.step, self.parts[:3], []
             self.observer.records.write(
-                "saved", s=step, what=name, path=text[:2000], t=seconds, parts=self.parts[:3]
+                "saved", s=step, what=name, path=text[:2000], t=seconds, parts=parts
             )
             self.observer.batches.saved()
 
