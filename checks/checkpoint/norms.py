@@ -164,7 +164,8 @@ NORMS = Check(
         "walk of its steps covers less than 0.001",
     ),
     notes=(
-        "all norms are exactly 1.0 or 0.0, and nothing beside the weights shows that they trained",
+        "all norms are exactly 1.0 or 0.0 in weights alone, and their family is released so or "
+        "folds them (in others it is unknown whether they trained)",
         "the optimizer has not stepped yet",
     ),
     warns=(

@@ -20,7 +20,7 @@ from doctor.checks.checkpoint.norm_causes import (
     length_of_run,
     steps_by_rate,
 )
-from doctor.judge.check import Verdict, fail, note, warn
+from doctor.judge.check import Verdict, fail, note, unknown, warn
 
 ZERO_CENTERED = re.compile(
     r"(?:gemma[23]?|recurrent_gemma|paligemma|shieldgemma2|t5_?gemma2?|vaultgemma|qwen3_next"
@@ -120,7 +120,7 @@ def all_unchanged(checkpoint: Checkpoint) -> Verdict:
     history, optimizer = checkpoint.training.history, checkpoint.training.optimizer
     observed = observed_norms(norms, list(norms))
     if not _shows_training(checkpoint):
-        return note(f"{observed}, as in a new model: nothing here shows that it trained")
+        return _not_shown(checkpoint, observed)
     if reason := legitimate(checkpoint):
         return warn(f"{observed}; {reason}")
     steps = length_of_run(checkpoint)
@@ -141,6 +141,13 @@ def all_unchanged(checkpoint: Checkpoint) -> Verdict:
     if distance < MIN_DISTANCE:
         return warn(f"{observed}, {MIN_DISTANCE:g} required for a verdict")
     return _unchanged_after_long_run(observed, norms, history)
+
+
+def _not_shown(checkpoint: Checkpoint, observed: str) -> Verdict:
+    """Weights alone: of a new model, or of one whose norms did not train."""
+    if reason := legitimate(checkpoint):
+        return note(f"{observed}; {reason}")
+    return unknown(f"{observed}, as in a new model: nothing here shows that it trained")
 
 
 def _shows_training(checkpoint: Checkpoint) -> bool:

@@ -115,7 +115,8 @@ class TextReader:
     def _kind_of(self, row: bytes) -> tuple[Kind, tuple[int, ...]]:
         """`loss = criterion(x)` in a frame of a traceback is no metric."""
         kind, patterns = self._kinds.of(row)
-        if kind is Kind.METRIC and self.collector.tracebacks.holds(clean(row)):
+        tracebacks = self.collector.tracebacks
+        if kind is Kind.METRIC and tracebacks.open and tracebacks.holds(clean(row)):
             return Kind.OTHER, ()
         return kind, patterns
 

@@ -97,8 +97,6 @@ class Tracebacks:
 
     def holds(self, text: str) -> bool:
         """Whether the line is a frame of an open traceback, or its code."""
-        if not self.open:
-            return False
         prefix, body = split_prefix(text)
         return prefix in self.open and body.startswith(OF_FRAME)
 

@@ -22,16 +22,6 @@ OTHERS = (
 )
 """The forms of gpud, "XID 79(GPU has fallen off the bus) detected on PCI:0000:ae:00", and of
 Kubernetes' device plugin."""
-SINCE = re.compile(r"\bsince\b", re.IGNORECASE)
-OVER = re.compile(
-    r"without (?:a |any |one |further )?(?:single )?(?:problem|issue|error|crash|hang|xid|failure)|"
-    r"\bno (?:more |further |new )?(?:problem|issue|error|crash|hang|xid|failure)s?\b|"
-    r"n[o']t (?:happened|come back|returned|recurred|occurred)|\b(?:stable|fine) (?:ever )?since|"
-    r"\bsince (?:then )?(?:been )?(?:stable|fine|healthy)\b",
-    re.IGNORECASE,
-)
-"""A person writes that what stands above has not come back."""
-STILL = re.compile(r"\b(?:until|before|but|had|still|today|again,)\b", re.IGNORECASE)
 OFF_BUS = 79
 UNREACHABLE = re.compile(r"fallen off the bus")
 """The GPU is lost. One that the driver did not start (RmInitAdapter, probe) may be sound: the
@@ -41,7 +31,6 @@ module, its firmware or the PCI window may be wrong."""
 def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
     """The reading with the events of the log, each at its GPU: one that a report lists at this
     address, the only one, or, where no report lists any, one of its own."""
-    lines = lines[_over(lines) :]
     found = events(lines) or tuple(
         KernelEvent(address=address(match[2]), xid=int(match[1]))
         for line in lines
@@ -80,13 +69,6 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
         kernel_events=found,
         reported=(*reported, *_of_program(found)),
     )
-
-
-def _over(lines: Sequence[str]) -> int:
-    """The number of the line behind the last in which a person tells that a fault is over."""
-    told = (number for number, line in enumerate(lines, 1)
-            if SINCE.search(line) and OVER.search(line) and not STILL.search(line))  # fmt: skip
-    return max(told, default=0)
 
 
 FOLLOWS = ("cuda-illegal-access",)

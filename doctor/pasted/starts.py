@@ -24,9 +24,9 @@ OF_IMAGES = ("apptainer", "singularity")
 """`exec` of these starts a container; of the others it enters one."""
 GIVES = re.compile(
     r"--gpus\b|--runtime[= ]nvidia|nvidia\.com/gpu|/dev/(?:nvidia|kfd|dri)|--nv(?:ccli)?\b|"
-    r"--rocm\b|NVIDIA_VISIBLE_DEVICES[=:]\s?(?!void|none)|driver: nvidia|"
-    r"capabilities: \[.{0,8}gpu|runtime: nvidia|\bgpus: ?(?:all|\d|\[|$)|default-runtime|"
-    r"--hooks-dir"
+    r"--rocm\b|NVIDIA_VISIBLE_DEVICES['\"]?[=:]\s?(?!['\"]?(?:void|none))|driver: ['\"]?nvidia|"
+    r"capabilities: \[.{0,8}gpu|^\W{0,24}gpu\W{0,2}$|runtime: ['\"]?nvidia|"
+    r"\bgpus: ?(?:['\"]?all|\d|\[|$)|default-runtime|--hooks-dir"
 )
 """Options and settings that give a container GPUs."""
 INSPECTED = re.compile(r"[\"']?DeviceRequests[\"']?:\s*(?:null|\[\])")
@@ -37,7 +37,14 @@ PAGES = 40
 """Lines that are looked at behind a command or a heading."""
 
 SERVICES = re.compile(r"\s{0,8}services:\s*$")
-OF_SERVICE = re.compile(r"\s{2,12}(?:image|build|container_name): ?")
+OF_SERVICE = re.compile(
+    r"\s{2,12}(?:build:|image: ?.{0,80}(?:torch|cuda|nvidia|tensorflow|rocm|train|jax|jupyter|llm))"
+)
+"""A service that may train; a database needs no GPU."""
+ELSEWHERE = re.compile(r"\s*(?:extends|include|runs-on|jobs):")
+"""What a service is given may stand in another file; services of CI are beside the job."""
+REACHES = re.compile(r"driver on your system is too old|\bCUDA Version: \d")
+"""Printed where the driver was found."""
 
 RESOURCES = re.compile(r"\s*(?:resources:|Limits:|limits:|Requests:|requests:)\s*$")
 A_GPU = re.compile(r"(?:nvidia|amd|gpu\.intel)\.com/|\bgpu\b")
@@ -158,7 +165,9 @@ def _pod(lines: Sequence[str]) -> Iterator[str]:
 def _compose(lines: Sequence[str]) -> Iterator[str]:
     """Services of a compose file, of which none is given GPUs."""
     head = next((number for number, line in enumerate(lines) if SERVICES.match(line)), None)
-    if head is None or any(map(GIVES.search, lines)):
+    if head is None or any(GIVES.search(line) or ELSEWHERE.match(line) for line in lines):
+        return
+    if any(map(REACHES.search, lines)):
         return
     if any(map(OF_SERVICE.match, _block(lines, head))):
         yield "the compose file was given no GPU: no service reserves a device"

@@ -253,6 +253,9 @@ def test_modules_of_sentence_transformers_that_were_lost(tmp_path: Path) -> None
     assert "2_Dense" in problem.text
     (tmp_path / "2_Dense/config.json").write_text("{}")
     assert looked(tmp_path).problems == ()
+    own = [{"path": "5_Dense", "type": "own_code.Dense"}]
+    (tmp_path / "modules.json").write_text(json.dumps(own))
+    assert looked(tmp_path).problems == ()
 
 
 @pytest.mark.parametrize("listed", ["{}", "[1, null]", "[{}]", "[", '[{"path": "../x"}]', "7"])

@@ -119,12 +119,12 @@ def test_a_short_run_is_no_evidence() -> None:
     lr = 1e-3 / math.sqrt(1000)
     assert judge(norm(), history=ran(1000, lr * 1.001)).status is Status.FAIL
     assert judge(norm(), history=ran(1000, lr * 0.999)).status is Status.WARN
-    assert judge(norm(), history=ran(0, 0.0)).status is Status.NOTE
+    assert judge(norm(), history=ran(0, 0.0)).status is Status.UNKNOWN
 
 
 def test_without_a_history_nothing_is_proven() -> None:
     verdict = judge(norm())
-    assert verdict.status is Status.NOTE
+    assert verdict.status is Status.UNKNOWN
     assert "as in a new model" in verdict.summary
     optimizer = Unknown(reason="damaged")
     verdict = judge(norm(), optimizer=optimizer)
@@ -133,7 +133,7 @@ def test_without_a_history_nothing_is_proven() -> None:
 
 
 def test_batch_norms_that_saw_batches_show_that_it_trained() -> None:
-    for initial, status in ((3, Status.NOTE), (0, Status.WARN)):
+    for initial, status in ((3, Status.UNKNOWN), (0, Status.WARN)):
         seen = BatchStatistics(state="", copy=False, layers=3, initial=initial)
         assert judge(norm(), statistics=(seen,)).status is status
 
@@ -168,7 +168,7 @@ def test_zero_centered_norms_are_judged_at_zero(family: str) -> None:
     assert verdict.status is Status.FAIL
     assert "exactly 0.0" in verdict.summary
     assert verdict.fix == unchanged_norms.GRADIENT_FIX
-    assert judge(norm("zeros"), model_type=family).status is Status.NOTE
+    assert judge(norm("zeros"), model_type=family).status is Status.UNKNOWN
     assert judge(norm("other"), model_type=family).status is Status.PASS
 
 

@@ -712,6 +712,7 @@ POOR = curve("score:dice", [0.021 + at % 3 / 1000 for at in range(50)])
         ((loss([-at / 9 for at in range(200)]), POOR), False),  # evenly
         ((loss([-1 + math.exp(-at / 9) for at in range(60)]), POOR), False),  # a cosine
         ((loss(FASTER), POOR, curve("reward", [0.1] * 50)), False),  # a policy's
+        ((loss(FASTER), curve("score:val accuracy", [0.97] * 50)), False),  # it has learned
     ],
 )
 def test_a_loss_that_falls_without_bound(curves: tuple[Curve, ...], warned: bool) -> None:
@@ -765,3 +766,6 @@ def test_an_evaluation_loss_that_rises_while_its_score_improves(
         curve("score:acc@1", score),
     )
     assert findings(log)["evaluation-rises"].status is status
+    falls = curve("score:eval_accuracy", [80 - abs(at - 8) / 4 for at in range(40)])
+    beside = with_curves(*log.curves, falls)
+    assert findings(beside)["evaluation-rises"].status is Status.WARN

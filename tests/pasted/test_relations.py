@@ -251,9 +251,21 @@ def test_a_build_for_the_cpu_is_known_by_an_arrow() -> None:
     "    gpus: all\n", "    runtime: nvidia\n", "    devices:\n      - nvidia.com/gpu=all\n",
     "    deploy:\n      resources:\n        reservations:\n          devices:\n"
     "            - driver: nvidia\n",
+    "            - driver: \"nvidia\"\n", "            - capabilities:\n                - gpu\n",
+    "    environment:\n      NVIDIA_VISIBLE_DEVICES: all\n", "    extends:\n      file: gpu.yml\n",
+    "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).\n",
 ])  # fmt: skip
 def test_a_compose_file_that_gives_gpus_is_not_accused(gives: str) -> None:
     text = LISTED + COMPOSE + gives + "Is CUDA available: False\n"
+    assert not [each for each in read(text).reported if "compose" in each.line]
+
+
+@pytest.mark.parametrize("text", [
+    "services:\n  db:\n    image: postgres:16\n",
+    "jobs:\n  gpu:\n    services:\n      redis:\n        build: .\n",
+])  # fmt: skip
+def test_services_that_train_nothing_need_no_gpu(text: str) -> None:
+    text = LISTED + text + "Is CUDA available: False\n"
     assert not [each for each in read(text).reported if "compose" in each.line]
 
 
@@ -280,21 +292,8 @@ LOST = "kernel: NVRM: Xid (PCI:0000:0b:00): 79, pid=1, name=x, GPU has fallen of
 
 
 @pytest.mark.parametrize("told", [
-    "I have since replaced the riser, and it ran for weeks without a problem.\n",
-    "Stable since the new power supply.\n", "We reseated it, and since then no Xids.\n",
-    "It hasn't happened since.\n",
+    "no errors in syslog since the update\n", "no problem with the other node since March\n",
+    "It hasn't happened since.\n", "It had been running since May without a problem.\n",
 ])  # fmt: skip
-def test_a_fault_that_is_told_to_be_over_accuses_nobody(told: str) -> None:
-    assert not any(gpu.lost for gpu in read(LISTED + LOST + told).gpus)
-
-
-@pytest.mark.parametrize("text", [
-    LOST, "It ran fine since May without a problem.\n" + LOST,
-    LOST + "It had been running since May without a problem.\n",
-    LOST + "It ran for months without a problem.\n",
-    LOST + "I replaced the riser since it was old, still crashes.\n",
-    LOST + "No errors since the last boot, but training dies.\n",
-    LOST + "Fine since the new riser.\n" + LOST,
-])  # fmt: skip
-def test_a_fault_that_is_not_told_to_be_over_stays_one(text: str) -> None:
-    assert any(gpu.lost for gpu in read(LISTED + text).gpus)
+def test_no_words_of_a_person_acquit_a_gpu_whose_kernel_log_shows_a_fault(told: str) -> None:
+    assert any(gpu.lost for gpu in read(LISTED + LOST + told).gpus)

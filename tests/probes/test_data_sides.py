@@ -21,6 +21,7 @@ from doctor.probes.training_side.data import (  # noqa: E402
     places,
     row_ends,
     split_sides,
+    stated,
     targets,
     templates,
     token_places,
@@ -131,7 +132,7 @@ def test_texts_that_begin_alike_and_have_no_end(
 
 
 @pytest.mark.parametrize(("shares", "loud"), [((0.85,) * 64, True), ((0.4,) * 64, False), (
-    tuple(n / 64 for n in range(64)), False)])  # fmt: skip
+    (0.7,) * 64, False), (tuple(n / 64 for n in range(64)), False)])  # fmt: skip
 def test_a_mask_over_most_tokens(shares: tuple[float, ...], loud: bool) -> None:
     """A model that is trained on all shares, as by diffusion, has few such rows."""
     tokenizer = SimpleNamespace(mask_token_id=4, all_special_ids=[2, 3, 4])
@@ -174,6 +175,11 @@ def test_a_query_with_two_positives_in_a_batch(asked: str, found: bool) -> None:
     batch = {asked + "_input_ids": query, name + "_input_ids": torch.arange(8).reshape(4, 2)}
     looks.add(batch, 0)
     assert bool(kinds(looks.records())) is found
+    source = "same = query[:, None] == query[None]"
+    masked = interactions.InBatch(stated.of_code(source).compares_pairs)
+    masked.add(batch, 0)
+    assert not kinds(masked.records())
+    assert not stated.of_code("hits = scores.argmax(1) == labels").compares_pairs
 
 
 def translations(turned: bool, alphabet: int = 1000) -> list[dict[str, Any]]:
@@ -238,6 +244,8 @@ def test_two_equal_views(both: bool, dropout: float, equal: bool, loud: bool) ->
     model = Siamese(both, dropout)
     found = encoded_views.of_batches(model, lambda m, b: m(*b), [(one, two)])
     assert kinds(found) == (["equal inputs"] if loud else [])
+    noisy = lambda m, b: m(*(each + torch.randn_like(each) for each in b))  # noqa: E731
+    assert encoded_views.of_batches(model, noisy, [(one, two)]) == []
 
 
 class Stream(torch.utils.data.IterableDataset):  # type: ignore[type-arg,misc]
@@ -277,3 +285,10 @@ def test_exchanged_roles_are_no_missing_answer() -> None:
     assert pages.are_swapped(chat)
     assert pages.ends_with_question({"messages": chat[1:]}) is True
     assert not pages.are_swapped(chat[::-1])
+    said = ("Hello.", "What is a prime?", "A number with two divisors.", "Thanks!")
+    framed = [{"role": ("assistant", "user")[n % 2], "content": c} for n, c in enumerate(said)]
+    assert not pages.are_swapped(framed)
+    assert pages.ends_with_question({"messages": framed}) is False
+    said = ("What is a prime?", "A number with two divisors.", "And 2?", "It is one, the first.")
+    asked = [{"role": ("assistant", "user")[n % 2], "content": c} for n, c in enumerate(said)]
+    assert pages.are_swapped(asked)

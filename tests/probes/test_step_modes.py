@@ -89,6 +89,9 @@ def test_a_view_that_has_the_shape_of_patches(before: Any, after: Any, patches: 
         ((4, 8, 16, 16), (512, 8), False),
         ((4, 4, 16, 16), (1024, 4), False),  # lines of the map in pieces of four
         ((6, 32, 1, 1), (6, 32), False),
+        ((6, 8, 8, 8), (6, 64, 8), False),  # maybe [N, H, W, C]
+        ((6, 256, 16), (6, 16, 16, 16), False),
+        ((6, 64, 8, 8), (384, 64), False),  # a softmax over the places of each channel
     ],
 )
 def test_a_view_that_has_the_shape_of_a_transposed_map(

@@ -9,8 +9,9 @@ from doctor.checks.log.curves.rewards import is_of_policy
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Verdict, warn
 
-BOUNDLESS = 10.0
-"""Below minus this, a loss that falls faster and faster has no lower bound. Our own number."""
+BOUNDLESS, GOOD = 10.0, 0.9
+"""Below minus this, a loss that falls faster and faster has no lower bound, and a score
+that is none of guesses. Our own numbers."""
 OUT_OF_RANGE = (
     "Look at the targets first: a binary cross-entropy falls without bound where they are outside "
     "0 to 1 (masks of 0 to 255, labels of -1 and 1, class numbers): divide by 255 or compare with "
@@ -30,7 +31,7 @@ def without_bound(log: Log, loss: Curve) -> Verdict | None:
     if late - last <= max(first - late, series.ERRORS * series.noise_of(values)):
         return None
     scores = [c for c in log.curves if c.path == loss.path and c.name.startswith("score:")]
-    if not scores or any(_moves(finite_of(each)[0]) for each in scores):
+    if not scores or any(_moves(finite_of(each)[0]) or _is_good(each) for each in scores):
         return None
     return warn(
         f"the loss is {values[-1]:.4g} and falls faster and faster, while "
@@ -38,6 +39,12 @@ def without_bound(log: Log, loss: Curve) -> Verdict | None:
         fix=OUT_OF_RANGE,
         places=(place_at(loss, places[-1]),),
     )
+
+
+def _is_good(score: Curve) -> bool:
+    """Whether it stands where targets are learned: not, where they are outside 0 to 1."""
+    values = finite_of(score)[0] or [0.0]
+    return median(values) >= (GOOD if max(values) <= 1 else 100 * GOOD)
 
 
 def _moves(values: list[float]) -> bool:

@@ -16,6 +16,7 @@ from doctor.checks.log.curves.reading import (
     place_at,
     step_at,
     values_of,
+    worsens_beside,
 )
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Status, Verdict, note, ok, skip, warn
@@ -88,7 +89,7 @@ def _generalization(log: Log, held_out: Curve) -> Verdict:
         fix=NEVER_BETTER if never and not alike else OVERFITS if alike else None,
         places=(place_at(held_out, at, "the best evaluation"),),
     )
-    if improves_beside(log, held_out):
+    if improves_beside(log, held_out) and not worsens_beside(log, held_out):
         surer = "; a score of the evaluation is better than ever before: the model becomes too sure"
         summary, fix = verdict.summary + surer, BY_SCORE
         return replace(verdict, status=Status.NOTE, summary=summary, fix=fix)

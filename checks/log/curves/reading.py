@@ -87,6 +87,20 @@ def improves_beside(log: Log, loss: Curve) -> bool:
     )
 
 
+def worsens_beside(log: Log, loss: Curve) -> bool:
+    """A score of the evaluation is worse in the last third of the log than before: another one
+    that still improves does not make up for it."""
+    for curve in log.curves:
+        if curve.path != loss.path or not curve.name.startswith("score:"):
+            continue
+        sign = -1 if ERRORS.search(curve.name) else 1
+        values = [sign * value for value in finite_of(curve)[0]]
+        third = len(values) // 3
+        if third >= 2 and max(values[:-third]) > max(values[-third:]):
+            return True
+    return False
+
+
 def learned_beside(log: Log, loss: Curve) -> bool:
     """An evaluation is far better in the last third of the log than at its start."""
     for values in _evaluations(log, loss):

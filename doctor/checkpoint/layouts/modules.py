@@ -16,6 +16,8 @@ LIMIT = 1 << 20
 """Bytes of it that are read."""
 MOST = 20
 """Modules that are looked for."""
+LIBRARY = "sentence_transformers."
+"""Where classes come from; another's code may be of the same name and need no such file."""
 CONFIGURED = ("Pooling", "Dense", "LayerNorm", "WeightedLayerPooling")
 """Classes that are made from the config.json of their directory. Normalize and Dropout have none,
 and their empty directories are often lost."""
@@ -46,8 +48,9 @@ def missing_modules(directory: Directory, names: list[str]) -> tuple[Problem, ..
         entries = [each for each in listed if isinstance(each, dict)][:MOST]
     except (CheckpointError, ValueError, TypeError, RecursionError):
         return ()
-    paths = [str(each.get("path")) for each in entries
-             if str(each.get("type")).rpartition(".")[2] in CONFIGURED]  # fmt: skip
+    types = [(str(each.get("path")), str(each.get("type"))) for each in entries]
+    paths = [path for path, kind in types
+             if kind.startswith(LIBRARY) and kind.rpartition(".")[2] in CONFIGURED]  # fmt: skip
     lost = [path for path in paths if MODULE.fullmatch(path)
             and not directory.exists(f"{path}/config.json")]  # fmt: skip
     texts = [f"names {shown(path)}, whose config.json is not here" for path in lost]

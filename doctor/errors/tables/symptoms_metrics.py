@@ -45,7 +45,7 @@ ROWS = (
     Cause(id="accumulation-differs",
         words=(
             "accumulat @bad|@not|higher|different|equal|equivalent|match|large|larger|"
-            "scale|multipl|times|summed|sum$|divide !@memory !@oom !@hang",
+            "scale|multipl|summed|sum$|divide !@memory !@oom !@hang",
         ),
         examples=(
             "gradient accumulation gives a worse loss than a large batch",

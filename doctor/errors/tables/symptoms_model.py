@@ -7,8 +7,8 @@ from doctor.errors.cause import Cause
 ROWS = (
     Cause(id="pictures-black",
         words=(
-            "black|nan|all_zero picture|pictures|image|images|samples fp16|half|float16|"
-            "vae|sdxl|diffusion|generat",
+            "black|nan|all_zero picture|pictures|image|images|samples fp16|half_precision|float16|"
+            "vae|sdxl|diffusion|generat !black_and_white !dataset !loss",
         ),
         examples=("SDXL gives black images in fp16",),
         why="The decoder overflows in fp16 (the VAE of SDXL does), and NaN become black pixels; "

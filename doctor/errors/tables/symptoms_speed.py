@@ -23,7 +23,7 @@ ROWS = (
     ),
     Cause(id="session-ended-training",
         words=(
-            "ssh|terminal|laptop|putty|vscode|vs_code|screen|tmux|session|connection clos|"
+            "ssh|terminal|laptop|putty|vscode|vs_code|screen|tmux|session|my_connection clos|"
             "disconnect|lost|loses|drop|drops|sleep|logout|logged_out|log_out "
             "training|job|run|process|script|train dies|died|stop|kill|gone|ends|ended|abort|"
             "interrupt",

@@ -51,7 +51,7 @@ UNIT_BEHIND = re.compile(
 )
 """A throughput whose name is its unit: `| 23,110 tok/s |`."""
 NAME_BEFORE, VALUE_AFTER = (
-    re.compile(rb"[a-z_]\w{0,40}[:=]?\s{1,4}$"),
+    re.compile(rb"(?<![\w.])[a-z_]\w{0,40}[:=]?\s{1,4}$"),
     re.compile(rb"\s{0,2}[:=]?\s{0,4}\d"),
 )
 """What makes a unit the name of the number behind it: `loss 3.21 tok/s 88000`."""

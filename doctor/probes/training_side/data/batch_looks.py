@@ -31,7 +31,7 @@ class BatchLooks:
         self._vocabulary = vocabulary
         self._codes = codes.Codes()
         self._copies = copies.Copies(module)
-        self._in_batch = interactions.InBatch()
+        self._in_batch = interactions.InBatch(losses.compares_pairs)
         self._conditions = conditions.Conditions()
         self._overwritten = overwritten.Overwritten()
         self._separators = separators.Separators(losses.ends)

@@ -40,13 +40,15 @@ Named = Dict[str, torch.Tensor]
 class InBatch:
     """Counts over batches whose other rows are negatives."""
 
-    def __init__(self) -> None:
+    def __init__(self, masked: bool = False) -> None:
+        """`masked`: the source looks for equal rows, which are no negatives then."""
         self._relations = Relations()
+        self._masked = masked
 
     def add(self, batch: Foreign, first_row: int) -> None:
         named = {name: host(each) for name, each in containers.tensors(batch).items()}
         self._add_step(named, first_row)
-        found = asked_and_found(named)
+        found = None if self._masked else asked_and_found(named)
         if found is None or not numbers_its_rows(named):
             return
         query, positive = (keys_of(named[name]) for name in found)

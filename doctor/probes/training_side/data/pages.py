@@ -55,10 +55,20 @@ def ends_with_question(row: Foreign) -> Optional[bool]:
     if any(name in row for name in ANSWERED):
         return None
     chat = messages_of(row)
-    return chat[-1].get("role") == "user" and not are_swapped(chat) if chat else None
+    return chat[-1].get("role") == "user" and not is_framed(chat) if chat else None
 
 
-def are_swapped(chat: List[Dict[str, Any]]) -> bool:
+def is_framed(chat: List[Dict[str, Any]]) -> bool:
     """Whether the assistant begins and the user has the last word."""
     spoken = [each["role"] for each in chat if each.get("role") in ("user", "assistant")]
     return len(spoken) > 1 and spoken[0] == "assistant" and spoken[-1] == "user"
+
+
+def are_swapped(chat: List[Dict[str, Any]]) -> bool:
+    """Whether the user answers what the assistant asks: two messages, or more text of the user's.
+    Else a greeting stands before a chat, and thanks behind it."""
+    texts = {who: [str(each.get("content")) for each in chat if each.get("role") == who]
+             for who in ("user", "assistant")}  # fmt: skip
+    sizes = {who: sum(map(len, said)) for who, said in texts.items()}
+    short = len(texts["user"]) == len(texts["assistant"]) == 1
+    return is_framed(chat) and (short or sizes["user"] > sizes["assistant"])

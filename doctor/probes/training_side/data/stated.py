@@ -17,6 +17,11 @@ ENDS = re.compile(
 
 OF_ANSWERS = re.compile(r"return_assistant_tokens_mask|assistant_only_loss|assistant_masks")
 
+OF_PAIRS = re.compile(
+    r"(?:unsqueeze\([01]\)|\[:, ?None[^\]]{0,9}\]|\[None[^\]]{0,9}\]|\.T|\.t\(\)) ?==|"
+    r"== ?[\w.\[\]\"']{1,40}(?:unsqueeze\(|\[None|\[:, ?None|\.T\b|\.t\(\))|torch\.eq\(|SupCon"
+)
+
 
 class Stated(NamedTuple):
     """Of all losses in the source."""
@@ -33,6 +38,8 @@ class Stated(NamedTuple):
     """What a loss makes its labels of, as a step showed."""
     of_answers: bool = False
     """The source asks the chat template which tokens are the assistant's."""
+    compares_pairs: bool = False
+    """It compares each row of a batch with each, as a loss does that masks equal positives."""
 
 
 def of_code(code: str) -> Stated:
@@ -57,7 +64,8 @@ def of_code(code: str) -> Stated:
     blank = blanks.pop() if len(blanks) == 1 else None
     ends = {name: value for name, value in numbers.items() if ENDS.fullmatch(name)}
     of_answers = OF_ANSWERS.search(code) is not None
-    return Stated(ignored, padding_ignored, blank, ends, None, of_answers)
+    compares_pairs = OF_PAIRS.search(code) is not None
+    return Stated(ignored, padding_ignored, blank, ends, None, of_answers, compares_pairs)
 
 
 def blank_of(node: ast.Call, numbers: Dict[str, int]) -> Optional[int]:

@@ -107,9 +107,9 @@ def _is_map_in_rows(image: Sequence[int], rows: Sequence[int]) -> bool:
         return False
     samples, channels, height, width = image
     places = height * width
-    return 1 not in (channels, places) and places != channels and (
-        tuple(rows) == (samples, places, channels)
-    )  # fmt: skip
+    if 1 in (channels, places) or channels in (places, width):  # [N, H, W, C], where H is C
+        return False
+    return tuple(rows) == (samples, places, channels)
 
 
 def _is_flattened_map(image: Sequence[int], rows: Sequence[int]) -> bool:
@@ -117,8 +117,10 @@ def _is_flattened_map(image: Sequence[int], rows: Sequence[int]) -> bool:
     if len(image) != 4:
         return False
     samples, channels, height, width = image
-    wanted = (samples * height * width, channels)
-    return 1 not in (channels, height * width) and width % channels != 0 and tuple(rows) == wanted
+    places = height * width
+    if 1 in (channels, places) or channels == places or width % channels == 0:  # rows are channels
+        return False
+    return tuple(rows) == (samples * places, channels)
 
 
 def as_patches(before: Sequence[int], after: Sequence[int]) -> bool:
