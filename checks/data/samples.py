@@ -62,8 +62,8 @@ def disjoint(data: Data) -> Verdict:
         cause, typed = _cause(overlap)
         return observed(f"{text}{cause}: {pairs}; {read}", overlap.rows, of=of, **typed)
     if overlap.repeated:
-        whole = overlap.shared + overlap.repeated
-        text = share(whole, overlap.telling, "rows of eval are in train, too")
+        both = overlap.shared + overlap.repeated
+        text = share(both, overlap.telling, "rows of eval are in train, too")
         known = f"{overlap.repeated:,} of them three times or more, which may be chance"
         noted = overlap.repeated >= REPEATED * overlap.telling
         return note(f"{text}, {known}; {read}", fix=PERHAPS_COPIED) if noted else ok(

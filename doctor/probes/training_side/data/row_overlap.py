@@ -10,7 +10,6 @@ from .row_contents import SHORT, Row, fractions_in, row_of
 from .rows import COMMON, PAIRS, Budget, Content, dataset_of, values_of
 from .targets import Source
 
-
 LEAST_MEASURED = 3
 """Fractions of a row that is oversampled: the counts of all rows must show it, too."""
 
