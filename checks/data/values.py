@@ -8,7 +8,7 @@ from doctor.checks.data.relations import Meaning, Meanings, verdicts
 from doctor.checks.data.seen import NOTHING, each_split, observed, passed
 from doctor.facts.data import Data, Labels, Offset, Split
 from doctor.facts.data_batches import Inputs
-from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
+from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.combine import worst
 
 BEYOND = 3.0
@@ -152,24 +152,26 @@ def _bounded(offset: Offset | Unknown | None, labels: Labels) -> Verdict:
         return skip("the target has no model")
     if isinstance(offset, Unknown):
         return unknown(offset.reason)
+    under = f"under the batch's own {shown(offset.mask)} " if offset.mask else ""
+    remedy: Remedy = {"fix": OWN} if offset.mask else {}
     if offset.later >= 0.95 * offset.positions:
-        text = (
-            f"the loss of {offset.later} of {offset.positions} positions depends on the last token"
-        )
-        return fail(f"{text} of the row, which comes after the one that is predicted")
+        text = f"the loss of {offset.later} of {offset.positions} positions {under}depends on the"
+        what = f"{text} last token of the row, which comes after the one that is predicted"
+        return fail(what, **remedy)
     ahead = sum(count for shift, count in offset.shifts.items() if int(shift) < 0)
     if ahead >= 0.95 * offset.positions > 0:
         most = -min(map(int, offset.shifts))
-        text = f"the loss of the label at t depends on inputs up to t+{most}"
+        text = f"the loss of the label at t {under}depends on inputs up to t+{most}"
         return fail(f"{text}, at {ahead} of {offset.positions} positions: the mask lets tokens see "
-                    "later ones", fix=WIDE)  # fmt: skip
+                    "later ones", fix=OWN if offset.mask else WIDE)  # fmt: skip
     if offset.crossing:
         text = f"the loss of {offset.crossing} positions of a second document depends on the first"
         summary = f"{text} one in its row, though position_ids mark the border"
         # documents of a pretraining are often packed like this
         return (warn if labels.prompts else note)(summary, fix=PACKED)
     packed = "" if offset.crossing is None else ", and of packed documents on their own tokens"
-    return ok(f"the loss of {offset.positions} positions depends on earlier tokens alone{packed}")
+    text = f"the loss of {offset.positions} positions {under}depends on earlier tokens alone"
+    return ok(f"{text}{packed}")
 
 
 MEANINGS: Meanings = {
@@ -183,6 +185,11 @@ MEANINGS: Meanings = {
 WIDE = (
     "Let a token see itself and earlier ones alone: torch.ones(T, T).tril(), without diagonal=1, "
     "or is_causal=True."
+)
+OWN = (
+    "Turn the batch's mask around or shift it: token i sees j <= i alone. Where True takes part, "
+    "as in attn_mask of scaled_dot_product_attention, that is torch.ones(T, T).tril() == 1; in "
+    "torch.nn layers True is ignored: torch.ones(T, T).triu(1) == 1."
 )
 PACKED = (
     "Use an attention that reads position_ids (flash_attention_2 with a collator without padding), "
@@ -205,7 +212,7 @@ BOUNDED = Check(
         "the loss of nearly every position depends on the last token of the row",
         "the loss of nearly every label depends on inputs behind its place",
     ),
-    fix="Of a decoder: make attention causal, is_causal=True or a mask of torch.triu. Of a masked "
+    fix="Of a decoder: make attention causal: is_causal=True. Of a masked "
     "language model: keep the ids from before they were masked as labels.",
     owner=Owner.JOB,
     judge=bounded,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from doctor._util.units import listed
 from doctor.checks.training import own_cuts
 from doctor.checks.training import smoke as judged
-from doctor.facts.training import HALVES, Parameter, Smoke
+from doctor.facts.training import HALVES, Forecast, Parameter, Smoke
 from doctor.judge.check import Verdict, fail, ok, warn
 
 
@@ -62,7 +63,8 @@ def _left_by_the_optimizer(steps: Smoke, unchanged: Sequence[Parameter]) -> tupl
     schedule = f" with {optimizer.schedule}" if optimizer.schedule else ""
     rates = [step.lr for step in steps.steps]
     if all(rate == 0.0 for rate in rates):
-        return f"the learning rate is 0 in every step{schedule}", RATE_FIX
+        text, fix = _foreseen(optimizer.forecast, len(rates))
+        return f"the learning rate is 0 in every step{schedule}{text}", fix
     if optimizer.max_norm == 0.0:
         return "gradients are clipped to a norm of 0", CLIP_FIX
     if omitted := [each.name for each in unchanged if each.name in optimizer.omitted]:
@@ -86,6 +88,22 @@ def _left_by_the_optimizer(steps: Smoke, unchanged: Sequence[Parameter]) -> tupl
         clause = f"a step of {max(rates):g} along the gradient changes them, and not once it is"
         return f"{clause} clipped to a norm of {optimizer.max_norm:g}", CLIP_FIX
     return None
+
+
+def _foreseen(forecast: Forecast | None, steps: int) -> tuple[str, str]:
+    """What the schedule gives in further steps, and the fix."""
+    if forecast is None or not (forecast.zeros or forecast.rate):
+        return "", RATE_FIX
+    last = steps + forecast.zeros
+    text = f", and stays 0 in the {forecast.zeros:,} further steps that were tried"
+    if forecast.rate is not None:
+        text = f", until it is {forecast.rate:g} in step {last + 1:,}"
+    if not forecast.place:
+        return text, RATE_FIX
+    code = f" (`{forecast.code}`)" if forecast.code else ""
+    text += f"; {forecast.place}{code} gives 0"
+    why = ROUNDED if ROUNDING.search(forecast.code) else WARM_UP
+    return text, f"Look at {forecast.place}: {why}"
 
 
 def _tiny_gradients(steps: Smoke, unchanged: Sequence[Parameter]) -> tuple[str, str] | None:
@@ -120,6 +138,15 @@ SMALL_FIX = (
 UNEXPLAINED_FIX = (
     "Look at what the loss function does to these parameters after the update: the optimizer had a "
     "gradient for them."
+)
+ROUNDING = re.compile(r"//|\b(?:int|floor|round)\(")
+ROUNDED = (
+    "a division that rounds down makes 0 of what is below the divisor: divide with /, as in "
+    "(step + 1) / warm_up_steps."
+)
+WARM_UP = (
+    "it makes the learning rate 0. A warm-up gives (step + 1) / warm_up_steps; check the number of "
+    "its steps and of all steps, and what the schedule counts, batches or epochs."
 )
 RATE_FIX = (
     "Let the schedule start above 0, step it after every batch and not after every epoch, and "

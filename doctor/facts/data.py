@@ -208,6 +208,8 @@ class Offset(Section, frozen=True, kw_only=True):
     crossing: int | None = None
     """Positions whose loss depends on an earlier document of the row; None: rows are not packed,
     or it was not measured."""
+    mask: str = ""
+    """The batch's own mask of attention, which was tried as it is; "": it has none."""
     seconds: float = 0.0
 
 

@@ -105,6 +105,18 @@ NO_LOSS = (
 """Texts in the errors of a forward pass that breaks the contract of a factory."""
 
 
+class Forecast(Section, frozen=True, kw_only=True):
+    """What the schedule gives after steps in which the learning rate was 0, tried on a copy."""
+
+    zeros: int
+    """Further steps in which it is 0."""
+    rate: float | None = None
+    """The learning rate of the step after them; None: it was not tried, or is 0, too."""
+    place: str = ""
+    """The user's line that returns 0."""
+    code: str = ""
+
+
 class Optimizer(Section, frozen=True, kw_only=True):
     """The user's own optimizer, after the steps."""
 
@@ -124,6 +136,8 @@ class Optimizer(Section, frozen=True, kw_only=True):
     """Trainable parameters of groups whose learning rate was 0 in every step, and stays so."""
     waiting: tuple[str, ...] = ()
     """Those of groups whose learning rate was 0 in every step, and which a schedule may raise."""
+    forecast: Forecast | None = None
+    """Only where the learning rate was 0 in every step, under a schedule of torch."""
     epsilon: float | None = None
     """The largest `eps` of its groups; None: it has none, or they were not recorded."""
     momentum: float = 0.0

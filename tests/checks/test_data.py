@@ -229,7 +229,7 @@ def test_rows_of_two_splits(shared: int, status: Status) -> None:
         ({"shared": 900, "copied": 890}, Status.WARN, "oversample"),
         ({"shared": 900, "drawn_twice": True}, Status.WARN, "Draw the split once"),
         ({"shared": 900, "copied": 9}, Status.WARN, ""),
-        ({"repeated": 900}, Status.NOTE, ""),
+        ({"repeated": 900}, Status.NOTE, "if rows were oversampled"),
         ({"repeated": 9}, Status.PASS, ""),
     ],
 )
@@ -239,6 +239,8 @@ def test_why_rows_are_in_two_splits(fields: dict[str, Any], status: Status, fix:
     assert found.status is status
     assert fix in (found.fix or "")
     assert "repeated" not in fields or "three times or more" in found.summary
+    assert f"{sum(fields.get(n, 0) for n in ('shared', 'repeated')):,} of " in found.summary
+    assert "(0 %)" not in found.summary
 
 
 def test_the_only_class_beyond_the_others_may_be_ignored() -> None:

@@ -13,7 +13,7 @@ from doctor._util.records import Ended
 from doctor.checks.training import own_gradients, own_model, own_weights
 from doctor.facts.diagnosis import Cut, Diagnosis
 from doctor.facts.own_model import OwnModel, Trend
-from doctor.facts.training import Optimizer, Parameter, Smoke, Stage, Step
+from doctor.facts.training import Forecast, Optimizer, Parameter, Smoke, Stage, Step
 from doctor.job.job import Job
 from doctor.judge.check import Status, Verdict
 
@@ -52,6 +52,31 @@ def own(
 
 def judged(*record: Any, **fields: Any) -> Verdict:
     return own_weights.weights_move(own(*record, **fields), Job())
+
+
+AT = {"place": "train.py, line 9"}
+
+
+@pytest.mark.parametrize(
+    ("forecast", "text", "fix"),
+    [
+        (Forecast(zeros=496, rate=5e-4, code="return (step + 1) // 500", **AT),
+         "until it is 0.0005 in step 500; train.py, line 9 (`return (step + 1) // 500`) gives 0",
+         "Look at train.py, line 9: a division that rounds down"),
+        (Forecast(zeros=10_000, code="return 0.0", **AT),
+         "and stays 0 in the 10,000 further steps", "Look at train.py, line 9: it makes"),
+        (Forecast(zeros=0, rate=1e-5), "until it is 1e-05 in step 4", "Let the schedule start"),
+        (None, "in every step with LambdaLR; required", "Let the schedule start above 0"),
+    ],
+)  # fmt: skip
+def test_what_a_schedule_gives_after_steps_of_0(
+    forecast: Forecast | None, text: str, fix: str
+) -> None:
+    optimizer = msgspec.structs.replace(SGD, schedule="LambdaLR", forecast=forecast)
+    verdict = judged(optimizer, lr=0.0, moved=False)
+    assert verdict.status is Status.FAIL
+    assert text in verdict.summary
+    assert (verdict.fix or "").startswith(fix)
 
 
 def test_gradients_below_the_epsilon_name_what_shrinks_them() -> None:

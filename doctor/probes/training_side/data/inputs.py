@@ -11,7 +11,7 @@ import torch
 from ..foreign import Foreign, containers, observing
 from . import image_steps
 from .documents import host
-from .views import LABELS
+from .views import LABELS, MASKS
 
 MEASURED = 64
 """Images."""
@@ -171,7 +171,9 @@ class Inputs:
 def image_of(batch: Foreign) -> Optional[Tuple[str, torch.Tensor]]:
     """Name and tensor of the images of a batch: four dimensions, of which one counts channels."""
     for name, each in containers.tensors(batch).items():
-        if name not in LABELS and each.dim() == 4 and {each.shape[1], each.shape[3]} & {1, 3, 4}:
+        if name in (*LABELS, *MASKS) or each.dim() != 4 or each.dtype == torch.bool:
+            continue
+        if {each.shape[1], each.shape[3]} & {1, 3, 4}:
             return name, each
     return None
 

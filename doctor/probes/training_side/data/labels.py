@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 
 from ..foreign import Foreign, containers
-from .documents import Document, host, quantiles
+from .documents import Document, host, quantiles, runs
 from .views import LABELS
 
 IGNORED = -100
@@ -178,8 +178,11 @@ def has_prompt(document: Document) -> bool:
 
 
 def is_inverted(document: Document) -> bool:
-    """Its first tokens are trained, and its last ones are not."""
-    trained = document.trained
+    """Its first tokens are trained, and its last ones are not; one token again and again behind
+    them is padding, and no answer."""
+    ids = document.ids
+    filling = runs(ids, int(ids[-1]))[1] if len(ids) else 0
+    trained = document.trained[: len(ids) - filling * (filling > 1)]
     return len(trained) > 5 and bool(trained[1:3].all()) and not bool(trained[-3:].any())
 
 

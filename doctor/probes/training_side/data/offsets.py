@@ -16,7 +16,7 @@ import torch
 from ..foreign import Foreign, containers, observing
 from . import loss_labels
 from .documents import BORDERS, POSITIONS, Tokens, host, is_packed
-from .trial_batch import NotMeasurable, form_of, has_labels
+from .trial_batch import NotMeasurable, cut_of, form_of, has_labels, own_masks
 
 LENGTH, MOST_LENGTH = 16, 512
 ROWS = 8
@@ -62,8 +62,7 @@ def measure(
     shifts: Dict[str, int] = {}
     later = 0
     for number in range(ROUNDS):
-        first = 4 + number * ROWS
-        at = torch.arange(first, first + trial.rows) % (trial.length - 6) + 2
+        at = trial.tried(number)
         for position, span in zip(at.tolist(), trial.dependence(at)):
             if span is None:
                 raise NotMeasurable("the loss does not depend on the tokens of the changed label")
@@ -76,6 +75,7 @@ def measure(
         "shifts": shifts,
         "later": later,
         "crossing": crossing(trial, batch) if is_packed(real) else None,
+        "mask": next(iter(own_masks(batch)), "") if trial.cut is not None else "",
         "seconds": time.perf_counter() - started,
     }
 
@@ -96,6 +96,8 @@ def sees_all(record: Dict[str, Any]) -> bool:
 def crossing(trial: "Trial", batch: Foreign) -> Optional[int]:
     """Positions of a second document whose loss depends on the first one; None where a form of
     packing is used that the trial does not make."""
+    if trial.cut is not None:
+        return _crossing_of_own(trial)
     if not containers.is_mapping(batch) or not any(name in batch for name in POSITIONS):
         return None
     if any(name in batch for name in (*BORDERS, "seq_idx")):
@@ -109,6 +111,19 @@ def crossing(trial: "Trial", batch: Foreign) -> Optional[int]:
     except Exception:
         return None
     return sum(span is not None and span[0] < half for span in spans)
+
+
+def _crossing_of_own(trial: "Trial") -> Optional[int]:
+    """The same under the batch's own mask, behind the borders of the row that is tried."""
+    assert trial.cut is not None
+    starts = {at: max((b for b in trial.cut.borders if b + 3 <= at), default=0)
+              for at in trial.cut.trained}  # fmt: skip
+    later = [at for at, start in starts.items() if start]
+    if not later:
+        return None
+    at = [later[n * len(later) // trial.rows] for n in range(trial.rows)]
+    spans = trial.dependence(torch.tensor(at))
+    return sum(span is not None and span[0] < starts[n] for n, span in zip(at, spans))
 
 
 def draw_weights(module: torch.nn.Module) -> None:
@@ -149,12 +164,22 @@ class Trial:
         self.ids = torch.randint(low, vocabulary, shape, generator=generator)
         self.vocabulary, self.low = vocabulary, low
         self.device = next(module.parameters()).device
-        self.form = form_of(batch)
+        self.cut = cut_of(batch, real, length)
+        self.form = form_of(batch, self.cut)
         self.makes_labels = not has_labels(batch)
         self.unchanged = self.gradient(self.ids)
         again = (self.gradient(self.ids) - self.unchanged).abs().max()
         if float(again) > REPEATABLE * float(self.unchanged.abs().max()):
             raise NotMeasurable("the same tokens twice have other gradients: it keeps a state")
+
+    def tried(self, number: int) -> torch.Tensor:
+        """Places of labels in a round, one for each row."""
+        if self.cut is None:
+            first = 4 + number * ROWS
+            return torch.arange(first, first + self.rows) % (self.length - 6) + 2
+        places, rounds = self.cut.trained, self.rows * ROUNDS
+        at = range(number * self.rows, (number + 1) * self.rows)
+        return torch.tensor([places[n * len(places) // rounds] for n in at])
 
     def dependence(self, at: torch.Tensor) -> List[Optional[Tuple[int, int]]]:
         """For each row the first and last input that the loss of the label at `at` depends on."""

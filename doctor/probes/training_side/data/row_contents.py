@@ -17,6 +17,8 @@ NUMBERS = ("id", "idx", "index", "uuid", "guid", "row_id", "_id", "length", "att
 """Columns that do not make two rows different samples."""
 SHORT = 16
 """Characters or numbers below which equal samples are no surprise."""
+MOST_PARTS = 256
+"""Parts of a row that are looked at for fractions."""
 FRACTION = 4
 """What a measured number tells in place of a whole one, as characters: few are equal by chance."""
 SPACES = ("  ", "\n", "\t", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f")
@@ -58,12 +60,22 @@ def row_of(value: Foreign) -> Optional[Row]:
     return Row(digest.digest(), named, length >= SHORT, length)
 
 
-def is_measured(value: Foreign) -> bool:
-    """Whether a row holds so many different fractions that no two are equal by chance."""
-    each = containers.tensors(value).values() if isinstance(value, (tuple, list, dict)) else [value]
-    floating = [e for e in each if isinstance(e, torch.Tensor) and e.is_floating_point()]
-    values = [torch.unique(observing.plain(e).cpu()) for e in floating]
-    return any(int((e != e.round()).sum()) >= SHORT for e in values)
+def fractions_in(value: Foreign) -> int:
+    """How many different fractions a row holds: from SHORT on no two rows are equal by chance."""
+    if isinstance(value, float):
+        return int(not value.is_integer())
+    if containers.is_mapping(value):
+        value = list(value.values())
+    if isinstance(value, (tuple, list)):
+        if len(value) <= MOST_PARTS and all(isinstance(each, float) for each in value):
+            return len({each for each in value if not each.is_integer()})
+        return sum(map(fractions_in, value[:MOST_PARTS]))
+    if observing.has(value, "__array_interface__"):
+        value = observing.attempt(lambda: torch.as_tensor(value), None)
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return 0
+    each = torch.unique(observing.plain(value).cpu())
+    return int((each != each.round()).sum())
 
 
 def is_class(value: Foreign) -> bool:

@@ -6,9 +6,12 @@ from collections import Counter
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..foreign import Foreign
-from .row_contents import Row, is_measured, row_of
+from .row_contents import SHORT, Row, fractions_in, row_of
 from .rows import COMMON, PAIRS, Budget, Content, dataset_of, values_of
 from .targets import Source
+
+LEAST_MEASURED = 3
+"""Fractions of a row that is oversampled: the counts of all rows must show it, too."""
 
 
 class Shared:
@@ -18,6 +21,7 @@ class Shared:
         self._train = train
         self._rows = self._telling = self._shared = self._copied = self._repeated = 0
         self._pairs: List[List[int]] = []
+        self._oversampled = train.is_oversampled
         self.classes: Counter[str] = Counter()
 
     def add(self, value: Foreign, row: Optional[Row]) -> None:
@@ -32,12 +36,20 @@ class Shared:
         if first is None:
             return
         common = train.counts.get(row.content, 1) >= COMMON
-        if common and not is_measured(value):
+        if common and not self._is_no_chance(row, value):
             self._repeated += 1
             return
         self._shared += 1
         self._copied += common
         self._pairs += [[first, number]] if len(self._pairs) < PAIRS else []
+
+    def _is_no_chance(self, row: Row, value: Foreign) -> bool:
+        """Whether a row that train has several times is a copy: by its many fractions, or by
+        some of them where train is oversampled, and equal rows are of one class."""
+        if self._oversampled and self._train.labels.get(row.content, row.label) == row.label:
+            return row.content not in self._train.conflicts and (
+                fractions_in(value) >= LEAST_MEASURED)  # fmt: skip
+        return fractions_in(value) >= SHORT
 
     def record(self) -> Dict[str, Any]:
         return {

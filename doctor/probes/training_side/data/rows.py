@@ -25,6 +25,9 @@ LEAST_SHORT = 64
 COMMON = 3
 """Occurrences within train from which on an equal row says nothing about a leak, unless it holds
 measured numbers."""
+LEAST_COPIED, RARER = 8, 3
+"""Contents that occur COMMON times in rows which are oversampled, and how many times more occur
+once. Our own numbers."""
 CHUNK = 512
 BLANK = 8
 """Rows that may be empty before a row has content."""
@@ -75,6 +78,15 @@ class Content:
     def is_blank(self) -> bool:
         """Whether none of the first rows has content."""
         return self.blank > BLANK and self.blank == self.rows
+
+    @property
+    def is_oversampled(self) -> bool:
+        """Whether most contents occur once, a few many times, and hardly any twice: chance, also
+        that of frequent values, leaves more of each smaller count."""
+        twice = sum(count == 2 for count in self.counts.values())
+        common = len(self.counts) - twice
+        once = len(self.first) - len(self.counts)
+        return common >= max(LEAST_COPIED, 2 * twice) and once >= RARER * common
 
     @property
     def short_rows_differ(self) -> bool:

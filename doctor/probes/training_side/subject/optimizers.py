@@ -9,6 +9,7 @@ import torch
 
 from ..foreign import Foreign
 from ..foreign.observing import plain
+from . import schedules
 
 BETAS, EPS = (0.9, 0.999), 1e-8
 ADAMW = {
@@ -160,6 +161,9 @@ def facts_of(
         "strays": strays(groups, weights),
         "maximize": any(bool(group.get("maximize")) for group in groups),
         "resting": [name for name, weight in weights.items() if id(weight) in resting],
+        "forecast": None
+        if any(highest.get(index, 1.0) for index in range(len(groups)))
+        else schedules.forecast(update.scheduler),
         "waiting": [name for name, weight in weights.items() if id(weight) in waiting],
         "epsilon": max((e for e in map(_epsilon, groups) if e is not None), default=None),
         "momentum": max((_number(group, "momentum") for group in groups), default=0.0),
