@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from doctor.checks.log import series
-from doctor.checks.log.curves.reading import finite_of, partner, place_at, values_of
+from doctor.checks.log.curves.reading import finite_of, partner, place_at
+from doctor.checks.log.differential.run import Run
 from doctor.facts.log import Curve, Log, LogEvent
 from doctor.judge.place import Place
 
@@ -52,7 +53,7 @@ def rose_before(log: Log, event: LogEvent) -> Rise | None:
     summary += step + _without_overflow(log, loss, [places[first - 1], places[first + LEAD - 1]])
     return Rise(
         summary,
-        AT_FIRST.format(step=step, of=_rate(log, loss)),
+        AT_FIRST.format(step=step, of=_rate(log, event)),
         place_at(loss, places[first], "the loss rises from here on"),
     )
 
@@ -66,6 +67,6 @@ def _without_overflow(log: Log, loss: Curve, around: list[int]) -> str:
     return " on, before any gradient overflowed there"
 
 
-def _rate(log: Log, loss: Curve) -> str:
-    rate = partner(log, loss, "learning_rate")
-    return f" of {max(values_of(rate)):g}" if rate is not None and rate.values else ""
+def _rate(log: Log, event: LogEvent) -> str:
+    rate = Run(log, event.path, event.line).rate
+    return f" of {rate.text}" if rate is not None and rate.number else " of this one"

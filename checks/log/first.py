@@ -77,8 +77,8 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     symptoms = {row.id, named.id, *((SYMPTOM,) if rise else ())}
     decision = None if hung or lost else decided(log, symptoms, event.path)
     if rise:
-        message, places = f"{message}; {rise.summary}", (*places, rise.place)
-        fix = joined(rise.fix, fix)
+        message, fix = f"{message}; {rise.summary}", joined(rise.fix, fix)
+        places += (rise.place,)
     if decision:
         message = f"{message}; {decision.evidence.sentence} ({decision.row.id})"
         fix = joined(decision.fix, fix)

@@ -16,7 +16,8 @@ SAID: tuple[Said, ...] = (
     (
         "checkpoint-of-other-keys",
         r"mismatch (?:for loaded|between saved) \(?(?:torch\.Size\()?[\[(](?P<stored>\d+), "
-        r".{1,60}[\[(](?P<wanted>\d+), .{1,80}(?:embed|wte|lm_head|output)",
+        r".{1,60}[\[(](?P<wanted>\d+), .{1,80}(?:word_embed|tok_embed|embed_tokens|"
+        r"\bembed\.|wte|lm_head|output)",
         "Bring the vocabularies together: the checkpoint has {stored} rows of embeddings, this run "
         "makes {wanted}.",
     ),

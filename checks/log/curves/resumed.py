@@ -119,6 +119,11 @@ def goes_on(log: Log) -> Verdict:
     return each_curve(log, "loss", lambda curve: _lost_at_resume(log, curve))
 
 
+def is_soon(at: int, resumed: set[int]) -> bool:
+    """Whether a jump at this index is of one of the resumptions."""
+    return any(start <= at < start + SOME for start in resumed)
+
+
 NOT_MATCHED = "keys-not-matched"
 
 

@@ -20,7 +20,7 @@ from doctor.checks.log.curves.reading import (
     too_few,
     values_of,
 )
-from doctor.checks.log.curves.resumed import is_lost, resumed_at
+from doctor.checks.log.curves.resumed import is_lost, is_soon, resumed_at
 from doctor.checks.log.curves.rewards import OF_POLICY, is_of_policy
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Status, Verdict, fail, note, ok, skip, warn
@@ -79,8 +79,6 @@ RESTORED = (
     "state of the optimizer, the schedule and the loss scale, and take the same data, tokenizer "
     "and batch. Resume once more from that checkpoint when it is found."
 )
-SOON = 5
-"""Values after a resumption in which a jump is taken as its own. Our own number."""
 
 
 def no_spikes(log: Log) -> Verdict:
@@ -93,7 +91,7 @@ def _spikes(log: Log, loss: Curve) -> Verdict:
     values, places = finite_of(loss)
     spikes, resumed = series.spikes(values), resumed_at(log, loss)
     if resumed and is_lost(log, loss):
-        spikes = [each for each in spikes if not _is_soon(places[each.first], resumed)]
+        spikes = [each for each in spikes if not is_soon(places[each.first], resumed)]
     if not spikes:
         return ok(f"no value of {loss.points:,} is far above those before it")
     severe = next((spike for spike in spikes if spike.severe), None)
@@ -104,19 +102,15 @@ def _spikes(log: Log, loss: Curve) -> Verdict:
     summary = (
         f"the loss rises from {spike.typical:.4g} to {spike.value:.4g} at {step_at(loss, at)}"
         f"{', and does not come back' if severe else ''}{warned}{high}"
-        f"{', where the run was resumed' if _is_soon(at, resumed) else ''}"
+        f"{', where the run was resumed' if is_soon(at, resumed) else ''}"
         f"{f'; {len(spikes)} spikes' if len(spikes) > 1 else ''}"
     )
     recovered = all(each.recovered for each in spikes)
     found = tuple(place_at(loss, places[each.first]) for each in spikes[:10])
     make = fail if severe else note if recovered else warn
-    fix = RESTORED if _is_soon(at, resumed) else SLOWER if high else None
+    fix = RESTORED if is_soon(at, resumed) else SLOWER if high else None
     verdict = make(summary, fix=fix, places=found)
     return _unless_meant(log, loss, certain(values, verdict))
-
-
-def _is_soon(at: int, resumed: set[int]) -> bool:
-    return any(start <= at < start + SOON for start in resumed)
 
 
 def certain(values: list[float], verdict: Verdict) -> Verdict:

@@ -159,7 +159,7 @@ ROWS = (
     Cause(
         id="keys-not-matched",
         messages=(
-            r"\bmissing(?:[_ ]key(?:s|\(s\))?)?\W{0,4}[1-9]\d{0,5}\b[^\n]{0,30}\bunexpected"
+            r"\b[Mm]issing(?:[_ ]key(?:s|\(s\))?)?\W{0,4}[1-9]\d{0,5}\b[^\n]{0,30}\b[Uu]nexpected"
             r"(?:[_ ]key(?:s|\(s\))?)?\W{0,4}[1-9]\d{0,5}\b",
             r"\b[1-9]\d{0,5} missing\b[^\n]{0,30}\b[1-9]\d{0,5} unexpected\b",
         ),

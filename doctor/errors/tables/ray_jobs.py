@@ -104,7 +104,7 @@ ROWS = (
         why="Ray has fewer GPUs, cores or processes than the job asks for, or its parts do not "
             "fit."),
     Cause(id="ray-killed-for-memory",
-        refines=("killed-sigkill", "actor-died"),
+        refines=("killed-sigkill",),
         messages=(r"(?<!\b0 )Workers? \([^)]{1,200}\) killed due to memory pressure",
             r"ray\.exceptions\.OutOfMemoryError|killed due to the node running low on memory|"
             r"RayTaskError\(OutOfMemoryError\)",

@@ -112,7 +112,7 @@ ROWS = (
                     "    assert metadata is not None\nAssertionError")),
             Wording(r"(?:Global shape mismatch for loaded|Size mismatch between saved) "
                 r"[^\n]{1,160}(?:for key |for )[\w.]{0,80}(?:word_embeddings|embed_tokens|"
-                r"tok_embeddings|embed|wte|lm_head|output_layer|output)\.weight",
+                r"tok_embeddings|(?<!pos_)embed|wte|lm_head|output_layer|output)\.weight",
                 "megatron.core.dist_checkpointing.core.CheckpointingException: Global shape "
                 "mismatch for loaded (torch.Size([32000, 4096])) and expected ((32256, 4096)) "
                 "tensor for key model.embedding.word_embeddings.weight",
