@@ -138,7 +138,9 @@ def _not_started(cuda: Cuda | Unknown | None, host: Host | Unknown) -> Verdict |
     if pattern is None and BUILD in started.detail:
         return fail(summary, 'python -c "import torch; print(torch.version.cuda)"',
                     "nvidia-smi", fix=UNKNOWN_BUILD)  # fmt: skip
-    if UNKNOWN_ERROR in started.detail and isinstance(host, Host) and host.sandbox == "WSL2":
+    in_wsl = isinstance(host, Host) and host.sandbox == "WSL2"
+    alone = pattern is None and isinstance(host, Host) and not host.container
+    if in_wsl and (alone or UNKNOWN_ERROR in started.detail):
         return fail_by(WSL_DRIVER, summary)  # WSL has no module nvidia_uvm
     return fail_by(pattern, summary) if pattern else fail(summary, *WHERE_FROM, fix=NOT_STARTED)
 

@@ -10,6 +10,7 @@ from doctor.checks.log import conditions, restarts
 from doctor.checks.log.culprit import TIMEOUT, waited_for
 from doctor.checks.log.curves import resources
 from doctor.checks.log.differential.decide import decided
+from doctor.checks.log.earlier import SYMPTOM, rose_before
 from doctor.checks.log.event_texts import (
     also_of,
     causes_of,
@@ -22,6 +23,7 @@ from doctor.checks.log.event_texts import (
     text_of,
     where,
 )
+from doctor.checks.log.standstill import standstill
 from doctor.checks.log.story import class_of, story_of
 from doctor.errors.cause import Cause
 from doctor.errors.fitted import fitted
@@ -29,18 +31,12 @@ from doctor.facts.interpreter import Torch
 from doctor.facts.log import Log, LogEvent
 from doctor.judge.check import Verdict, fail
 from doctor.judge.place import Place
-from doctor.log.collector import QUIET
 
 MOST_PLACES = 20
 """Places of consequences that a finding lists."""
 STOPPED = ("interrupted", "killed-sigterm")
 """Classes of lines with which a run ends that somebody gave up."""
 ENDED_FROM_OUTSIDE = (*STOPPED, "scheduler-ended")
-STANDS_STILL = (
-    "The run hung long before it was ended, so more time does not help. Resume from the last "
-    "checkpoint, and when it stands still again look where each rank waits (py-spy dump --pid) and "
-    "at the host: nvidia-smi, dmesg (Xid), a mount that does not answer."
-)
 MISSING = "file-missing"
 OF_HOST_MEMORY = ("killed-sigkill", "dataloader-worker-killed", "host-out-of-memory")
 
@@ -58,9 +54,9 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     about += culprit.summary + "; " if culprit else ""
     lost = restarts.lost(log, event)
     about += lost.summary + "; " if lost else ""
-    hours = _quiet_hours(event)
-    hung = f"; before it nothing was logged for {hours:.1f} h" if hours else ""
-    message = f"first cause, {where(event)}: {about}{detail_of(row, event)}{hung}"
+    hung = standstill(event) if event.name in ENDED_FROM_OUTSIDE else None
+    stood = f"; {hung.summary}" if hung else ""
+    message = f"first cause, {where(event)}: {about}{detail_of(row, event)}{stood}"
     places = (
         place_of(event),
         *conditions.places_of(reasons),
@@ -70,14 +66,19 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     causes = tuple(dict.fromkeys((named, *causes_of(row, event))))
     ids = tuple(each.id for each in causes if each.messages)
     if hung:
-        fix = STANDS_STILL
+        fix = hung.fix
     elif lost:
         fix = lost.fix
     elif culprit or reasons:
         fix = joined(conditions.fix_of(reasons), culprit.fix if culprit else "")
     else:
         fix = fix_of(row, event, log, torch)
-    decision = None if hung or lost else decided(log, {row.id, named.id}, event.path)
+    rise = rose_before(log, event)
+    symptoms = {row.id, named.id, *((SYMPTOM,) if rise else ())}
+    decision = None if hung or lost else decided(log, symptoms, event.path)
+    if rise:
+        message, fix = f"{message}; {rise.summary}", joined(rise.fix, fix)
+        places += (rise.place,)
     if decision:
         message = f"{message}; {decision.evidence.sentence} ({decision.row.id})"
         fix = joined(decision.fix, fix)
@@ -90,18 +91,12 @@ def verdict_on_first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         *commands_of(named, event),
         fix=joined(fix, _of_other_node(row, log)),
         owner=fitted(named, text_of(event)).owner,
-        retry="fix" if lost else restarts.outlook(named, event, log),
+        retry="fix" if lost else "" if hung and hung.known else restarts.outlook(named, event, log),
         places=places[: MOST_PLACES + 1],
         causes=ids,
         sources=decision.cause.sources if decision else (),
         also=also_of(fitted(each, text_of(event)) for each in causes[1:]),
     )
-
-
-def _quiet_hours(event: LogEvent) -> float:
-    """For how long a run had written nothing before something else ended it."""
-    quiet = int(event.groups.get(QUIET, "0"))
-    return quiet / 3600 if event.name in ENDED_FROM_OUTSIDE else 0.0
 
 
 def _of_other_node(row: Cause, log: Log) -> str:

@@ -7,6 +7,21 @@ Said = tuple[str, str, str]
 
 SAID: tuple[Said, ...] = (
     (
+        "ray-killed-for-memory",
+        r"memory used=(?P<worker>[\d.]+ ?GB)\) was running was (?P<used>[\d.]+ ?GB) / "
+        r"(?P<whole>[\d.]+ ?GB)",
+        "Let what runs on the node hold less: {used} of its {whole} were in use, {worker} by the "
+        "worker that was ended.",
+    ),
+    (
+        "checkpoint-of-other-keys",
+        r"mismatch (?:for loaded|between saved) \(?(?:torch\.Size\()?[\[(](?P<stored>\d+), "
+        r".{1,60}[\[(](?P<wanted>\d+), .{1,80}(?:word_embed|tok_embed|embed_tokens|"
+        r"\bembed\.|wte|lm_head|output)",
+        "Bring the vocabularies together: the checkpoint has {stored} rows of embeddings, this run "
+        "makes {wanted}.",
+    ),
+    (
         "model-directory-damaged",
         r"; with (?P<size>\"\w+\": \d+) instead of \d+ in config\.json they fit",
         "Write {size} into config.json: all parameters of another shape then fit.",

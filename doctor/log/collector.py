@@ -29,8 +29,8 @@ RECOVERED = 3
 do not wait for each other log a line or two after one of them failed."""
 LOOK_BACK = 60
 """Lines before an event in which its time is looked for."""
-QUIET = "quiet"
-"""Group of an event before which nothing was written for so many seconds."""
+QUIET, LAST_LINE = "quiet", "last_line"
+"""Groups of an event before which nothing was written for so many seconds, and what was last."""
 FEWEST_GAPS, FAR_APART = 5, 20
 """Gaps between lines that say what is usual, and times that more is no accident. Our own "
 "numbers."""
@@ -41,8 +41,7 @@ ENDED = "ended"
 UNCAUGHT = "uncaught-exception"
 """The class of an exception that ends a traceback and is in no other class."""
 END = 40
-"""Lines from the end of a file in which an exception without a traceback ends it: a launcher's
-summary follows."""
+"""Lines from the end of a file in which an exception without a traceback ends it."""
 MOST_RANKS = 65_536
 NUMBER_OF_A_LIST = re.compile(r"\s*\[\d+\]:\s*$")
 """A failure in the launcher's account, and no line of that rank."""
@@ -229,10 +228,12 @@ class Collector:
             groups.setdefault("functions", " ".join(filter(None, traceback.functions)))
         text = excerpt(line.text, match.start())
         frames = map(excerpt, traceback.frames) if traceback else ()
-        stamps = [time_of(text) for text in (line.text, *islice(before, LOOK_BACK))]
+        lines = (line.text, *islice(before, LOOK_BACK))
+        stamps = [time_of(text) for text in lines]
         time = next((stamp for stamp in stamps if stamp is not None), None)
         if stamps[0] is not None and (quiet := quiet_before(stamps[0], stamps[1:])):
-            groups.setdefault(QUIET, f"{quiet:.0f}")
+            last = next(filter(str.strip, lines[1:]), "")
+            groups |= {QUIET: f"{quiet:.0f}", LAST_LINE: excerpt(last)}
         return _Event(
             name, harmless, line.number, None, time, text, (*frames, text), groups, self.progress,
             last_time=time,

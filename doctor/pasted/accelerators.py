@@ -9,7 +9,7 @@ from itertools import pairwise
 from doctor.facts.host import Reported
 from doctor.pasted.smi_load import SLOWER
 from doctor.pasted.starts import WITHOUT
-from doctor.pasted.stated import WSL
+from doctor.pasted.torch_messages import WSL
 
 COMPUTE = re.compile(
     r"(?:COMPUTE|ACCELERATOR)_PARTITION: (?P<a>[CDQST]PX)\b|Compute Partition: (?P<b>[CDQST]PX)\b|"
@@ -59,6 +59,7 @@ NO_MPS = re.compile(
 MPS_ASKED = re.compile(r"mps\.is_(?:available|built)\(\)")
 OF_INTEL = re.compile(r"^\s*'?x86_64'?\s*$|\bosx-64\b|macOS-[\d.]{2,8}-x86_64|\bRosetta\b")
 
+CUDA_ASKED = re.compile(r"cuda\.is_available\(\)")
 LIBRARY = re.compile(r"\s*libcuda\.so(?:\.1)? \(\S{1,40}\) => (/\S{1,120})")
 PACKAGE = re.compile(
     r"\s*ii\s+((?:libnvidia-compute|nvidia-driver|nvidia-dkms|nvidia-utils|cuda-drivers)[\w-]{0,20})"
@@ -138,12 +139,14 @@ def _mac(lines: Sequence[str]) -> Iterator[Reported]:
 def _wsl(lines: Sequence[str]) -> Iterator[Reported]:
     """A driver for Linux inside WSL, where CUDA does not start."""
     fails = any(WITHOUT.search(line) or FAILS.search(line) for line in lines)
+    fails = fails or _answered(lines, CUDA_ASKED, NONE)
     if not fails or not any(map(WSL.search, lines)):
         return
     library = next((match[1] for line in lines if (match := LIBRARY.match(line))), "")
     package = next((match[1] for line in lines if (match := PACKAGE.match(line))), "")
     hides = "in WSL a driver for Linux hides that of Windows"
     if library and not library.startswith("/usr/lib/wsl/"):
-        yield Reported(cause="wsl-linux-driver", line=f"{hides}: libcuda.so.1 is {library}")
+        also = f", of {package}" if package else ""
+        yield Reported(cause="wsl-linux-driver", line=f"{hides}: libcuda.so.1 is {library}{also}")
     elif package and not library:
         yield Reported(cause="wsl-linux-driver", line=f"{hides}: {package} is installed")

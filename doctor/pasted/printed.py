@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 
 from doctor.pasted.reading import Reading, cuda_of, gpu_named, hip_of
-from doctor.pasted.torch_messages import JETSON, mentioned
+from doctor.pasted.torch_messages import JETSON, WSL, mentioned
 
 EXPRESSION = re.compile(
     r"torch\.(__version__|version\.(?:cuda|hip)|cuda\.(?:is_available|get_device_name|device_count|"
@@ -69,6 +69,7 @@ def read(lines: list[str]) -> Reading:
     available = AVAILABLE.get(values.get("cuda.is_available", ""))
     arm = any(map(AARCH64.search, lines))
     jetson = any(map(JETSON.search, lines))
+    windows = any(map(WINDOWS.search, lines)) and not any(map(WSL.search, lines))
     return Reading(
         kinds=("a Python prompt",),
         torch=torch or None,
@@ -84,7 +85,7 @@ def read(lines: list[str]) -> Reading:
         if cuda == ""
         else (),
         visible_devices=devices,
-        system="Linux" if arm or jetson else "Windows" if any(map(WINDOWS.search, lines)) else None,
+        system="Linux" if arm or jetson else "Windows" if windows else None,
         arch="aarch64" if arm or jetson else None,
         release="-tegra" if jetson else None,
     )

@@ -14,7 +14,7 @@ from doctor.facts.machine import Gpu
 from doctor.hardware.find import family_of
 from doctor.pasted.printed import AARCH64
 from doctor.pasted.reading import Reading, cuda_of, gpu_named, hip_of
-from doctor.pasted.torch_messages import JETSON, MENTIONED
+from doctor.pasted.torch_messages import JETSON, MENTIONED, WSL
 
 VERSION = r"(\d\.\d{1,2}\.\d{1,2}(?:a0|rc\d|\.dev\d{8})?(?:\+[\w.]{2,24})?)(?![\w.])"
 TORCH = (
@@ -78,8 +78,6 @@ AVAILABLE = re.compile(
 )
 SHM = re.compile(r"\s*\S+\s+(\d[\d.]{0,12})([KMGT]?)i?B?\s+\S+\s+\S+\s+\d{1,3}%\s+/dev/shm$")
 """df, with -h or in blocks of 1 KiB."""
-WSL = re.compile(r"-microsoft-standard|/usr/lib/wsl/|/dev/dxg\b|\bwsl --(?:shutdown|update)")
-"""Its kernel, the directory of its driver, its device, and its commands."""
 CONFIDENTIAL = re.compile(
     r"\s*(?:CC status: (ON|OFF)|Confidential Compute GPUs? ready state)\b", re.I
 )
@@ -150,6 +148,8 @@ def _image_cuda(lines: list[str]) -> str | None:
 
 def _drivers(lines: list[str]) -> list[str]:
     is_module = any("nvidia" in line and line.startswith("filename:") for line in lines)
+    if any(map(WSL.search, lines)):  # the driver there is that of Windows, whatever is installed
+        lines = [line for line in lines if not line.startswith("ii ")]
     found = [m[1] for line in lines if not WISH.search(line) or line.startswith("ii ")
              for pattern in DRIVER if (m := pattern.search(line))
              if is_module or not line.startswith("version:")]  # fmt: skip

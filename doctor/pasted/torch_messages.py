@@ -77,6 +77,8 @@ START = re.compile(r"UserWarning: CUDA initialization: |busy or unavailable")
 MISSING = re.compile(
     r"\s*((?:ImportError|OSError): lib\S{1,80}: cannot open shared object.{0,100})"
 )
+WSL = re.compile(r"-microsoft-standard|/usr/lib/wsl/|/dev/dxg\b|\bwsl --(?:shutdown|update)")
+"""Its kernel, the directory of its driver, its device, and its commands."""
 JETSON = re.compile(r"\b(?:Jetson|JetPack|L4T|nv_tegra_release)\b|\d-tegra\b", re.IGNORECASE)
 IMPORTING = re.compile(r"\bimport torch\b")
 """Beside it, a missing library is one of torch's."""

@@ -195,3 +195,45 @@ def test_a_torch_for_others_on_a_gpu_of_intel_is_named(build: str) -> None:
 ])  # fmt: skip
 def test_what_resembles_a_torch_for_others_is_none(text: str) -> None:
     assert not [each for each in read(text).reported if "one of Intel" in each.line]
+
+
+PROMPT = ">>> torch.__version__\n'2.3.1+cu121'\n>>> torch.cuda.is_available()\n{}\n"
+DPKG = (
+    "ii  libnvidia-compute-535:amd64   535.183.01-0ubuntu1   amd64\n"
+    "ii  nvidia-utils-535  535.183.01-0ubuntu1\n"
+)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        LDCONFIG.format("/lib/x86_64-linux-gnu") + LDCONFIG.format("/usr/lib/wsl/lib") + DPKG,
+        LDCONFIG.format("/usr/lib/x86_64-linux-gnu"),
+        "    libcuda.so (libc6,x86-64) => /usr/lib64/libcuda.so\n",
+        DPKG,
+        "ii  nvidia-driver-550-open  550.54.15-0ubuntu1\n",
+        "ii  cuda-drivers  560.35.05-1\n",
+    ],
+)
+def test_a_prompt_in_wsl_with_a_driver_for_linux(found: str) -> None:
+    text = f"Windows 11 23H2\n{WSL}{PROMPT.format(False)}{found}"
+    facts = facts_of_text(text, "report")
+    failed = problems(text)
+    assert failed["DRV003"].verdict.causes == failed["GPU001"].verdict.causes
+    assert "apt purge" in (failed["DRV003"].fix or "")
+    assert facts.host.system == "Linux"
+    assert "535.183" not in str(facts)  # a package inside WSL is not the driver
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        WSL + PROMPT.format(True) + LDCONFIG.format("/lib/x86_64-linux-gnu") + DPKG,
+        WSL + PROMPT.format(True) + LDCONFIG.format("/usr/lib/wsl/lib"),
+        "6.8.0-45-generic\n" + PROMPT.format(False) + LDCONFIG.format("/lib/x86_64-linux-gnu"),
+        WSL + PROMPT.format(False) + LDCONFIG.format("/usr/lib/wsl/lib"),
+        WSL + PROMPT.format(False) + "ii  nvidia-container-toolkit  1.16.1-1\n",
+    ],
+)
+def test_a_prompt_without_such_a_driver(text: str) -> None:
+    assert "DRV003" not in problems(text)

@@ -188,6 +188,7 @@ def checks_beside() -> Iterator[Check]:
         "the level of the start says that the weights, or some of them, were not loaded.",
         passes=("the first losses after the line are near the last ones before it",),
         warns=("half of what was learned before the line is lost after it",),
+        fails=("and a line says that keys were missing and unexpected",),
         fix=resumed.NOT_LOADED,
         sources=("pytorch-3805",),
         limits="that the optimizer's state and the order of the data were restored.",

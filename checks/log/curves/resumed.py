@@ -17,7 +17,7 @@ from doctor.checks.log.curves.reading import (
 )
 from doctor.checks.log.curves.rewards import is_of_policy
 from doctor.facts.log import Curve, Log
-from doctor.judge.check import Verdict, ok, skip, warn
+from doctor.judge.check import Status, Verdict, fail, ok, skip, warn
 
 DROPS, HIGH, RISES = 0.3, 0.5, 3
 """A new warm-up: the rate falls at once to this share or less, from this share of its highest value
@@ -48,7 +48,7 @@ def _again(log: Log, rate: Curve) -> Verdict:
         return skip("the learning rate is not finite")
     if states(log, "restarts"):
         return ok("the log says that the schedule restarts")
-    resumed = _resumed(log, rate)
+    resumed = resumed_at(log, rate)
     warmed = [at for at in _went_on(rate) if _warms_up(values, at, decayed=at in resumed)]
     if 0 < len(warmed) <= MOST:
         at = warmed[0]
@@ -77,13 +77,13 @@ def _resumptions(log: Log, curve: Curve) -> list[int]:
     return sorted({line for each in own for line in (each.line, each.last_line) if line})
 
 
-def _resumed(log: Log, rate: Curve) -> set[int]:
+def resumed_at(log: Log, curve: Curve) -> set[int]:
     """Indices of the first values after lines that say that the run is resumed."""
-    own = _resumptions(log, rate)
+    own = _resumptions(log, curve)
     return {
         at
-        for at in range(1, len(rate.lines))
-        if any(rate.lines[at - 1] < line < rate.lines[at] for line in own)
+        for at in range(1, len(curve.lines))
+        if any(curve.lines[at - 1] < line < curve.lines[at] for line in own)
     }
 
 
@@ -119,6 +119,18 @@ def goes_on(log: Log) -> Verdict:
     return each_curve(log, "loss", lambda curve: _lost_at_resume(log, curve))
 
 
+def is_soon(at: int, resumed: set[int]) -> bool:
+    """Whether a jump at this index is of one of the resumptions."""
+    return any(start <= at < start + SOME for start in resumed)
+
+
+NOT_MATCHED = "keys-not-matched"
+
+
+def is_lost(log: Log, loss: Curve) -> bool:
+    return _lost_at_resume(log, loss).status in (Status.WARN, Status.FAIL)
+
+
 def _lost_at_resume(log: Log, loss: Curve) -> Verdict:
     values, places = finite_of(loss)
     splits = [sum(0 < loss.lines[at] < line for at in places) for line in _resumptions(log, loss)]
@@ -130,7 +142,13 @@ def _lost_at_resume(log: Log, loss: Curve) -> Verdict:
     gained = first - last
     if gained < LEARNED * abs(first) or min(after[:SOME]) - last < GONE * gained:
         return ok(f"the loss was {last:.4g} before the run was resumed, and {again:.4g} after it")
-    return warn(
+    between = range(loss.lines[places[split - 1]], loss.lines[places[split]])
+    unmatched = (
+        each for each in log.harmless if (each.name, each.path) == (NOT_MATCHED, loss.path)
+    )
+    # Together with keys that no tensor was loaded for, nobody can mean it.
+    make = fail if any(x.line in between or x.last_line in between for x in unmatched) else warn
+    return make(
         f"the loss was {last:.4g} before the run was resumed and is {again:.4g} after it; it had "
         f"begun at {first:.4g}",
         places=(place_at(loss, places[split]),),

@@ -20,6 +20,7 @@ from doctor.checks.log.curves.reading import (
     too_few,
     values_of,
 )
+from doctor.checks.log.curves.resumed import is_lost, is_soon, resumed_at
 from doctor.checks.log.curves.rewards import OF_POLICY, is_of_policy
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Status, Verdict, fail, note, ok, skip, warn
@@ -72,6 +73,14 @@ SLOWER = (
 )
 
 
+RESTORED = (
+    "The run was resumed just before: look first at what was restored. Compare the loss of the "
+    "first step with that before the checkpoint, and the missing and unexpected keys; restore the "
+    "state of the optimizer, the schedule and the loss scale, and take the same data, tokenizer "
+    "and batch. Resume once more from that checkpoint when it is found."
+)
+
+
 def no_spikes(log: Log) -> Verdict:
     return each_curve(log, "loss", lambda curve: _spikes(log, curve))
 
@@ -80,7 +89,9 @@ def _spikes(log: Log, loss: Curve) -> Verdict:
     if not_judged := _without_shape(log, loss):
         return not_judged
     values, places = finite_of(loss)
-    spikes = series.spikes(values)
+    spikes, resumed = series.spikes(values), resumed_at(log, loss)
+    if resumed and is_lost(log, loss):
+        spikes = [each for each in spikes if not is_soon(places[each.first], resumed)]
     if not spikes:
         return ok(f"no value of {loss.points:,} is far above those before it")
     severe = next((spike for spike in spikes if spike.severe), None)
@@ -91,12 +102,14 @@ def _spikes(log: Log, loss: Curve) -> Verdict:
     summary = (
         f"the loss rises from {spike.typical:.4g} to {spike.value:.4g} at {step_at(loss, at)}"
         f"{', and does not come back' if severe else ''}{warned}{high}"
+        f"{', where the run was resumed' if is_soon(at, resumed) else ''}"
         f"{f'; {len(spikes)} spikes' if len(spikes) > 1 else ''}"
     )
     recovered = all(each.recovered for each in spikes)
     found = tuple(place_at(loss, places[each.first]) for each in spikes[:10])
     make = fail if severe else note if recovered else warn
-    verdict = make(summary, fix=SLOWER if high else None, places=found)
+    fix = RESTORED if is_soon(at, resumed) else SLOWER if high else None
+    verdict = make(summary, fix=fix, places=found)
     return _unless_meant(log, loss, certain(values, verdict))
 
 
@@ -126,6 +139,8 @@ def _divergence(log: Log, loss: Curve) -> Verdict:
         return boundless
     if not_judged := _without_shape(log, loss):
         return not_judged
+    if is_lost(log, loss):
+        return skip("the loss was lost where the run was resumed: see LOG115")
     values, places = finite_of(loss)
     outcome, exploded = series.diverged(values), _explosion(log, loss, series.SMALLEST_WINDOW)
     # A cross-entropy that is lost ends at that of the words' frequencies, hardly 1.5 times higher.

@@ -185,10 +185,10 @@ ROWS = (
         why="In WSL the driver is that of Windows, in /usr/lib/wsl/lib. A driver for Linux that "
         "was installed inside WSL is found first and has no kernel module.",
         fix="Remove the packages of the driver for Linux inside WSL (sudo apt purge "
-        "'nvidia-driver-*' 'nvidia-utils-*' 'nvidia-dkms-*' 'libnvidia-*'; of CUDA only "
-        "cuda-toolkit belongs there), then run sudo ldconfig, and wsl --shutdown in Windows. If "
-        "none is installed: run nvidia-smi in Windows, and upgrade its driver and WSL "
-        "(wsl --update).",
+        "'nvidia-*-[0-9][0-9][0-9]*' 'libnvidia-*-[0-9][0-9][0-9]*', and cuda-drivers where dpkg "
+        "lists it; nvidia-container-toolkit and cuda-toolkit may stay), then run sudo ldconfig, "
+        "and wsl --shutdown in Windows. If none is installed: run nvidia-smi in Windows, and "
+        "upgrade its driver and WSL (wsl --update).",
         owner=Owner.ENVIRONMENT,
         commands=(
             "dpkg -l | grep -E 'nvidia|cuda-drivers'",

@@ -157,6 +157,28 @@ ROWS = (
         role="condition",
     ),
     Cause(
+        id="keys-not-matched",
+        messages=(
+            r"\b[Mm]issing(?:[_ ]key(?:s|\(s\))?)?\W{0,4}[1-9]\d{0,5}\b[^\n]{0,30}\b[Uu]nexpected"
+            r"(?:[_ ]key(?:s|\(s\))?)?\W{0,4}[1-9]\d{0,5}\b",
+            r"\b[1-9]\d{0,5} missing\b[^\n]{0,30}\b[1-9]\d{0,5} unexpected\b",
+        ),
+        examples=(
+            "load_state_dict(strict=False): missing 149 unexpected 149",
+            "loaded with 149 missing and 149 unexpected keys",
+        ),
+        why="Keys of the model are not in the checkpoint, and keys of the checkpoint are not in "
+        "the model: they have other names, and strict=False loads the model without them.",
+        fix="Load the weights under the names of the model, with strict=True: print some of the "
+        "missing and unexpected keys beside each other (doctor scan FILE lists those of the "
+        "checkpoint), and remove the prefix in which they differ (module. of DDP, _orig_mod. of "
+        "torch.compile, model.). Go back to the last "
+        "checkpoint from before this resume: later ones began with random weights.",
+        role="condition",
+        explains=("loss-lost-at-resume",),
+        sources=("pytorch-3805",),
+    ),
+    Cause(
         id="more-workers-than-cores",
         messages=(r"This DataLoader will create \d{1,4} worker processes in total",),
         examples=(
@@ -212,10 +234,13 @@ ROWS = (
     ),
     Cause(
         id="shards-of-other-sizes",
-        messages=(r"Size mismatch between saved (?P<about>torch\.Size\(\[[\d, ]{0,60}\]\)) and",),
+        messages=(
+            r"Size mismatch between saved (?P<about>torch\.Size\(\[[\d, ]{0,60}\]\)) and "
+            r"(?![^\n]{0,120}(?:embed|wte|lm_head|output))",
+        ),
         examples=(
-            "ValueError: Size mismatch between saved torch.Size([32000, 4096]) and current: "
-            "torch.Size([128256, 4096]) for tok_embeddings.weight",
+            "ValueError: Size mismatch between saved torch.Size([4096, 4096]) and current: "
+            "torch.Size([5120, 5120]) for layers.0.attention.wq.weight",
         ),
         why="The distributed checkpoint is of a model of other sizes (the first shape is the one "
         "that is stored): often that of an earlier run in the same directory, from which the "

@@ -12,6 +12,15 @@ ROWS = (
         why="The model switches its cache off by itself.",
         fix="", role="harmless",
     ),
+    Cause(id="default-loss-chosen",
+        messages=(r"`?loss_type=None`? was set in the config but it is unrecognized",),
+        examples=("`loss_type=None` was set in the config but it is unrecognized. Using the "
+              "default loss: `ForCausalLMLoss`.",),
+        why="The configuration names no loss, and transformers takes that of a causal language "
+            "model. It is the right one there; a model of another kind has to compute its own, "
+            "from the labels, in place of self.loss_function.",
+        fix="", role="harmless",
+    ),
     Cause(id="name-or-default-changes",
         messages=(r"torch\.utils\.checkpoint: (?:please pass in use_reentrant|the use_reentrant "
               r"parameter)",

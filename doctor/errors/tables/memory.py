@@ -70,8 +70,9 @@ ROWS = (
             r"(?P<slurm>[Dd]etected \d+ oom[-_]kill event|oom_kill event in |Exceeded (?:job|"
             r"step) memory limit|tasks? [\d,-]{1,100}: Out Of Memory)",
             r"(?P<kubernetes>\bOOMKilled\b)",
-            r"(?P<ray>Workers? \([^)]{1,200}\) (?:killed|running low on memory)|"
-            r"ray\.exceptions\.OutOfMemoryError)",
+            r"(?P<ray>(?<!\b0 )Workers? \([^)]{1,200}\) (?:killed|running low on memory)|"
+            r"ray\.exceptions\.OutOfMemoryError|killed due to the node running low on memory|"
+            r"Memory on the node \(IP: [^\n]{1,400}?was running was)",
             r"\[\d{1,3}\] {1,4}[+-]? {0,4}\d{2,8} killed "),
         examples=("E0712 03:01:22 torch.distributed.elastic.multiprocessing.api: [ERROR] failed "
             "(exitcode: -9) local_rank: 0 (pid: 1234) of binary: /usr/bin/python",

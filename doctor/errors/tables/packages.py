@@ -36,7 +36,7 @@ ROWS = (
         errors=("ImportError", "OSError", "MemoryError"),
         messages=("Memory allocation still failed",
             "failed to map segment",
-            "MemoryError|bad_alloc|Cannot allocate memory"),
+            "(?<!OutOf)MemoryError|bad_alloc|Cannot allocate memory"),
         examples=("OpenBLAS error: Memory allocation still failed after 10 retries, giving up.",
             "ImportError: libtorch_cuda.so: failed to map segment from shared object",
             "MemoryError"),

@@ -103,6 +103,31 @@ ROWS = (
                 owner=Owner.ENVIRONMENT)),
         why="Ray has fewer GPUs, cores or processes than the job asks for, or its parts do not "
             "fit."),
+    Cause(id="ray-killed-for-memory",
+        refines=("killed-sigkill",),
+        messages=(r"(?<!\b0 )Workers? \([^)]{1,200}\) killed due to memory pressure",
+            r"ray\.exceptions\.OutOfMemoryError|killed due to the node running low on memory|"
+            r"RayTaskError\(OutOfMemoryError\)",
+            r"Memory on the node \(IP: [^\n]{1,400}?was running was"),
+        examples=("(raylet) node_manager.cc:3193: 1 Workers (tasks / actors) killed due to memory "
+            "pressure (OOM), 0 Workers crashed due to other reasons at node (ID: 6a1f, IP: "
+            "10.0.1.17) over the last time period.",
+            "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on "
+            "memory.",
+            "Memory on the node (IP: 10.0.1.17, ID: 6a1f) where the task (actor ID: 3be3, "
+            "name=RayTrainWorker.__init__, pid=18513, memory used=27.14GB) was running was "
+            "118.62GB / 124.37GB (0.953767), which exceeds the memory usage threshold of 0.95."),
+        why="Ray's memory monitor, not the kernel, ended a worker because the host memory of the "
+            "node was nearly used up; dmesg says nothing of it.",
+        fix="Read the table of processes below the message (PID, MEM(GB), COMMAND). Several "
+            "training workers alike: start fewer on a node (ScalingConfig num_workers, more CPUs "
+            "for each), or let each hold less: a smaller shuffle buffer "
+            "(local_shuffle_buffer_size), less prefetched, data streamed in place of loaded whole. "
+            "Tasks of Ray Data: lower their concurrency, or give each memory= or more num_cpus. "
+            "Else take a node with more memory. A higher RAY_memory_usage_threshold only leaves "
+            "the kill to the kernel.",
+        commands=("ray logs raylet.out -ip NODE_IP", "ray memory --stats-only"),
+        next_check="MEM002"),
     Cause(id="ray-actor-not-created",
         refines=("actor-died",),
         messages=("actor died because of an error raised in its creation task",),

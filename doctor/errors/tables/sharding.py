@@ -110,6 +110,27 @@ ROWS = (
                     "_OptimStateKey(unflat_param_names=('a.weight',), is_fsdp_managed=True) is "
                     "empty. This should happen when use_orig_params=True.",
                     "    assert metadata is not None\nAssertionError")),
+            Wording(r"(?:Global shape mismatch for loaded|Size mismatch between saved) "
+                r"[^\n]{1,160}(?:for key |for )[\w.]{0,80}(?:word_embeddings|embed_tokens|"
+                r"tok_embeddings|(?<!pos_)embed|wte|lm_head|output_layer|output)\.weight",
+                "megatron.core.dist_checkpointing.core.CheckpointingException: Global shape "
+                "mismatch for loaded (torch.Size([32000, 4096])) and expected ((32256, 4096)) "
+                "tensor for key model.embedding.word_embeddings.weight",
+                "The model of the checkpoint has another vocabulary: the first shape is the one "
+                "that is stored, the second that of this run, which is the tokenizer's size with "
+                "its added tokens, rounded up to a multiple of make_vocab_size_divisible_by times "
+                "the tensor parallel size (Megatron and NeMo print it as padded vocab_size).",
+                "A pretrained model (restore_from_path, --load, initial_load_path): use the "
+                "tokenizer that it was saved with, without further tokens. To keep new tokens, "
+                "enlarge the embeddings and the output layer first (resize_token_embeddings of "
+                "the model in transformers' format, up to the padded size of this run), and "
+                "convert it again. Where only the padding differs, choose "
+                "make_vocab_size_divisible_by so that both give one number. Only where the run "
+                "resumes by itself from an earlier one in the same directory "
+                "(resume_if_exists, auto_resume), name a new directory.",
+                ("doctor scan CHECKPOINT",),
+                more=("ValueError: Size mismatch between saved torch.Size([32000, 512]) and "
+                    "current: torch.Size([32064, 512]) for embed.weight",)),
             Wording(r"Global shape mismatch for loaded|Size mismatch between saved "
                 r"torch\.Size\(\[[\d, ]{0,60}\]\) and current",
                 "megatron.core.dist_checkpointing.core.CheckpointingException: Global shape "
@@ -127,8 +148,8 @@ ROWS = (
                 "(make_vocab_size_divisible_by, which follows the tensor parallel size), others "
                 "hidden_size or the layers.",
                 ("doctor scan CHECKPOINT",),
-                more=("ValueError: Size mismatch between saved torch.Size([32000, 512]) and "
-                    "current: torch.Size([32064, 512]) for embed.weight",)),
+                more=("ValueError: Size mismatch between saved torch.Size([512, 512]) and "
+                    "current: torch.Size([640, 512]) for blocks.0.weight",)),
             Wording(r"value from checkpoint \([^\n)]{1,60}\) is not equal to the (?:input "
                 r")?argument value",
                 "AssertionError: padded_vocab_size value from checkpoint (32000) is not equal "

@@ -38,6 +38,32 @@ ROWS = (
         role="symptom",
         commands=("doctor lint train.py",),
     ),
+    Cause(id="pause-at-each-epoch",
+        words=(
+            "start|starts|begin|begins|beginning|between|before|switch>each|every|new|next|epochs|"
+            "the>epoch pause|paus|nothing|idle|idles|delay|wait|gap|half_a_minute|minute|minutes|"
+            "seconds|stall|freez|hang|stands_still !@loss !@memory !after !process",
+            "between>epoch|epochs pause|paus|nothing|idle|idles|delay|wait|gap|minute|minutes|"
+            "seconds|stall !@loss !@memory",
+            "first>batch|step|iteration>each|every|new>epoch slow|long|longer|minute|minutes|"
+            "seconds|wait|delay",
+            "each|every|new|next>epoch>start|begin>with|slow|only_after>pause|wait|delay|gap|"
+            "seconds|minute|minutes|slow !@loss",
+        ),
+        examples=("training pauses at the beginning of each epoch",
+            "the first batch of every epoch takes a minute"),
+        why="The DataLoader starts its workers anew for each epoch: each imports the libraries, "
+            "receives a copy of the data set, and fills its queue before the first batch. Else "
+            "something runs between two epochs: an evaluation, a checkpoint, a sampler that "
+            "shuffles a very long list, a cache that is read again.",
+        fix="Set persistent_workers=True (dataloader_persistent_workers of the Trainer). A light "
+            "data set starts faster: files opened in the worker, arrays or memory-mapped files in "
+            "place of long lists of Python objects. If the pause stays, py-spy dump --pid of the "
+            "main process says what it does then.",
+        role="symptom",
+        commands=("doctor lint train.py", "py-spy dump --pid PID"),
+        sources=("torch-dataloader",),
+    ),
     Cause(id="labels-all-masked",
         words=(
             "labels|label|targets all|every|most|only -100|masked|ignored",

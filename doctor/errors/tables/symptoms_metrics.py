@@ -123,6 +123,31 @@ ROWS = (
         role="symptom",
         commands=("doctor run --model FILE.py:factory", "doctor guard -- python train.py",),
     ),
+    Cause(id="predictions-vary",
+        words=(
+            "same|identical|one|single>picture|image|photo|input|inputs|sample|example|sentence|"
+            "tensor|clip|recording|x_ray|row twice|each_time|every_time|each_call|every_call|"
+            "two_times|again|several_times|repeat|run_to_run|each_run|every_run|call_to_call "
+            "differ|vary|varies|chang|other|not_the_same|fluctuat|random "
+            "predict|output|outputs|result|results|score|scores|class|logits|probab|answer|"
+            "embedding|label !train_twice !trained_twice !trainings !batch !augment",
+            "predict|predictions|output|outputs|scores|logits|inference chang|differ|vary|varies|"
+            "random|fluctuat|not_determin|nondetermin|non_determin "
+            "each_call|every_call|each_time|every_time|each_run|call_to_call "
+            "same|identical|i_call|i_run|i_predict|model|network !prompt !generat !seed "
+            "!trained_twice !batch",
+        ),
+        examples=("the same picture through my trained network twice gives different predictions",
+            "my model's predictions change every time I call it with the same input"),
+        why="The model is in training mode: dropout draws anew at each call, and batch norm uses "
+            "the batch that it is given. Else the input is not the same: a random transform, or "
+            "noise that is part of the model; a text that is generated is sampled.",
+        fix="Call model.eval() before predicting, and compute within torch.inference_mode(); "
+            "model.train() before the training goes on. Give predictions the transforms of the "
+            "evaluation, without random ones. Texts: do_sample=False.",
+        role="symptom",
+        commands=("doctor lint predict.py", "doctor run --model FILE.py:factory"),
+    ),
     Cause(id="evaluation-mode-worse",
         words=(
             "model.eval|eval()|eval_mode|evaluation_mode|.eval() model.train|train()|"

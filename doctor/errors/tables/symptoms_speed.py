@@ -150,6 +150,11 @@ ROWS = (
             "speedup|scaling @not|poor|bad|little",
             "ddp|dataparallel|data_parallel|fsdp slow|slower !hang",
             "gpus|2x|4x|8x only|just|barely>faster|speedup !compile",
+            "gpus|cards longer|more_time|as_long|as_slow|slower>than|as>one|single|1$ !memory "
+            "!one_before",
+            "one|single|1$>gpu|card>faster|quicker|less_time|shorter>than !of_the",
+            "doubl|add|adding|second|more>gpu|gpus|card|cards time|speed|faster|throughput|longer "
+            "@not|@same|longer !@loss !memory !batch !error !found",
         ),
         examples=("2 GPUs are slower than one", "poor scaling over nodes", "DDP is slow"),
         why="The exchange of gradients costs more than it saves: small steps, PCIe without peer "

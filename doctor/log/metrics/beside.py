@@ -25,7 +25,8 @@ _UNIT = {"k": 1 / (1 << 20), "m": 1 / 1024, "g": 1.0, "t": 1024.0}
 _OF = r"(?:[_ ](?:used|usage|mem(?:ory)?|allocated|alloc|reserved|active|max|peak)){0,3}"
 _HOST = (
     rf"(?:host|cpu|system|process|node)?[_ ]?(?:rss|ram){_OF}(?: rank ?\d{{1,4}})?|"
-    rf"(?:host|cpu|system|node)[_ ]mem(?:ory)?{_OF}|vmrss|cpu virtual memory: {{1,4}}used"
+    rf"(?:host|cpu|system|node|worker|process|container|pod|cgroup)[_ ]mem(?:ory)?{_OF}|"
+    r"vmrss|cpu virtual memory: {1,4}used"
 )
 _DEVICE = (
     r"(?:(?:max|peak|gpu|cuda|vram|allocated|reserved|active|device)[_ /]?){0,3}"
@@ -40,6 +41,8 @@ MEMORY = re.compile(
 )
 """A name, and a number with its unit behind it or in the name; torchvision's and MMEngine's rows
 have MiB without a unit."""
+_OF_PROCESS = re.compile(r"\bpid[=: ] ?\d{1,9}\W{1,3}$")
+"""What stands before the memory of a process, which is the host's."""
 _SECONDS = (
     r"['\"]?(?:\s{0,3}[:=]\s{0,3}|\s{1,3})(\d{1,6}(?:\.\d{1,6})?)\s?(ms|s|sec|seconds)?(?![\w.])"
 )
@@ -89,7 +92,8 @@ def values_beside(lower: str) -> Iterator[tuple[str, float]]:
     if not any(cue in lower for cue in CUES):
         return
     for match in MEMORY.finditer(lower):
-        name = HOST_MEMORY if match["host"] else DEVICE_MEMORY
+        of_host = match["host"] or _OF_PROCESS.search(lower[: match.start()][-16:])
+        name = HOST_MEMORY if of_host else DEVICE_MEMORY
         unit = match["unit"] or match["named"] or "m"
         value = match["value"] or match["plain"] or match["mebibytes"]
         yield name, float(value) * _UNIT[unit]
