@@ -90,7 +90,9 @@ ROWS = (
             "IndexError: list index out of range"),
         why="A list, tuple or text has fewer entries than the index says; in a dataset, __len__ "
             "counts more samples than there are.",
-        fix="Print the length of that list before the line: it is shorter than the code expects.",
+        fix="Print the index and the length of that list before the line. An index of -100 is a "
+            "label that the loss leaves out: drop these places first, labels[labels != -100]. One "
+            "at or behind the end: the list is shorter than the code expects.",
         sources=("python-exceptions",)),
     Cause(id="name-not-registered",
         errors=("KeyError", "ValueError"),
@@ -112,7 +114,8 @@ ROWS = (
         sources=("python-exceptions",)),
     Cause(id="missing-key",
         errors=("KeyError",),
-        messages=("KeyError: (?!.?param 'initial_lr')",),
+        messages=("KeyError: (?!.?param 'initial_lr')"
+            r"(?!['\"](?:[^'\"\n ]+ ){4})",),  # a sentence says itself what is missing
         examples=("KeyError: 'labels'",),
         why="The dict has no such key: a field that some samples lack, a name in another form "
             "(label, labels), or a module of another name.",
