@@ -15,6 +15,10 @@ SORTED = ("ImageFolder", "DatasetFolder")
 """Datasets of torchvision whose samples come class by class."""
 
 
+CONTRASTIVE = ("contrastive", "simclr", "clip_loss", "info_nce", "infonce", "nt_xent", "ntxent")
+"""Losses that compare the samples of a batch: it has to be whole."""
+
+
 def held_out_parts(reading: Training) -> Iterator[Match]:
     yield from _last_batch_dropped(reading)
     yield from _cut_by_place(reading)
@@ -24,13 +28,16 @@ def held_out_parts(reading: Training) -> Iterator[Match]:
 
 def _last_batch_dropped(reading: Training) -> Iterator[Match]:
     """DataLoader(val_set, drop_last=True)."""
-    for call in reading.named("DataLoader"):
+    endless = reading.mentions("cycle", "infinite")  # batches are drawn, and none is the last
+    pairs = reading.named("arange") or reading.mentions(*CONTRASTIVE)
+    for call in reading.named("DataLoader") if not endless and not pairs else ():
         drops = call.keywords.get("drop_last")
         dataset = call.given("dataset", 0)
         named = [*call.targets, *(dataset.all_names if dataset is not None else ())]
-        endless = reading.mentions("cycle", "infinite")  # batches are drawn, and none is the last
+        if reading.trains and is_held_out(call.target):
+            continue  # SCR286
         held_out = bool(named) and all(map(is_held_out, named))
-        if held_out and drops is not None and drops.literal is True and not endless:
+        if held_out and drops is not None and drops.literal is True:
             yield Match(call.span, f"{named[0]} leaves out the samples of the last batch")
 
 
@@ -68,7 +75,9 @@ def _measured_on_training(reading: Training) -> Iterator[Match]:
 def _sums_without_gradient(reading: Training) -> Iterator[Assignment]:
     for each in reading.assignments:
         if each.augmented and each.loops and reading.under_no_grad(each.contexts):
-            yield each
+            inside = reading.by_loop.get(each.loops[-1], ())
+            if reading.backward_numbers.isdisjoint(inside):
+                yield each
 
 
 def _has_other_data(reading: Training, each: Assignment) -> bool:

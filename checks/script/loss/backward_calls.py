@@ -35,7 +35,10 @@ def _growing(reading: Training) -> Iterator[Match]:
         graphs = len(terms) == len(inside) and not any(
             m.method in ("item", "detach", "float") or reading.is_without_graph(m) for m in terms
         )
-        ends = any(b.name == "break" and b.loops == call.loops for b in reading.script.bare)
+        ends = any(
+            c.receiver == name and c.method.endswith("_") for c in reading.calls_in(call.scope)
+        )
+        ends |= any(b.name == "break" and b.loops == call.loops for b in reading.script.bare)
         if grows and graphs and not ends and len(held) > len(inside):
             message = f"{name} keeps the losses of earlier iterations, whose graphs are freed"
             yield Match(inside[0].span, message, fix=f"{name} = ... in each iteration.")

@@ -22,6 +22,9 @@ OF_TORCH = re.compile(
     r"cross_entropy|nll_loss|NLLLoss|BCE|binary_cross|kl_div|Loss\(|(?<!\.)loss\("
 )
 """Functions that give the negative of a logarithm, or something of another file."""
+ADDED = r"(?<![a-z])(?:bce|ce|loss|cross_entropy)(?![a-z])"
+NEGATED = re.compile(r"neg(?:ative)?\(|(?:mul|multiply|div)_?\([^()]*-|reciprocal\(|pow\(-")
+"""A minus that is a function."""
 NO_SIGN = re.compile(r"\(1(?:\.0)?-|[=,(\[:]-\d|1e-\d+|\d-\d")
 """A minus of 1 - p, of an axis, an index or a power of ten."""
 AREAS = re.compile(r"\((?P<one>[\w.\[\]:,()=]+)\+(?P<two>[\w.\[\]:,()=]+)\)")
@@ -31,9 +34,10 @@ DIVIDED = re.compile(r"(?P<top>.*)/\(*(?P<name>\w*union\w*)\b")
 def signs_hold(reading: Training) -> Iterator[Match]:
     for number, function in enumerate(reading.script.functions):
         named = f"{function.owner}.{function.name}".casefold()
-        if "loss" in named and MINIMIZED.search(named):
+        whole = "loss" in function.name.casefold() or function.name in ("forward", "__call__")
+        if whole and "loss" in named and MINIMIZED.search(named):
             yield from _overlap(reading, number, function)
-        if LIKELY.search(named) and function.name != "__init__":
+        if LIKELY.search(named) and not re.search("__init__|weight", named):
             yield from _likelihood(reading, number, function)
     yield from _unions(reading)
     yield from _overlap_in_sum(reading)
@@ -55,7 +59,7 @@ def _overlap_in_sum(reading: Training) -> Iterator[Match]:
     for text, span, scope in reading.cached(statements) if functions else ():
         added = "|".join([*names.get(scope, ()), *(rf"{f}\([^-]*\)" for f in functions)])
         term = rf"(?:\([\w.]+\*(?:{added})\)|(?:{added}))"
-        if re.fullmatch(rf"\((?:[^-]*(?:bce|ce|loss|cross_entropy)[^-]*)\+{term}\)", text):
+        if re.fullmatch(rf"\((?:[^-]*{ADDED}[^-]*)\+{term}\)", text):
             yield Match(span, "the overlap is minimized: 1 minus it is the term of a loss")
 
 
@@ -75,7 +79,9 @@ def _likelihood(reading: Training, number: int, function: Function) -> Iterator[
         return
     for text, span in returned(reading, number):
         plain = NO_SIGN.sub("", text)
-        if LOGARITHM.search(text) and "-" not in plain and not OF_TORCH.search(text):
+        if LOGARITHM.search(text) and "-" not in plain and not (
+            OF_TORCH.search(text) or NEGATED.search(text)
+        ):  # fmt: skip
             whole = re.fullmatch(r".*(?:\.mean|\.sum)\([\w=,()-]*\)", text) and "/" not in plain
             if (whole and "**" in text) or (whole and "log_prob(" in text):
                 yield Match(
@@ -88,7 +94,7 @@ def _is_turned(reading: Training, function: Function) -> bool:
     name = function.owner if function.name in ("forward", "__call__") else function.name
     held = {line.target for line in reading.cached(lines) if f"{name}(" in line.text}
     names = "|".join(re.escape(each) for each in {name, *held} if each)
-    pattern = re.compile(rf"-\(?(?:\w+\*)?(?:self\.)?(?:{names})\b") if names else None
+    pattern = re.compile(rf"-\(?(?:\w+\*)?(?:[\w.]+\()*(?:self\.)?(?:{names})\b") if names else None
     return pattern is not None and any(
         pattern.search(text) for text, _, _ in reading.cached(formulas)
     )
@@ -107,8 +113,8 @@ def _unions(reading: Training) -> Iterator[Match]:
         areas = AREAS.fullmatch(sums[0].text) if len(sums) == 1 else None
         if areas is None or any(re.search(rf"\b{name}-|-\(?\w*inter", each) for each in own):
             continue
-        twice = any("inter" in line.target and "2*" in line.text and line.scope == scope
-                    for line in reading.cached(lines))  # fmt: skip
-        if twice or any(re.search(r"1e-|eps|smooth", areas[part]) for part in ("one", "two")):
+        doubled = any(re.search(r"(?<![\w.])2(?:\.0)?\*|\*2|/2|0\.5|mul\(", each) for each in own)
+        parts = (areas["one"], areas["two"])
+        if doubled or any(re.search(r"1e-|eps|smooth|inter", part) for part in parts):
             continue
         yield Match(span, f"{name} counts the intersection twice: it is the sum of both minus it")

@@ -22,6 +22,20 @@ def forwards(reading: Training) -> Iterator[Match]:
     yield from _only_the_last(reading)
 
 
+def _is_read_behind(reading: Training, name: str, loop: int) -> bool:
+    """Behind the loop, and no test in it reads the name or leaves it: no early exit, no yield."""
+    inside = [a for a in reading.assignments if loop in a.loops]
+    end, scope = max(a.span.line for a in inside), inside[0].scope
+    read = [(span.line, where) for v, span, where in reading.expressions if name in v.all_names]
+    tested = any(
+        c.scope == scope and name in (*c.left.all_names, *c.right.all_names)
+        for c in reading.comparisons
+    )
+    left = any(loop in loops for loops in reading.function(scope).exit_loops)
+    behind = any(line > end and where == scope for line, where in read)
+    return behind and not tested and not left
+
+
 def _only_the_last(reading: Training) -> Iterator[Match]:
     """for layer in self.layers: y = layer(x), and the loop changes no x and reads no y."""
     for call in reading.calls:
@@ -39,7 +53,11 @@ def _only_the_last(reading: Training) -> Iterator[Match]:
         kept = own[0].target if len(own) == 1 and not own[0].augmented else ""
         plain = kept.isidentifier() and kept != source and kept not in own[0].value.all_names
         around = {id(c) for a in own for c in reading.inside(a.value)}
-        if plain and all(id(c) in around for c in others):
+        if (
+            plain
+            and all(id(c) in around for c in others)
+            and _is_read_behind(reading, kept, number)
+        ):
             message = f"each {call.name} reads {source}: only the last one has an effect"
             yield Match(own[0].span, message)
 

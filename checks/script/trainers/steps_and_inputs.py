@@ -127,7 +127,9 @@ def endless(reading: Training, call: Call) -> Iterator[Match]:
             continue
         data = reading.calls[number].keywords.get("train_dataset")
         whole = data.items[0] if data is not None and data.kind == "item" and data.items else data
-        loads = _loaded(reading, whole, reading.calls[number]) if whole is not None else []
+        loads = (
+            _loaded(reading, whole, reading.calls[number], parts=True) if whole is not None else []
+        )
         if loads and all(each is not None and _streams(reading, each) for each in loads):
             yield Match(call.span, "a streamed dataset has no length: max_steps is missing")
             return
@@ -141,15 +143,20 @@ OF_DATASETS = {
 """Methods of a dataset, or of a dictionary of them, that return one of the same kind."""
 
 
-def _loaded(reading: Training, value: Value, call: Call, depth: int = 8) -> list[Call | None]:
-    """The calls that a dataset comes from, under methods and names; None for what is unknown."""
+def _loaded(
+    reading: Training, value: Value, call: Call, *, parts: bool, depth: int = 8
+) -> list[Call | None]:
+    """The calls that a dataset comes from, under methods and names; None for what is unknown.
+    `parts`: a part such as ["train"] comes from the same."""
     found: list[Call | None] = []
     for option in evaluate.options(reading, value, call) if depth else []:
         made = reading.call_of(option)
         if made is None or made.method not in OF_DATASETS:
             found.append(made)
         else:
-            found += _loaded(reading, objects.receiver_of(made), made, depth - 1)
+            source = made.base or objects.receiver_of(made)
+            whole = source.items[0] if parts and source.kind == "item" and source.items else source
+            found += _loaded(reading, whole, made, parts=parts, depth=depth - 1)
     return found or [None]
 
 
@@ -180,7 +187,7 @@ def all_splits(reading: Training) -> Iterator[Match]:
     for call in (reading.calls[n] for n in reading.trainers):
         data = call.keywords.get("train_dataset")
         named = data is not None and data.kind in ("name", "call") and _is_plain(call)
-        for made in _loaded(reading, data, call) if data is not None and named else ():
+        for made in _loaded(reading, data, call, parts=False) if data and named else ():
             whole = made is not None and made.name == "datasets.load_dataset"
             if whole and made is not None and not made.unpacked and not (
                 "split" in made.keywords or len(made.args) > 4
