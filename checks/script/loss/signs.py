@@ -92,12 +92,27 @@ def _likelihood(reading: Training, number: int, function: Function) -> Iterator[
 def _is_turned(reading: Training, function: Function) -> bool:
     """1 - dice_loss(...), -nll(...), or a name of which the file takes the negative."""
     name = function.owner if function.name in ("forward", "__call__") else function.name
-    held = {line.target for line in reading.cached(lines) if f"{name}(" in line.text}
-    names = "|".join(re.escape(each) for each in {name, *held} if each)
-    pattern = re.compile(rf"-\(?(?:\w+\*)?(?:[\w.]+\()*(?:self\.)?(?:{names})\b") if names else None
-    return pattern is not None and any(
-        pattern.search(text) for text, _, _ in reading.cached(formulas)
-    )
+    held = reading.cached(_held).get(name, set())
+    return not reading.cached(_negatives).isdisjoint({name, *held})
+
+
+def _held(reading: Training) -> dict[str, set[str]]:
+    """Function -> names that hold what it returns."""
+    table: dict[str, set[str]] = {}
+    for line in reading.cached(lines):
+        for name in re.findall(r"(\w+)\(", line.text):
+            table.setdefault(name, set()).add(line.target)
+    return table
+
+
+def _negatives(reading: Training) -> set[str]:
+    """Names of which a formula of the file takes the negative: f, g and x of -f(g(x))."""
+    found: set[str] = set()
+    for text, _, _ in reading.cached(formulas):
+        for chain in re.findall(r"-\(?(?:\w+\*)?((?:[\w.]+\()*[\w.]+)", text):
+            parts = chain.split("(")
+            found |= {name for part in parts for name in (part, part.rpartition(".")[2])}
+    return found
 
 
 def _unions(reading: Training) -> Iterator[Match]:
