@@ -55,8 +55,8 @@ def same_window(reading: Training) -> Iterator[Match]:
     for function in reading.script.functions:
         for value, span in zip(function.returns, function.exit_spans, strict=False):
             texts = [render(reading, item) for item in value.items] if value.kind == "list" else []
-            same = len(texts) == 2 and texts[0] == texts[1] and WINDOW.search(texts[0])
-            if same and not shifts - set(texts):
+            twice = len(texts) == 2 and texts[0] == texts[1] and WINDOW.search(texts[0])
+            if twice and not shifts - set(texts):
                 yield Match(span, MESSAGE, undecided=undecided, fix=FIX)
 
 

@@ -171,9 +171,9 @@ def improvements_compared(reading: Training) -> Iterator[tuple[Assignment, str, 
 
 def _signs(reading: Training, each: Assignment) -> Iterator[int]:
     """Of the comparisons of both names before the assignment."""
-    pair = (each.value.name, each.target)
-    for turned in (1, -1):
-        for line, sign in reading.cached(_compared).get((each.scope, *pair[::turned]), ()):
+    new, best = each.value.name, each.target
+    for turned, left, right in ((1, new, best), (-1, best, new)):
+        for line, sign in reading.cached(_compared).get((each.scope, left, right), ()):
             if line <= each.span.line:
                 yield turned * sign
 

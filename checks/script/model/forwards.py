@@ -10,7 +10,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.rendering import Line, lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Span, Value
+from doctor.facts.script import Assignment, Call, Span, Value
 
 LAYER = re.compile(r"(?:[\w.]+\()*self\.\w+(?:\[\w+\])?\(")
 
@@ -24,16 +24,35 @@ def forwards(reading: Training) -> Iterator[Match]:
 
 def _is_read_behind(reading: Training, name: str, loop: int) -> bool:
     """Behind the loop, and no test in it reads the name or leaves it: no early exit, no yield."""
-    inside = [a for a in reading.assignments if loop in a.loops]
+    inside = reading.cached(_stored)[loop]
     end, scope = max(a.span.line for a in inside), inside[0].scope
-    read = [(span.line, where) for v, span, where in reading.expressions if name in v.all_names]
-    tested = any(
-        c.scope == scope and name in (*c.left.all_names, *c.right.all_names)
-        for c in reading.comparisons
-    )
+    tested = (scope, name) in reading.cached(_compared)
     left = any(loop in loops for loops in reading.function(scope).exit_loops)
-    behind = any(line > end and where == scope for line, where in read)
-    return behind and not tested and not left
+    return reading.cached(_last_reads).get((scope, name), 0) > end and not tested and not left
+
+
+def _stored(reading: Training) -> dict[int, list[Assignment]]:
+    """Assignments within each loop."""
+    table: dict[int, list[Assignment]] = {}
+    for each in reading.stores:
+        for loop in each.loops:
+            table.setdefault(loop, []).append(each)
+    return table
+
+
+def _compared(reading: Training) -> set[tuple[int, str]]:
+    return {
+        (c.scope, n) for c in reading.comparisons for v in (c.left, c.right) for n in v.all_names
+    }
+
+
+def _last_reads(reading: Training) -> dict[tuple[int, str], int]:
+    """The last line on which a function reads a name."""
+    table: dict[tuple[int, str], int] = {}
+    for value, span, scope in reading.expressions:
+        for name in value.all_names:
+            table[scope, name] = max(span.line, table.get((scope, name), 0))
+    return table
 
 
 def _only_the_last(reading: Training) -> Iterator[Match]:
@@ -48,7 +67,7 @@ def _only_the_last(reading: Training) -> Iterator[Match]:
         if not listed or owner not in reading.modules or call.args[0].name in loop.targets:
             continue
         number, source = call.loops[-1], call.args[0].name
-        own = [a for a in reading.stores if number in a.loops and a.scope == call.scope]
+        own = [a for a in reading.cached(_stored).get(number, ()) if a.scope == call.scope]
         others = [c for n in reading.by_loop[number] if (c := reading.calls[n]) is not call]
         kept = own[0].target if len(own) == 1 and not own[0].augmented else ""
         plain = kept.isidentifier() and kept != source and kept not in own[0].value.all_names
