@@ -25,7 +25,7 @@ OF_TORCH = re.compile(
 ADDED = r"(?<![a-z])(?:bce|ce|loss|cross_entropy)(?![a-z])"
 NEGATED = re.compile(r"neg(?:ative)?\(|(?:mul|multiply|div)_?\([^()]*-|reciprocal\(|pow\(-")
 """A minus that is a function."""
-NO_SIGN = re.compile(r"\(1(?:\.0)?-|[=,(\[:]-\d|1e-\d+|\d-\d")
+NO_SIGN = re.compile(r"\(1(?:\.0)?-|[=,(\[:]-\d+(?![\d.]*\*)|1e-\d+|\d-\d")
 """A minus of 1 - p, of an axis, an index or a power of ten."""
 AREAS = re.compile(r"\((?P<one>[\w.\[\]:,()=]+)\+(?P<two>[\w.\[\]:,()=]+)\)")
 DIVIDED = re.compile(r"(?P<top>.*)/\(*(?P<name>\w*union\w*)\b")
@@ -92,8 +92,10 @@ def _likelihood(reading: Training, number: int, function: Function) -> Iterator[
 def _is_turned(reading: Training, function: Function) -> bool:
     """1 - dice_loss(...), -nll(...), or a name of which the file takes the negative."""
     name = function.owner if function.name in ("forward", "__call__") else function.name
-    held = reading.cached(_held).get(name, set())
-    return not reading.cached(_negatives).isdisjoint({name, *held})
+    table = reading.cached(_held)
+    held = table.get(name, set())  # an instance, or a result; and the results of an instance
+    named = {name, *held}.union(*(table.get(each, ()) for each in held))
+    return not reading.cached(_negatives).isdisjoint(named)
 
 
 def _held(reading: Training) -> dict[str, set[str]]:
@@ -108,7 +110,9 @@ def _held(reading: Training) -> dict[str, set[str]]:
 def _negatives(reading: Training) -> set[str]:
     """Names of which a formula of the file takes the negative: f, g and x of -f(g(x))."""
     found: set[str] = set()
-    for text, _, _ in reading.cached(formulas):
+    texts = [text for text, _, _ in reading.cached(formulas)]
+    texts += [render(reading, c.base) for c in reading.named("backward") if c.base is not None]
+    for text in texts:
         for chain in re.findall(r"-\(?(?:\w+\*)?((?:[\w.]+\()*[\w.]+)", text):
             parts = chain.split("(")
             found |= {name for part in parts for name in (part, part.rpartition(".")[2])}
