@@ -127,9 +127,7 @@ def endless(reading: Training, call: Call) -> Iterator[Match]:
             continue
         data = reading.calls[number].keywords.get("train_dataset")
         whole = data.items[0] if data is not None and data.kind == "item" and data.items else data
-        loads = (
-            _loaded(reading, whole, reading.calls[number], parts=True) if whole is not None else []
-        )
+        loads = _loaded(reading, whole, reading.calls[number]) if whole is not None else []
         if loads and all(each is not None and _streams(reading, each) for each in loads):
             yield Match(call.span, "a streamed dataset has no length: max_steps is missing")
             return
@@ -143,20 +141,15 @@ OF_DATASETS = {
 """Methods of a dataset, or of a dictionary of them, that return one of the same kind."""
 
 
-def _loaded(
-    reading: Training, value: Value, call: Call, *, parts: bool, depth: int = 8
-) -> list[Call | None]:
-    """The calls that a dataset comes from, under methods and names; None for what is unknown.
-    `parts`: a part such as ["train"] comes from the same."""
+def _loaded(reading: Training, value: Value, call: Call, depth: int = 8) -> list[Call | None]:
+    """The calls that a dataset comes from, under methods and names; None for what is unknown."""
     found: list[Call | None] = []
     for option in evaluate.options(reading, value, call) if depth else []:
         made = reading.call_of(option)
-        if made is None or made.method not in OF_DATASETS:
-            found.append(made)
+        if made is None or made.method not in OF_DATASETS or "[]" in made.name:
+            found.append(made)  # what is called on a part of a dataset is a split
         else:
-            source = made.base or objects.receiver_of(made)
-            whole = source.items[0] if parts and source.kind == "item" and source.items else source
-            found += _loaded(reading, whole, made, parts=parts, depth=depth - 1)
+            found += _loaded(reading, objects.receiver_of(made), made, depth - 1)
     return found or [None]
 
 
@@ -177,7 +170,7 @@ def unevaluated(reading: Training, call: Call) -> Iterator[Match]:
     if not known or not made or reading.parses_arguments:
         return
     if all(_is_plain(each) and "eval_dataset" not in each.keywords and len(each.args) < 5
-           for each in made):  # fmt: skip
+           and "train_dataset" in each.keywords for each in made):  # fmt: skip
         message = f"{asked[0]} asks for an evaluation, and the Trainer has no eval_dataset"
         yield Match(call.span, message, fix='Pass eval_dataset, or eval_strategy="no".')
 
@@ -187,7 +180,7 @@ def all_splits(reading: Training) -> Iterator[Match]:
     for call in (reading.calls[n] for n in reading.trainers):
         data = call.keywords.get("train_dataset")
         named = data is not None and data.kind in ("name", "call") and _is_plain(call)
-        for made in _loaded(reading, data, call, parts=False) if data and named else ():
+        for made in _loaded(reading, data, call) if data is not None and named else ():
             whole = made is not None and made.name == "datasets.load_dataset"
             if whole and made is not None and not made.unpacked and not (
                 "split" in made.keywords or len(made.args) > 4
