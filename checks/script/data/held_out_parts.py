@@ -15,30 +15,10 @@ SORTED = ("ImageFolder", "DatasetFolder")
 """Datasets of torchvision whose samples come class by class."""
 
 
-CONTRASTIVE = ("contrastive", "simclr", "clip_loss", "info_nce", "infonce", "nt_xent", "ntxent")
-"""Losses that compare the samples of a batch: it has to be whole."""
-
-
 def held_out_parts(reading: Training) -> Iterator[Match]:
-    yield from _last_batch_dropped(reading)
     yield from _cut_by_place(reading)
     yield from _measured_on_training(reading)
     yield from _stopped_by_training(reading)
-
-
-def _last_batch_dropped(reading: Training) -> Iterator[Match]:
-    """DataLoader(val_set, drop_last=True)."""
-    endless = reading.mentions("cycle", "infinite")  # batches are drawn, and none is the last
-    pairs = reading.named("arange") or reading.mentions(*CONTRASTIVE)
-    for call in reading.named("DataLoader") if not endless and not pairs else ():
-        drops = call.keywords.get("drop_last")
-        dataset = call.given("dataset", 0)
-        named = [*call.targets, *(dataset.all_names if dataset is not None else ())]
-        if reading.trains and is_held_out(call.target):
-            continue  # SCR286
-        held_out = bool(named) and all(map(is_held_out, named))
-        if held_out and drops is not None and drops.literal is True:
-            yield Match(call.span, f"{named[0]} leaves out the samples of the last batch")
 
 
 def _cut_by_place(reading: Training) -> Iterator[Match]:
@@ -138,12 +118,11 @@ RULES = (
         why="A score of a part of the data, of some classes or of what trains says little of the "
         "model, and an early stop by the training loss never comes where the model overfits.",
         fires=(
-            "DataLoader(val_set, drop_last=True)",
             "Subset(ImageFolder(...), range(n)), whose samples come class by class",
             "val_loss summed in a loop over train_loader without gradients",
             "the weights of the lowest training loss are saved, beside a loss without gradients",
         ),
-        fix="drop_last=False; torch.randperm(len(data)).tolist() or a stratified split; the loop "
+        fix="torch.randperm(len(data)).tolist() or a stratified split; the loop "
         "over val_loader; compare the validation loss.",
         sources=("torch-data-loading",),
     ),

@@ -57,7 +57,8 @@ def _last_reads(reading: Training) -> dict[tuple[int, str], int]:
 
 def _only_the_last(reading: Training) -> Iterator[Match]:
     """for layer in self.layers: y = layer(x), and the loop changes no x and reads no y."""
-    for call in reading.calls:
+    captured = reading.mentions("hook", "capture_outputs", "feature_extractor")
+    for call in reading.calls if not captured else ():
         loop = reading.loop_of(call)
         if loop is None or call.arms or len(call.args) != 1 or call.args[0].kind != "name":
             continue
