@@ -32,7 +32,9 @@ def loader_settings(reading: Training) -> Iterator[Match]:
         dropped = evaluate.argument(reading, call, "drop_last", 8)
         hook = reading.function(call.scope).name if not call.targets else ""
         target = target or (hook if hook.endswith(("_loader", "_dataloader")) else "")
-        if dropped is not None and dropped.literal is True and is_held_out(target):
+        if dropped is not None and dropped.literal is True and is_held_out(target) and (
+            not _is_endless(reading, target)
+        ):  # fmt: skip
             message = f"{target} drops the samples of its last batch"
             yield Match(call.span, message, fix="drop_last=False for evaluation.")
         if is_inverted(call):
@@ -54,6 +56,11 @@ def loader_settings(reading: Training) -> Iterator[Match]:
     yield from _one_seed(reading)
     yield from one_generator(reading)
     yield from changed_later(reading)
+
+
+def _is_endless(reading: Training, target: str) -> bool:
+    """cycle(loader): batches are drawn without an end, and the last one comes around again."""
+    return any(value.name == target for call in reading.named("cycle") for value in call.args)
 
 
 def _is_unshuffled(reading: Training, call: Call) -> bool:
@@ -188,7 +195,6 @@ RULES = (
         title="Loaders read all samples, and training samples in random order",
         severity="warn",
         find=loader_settings,
-        training=True,
         why="Images in the order of their classes teach the last class of a batch; a dropped last "
         "batch changes the metric; workers that touch CUDA raise.",
         fires=(

@@ -163,7 +163,7 @@ def padding_unknown(reading: Training) -> Iterator[Match]:
         {"processing_class", "tokenizer"} & reading.calls[n].keywords.keys()
         for n in reading.trainers
     )
-    if not pads or aligned or not reading.trains or reading.mentions("pad_token_id"):
+    if not pads or aligned or reading.mentions("pad_token_id"):
         return
     for call in reading.named("from_pretrained"):
         named = evaluate.literals(reading, call.first, call) if call.first is not None else set()
