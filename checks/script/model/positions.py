@@ -49,6 +49,9 @@ def encodings(reading: Training) -> Iterator[Match]:
 
 def sizes_set(reading: Training) -> Iterator[Match]:
     """model.fc.out_features = 10: the weight of the layer stays as it is."""
+    if any(".weight" in each.target for each in reading.assignments):
+        return
+    last = {each.target: each.span.order for each in reading.assignments}
     for each in reading.assignments:
         owner, _, name = each.target.rpartition(".")
         if name not in SIZES or not owner or owner in ("self", "cls"):
@@ -56,10 +59,9 @@ def sizes_set(reading: Training) -> Iterator[Match]:
         count = each.value.literal if each.value.kind == "literal" else each.value.name
         if not (isinstance(count, int) or COUNT.search(str(count))) or not LAYER.search(owner):
             continue
-        later = [a.target for a in reading.assignments if a.span.order > each.span.order]
-        weights = any(".weight" in a.target for a in reading.assignments)
+        replaced = owner in last and last[owner] > each.span.order
         settings = SETTINGS & {part for name in owner.split(".") for part in words(name)}
-        if owner not in later and not weights and not settings:
+        if not replaced and not settings:
             yield Match(each.span, f"{each.target} changes no weight: the layer keeps its size")
 
 
