@@ -364,6 +364,7 @@ class Reading:
             table[call.scope].append(number)
         return table
 
+    @functools.cache  # noqa: B019 - the same
     def mentions(self, *words: str) -> bool:
         """Whether an identifier contains one of the words, in lower case."""
         return any(word in self._lower for word in words)

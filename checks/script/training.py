@@ -35,7 +35,7 @@ LIBRARIES = (
     "transformers", "diffusers", "trl", "peft", "accelerate", "timm", "sklearn", "datasets",
     "gymnasium", "gym",
 )  # fmt: skip
-LEARNS = tuple(rf"(?:import|from)\s+{name}\b" for name in LIBRARIES)
+LEARNS = tuple(rf"(?:import|from)\s[\w., ]*\b{name}\b" for name in LIBRARIES)
 """One of them occurs in every file that holds a part of a training."""
 TESTS = ("pytest", "unittest")
 MOST_CALLS = 4

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from doctor.checks.script import evaluate
 from doctor.checks.script.naming import words
+from doctor.checks.script.rendering import expanded
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
@@ -25,7 +28,7 @@ def _behind_tensor(reading: Training) -> Iterator[Match]:
         made = [reading.call_of(each) for each in first.items]
         names = [each.method if each is not None else "" for each in made]
         place = next((n for n, name in enumerate(names) if name in TENSORS), len(names))
-        if after := [name for name in names[place + 1 :] if name]:
+        if after := [name for name in names[place + 1 :] if name not in ("", "Lambda", "NoOp")]:
             yield Match(call.span, f"{names[place]} is last: {after[0]} takes arrays", "fail")
 
 
@@ -40,5 +43,10 @@ def _height_first(reading: Training) -> Iterator[Match]:
         ):
             continue
         one, other = (set(words(value.name)) for value in size.items)
-        if one & {"h", "height"} and other & {"w", "width"}:
-            yield Match(call.span, "cv2.resize takes (width, height)", "fail")
+        turned = call.first is not None and re.search(
+            r"\.T\b|transpose|rot", expanded(reading, call.first, call)
+        )
+        if one & {"h", "height"} and other & {"w", "width"} and not turned:
+            height, width = (evaluate.number(reading, value, call) for value in size.items)
+            if height is None or width is None or height != width:
+                yield Match(call.span, "cv2.resize takes (width, height)", "fail")

@@ -23,15 +23,17 @@ BLANKS = ("_", "-", "", "<blank>", "blank", "<pad>", "pad", "[blank]", "<blk>", 
 
 def resampled_from(reading: Training) -> Iterator[Match]:
     """Resample(16000, rate) of a rate that torchaudio.load() returned."""
-    rates = {call.targets[1] for call in reading.named("load")
-             if call.name == "torchaudio.load" and len(call.targets) == 2}  # fmt: skip
+    loads = [call for call in reading.named("load")
+             if call.name == "torchaudio.load" and len(call.targets) == 2]  # fmt: skip
+    waves = {call.targets[0] for call in loads}
+    rates = {call.targets[1] for call in loads}
     for call in reading.named("Resample", "resample") if rates else ():
         first = 1 if call.method == "resample" else 0
         source, wanted = call.given("orig_freq", first), call.given("new_freq", first + 1)
         if source is None or wanted is None or not call.name.startswith("torchaudio."):
             continue
         fixed = source.kind == "literal" or source.name.rpartition(".")[2].isupper()
-        if fixed and wanted.name in rates:
+        if fixed and wanted.name in rates and _of_files(reading, call, waves):
             yield Match(call.span, f"it resamples to {wanted.name}, the rate that the file has")
 
 
@@ -48,6 +50,21 @@ def of_silence(reading: Training) -> Iterator[Match]:
             continue
         if not reading.mentions("log_offset", "nan_to_num", "isinf", "isfinite", "dither"):
             yield Match(call.span, f"{call.method} of a spectrum without a floor: silence is -inf")
+
+
+def _of_files(reading: Training, call: Call, waves: set[str]) -> bool:
+    """What it resamples is what was read: a result may well go back to the rate of the file."""
+    uses = [call]
+    if call.method == "Resample":
+        number = reading.number(call)
+        uses = [c for c in reading.calls if c.receiver_call == number or c.name in call.targets]
+    given = [use.first.name if use.first is not None else "" for use in uses]
+    own = all(
+        a.value.kind == "item" or reading.call_of(a.value) in (*uses, *reading.named("load"))
+        for name in given
+        for a in reading.assigned_to(name, call.scope)
+    )
+    return bool(given) and set(given) <= waves and own
 
 
 def _is_power(reading: Training, value: Value, call: Call, depth: int = 4) -> bool:

@@ -202,24 +202,25 @@ def _one_side(reading: Training, splits: list[Call]) -> Iterator[Match]:
             )
         ):
             yield Match(second.span, "inputs and labels are split in different orders")
+    others = {other.args[0].name for other in reading.named("shuffle") if other.args}
+    seeded = reading.methods("seed", "set_state", "RandomState")
+    joined = reading.methods("train_test_split", "TensorDataset")
     for n, call in reading.numbered(reading.methods("shuffle")):
         name = call.args[0].name if len(call.args) == 1 else ""
         if call.name not in ("numpy.random.shuffle", "random.shuffle") or call.loops:
             continue
-        others = [other.args[0].name for other in reading.named("shuffle") if other.args]
-        seeded = reading.methods("seed", "set_state", "RandomState")
-        pairs = [
+        pairs = (
             [v.name for v in reading.calls[m].args]
-            for m in reading.methods("train_test_split", "TensorDataset")
+            for m in joined
             if m > n and reading.calls[m].scope == call.scope
-        ]
+        )
         for pair in pairs:
             if (
                 name in pair
                 and len(pair) == 2
                 and set(words(name)) & INPUTS
                 and not seeded
-                and not (set(pair) - {name} & set(others))
+                and not (set(pair) - {name} & others)
             ):
                 yield Match(call.span, f"{name} is shuffled, and {pair[1]} is not")
 

@@ -55,7 +55,9 @@ def _measured_on_training(reading: Training) -> Iterator[Match]:
 def _sums_without_gradient(reading: Training) -> Iterator[Assignment]:
     for each in reading.assignments:
         if each.augmented and each.loops and reading.under_no_grad(each.contexts):
-            yield each
+            inside = reading.by_loop.get(each.loops[-1], ())
+            if reading.backward_numbers.isdisjoint(inside):
+                yield each
 
 
 def _has_other_data(reading: Training, each: Assignment) -> bool:

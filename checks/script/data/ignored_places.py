@@ -64,7 +64,13 @@ def other_index(reading: Training) -> Iterator[Match]:
     """CrossEntropyLoss(ignore_index=tokenizer.pad_token_id) of labels that are -100."""
     made = [c for c in reading.named(*COLLATORS) if not c.unpacked]
     filled = any("label_pad_token_id" not in c.keywords for c in made)
-    compared = any(-100 in (c.left.literal, c.right.literal) for c in reading.comparisons)
+    compared = any(
+        -100 in (c.left.literal, c.right.literal)
+        or ("label" in c.left.name.casefold() and c.right.literal == 0)
+        for c in reading.comparisons
+    ) or any(
+        "label" in call.receiver.casefold() for call in reading.named("clamp", "clamp_", "relu")
+    )
     if compared or not (filled or _writes_ignored_labels(reading)):
         return
     for call in reading.named(*LOSSES):

@@ -126,6 +126,10 @@ def masks_kept(reading: Training) -> Iterator[Match]:
             yield from _resized_by_object(reading, call)
 
 
+UNROUNDED = {"input", "logits", "logit", "probs", "prob", "scores", "pred", "soft"}
+"""Words of masks that are no classes yet."""
+
+
 def _subject(reading: Training, call: Call) -> str:
     """What is resized, by its name, where it is named as the result, too."""
     value = call.args[0].name if call.args and call.args[0].kind == "name" else ""
@@ -134,7 +138,8 @@ def _subject(reading: Training, call: Call) -> str:
         value = same[1]
     if call.name.startswith(("cv2.", "torchvision.", "torch.")):
         subject = value
-    return subject if set(words(subject)) & MASKS and "input" not in words(subject) else ""
+    named = set(words(subject))
+    return subject if named & MASKS and not named & UNROUNDED else ""
 
 
 def _known_by_source(reading: Training, call: Call) -> str:

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script.rendering import render
+from doctor.checks.script.rendering import render, texts_in
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
@@ -86,20 +86,19 @@ def exchanged(reading: Training) -> Iterator[Match]:
     for place, (each, text) in enumerate(parts):
         name = re.sub("[\"']", "", each.target)
         target = re.fullmatch(r"(?P<box>[\w.\[\]]+)\[:,\[(?P<one>\d),(?P<two>\d)\]\]", name)
-        later = " ".join(t for a, t in parts[place + 1 :] if a.scope == each.scope)
-        if (
-            target is None
-            or "box" not in target["box"]
-            or re.search(r"sort|\(2,0\)|min|max", later)
-        ):
+        if target is None or "box" not in target["box"]:
             continue
+        later = {a.target for a, _ in parts[place + 1 :] if a.scope == each.scope}
+        ordered = any(ORDERED.search(text) for text in texts_in(reading, each.scope))
+        again = ordered or bool({f"{target['box']}[:,{n}]" for n in "02"} & later)
         same = rf"{re.escape(target['box'])}\[:,\({target['one']},{target['two']}\)\]"
-        again = re.search(r"sort|\(2,0\)|min|max", later)
         if re.fullmatch(rf"\([\w.\[\]()-]+-{same}\)", text) and not again:
             yield Match(each.span, CORNERS, fix="boxes[:, [0, 2]] = width - boxes[:, [2, 0]].")
     yield from _overwritten(reading, parts)
 
 
+ORDERED = re.compile(r"sort|\(2,[01]|min|max")
+"""What puts the edges into their places again."""
 CORNERS = "the left edge becomes the right one, and stays in the place of the left"
 
 

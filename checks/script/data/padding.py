@@ -149,6 +149,13 @@ def mask_missing(reading: Training) -> Iterator[Match]:
             continue
         if call.args and not re.search(r"input_ids['\"]?\]?$", render(reading, ids)):
             continue
+        owner = re.sub(r"(?:\.|\[['\"]?)input_ids.*", "", render(reading, ids))
+        single = objects.last_definition(reading, owner, call)
+        made = [
+            c for c in map(reading.call_of, single) if c is not None and "tok" in c.name.casefold()
+        ]
+        if made and not any(map(_pads, made)):
+            continue
         lineage = lineage_of(reading, model, call.scope, number)
         names = [reading.calls[n].name for n in lineage.calls]
         trained = reading.key(model, call.scope) in reading.trained_names and not call.args
@@ -157,19 +164,27 @@ def mask_missing(reading: Training) -> Iterator[Match]:
             yield Match(call.span, "padded input_ids without attention_mask: padding is attended")
 
 
-DECODERS = re.compile(r"gpt-?_?2|llama|mistral|pythia|falcon|gpt-?_?neo", re.IGNORECASE)
+DECODERS = re.compile(
+    r"(?:openai-community/|distilbert/)?(?:distil)?gpt2(?:-medium|-large|-xl)?|"
+    r"(?:meta-llama/(?:Meta-)?Llama|mistralai/Mistral|tiiuae/falcon|EleutherAI/gpt-neo)-[\w.-]+|"
+    r"EleutherAI/pythia-[\w.-]+"
+)
 """Models whose configuration names no padding token."""
 
 
 def padding_unknown(reading: Training) -> Iterator[Match]:
     """A decoder that classifies texts looks for the last token before padding."""
     pads = any(_pads(call) for call in reading.calls) or reading.methods("DataCollatorWithPadding")
-    if not pads or reading.mentions("pad_token_id"):
+    aligned = any(  # a Trainer gives the model the token of its tokenizer
+        {"processing_class", "tokenizer"} & reading.calls[n].keywords.keys()
+        for n in reading.trainers
+    )
+    if not pads or aligned or reading.mentions("pad_token_id"):
         return
     for call in reading.named("from_pretrained"):
-        first = call.first
-        named = str(first.literal) if first is not None and first.kind == "literal" else ""
-        if "ForSequenceClassification" in call.name and DECODERS.search(f"{call.name} {named}"):
+        named = evaluate.literals(reading, call.first, call) if call.first is not None else set()
+        base = all(isinstance(name, str) and DECODERS.fullmatch(name) for name in named)
+        if "ForSequenceClassification" in call.name and named and base:
             yield Match(call.span, "model.config.pad_token_id is not set: batches above 1 raise")
 
 
@@ -180,7 +195,10 @@ def texts_not_cut(reading: Training) -> Iterator[Match]:
             continue
         texts = render(reading, call.args[0]) if call.args else ""
         column = re.fullmatch(r"\w+\['\w+'\]", texts)  # of rows of a dataset
-        if column and "tok" in call.name.casefold() and _pads(call) and call.method != "pad":
+        own = reading.target_function(call) is not None
+        if column and "tok" in call.name.casefold() and _pads(call) and call.method != "pad" and (
+            not own
+        ):  # fmt: skip
             yield Match(call.span, "max_length cuts no text without truncation=True", "warn")
 
 

@@ -17,6 +17,8 @@ ORDERS = {"sorted", "natsorted", "sort"}
 Key = tuple[object, str]
 
 
+AIMS = {"target", "targets"}
+"""Also the other side of an unpaired translation."""
 LABELS = {"label", "labels", "y", "target", "targets", "mask", "masks", "annotations", "captions"}
 
 
@@ -26,10 +28,14 @@ def shuffled_apart(reading: Training) -> Iterator[Match]:
     for call in reading.named("shuffle"):
         if call.name in ("random.shuffle", "numpy.random.shuffle") and len(call.args) == 1:
             shuffled[reading.key(call.args[0].name, call.scope)] = call
-    seeds = len(reading.named("seed", "manual_seed", "setstate", "set_state"))
-    for one, other in _read_together(reading) if len(shuffled) > 1 and seeds < 2 else ():
-        labels = any(LABELS & set(words(name)) for _, name in (one, other))
-        if one != other and labels and {one, other} <= shuffled.keys():
+    again = reading.named("setstate", "set_state") or len(reading.named("seed", "manual_seed")) > 1
+    for one, other in _read_together(reading) if len(shuffled) > 1 and not again else ():
+        labels = any(LABELS - AIMS & set(words(name)) for _, name in (one, other))
+        if one == other or not labels or not {one, other} <= shuffled.keys():
+            continue
+        places = sorted(reading.number(shuffled[key]) for key in (one, other))
+        between = reading.calls[places[0] + 1 : places[1]]
+        if all(reading.target_function(call) is None for call in between):  # which may seed
             message = f"{one[1]} and {other[1]} are shuffled apart, and read at the same place"
             yield Match(shuffled[other].span, message, "fail")
             return

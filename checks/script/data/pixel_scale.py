@@ -45,4 +45,7 @@ def _holds_bytes(reading: Training, call: Call) -> bool:
     divided = any("/" in re.sub(r"'[^']*'", "", text) for text in texts)
     if divided or any(a.augmented or a.arms for a in steps):
         return False
-    return all(c.method in KEPT for a in steps[1:] for c in reading.inside(a.value))
+    changed = any(
+        c.receiver == name and c.method.endswith("_") for c in reading.calls_in(call.scope)
+    )
+    return not changed and all(c.method in KEPT for a in steps for c in reading.inside(a.value))

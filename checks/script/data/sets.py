@@ -37,20 +37,20 @@ def _numbers(reading: Training, each: Assignment, number: int) -> bool:
     return number in each.value.calls and (made or each.value.name == "DictComp")
 
 
-def _is_set(reading: Training, value: Value, call: Call) -> bool:
+def _is_set(reading: Training, value: Value, call: Call, depth: int = 6) -> bool:
     """Each thing that it may be is a set that may hold text, as it is or as a list."""
     sorts = reading.named("sort")
     if value.kind == "name" and any(each.receiver == value.name for each in sorts):
         return False
     found = evaluate.options(reading, value, call)
-    return bool(found) and all(_is_set_of_text(reading, each) for each in found)
+    return bool(found) and all(_is_set_of_text(reading, each, depth) for each in found)
 
 
-def _is_set_of_text(reading: Training, value: Value) -> bool:
+def _is_set_of_text(reading: Training, value: Value, depth: int) -> bool:
     if value.kind == "call":
         made = reading.calls[value.call]
         if made.name in WRAPPERS and len(made.args) == 1:
-            return _is_set(reading, made.args[0], made)
+            return depth > 0 and _is_set(reading, made.args[0], made, depth - 1)
         if made.name not in ("set", "frozenset") or not made.args:
             return False
     elif value.name != "SetComp":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Call
+from doctor.facts.script import Call
 
 DRAWS = {"random_split", "train_test_split", "randperm", "permutation", "shuffle"}
 SEEDS = {"manual_seed", "seed", "seed_everything", "set_seed", "default_rng", "RandomState"}
@@ -29,14 +31,26 @@ def drawn_for_each_part(reading: Training) -> Iterator[Match]:
         given = [evaluate.argument_of(reading, reading.calls[n], number, kind) for n in sites]
         parts = {v.literal for v in given if v is not None and v.kind == "literal"}
         seeded = len(reading.named(*SEEDS)) >= len(sites)  # one before each call
-        if len(parts) > 1 and not fixed and not seeded and _chooses(reading, number, kind):
+        if len(parts) > 1 and not fixed and not seeded and _chooses(reading, number, kind, draws):
             message = f"each call draws another split: the parts of {kind} overlap"
             yield Match(draws[0].span, message, fix="Pass a generator or a seed, or split once.")
 
 
-def _chooses(reading: Training, number: int, kind: str) -> bool:
-    """The parameter decides which part is kept."""
-    places: list[Assignment | Call] = [*reading.assignments, *reading.calls_in(number)]
-    tests = [test for each in places if each.scope == number for test in reading.tests(each)]
-    chosen = any(v.kind == "choice" and kind in v.text for v in reading.values_in(number))
-    return chosen or any(kind in test.all_names for test in tests)
+def _chooses(reading: Training, number: int, kind: str, draws: list[Call]) -> bool:
+    """The parameter decides which part of what was drawn is kept."""
+    names = {t for call in draws for t in call.targets}
+    names |= {call.first.name for call in draws if call.method == "shuffle" and call.first}
+    cut = re.compile(rf"\b(?:{'|'.join(map(re.escape, names - {''}))})\[[^\[\]]*:")
+    drawn = min(reading.number(call) for call in draws)
+    function = reading.function(number)
+    places = [(a.value, a.position, a.arms) for a in reading.assignments if a.scope == number]
+    places += [(v, *e) for v, e in zip(function.returns, function.exits, strict=False)]
+    for value, position, arms in places:
+        tests = [t for branch, _ in arms if (t := reading.test_of(branch)) is not None]
+        chosen = (value.kind == "choice" and kind in value.text) or any(
+            kind in test.all_names for test in tests
+        )
+        parts = names & set(value.all_names) and any(len(call.targets) > 1 for call in draws)
+        if chosen and position > drawn and (parts or cut.search(render(reading, value))):
+            return True
+    return False

@@ -23,7 +23,7 @@ TIMES = re.compile(r"^(?:\w*_)?(?:time|timestamp|date|datetime|day|hour|ts)$", r
 
 WINDOW = re.compile(r"(?P<of>[\w.]+)\[(?P<start>\w+):(?P<end>\((?P=start)\+[\w.]+\))\]")
 LAST = re.compile(r"(?P<of>[\w.]+)\[\((?P<end>\(\w+\+[\w.]+\))-1\)\]")
-TARGET = re.compile(r"y|target|label|out")
+TARGET = re.compile(r"(?:y|targets?|labels?|outputs?)(?:_(?:i|t|true|train|seq|batch))?")
 
 
 def _last_of_window(reading: Training) -> Iterator[Match]:
@@ -38,7 +38,7 @@ def _last_of_window(reading: Training) -> Iterator[Match]:
         if (
             last
             and last["end"] in windows.get((line.scope, last["of"]), ())
-            and TARGET.match(named)
+            and TARGET.fullmatch(named)
         ):
             yield Match(line.span, f"{line.target} is the last value of the window before it")
 

@@ -9,7 +9,7 @@ from doctor.checks.script import objects
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.rendering import Line, formulas, lines, render
-from doctor.checks.script.rule import Match, Severity
+from doctor.checks.script.rule import Match
 from doctor.checks.script.trainers.unshifted import SHIFTS
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -37,23 +37,27 @@ def same_window(reading: Training) -> Iterator[Match]:
     """x = data[i:i + n] and y = data[i:i + n]."""
     language = reading.mentions("vocab", "cross_entropy", "crossentropy", "gpt", "next_token")
     inside = "labels" in reading.script.identifiers and reading.loads
+    shifts = {text for text, _, _ in reading.cached(formulas) if SHIFTS.search(text)}
     if not language or inside or reading.mentions(*OTHER_TASKS):
         return
-    severity: Severity | None = None if loss_calls(reading) else "warn"  # the model may shift them
+    undecided = "" if loss_calls(reading) else "the loss, which may shift them, is in another file"
     last: dict[int, Line] = {}
     for line in reading.cached(lines):
         before = last.get(line.scope)
         pair = before is not None and before.target.casefold() in INPUTS and (
             line.target.casefold() in TARGETS
         )  # fmt: skip
-        if pair and before is not None and before.text == line.text and WINDOW.search(line.text):
-            yield Match(line.span, MESSAGE, severity, fix=FIX)
+        same = pair and before is not None and before.text == line.text
+        later = shifts - {line.text} if same else ()  # of the logits, in the loss
+        if same and not later and WINDOW.search(line.text):
+            yield Match(line.span, MESSAGE, undecided=undecided, fix=FIX)
         last[line.scope] = line
     for function in reading.script.functions:
         for value, span in zip(function.returns, function.exit_spans, strict=False):
             texts = [render(reading, item) for item in value.items] if value.kind == "list" else []
-            if len(texts) == 2 and texts[0] == texts[1] and WINDOW.search(texts[0]):
-                yield Match(span, MESSAGE, severity, fix=FIX)
+            twice = len(texts) == 2 and texts[0] == texts[1] and WINDOW.search(texts[0])
+            if twice and not shifts - set(texts):
+                yield Match(span, MESSAGE, undecided=undecided, fix=FIX)
 
 
 def copied(reading: Training) -> Iterator[Match]:

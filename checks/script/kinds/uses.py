@@ -93,8 +93,10 @@ def _filled(flow: Flow, call: Call) -> Iterator[Clash]:
     if len(call.args) != 2 or not MINUS.search(render(flow.reading, call.args[1])):
         return
     known = flow.of_argument(call.args[0], call).get("mask")
-    scope = {flow.reading.calls[n].method for n in flow.reading.scope_calls(call.scope)}
-    if known is None or (known.origin == "tril()" and "softmax" not in scope):
+    if known is None:
+        return
+    near = (flow.reading.calls[n].method for n in flow.reading.scope_calls(call.scope))
+    if known.origin == "tril()" and "softmax" not in near:
         return
     if known.kind.name == "True for tokens" and known.evidence >= DERIVED:
         yield clash(call.span, "what is filled is", KIND["True for what is ignored"], known)

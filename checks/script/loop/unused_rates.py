@@ -16,7 +16,9 @@ SETTERS = (
 )  # fmt: skip
 """Names of what sets a rate, also beside one that is computed for the log alone."""
 HOLDERS = re.compile(r"opt|sched|engine|trainer|model|group")
-LOGS = re.compile(r"print|log\w*|info|debug|write|add_scalars?|append|set_\w+|format|update|round")
+LOGS = re.compile(
+    r"print|log\w*|info|debug|write|add_scalars?|append|set_(?:description|postfix)\w*|format|update|round"
+)
 
 
 def rate_unused(reading: Training) -> Iterator[Match]:

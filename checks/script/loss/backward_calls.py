@@ -24,9 +24,13 @@ def backward_raises(reading: Training) -> Iterator[Match]:
 
 def _growing(reading: Training) -> Iterator[Match]:
     """loss += criterion(...) and loss.backward() in a loop that never starts loss anew."""
+    left = {bare.loops for bare in reading.script.bare if bare.name == "break"}
+    emptied = {(call.scope, call.receiver) for call in reading.named("detach_", "zero_", "mul_")}
     for call in (reading.calls[n] for n in reading.backwards):
         name = reading.loss_name(call)
         if not name or not call.loops or call.arms or call.keywords or not name.isidentifier():
+            continue
+        if call.loops in left or (call.scope, name) in emptied:
             continue
         held = [a for a in reading.assigned_to(name, call.scope) if a.scope == call.scope]
         inside = [a for a in held if call.loops[-1] in a.loops]
@@ -35,8 +39,7 @@ def _growing(reading: Training) -> Iterator[Match]:
         graphs = len(terms) == len(inside) and not any(
             m.method in ("item", "detach", "float") or reading.is_without_graph(m) for m in terms
         )
-        ends = any(b.name == "break" and b.loops == call.loops for b in reading.script.bare)
-        if grows and graphs and not ends and len(held) > len(inside):
+        if grows and graphs and len(held) > len(inside):
             message = f"{name} keeps the losses of earlier iterations, whose graphs are freed"
             yield Match(inside[0].span, message, fix=f"{name} = ... in each iteration.")
 

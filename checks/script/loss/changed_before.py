@@ -67,7 +67,7 @@ def _is_straight_through(reading: Training, value: Value, scope: int, own: int) 
 
 
 def _held(reading: Training, name: str, scope: int) -> list[Assignment]:
-    return [a for a in reading.assignments if a.target == name and a.scope == scope]
+    return [a for a in reading.assigned_to(name, scope) if a.scope == scope]
 
 
 def _focal_of_mean(reading: Training) -> Iterator[Match]:

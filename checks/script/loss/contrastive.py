@@ -36,8 +36,11 @@ def compared(reading: Training) -> Iterator[Match]:
     yield from own_neighbours(reading)
     if not reading.mentions("cross", "cosine", "similar"):
         return
+    by_scope: dict[int, list[tuple[str, Span]]] = {}
+    for text, span, scope in reading.cached(formulas):
+        by_scope.setdefault(scope, []).append((text, span))
     for number, function in enumerate(reading.script.functions):
-        texts = [(t, s) for t, s, scope in reading.cached(formulas) if scope == number]
+        texts = by_scope.get(number, [])
         crossed = [t for t, _ in texts if "cross_entropy(" in t or "CrossEntropyLoss" in t]
         own = "".join(t for t, _ in texts)
         own += " ".join(call.name for call in reading.calls_in(number))

@@ -155,7 +155,9 @@ def _decided_result(reading: Training) -> Iterator[Match]:
     for number, function in enumerate(reading.script.functions):
         named = f"{function.owner} {function.name}".casefold()
         inputs = [p.name for p in function.parameters if p.name != "self"]
-        if "loss" not in named or "metric" in named or not inputs or not function.returns:
+        whole = "loss" in function.name.casefold() or function.name in ("forward", "__call__")
+        other = not whole or re.search("metric|weight|mask|valid|accuracy|score", named)
+        if "loss" not in named or other or not inputs or not function.returns:
             continue
         for call in reading.calls_in(number):
             test = call.base if call.method in ("float", "int", "long") else None

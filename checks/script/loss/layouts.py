@@ -13,7 +13,7 @@ from doctor.checks.script.outcomes import outcomes
 from doctor.checks.script.rendering import expanded, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call
+from doctor.facts.script import Call, Value
 
 MOVES = ("permute", "transpose", "swapaxes", "movedim", "rearrange", "moveaxis", "einsum")
 IMAGES = ("unet", "segmentation", "deeplab", "fcn_resnet", "conv2d", "convtranspose2d", "segnet")
@@ -156,13 +156,29 @@ def started(reading: Training) -> Iterator[Match]:
 FANS = {"xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_"}
 
 
+def _is_count(value: Value) -> bool:
+    """One number, and no shape under a name."""
+    named = value.kind == "name" and not re.search(r"shape|size$|dims$", value.name)
+    return named or isinstance(value.literal, int)
+
+
+def _is_of_layer(reading: Training, name: str, call: Call) -> bool:
+    """A Linear or a convolution, by what made it or by the test around."""
+    made = objects.makers_at(reading, Value("name", name=name), call)
+    layers = ("Linear", "Conv1d", "Conv2d", "Conv3d")
+    known = bool(made) and all(m is not None and m.method in layers for m in made)
+    return known or bool(_layers_tested(reading, call))
+
+
 def _fans_of_bias(reading: Training) -> Iterator[Match]:
     """xavier_uniform_(layer.bias): one axis has no fan in and fan out."""
     for call in reading.named(*FANS):
         value = call.args[0].name.removesuffix(".data") if call.args else ""
         made = [m for a in reading.assigned_to(value, call.scope) for m in reading.inside(a.value)]
-        several = any(m.method not in ("Parameter", "float") and len(m.args) > 1 for m in made)
-        if call.name.startswith("torch.nn.init.") and value.endswith(".bias") and not several:
+        one = [m for m in made if m.method in ("Tensor", "empty", "zeros", "ones", "rand", "randn")]
+        known = made and len(one) == 1 and len(one[0].args) == 1 and _is_count(one[0].args[0])
+        layer = not made and _is_of_layer(reading, value.removesuffix(".bias"), call)
+        if call.name.startswith("torch.nn.init.") and value.endswith(".bias") and (known or layer):
             message = f"{value} has one axis, and {call.method} needs two: it raises"
             yield Match(call.span, message, fix="nn.init.zeros_(layer.bias).")
 

@@ -20,7 +20,8 @@ MIXED = re.compile(r"sqrt.*\*|add_noise\(|q_sample\(")
 
 def blended(reading: Training) -> Iterator[Match]:
     """Draws of the wrong distribution, and results of diffusers taken for tensors."""
-    for number, call in reading.numbered(reading.methods("rand_like", "rand")):
+    turned = reading.mentions("erfinv", "cauchy", "quantile")  # draws by an inverse distribution
+    for number, call in reading.numbered([] if turned else reading.methods("rand_like", "rand")):
         if call.name.startswith("torch.") and _is_scaled_by_std(reading, call, number):
             yield Match(call.span, f"{call.method}() is uniform: randn is needed here")
     yield from reading.cached(clashes).get("SCR322", ())

@@ -189,6 +189,8 @@ def _thresholds(reading: Training) -> Iterator[Match]:
                     each.span, "logits are compared with 0.5: without a sigmoid it is 0", "warn"
                 )
     for number, call in reading.numbered(reading.methods("round")):
+        if call.keywords or len(call.values) > (not call.receiver or call.name == "torch.round"):
+            continue  # to so many decimals, for a page
         source = objects.operand(call)
         found = outcomes(reading, source, call.scope, number, call.arms) if source else set()
         if found and found <= set(RAW):

@@ -52,7 +52,7 @@ def sampled_anew(reading: Training) -> Iterator[Match]:
             place = [p.name for p in function.parameters if p.name != "self"].index(given[0])
             if call.given(given[0], place) is not None or call.unpacked:
                 continue
-            ratio = re.compile(r"\(*(?:torch\.exp\(\(|\(+)(\w+)-[\w.\[\]]*(?:old|b_|mb_|logp|prob)")
+            ratio = re.compile(r"\((\w+)-[\w.\[\]]*(?:old|b_|mb_|logp|prob)")
             texts = [x for x, _, s in reading.cached(statements) if s == call.scope and "exp(" in x]
             if any((m := ratio.search(x)) and m[1] in call.targets for x in texts):
                 yield Match(

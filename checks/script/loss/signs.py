@@ -24,7 +24,10 @@ OF_TORCH = re.compile(
     r"cross_entropy|nll_loss|NLLLoss|BCE|binary_cross|kl_div|Loss\(|(?<!\.)loss\("
 )
 """Functions that give the negative of a logarithm, or something of another file."""
-NO_SIGN = re.compile(r"\(1(?:\.0)?-|[=,(\[:]-\d|1e-\d+|\d-\d")
+ADDED = r"(?<![a-z])(?:bce|ce|loss|cross_entropy)(?![a-z])"
+NEGATED = re.compile(r"neg(?:ative)?\(|(?:mul|multiply|div)_?\([^()]*-|reciprocal\(|pow\(-")
+"""A minus that is a function."""
+NO_SIGN = re.compile(r"\(1(?:\.0)?-|[=,(\[:]-\d+(?![\d.]*\*)|1e-\d+|\d-\d")
 """A minus of 1 - p, of an axis, an index or a power of ten."""
 AREAS = re.compile(r"\((?P<one>[\w.\[\]:,()=]+)\+(?P<two>[\w.\[\]:,()=]+)\)")
 DIVIDED = re.compile(r"(?P<top>.*)/\(*(?P<name>\w*union\w*)\b")
@@ -33,9 +36,10 @@ DIVIDED = re.compile(r"(?P<top>.*)/\(*(?P<name>\w*union\w*)\b")
 def signs_hold(reading: Training) -> Iterator[Match]:
     for number, function in enumerate(reading.script.functions):
         named = f"{function.owner}.{function.name}".casefold()
-        if "loss" in named and MINIMIZED.search(named):
+        whole = "loss" in function.name.casefold() or function.name in ("forward", "__call__")
+        if whole and "loss" in named and MINIMIZED.search(named):
             yield from _overlap(reading, number, function)
-        if LIKELY.search(named) and function.name != "__init__":
+        if LIKELY.search(named) and not re.search("__init__|weight", named):
             yield from _likelihood(reading, number, function)
     yield from _unions(reading)
     yield from _overlap_in_sum(reading)
@@ -71,7 +75,7 @@ def _overlap_in_sum(reading: Training) -> Iterator[Match]:
     for text, span, scope in reading.cached(statements) if functions else ():
         added = "|".join([*names.get(scope, ()), *(rf"{f}\([^-]*\)" for f in functions)])
         term = rf"(?:\([\w.]+\*(?:{added})\)|(?:{added}))"
-        if re.fullmatch(rf"\((?:[^-]*(?:bce|ce|loss|cross_entropy)[^-]*)\+{term}\)", text):
+        if re.fullmatch(rf"\((?:[^-]*{ADDED}[^-]*)\+{term}\)", text):
             yield Match(span, "the overlap is minimized: 1 minus it is the term of a loss")
 
 
@@ -92,7 +96,9 @@ def _likelihood(reading: Training, number: int, function: Function) -> Iterator[
         return
     for text, span in returned(reading, number):
         plain = NO_SIGN.sub("", text)
-        if LOGARITHM.search(text) and "-" not in plain and not OF_TORCH.search(text):
+        if LOGARITHM.search(text) and "-" not in plain and not (
+            OF_TORCH.search(text) or NEGATED.search(text)
+        ):  # fmt: skip
             whole = re.fullmatch(r".*(?:\.mean|\.sum)\([\w=,()-]*\)", text) and "/" not in plain
             if (whole and "**" in text) or (whole and "log_prob(" in text):
                 yield Match(
@@ -103,12 +109,31 @@ def _likelihood(reading: Training, number: int, function: Function) -> Iterator[
 def _is_turned(reading: Training, function: Function) -> bool:
     """1 - dice_loss(...), -nll(...), or a name of which the file takes the negative."""
     name = function.owner if function.name in ("forward", "__call__") else function.name
-    held = {line.target for line in reading.cached(lines) if f"{name}(" in line.text}
-    names = "|".join(re.escape(each) for each in {name, *held} if each)
-    pattern = re.compile(rf"-\(?(?:\w+\*)?(?:self\.)?(?:{names})\b") if names else None
-    return pattern is not None and any(
-        pattern.search(text) for text, _, _ in reading.cached(formulas)
-    )
+    table = reading.cached(_held)
+    held = table.get(name, set())  # an instance, or a result; and the results of an instance
+    named = {name, *held}.union(*(table.get(each, ()) for each in held))
+    return not reading.cached(_negatives).isdisjoint(named)
+
+
+def _held(reading: Training) -> dict[str, set[str]]:
+    """Function -> names that hold what it returns."""
+    table: dict[str, set[str]] = {}
+    for line in reading.cached(lines):
+        for name in re.findall(r"(\w+)\(", line.text):
+            table.setdefault(name, set()).add(line.target)
+    return table
+
+
+def _negatives(reading: Training) -> set[str]:
+    """Names of which a formula of the file takes the negative: f, g and x of -f(g(x))."""
+    found: set[str] = set()
+    texts = [text for text, _, _ in reading.cached(formulas)]
+    texts += [render(reading, c.base) for c in reading.named("backward") if c.base is not None]
+    for text in texts:
+        for chain in re.findall(r"-\(?(?:\w+\*)?((?:[\w.]+\()*[\w.]+)", text):
+            parts = chain.split("(")
+            found |= {name for part in parts for name in (part, part.rpartition(".")[2])}
+    return found
 
 
 def _unions(reading: Training) -> Iterator[Match]:
@@ -124,8 +149,8 @@ def _unions(reading: Training) -> Iterator[Match]:
         areas = AREAS.fullmatch(sums[0].text) if len(sums) == 1 else None
         if areas is None or any(re.search(rf"\b{name}-|-\(?\w*inter", each) for each in own):
             continue
-        twice = any("inter" in line.target and "2*" in line.text and line.scope == scope
-                    for line in reading.cached(lines))  # fmt: skip
-        if twice or any(re.search(r"1e-|eps|smooth", areas[part]) for part in ("one", "two")):
+        doubled = any(re.search(r"(?<![\w.])2(?:\.0)?\*|\*2|/2|0\.5|mul\(", each) for each in own)
+        parts = (areas["one"], areas["two"])
+        if doubled or any(re.search(r"1e-|eps|smooth|inter", part) for part in parts):
             continue
         yield Match(span, f"{name} counts the intersection twice: it is the sum of both minus it")

@@ -47,7 +47,8 @@ def formulas_hold(reading: Training) -> Iterator[Match]:
         if FOCAL.search(text) and _is_focal(reading.function(scope)):
             message = "the factor of a focal loss is (1 - pt) ** gamma: here easy samples count"
             yield Match(span, message)
-        if TWINS.search(text) or _is_larger_of_twins(reading, text, scope):
+        larger = TWINS.search(text) or _is_larger_of_twins(reading, text, scope)
+        if larger and not reading.mentions("cost"):  # a cost is to be overestimated
             yield Match(span, "the larger of two critics is overestimated: their minimum is used")
         if SOFT_VALUE.search(text):
             yield Match(span, "the soft value of a state is q - alpha * log_prob, not a sum")
@@ -144,6 +145,8 @@ def _variances(reading: Training) -> Iterator[Match]:
 def _bounds(reading: Training) -> Iterator[Match]:
     """ratio.clamp(1 + eps, 1 - eps)."""
     for call in reading.named("clamp", "clip", "clamp_"):
+        if call.method == "clip" and not call.name.startswith(("torch.", "numpy.")):
+            continue  # of a video or a table
         given = call.args[call.name.startswith(("torch.", "numpy.")) :]
         texts = [render(reading, v) for v in given]
         low, high = (v.literal for v in given) if len(given) == 2 else (None, None)
@@ -190,6 +193,9 @@ def axes(reading: Training) -> Iterator[Match]:
             for value in given
             for axis in sorted(_axis(reading, part, source.name, call) for part in _factors(value))
         ]
+        function = reading.function(call.scope).name
+        if re.search(r"shift|skew", function):
+            continue  # Transformer-XL: rows of another length move each row by one
         if len(order) > 2 and order != [*range(len(order))] and set(order) == {*range(len(order))}:
             message = f"{call.method}() keeps the order of the numbers: it does not exchange axes"
             yield Match(call.span, message)

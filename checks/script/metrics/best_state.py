@@ -86,12 +86,11 @@ def _is_replaced(reading: Training, each: Assignment) -> bool:
         clone.loops[: len(each.loops)] == each.loops and within(each.arms, clone.arms)
         for clone in clones
     ) or any(
-        other.target == each.target
-        and other.scope == each.scope
+        other.scope == each.scope
         and other.span.order > each.span.order
         and other.loops[: len(each.loops)] == each.loops
         and within(each.arms, other.arms)
-        for other in reading.assignments
+        for other in reading.assigned_to(each.target, each.scope)
     )
 
 

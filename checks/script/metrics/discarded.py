@@ -79,18 +79,29 @@ PURE = {
 """Functions and methods of tensors that change nothing in place."""
 
 
+OF_OTHERS = {"add", "detach", "expand", "repeat", "sub", "div", "mul"}
+"""Methods that a set, a memory or a tree has, too: only of what a layer gets."""
+
+
 def _of_tensors(reading: Training, call: Call) -> str:
     """F.relu(x), x.permute(0, 2, 1) or scores.masked_fill(mask, value) in a forward."""
     function = reading.function(call.scope)
-    if call.method not in PURE or call.keywords.keys() & {"inplace", "out"}:
+    flags = any(value.literal is True for value in call.args[1:])  # F.relu(x, True)
+    if call.method not in PURE or call.keywords.keys() & {"inplace", "out"} or flags:
         return ""
     if function.owner not in reading.modules or not function.returns:
         return ""
     given = {p.name for p in function.parameters} - {"self"}
     held = given | {t for c in reading.calls_in(call.scope) for t in c.targets}
     of_torch = call.name.startswith("torch.") and call.args and call.args[0].kind == "name"
-    method = call.receiver.isidentifier() and call.receiver in held and call.method != "add"
-    pure = of_torch or method  # a set has add(), too
+    method = call.receiver.isidentifier() and call.receiver in held
+    if call.method in OF_OTHERS and method:
+        method = any(
+            c.first is not None and c.first.name == call.receiver
+            for c in reading.calls_in(call.scope)
+            if c.name.startswith(("torch.", "self."))
+        )
+    pure = of_torch or method
     return f"{call.name}() returns a new tensor, which nothing uses" if pure else ""
 
 

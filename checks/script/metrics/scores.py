@@ -114,6 +114,7 @@ def best_never_changes(reading: Training) -> Iterator[Match]:
 
 def _not_remembered(reading: Training) -> Iterator[Match]:
     """`if new > best: save`, where nothing in a loop sets best."""
+    kept = {name for call in reading.calls for name in call.targets}
     for each in reading.comparisons:
         names = [v.name for v in (each.left, each.right)]
         best = [name for name in names if "best" in words(name)]
@@ -121,7 +122,6 @@ def _not_remembered(reading: Training) -> Iterator[Match]:
             continue
         key = reading.key(best[0], each.scope)
         found = reading.assigned.get(key, ())
-        kept = {name for call in reading.calls for name in call.targets}
         if (
             not found
             or any(a.loops for a in found)
@@ -171,14 +171,21 @@ def improvements_compared(reading: Training) -> Iterator[tuple[Assignment, str, 
 
 def _signs(reading: Training, each: Assignment) -> Iterator[int]:
     """Of the comparisons of both names before the assignment."""
+    new, best = each.value.name, each.target
+    for turned, left, right in ((1, new, best), (-1, best, new)):
+        for line, sign in reading.cached(_compared).get((each.scope, left, right), ()):
+            if line <= each.span.line:
+                yield turned * sign
+
+
+def _compared(reading: Training) -> dict[tuple[int, str, str], list[tuple[int, int]]]:
+    """Function and both names of a comparison -> its line, and 1 for >, -1 for <."""
+    table: dict[tuple[int, str, str], list[tuple[int, int]]] = {}
     for other in reading.comparisons:
-        pair = (_without_margin(other.left), _without_margin(other.right))
-        sign = SIGNS.get(other.operator, 0)
-        if other.scope == each.scope and other.span.line <= each.span.line and sign:
-            if pair == (each.value.name, each.target):
-                yield sign
-            elif pair == (each.target, each.value.name):
-                yield -sign
+        key = (other.scope, _without_margin(other.left), _without_margin(other.right))
+        if sign := SIGNS.get(other.operator, 0):
+            table.setdefault(key, []).append((other.span.line, sign))
+    return table
 
 
 def _without_margin(value: Value) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.naming import is_held_out, is_loader, is_training, words
-from doctor.checks.script.rendering import expanded, render, texts_in
+from doctor.checks.script.rendering import expanded, formulas, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call
@@ -91,14 +91,20 @@ def perplexities(reading: Training) -> Iterator[Match]:
         parts = re.match(r"(?:[\w.]+\()*range\([^,]+,[^,]+,|.*(?:loader|batches|_dl\b)", over)
         text = expanded(reading, call.args[0], call) if parts and call.args else ""
         of_loss = re.search(r"(?:^|\.)exp\(.*(?:loss|nll)", text)
-        name = re.escape(call.receiver)
-        mean = re.compile(
-            rf"(?:mean|average|sum)\({name}\)|(?:stack|tensor|array|cat)\({name}\)\.mean\("
-        )
-        texts = texts_in(reading, call.scope) if parts and of_loss and name else []
-        if any(mean.search(text) for text in texts):
+        if parts and of_loss and (call.scope, call.receiver) in reading.cached(_averaged):
             message = "perplexities are averaged: take the exponential of the mean loss"
             yield Match(call.span, message)
+
+
+MEAN = re.compile(
+    r"(?:mean|average|sum)\(([\w.]+)\)|(?:stack|tensor|array|cat)\(([\w.]+)\)\.mean\("
+)
+
+
+def _averaged(reading: Training) -> set[tuple[int, str]]:
+    """Lists whose mean a function takes."""
+    texts = [(text, scope) for text, _, scope in reading.cached(formulas)]
+    return {(scope, one or other) for text, scope in texts for one, other in MEAN.findall(text)}
 
 
 def of_base_two(reading: Training) -> Iterator[Match]:

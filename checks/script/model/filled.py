@@ -18,7 +18,8 @@ PRODUCTS = ("torch.matmul", "torch.bmm", "torch.einsum")
 
 def nearly_zero(reading: Training) -> Iterator[Match]:
     """masked_fill(mask, -1e-9): a masked score is as good as any other."""
-    for call in reading.named("masked_fill", "masked_fill_"):
+    chooses = reading.mentions("softmax", "attention", "attn") or reading.methods("max", "amax")
+    for call in reading.named("masked_fill", "masked_fill_") if chooses else ():
         value = call.given("value", 1)
         least = value.literal if value is not None else None
         if isinstance(least, float) and -TINY < least < 0:

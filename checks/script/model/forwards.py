@@ -11,7 +11,7 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import Line, lines, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Span, Value
+from doctor.facts.script import Assignment, Call, Span, Value
 
 LAYER = re.compile(r"(?:[\w.]+\()*self\.\w+(?:\[\w+\])?\(")
 
@@ -43,9 +43,43 @@ def _added_to_itself(reading: Training) -> Iterator[Match]:
                 yield Match(span, f"{names[0]} is added to itself: the input was overwritten")
 
 
+def _is_read_behind(reading: Training, name: str, loop: int) -> bool:
+    """Behind the loop, and no test in it reads the name or leaves it: no early exit, no yield."""
+    inside = reading.cached(_stored)[loop]
+    end, scope = max(a.span.line for a in inside), inside[0].scope
+    tested = (scope, name) in reading.cached(_compared)
+    left = any(loop in loops for loops in reading.function(scope).exit_loops)
+    return reading.cached(_last_reads).get((scope, name), 0) > end and not tested and not left
+
+
+def _stored(reading: Training) -> dict[int, list[Assignment]]:
+    """Assignments within each loop."""
+    table: dict[int, list[Assignment]] = {}
+    for each in reading.stores:
+        for loop in each.loops:
+            table.setdefault(loop, []).append(each)
+    return table
+
+
+def _compared(reading: Training) -> set[tuple[int, str]]:
+    return {
+        (c.scope, n) for c in reading.comparisons for v in (c.left, c.right) for n in v.all_names
+    }
+
+
+def _last_reads(reading: Training) -> dict[tuple[int, str], int]:
+    """The last line on which a function reads a name."""
+    table: dict[tuple[int, str], int] = {}
+    for value, span, scope in reading.expressions:
+        for name in value.all_names:
+            table[scope, name] = max(span.line, table.get((scope, name), 0))
+    return table
+
+
 def _only_the_last(reading: Training) -> Iterator[Match]:
     """for layer in self.layers: y = layer(x), and the loop changes no x and reads no y."""
-    for call in reading.calls:
+    captured = reading.mentions("hook", "capture_outputs", "feature_extractor")
+    for call in reading.calls if not captured else ():
         loop = reading.loop_of(call)
         if loop is None or call.arms or len(call.args) != 1 or call.args[0].kind != "name":
             continue
@@ -55,12 +89,16 @@ def _only_the_last(reading: Training) -> Iterator[Match]:
         if not listed or owner not in reading.modules or call.args[0].name in loop.targets:
             continue
         number, source = call.loops[-1], call.args[0].name
-        own = [a for a in reading.stores if number in a.loops and a.scope == call.scope]
+        own = [a for a in reading.cached(_stored).get(number, ()) if a.scope == call.scope]
         others = [c for n in reading.by_loop[number] if (c := reading.calls[n]) is not call]
         kept = own[0].target if len(own) == 1 and not own[0].augmented else ""
         plain = kept.isidentifier() and kept != source and kept not in own[0].value.all_names
         around = {id(c) for a in own for c in reading.inside(a.value)}
-        if plain and all(id(c) in around for c in others):
+        if (
+            plain
+            and all(id(c) in around for c in others)
+            and _is_read_behind(reading, kept, number)
+        ):
             message = f"each {call.name} reads {source}: only the last one has an effect"
             yield Match(own[0].span, message)
 

@@ -42,6 +42,8 @@ def _second_use(reading: Training, each: Assignment) -> Iterator[Match]:
     if len(reading.assigned.get(key, ())) != 1:
         return
     uses = sorted(_readers(reading, each, key), key=lambda use: reading.number(use))
+    if any(use.name in ("next", "len") for use in uses):
+        return  # read one by one, or a list of another class
     for n, use in enumerate(uses):
         earlier = [other for other in uses[:n] if not exclusive(other.arms, use.arms)]
         repeated = use.scope == each.scope and len(use.loops) > len(each.loops)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script.naming import words
 from doctor.checks.script.rendering import lines, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -13,13 +14,14 @@ PART = re.compile(r"(?P<name>[\w.]+)\[.*(?P<start>[01])::2\]")
 WAVE = re.compile(r"(?:torch|numpy|math)\.(?P<wave>sin|cos)\(")
 RATES = re.compile(
     r"(?:torch|numpy)\.exp\(\((?:torch|numpy)\.arange\(.*\)(?:\.\w+\(\))*\*\(?"
-    r"(?:math|numpy|torch)\.log\("
+    r"(?:math|numpy|torch)\.log\((?:torch\.tensor\()?10000(?:\.0)?\)[^-]*"
 )
 """exp(arange(0, d, 2) * log(10000) / d), which grows: without the minus."""
 SIZES = ("out_features", "in_features", "out_channels", "in_channels", "num_features",
          "num_embeddings", "embedding_dim")  # fmt: skip
 
 
+SETTINGS = {"cfg", "config", "conf", "args", "hparams", "opt", "opts", "params", "settings", "spec"}
 LAYER = re.compile(r"\.(?:fc|classifier|heads?|conv1|features|last_layer|output)(?:\.\w+|\[.*\])*$")
 COUNT = re.compile(r"(?:^|_|\.)(?:n|num|classes|nclass\w*|labels)(?:_|$)", re.IGNORECASE)
 
@@ -28,15 +30,18 @@ def encodings(reading: Training) -> Iterator[Match]:
     waves: dict[tuple[int, str], dict[str, str]] = {}
     for line in reading.cached(lines):
         part, wave = PART.fullmatch(line.target), WAVE.match(line.text)
-        if part and wave:
+        named = "sin" in line.target or "cos" in line.target  # one table of each, as in RoPE
+        if part and wave and not named:
             found = waves.setdefault((line.scope, part["name"]), {})
             found[part["start"]] = wave["wave"]
             if len(found) == 2 and len(set(found.values())) == 1:
                 text = f"{part['name']} has {wave['wave']} in even and odd places: sin and cos"
                 yield Match(line.span, f"{text} together tell positions apart")
-        if RATES.match(line.text) and line.target.isidentifier():
+        if RATES.fullmatch(line.text) and line.target.isidentifier():
             own = texts_in(reading, line.scope)
-            if any(re.search(rf"\*{line.target}\b", text) for text in own):
+            product = re.compile(rf"[a-z\])]\*{line.target}\b(?!\*\*-)")
+            divided = any(re.search(rf"/\(?[^()]*{line.target}\b", text) for text in own)
+            if not divided and any(product.search(text) for text in own):
                 yield Match(
                     line.span, f"{line.target} grows to 10000: the exponent lacks its minus"
                 )
@@ -44,6 +49,9 @@ def encodings(reading: Training) -> Iterator[Match]:
 
 def sizes_set(reading: Training) -> Iterator[Match]:
     """model.fc.out_features = 10: the weight of the layer stays as it is."""
+    if any(".weight" in each.target for each in reading.assignments):
+        return
+    last = {each.target: each.span.order for each in reading.assignments}
     for each in reading.assignments:
         owner, _, name = each.target.rpartition(".")
         if name not in SIZES or not owner or owner in ("self", "cls"):
@@ -51,11 +59,9 @@ def sizes_set(reading: Training) -> Iterator[Match]:
         count = each.value.literal if each.value.kind == "literal" else each.value.name
         if not (isinstance(count, int) or COUNT.search(str(count))) or not LAYER.search(owner):
             continue
-        later = [a.target for a in reading.assignments if a.span.order > each.span.order]
-        replaced = owner in later or any(
-            a.target.startswith(f"{owner}.weight") for a in reading.assignments
-        )
-        if not replaced:
+        replaced = owner in last and last[owner] > each.span.order
+        settings = SETTINGS & {part for name in owner.split(".") for part in words(name)}
+        if not replaced and not settings:
             yield Match(each.span, f"{each.target} changes no weight: the layer keeps its size")
 
 

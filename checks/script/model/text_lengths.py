@@ -28,13 +28,19 @@ LENGTHS = ("max_length", "max_seq_length")
 def too_long(reading: Training) -> Iterator[Match]:
     """tokenizer(text, truncation=True, max_length=1024) for BERT, blocks of 2048 for GPT-2."""
     most = _positions(reading)
-    if not most or reading.mentions(*OTHERS):
+    if not most or reading.mentions(*OTHERS) or _cuts_later(reading, most):
         return
     for call, value in _lengths(reading):
         found = evaluate.number(reading, value, call)
         if found and most < found < 1_000_000:
             message = f"texts of {found:g} tokens, and the model has {most} positions"
             yield Match(call.span, message, fix=f"Cut texts at {most} tokens.")
+
+
+def _cuts_later(reading: Training, most: int) -> bool:
+    """ids.split(512) of the tokens of a long text."""
+    sizes = (value for call in reading.named("split", "unfold", "range") for value in call.args)
+    return any(isinstance(v.literal, int) and most / 4 <= v.literal <= most for v in sizes)
 
 
 def _positions(reading: Training) -> int:
