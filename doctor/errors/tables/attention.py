@@ -282,7 +282,7 @@ ROWS = (
             "(autocast does), or cast the input to the dtype of the weight.",
     ),
     Cause(id="mask-refused",
-        errors=("ValueError", "RuntimeError", "KeyError"), refines=("missing-key",),
+        errors=("ValueError", "RuntimeError", "KeyError"),
         wordings=(
             Wording(r"[Aa]ttention mask should be of size \(",
                 "ValueError: Attention mask should be of size (1, 1, 512, 512), but is (1, 1, "

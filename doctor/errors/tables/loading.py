@@ -65,7 +65,7 @@ ROWS = (
     Cause(id="data-files-missing",
         errors=("DataFilesNotFoundError", "FileNotFoundError", "ValueError",
             "DatasetNotFoundError", "RuntimeError", "BadZipFile", "HTTPError", "EOFError",
-            "OSError", "KeyError", "LookupError"), refines=("missing-key",),
+            "OSError", "KeyError", "LookupError"),
         wordings=(
             Wording("Found 0 files in subfolders of|Couldn't find any class folder|Found no "
                 "valid file for the classes",
