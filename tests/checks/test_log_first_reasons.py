@@ -233,3 +233,9 @@ def test_other_sizes_are_of_another_configuration(key: str) -> None:
     text = LOADED.format("((1024, 768))", "((512, 768))", key)
     fix = fitted(with_message(text)[0], text).fix
     assert fix.startswith("For a new run name")
+
+
+def test_only_a_loss_that_nobody_named_is_the_default_one() -> None:
+    text = "`loss_type={}` was set in the config but it is unrecognized. Using the default loss"
+    assert with_message(text.format("None"))[0].role == "harmless"
+    assert "default-loss-chosen" not in {each.id for each in with_message(text.format("ForRank"))}
