@@ -120,6 +120,8 @@ PARTS = (
     Part(
         "Batch and loss",
         (
+            "A tokenizer and the loader of an evaluation may stand in the tuple or the dict, as "
+            "`doctor data` takes them from the same factory; they take no part in the step.",
             "A list is read like a tuple. A `DataLoader`, an iterator or a list of batches (dicts "
             "with equal keys, or three and more tuples of tensors) in the place of the batch gives "
             'its first batch. The loss of a forward pass is its `.loss`, its `["loss"]`, '
