@@ -36,7 +36,7 @@ CODES = {
         lint --help
         scan good
         scan good/model.safetensors
-        scan norms.safetensors
+        scan norms
         scan good --format sarif
         prescribe --facts facts.json
         prescribe --facts facts.json --for env
@@ -73,7 +73,7 @@ CODES = {
         lint train.py
         lint . --format junit
         lint train.py --diff
-        scan norms.safetensors --fail-on warn
+        scan norms --fail-on warn
         scan good --inject CKP001
         compare nodes --expect-nodes 4
         compare nodes --nodes-from gpu-[00-09] --format nodes-bad
@@ -150,6 +150,7 @@ CODES = {
         guard --stall soon -- true
     """,
     3: """
+        scan norms.safetensors
         report good
         triage fine.log
         triage empty.txt
@@ -189,7 +190,10 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / name).write_text(text)
     (place / "good/model.safetensors").write_bytes(safetensors("w", "F32", [2, 2]))
     norms = safetensors("model.layers.0.input_layernorm.weight", "BF16", [8])
-    (place / "norms.safetensors").write_bytes(norms[:-16] + b"\x80\x3f" * 8)
+    (place / "norms").mkdir()
+    (place / "norms/model.safetensors").write_bytes(norms[:-16] + b"\x80\x3f" * 8)
+    (place / "norms/trainer_state.json").write_text('{"global_step": 500}')
+    (place / "norms.safetensors").write_bytes((place / "norms/model.safetensors").read_bytes())
     return place
 
 

@@ -21,7 +21,8 @@ OASIS = json.loads((TESTS / "schemas" / "sarif-2.1.0-rtm.5.schema.json").read_te
 
 @pytest.fixture(scope="module")
 def frozen(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the checkpoint "ck", whose norms are all 1.0: CKP004 warns."""
+    """A directory with the checkpoint "ck", whose norms are all 1.0 after 500 steps: CKP004
+    warns."""
     import torch
     from safetensors.torch import save_file
 
@@ -31,6 +32,7 @@ def frozen(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_file(
         {**weights, "lm_head.weight": torch.randn(8, 32)}, str(root / "ck" / "model.safetensors")
     )
+    (root / "ck" / "trainer_state.json").write_text('{"global_step": 500}')
     return root
 
 
