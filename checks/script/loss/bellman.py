@@ -71,8 +71,8 @@ CLIPPED_LESS = re.compile(
 
 def _whole(reading: Training) -> Iterator[Match]:
     for text, span, scope in reading.cached(statements):
-        turned = re.search(r"\(\w*ref\w*-", written_out(reading, scope, text))
-        if PENALTY_ADDED.search(text) and not turned:
+        added = PENALTY_ADDED.search(text)
+        if added and not re.search(r"\(\w*ref\w*-", written_out(reading, scope, text)):
             yield Match(span, "the distance to the reference is rewarded: it is subtracted")
         if "**2" in text and CLIPPED_LESS.search(written_out(reading, scope, text)):
             yield Match(span, "the clipped value loss is the larger of both: torch.max")

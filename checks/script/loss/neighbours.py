@@ -9,6 +9,9 @@ from doctor.checks.script.rendering import lines
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
+ITSELF = re.compile(r"(?P<x>[\w.]+(?:\([\w.=,-]*\))?)@(?P=x)\.(?:t\(\)|T\b|mT\b)")
+"""z @ z.T"""
+
 
 def own_neighbours(reading: Training) -> Iterator[Match]:
     """sim = z @ z.T, sim.argmax(1): the nearest of all is the sample itself."""
@@ -16,7 +19,8 @@ def own_neighbours(reading: Training) -> Iterator[Match]:
         return
     table = reading.cached(lines)
     for line in table:
-        found = re.search(r"(?P<x>[\w.]+(?:\([\w.=,-]*\))?)@(?P=x)\.(?:t\(\)|T\b|mT\b)", line.text)
+        if "@" not in line.text or ITSELF.search(line.text) is None:
+            continue
         changed = [
             each for each in table
             if each.scope == line.scope and each is not line
@@ -28,6 +32,6 @@ def own_neighbours(reading: Training) -> Iterator[Match]:
         ):
             continue
         near = re.compile(rf"{re.escape(line.target)}\.argmax\((?:dim=)?-?1\)")
-        for other in table if found else ():
+        for other in table:
             if other.scope == line.scope and near.fullmatch(other.text):
                 yield Match(other.span, "the nearest of all samples is the sample itself")

@@ -36,9 +36,11 @@ def _joined_along_batch(reading: Training) -> Iterator[Match]:
     """ids = torch.cat((ids, next)) in a loop that draws the next token of each row."""
     table = reading.cached(lines)
     for line in table:
+        if not line.loops or not line.text.startswith("torch.cat(("):
+            continue
         name = re.escape(line.target)
         found = re.fullmatch(rf"torch\.cat\(\({name},(\w+)\)(?:,(?:dim=)?0)?\)", line.text)
-        if found is None or not line.loops:
+        if found is None:
             continue
         rows = any("[:,-1" in other.text for other in table if other.scope == line.scope)
         if rows and any(NEXT.fullmatch(text) for text in _made(reading, found[1], line.scope)):
