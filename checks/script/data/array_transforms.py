@@ -29,7 +29,12 @@ def _behind_tensor(reading: Training) -> Iterator[Match]:
         names = [each.method if each is not None else "" for each in made]
         place = next((n for n, name in enumerate(names) if name in TENSORS), len(names))
         if after := [name for name in names[place + 1 :] if name not in ("", "Lambda", "NoOp")]:
-            yield Match(call.span, f"{names[place]} is last: {after[0]} takes arrays", "fail")
+            yield Match(
+                call.span,
+                f"{names[place]} is last: {after[0]} takes arrays",
+                "fail",
+                fix=f"Put {names[place]}() last.",
+            )
 
 
 def _height_first(reading: Training) -> Iterator[Match]:
@@ -49,4 +54,9 @@ def _height_first(reading: Training) -> Iterator[Match]:
         if one & {"h", "height"} and other & {"w", "width"} and not turned:
             height, width = (evaluate.number(reading, value, call) for value in size.items)
             if height is None or width is None or height != width:
-                yield Match(call.span, "cv2.resize takes (width, height)", "fail")
+                yield Match(
+                    call.span,
+                    "cv2.resize takes (width, height)",
+                    "fail",
+                    fix="cv2.resize(image, (width, height))",
+                )

@@ -35,7 +35,11 @@ def _cut_by_place(reading: Training) -> Iterator[Match]:
             and folder
             and all(f is not None and f.method in SORTED for f in folder)
         ):
-            yield Match(call.span, f"{data.name} comes class by class: a range of it lacks classes")
+            yield Match(
+                call.span,
+                f"{data.name} comes class by class: a range of it lacks classes",
+                fix="Cut torch.randperm(len(data)).tolist(), or split by class.",
+            )
             return
 
 
@@ -48,7 +52,11 @@ def _measured_on_training(reading: Training) -> Iterator[Match]:
         if is_held_out(each.target) and names and any(map(is_training, names)):
             others = any(map(is_held_out, names))
             if not others and _has_other_data(reading, each):
-                yield Match(each.span, f"{each.target} is measured on {names[0]}")
+                yield Match(
+                    each.span,
+                    f"{each.target} is measured on {names[0]}",
+                    fix="Loop over the held-out loader.",
+                )
                 return
 
 
@@ -88,7 +96,11 @@ def _stopped_by_training(reading: Training) -> Iterator[Match]:
             and any("loss" in words(m) or m[:1] == "v" for m in measured)
             and name not in measured
         ):
-            yield Match(each.span, f"{name} is of the training: {measured[0]} tells the best epoch")
+            yield Match(
+                each.span,
+                f"{name} is of the training: {measured[0]} tells the best epoch",
+                fix=f"Compare {measured[0]} with the best value.",
+            )
             return
 
 

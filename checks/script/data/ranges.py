@@ -72,7 +72,12 @@ def _exchanged(reading: Training) -> Iterator[Match]:
                  for n, name in enumerate(("mean", "std"))]  # fmt: skip
         values = [_numbers(reading, value, call) for value in given]
         if any(_near(values[0], std) and _near(values[1], mean) for mean, std in KNOWN):
-            yield Match(call.span, "mean and std of the dataset are exchanged", "fail")
+            yield Match(
+                call.span,
+                "mean and std of the dataset are exchanged",
+                "fail",
+                fix="Exchange mean and std.",
+            )
 
 
 def _numbers(reading: Training, value: Value | None, call: Call) -> tuple[float, ...]:

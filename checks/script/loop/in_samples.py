@@ -24,7 +24,7 @@ def in_samples(reading: Training) -> Iterator[Match]:
         counted = set(SIZE.findall(text)) & datasets
         if counted and "/" not in text:
             message = f"len({min(counted)}) counts samples, and a step takes a batch of them"
-            yield Match(made.span, message)
+            yield Match(made.span, message, fix="Count the batches: len(loader).")
 
 
 def _in_batches(reading: Training) -> set[str]:

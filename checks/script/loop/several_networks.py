@@ -146,7 +146,12 @@ def _held_by_none(reading: Training) -> Iterator[Match]:
                 reading.under_no_grad(c.contexts)]  # fmt: skip
         used = runs and not any(_is_detached(reading, c) for c in runs)
         if used and not _is_handed_on(reading, name, key):
-            yield Match(made.span, f"{name} has parameters, and no optimizer holds them", "warn")
+            yield Match(
+                made.span,
+                f"{name} has parameters, and no optimizer holds them",
+                "warn",
+                fix=f"Give the optimizer [*model.parameters(), *{name}.parameters()].",
+            )
 
 
 FROZEN = {"teacher", "target", "ema", "ref", "reference", "frozen", "pretrained", "vgg", "lpips",

@@ -44,7 +44,11 @@ def formulas(reading: Training) -> Iterator[Match]:
         yield from _inverse(reading, line)
         yield from _signs(line)
         if "loss" in line.target and SOFT.fullmatch(line.text) and not reading.mentions("maximize"):
-            yield Match(line.span, "the soft value is minimized: the loss is alpha * log_prob - q")
+            yield Match(
+                line.span,
+                "the soft value is minimized: the loss is alpha * log_prob - q",
+                fix="(alpha * log_prob - q).mean()",
+            )
     yield from _worst_action(reading)
     yield from of_several_numbers(reading)
     yield from _whole(reading)
@@ -54,7 +58,11 @@ def _signs(line: Line) -> Iterator[Match]:
     """adv = values - returns."""
     named = set(words(line.target))
     if named & {"adv", "advantage", "advantages"} and BASELINE_FIRST.fullmatch(line.text):
-        yield Match(line.span, "an advantage is the return minus the value, not the other way")
+        yield Match(
+            line.span,
+            "an advantage is the return minus the value, not the other way",
+            fix="returns - values",
+        )
 
 
 BASELINE_FIRST = re.compile(
@@ -73,9 +81,17 @@ def _whole(reading: Training) -> Iterator[Match]:
     for text, span, scope in reading.cached(statements):
         added = PENALTY_ADDED.search(text)
         if added and not re.search(r"\(\w*ref\w*-", written_out(reading, scope, text)):
-            yield Match(span, "the distance to the reference is rewarded: it is subtracted")
+            yield Match(
+                span,
+                "the distance to the reference is rewarded: it is subtracted",
+                fix="rewards - beta * kl",
+            )
         if "**2" in text and CLIPPED_LESS.search(written_out(reading, scope, text)):
-            yield Match(span, "the clipped value loss is the larger of both: torch.max")
+            yield Match(
+                span,
+                "the clipped value loss is the larger of both: torch.max",
+                fix="torch.max(plain, clipped).mean()",
+            )
 
 
 def _own_element(table: list[Line], line: Line) -> Iterator[Match]:

@@ -59,9 +59,17 @@ def _are_labels(reading: Training, name: str, scope: int) -> bool:
 
 def _pairs(reading: Training, text: str, span: Span, scope: int) -> Iterator[Match]:
     if _is_exchanged(reading, text, scope):
-        yield Match(span, "negatives are to score above positives: positive minus negative")
+        yield Match(
+            span,
+            "negatives are to score above positives: positive minus negative",
+            fix="-logsigmoid(positive - negative)",
+        )
     elif _raises_negatives(reading, text, scope):
-        yield Match(span, "scores of negatives are raised: logsigmoid(-negative) is meant")
+        yield Match(
+            span,
+            "scores of negatives are raised: logsigmoid(-negative) is meant",
+            fix="-(logsigmoid(positive) + logsigmoid(-negative))",
+        )
 
 
 def _side(reading: Training, text: str, scope: int) -> str:

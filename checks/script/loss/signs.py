@@ -16,6 +16,7 @@ SHARES = re.compile(r"\(\(*(?:\(2(?:\.0)?\*|2(?:\.0)?\*).*\)/\(.*\+.*\)\)(?:\.me
 SHARE = re.compile(
     r"\(\(?\w*inter\w*(?:\+[\w.]+\))?/\(?\w*union\w*(?:\+[\w.]+\))?\)(?:\.mean\(\))?"
 )
+COMPLEMENT = "Return 1 - overlap."
 AXIS = re.compile(r"[=,(\[:]-\d")
 BOXES = re.compile(r"(?:generalized_|complete_|distance_)?box_iou\(")
 LIKELY = re.compile(r"focal|nll|neg_?log|cross_?entropy|info_?nce|nt_?xent|likelihood_?loss")
@@ -55,7 +56,9 @@ def _smoothed_truth(reading: Training) -> Iterator[Match]:
             same = call.receiver == line.target and call.scope == line.scope
             if same and share and value is not None and value.name == share["s"]:
                 yield Match(
-                    call.span, f"the true class gets {share['s']}: 1 - {share['s']} is meant"
+                    call.span,
+                    f"the true class gets {share['s']}: 1 - {share['s']} is meant",
+                    fix=f"scatter_(1, target, 1 - {share['s']})",
                 )
 
 
@@ -76,7 +79,9 @@ def _overlap_in_sum(reading: Training) -> Iterator[Match]:
         added = "|".join([*names.get(scope, ()), *(rf"{f}\([^-]*\)" for f in functions)])
         term = rf"(?:\([\w.]+\*(?:{added})\)|(?:{added}))"
         if re.fullmatch(rf"\((?:[^-]*{ADDED}[^-]*)\+{term}\)", text):
-            yield Match(span, "the overlap is minimized: 1 minus it is the term of a loss")
+            yield Match(
+                span, "the overlap is minimized: 1 minus it is the term of a loss", fix=COMPLEMENT
+            )
 
 
 def _overlap(reading: Training, number: int, function: Function) -> Iterator[Match]:
@@ -87,7 +92,7 @@ def _overlap(reading: Training, number: int, function: Function) -> Iterator[Mat
     for (text, span), short in zip(returned(reading, number), as_written, strict=True):
         boxes = BOXES.search(text) and "-" not in AXIS.sub("", text)
         if SHARES.fullmatch(text) or SHARE.fullmatch(short) or boxes:
-            yield Match(span, "the overlap is minimized: a loss is 1 minus it")
+            yield Match(span, "the overlap is minimized: a loss is 1 minus it", fix=COMPLEMENT)
 
 
 def _likelihood(reading: Training, number: int, function: Function) -> Iterator[Match]:
@@ -102,7 +107,9 @@ def _likelihood(reading: Training, number: int, function: Function) -> Iterator[
             whole = re.fullmatch(r".*(?:\.mean|\.sum)\([\w=,()-]*\)", text) and "/" not in plain
             if (whole and "**" in text) or (whole and "log_prob(" in text):
                 yield Match(
-                    span, "the loss is a mean of log-probabilities without a minus: it is raised"
+                    span,
+                    "the loss is a mean of log-probabilities without a minus: it is raised",
+                    fix="Return the negative: -log_prob.mean().",
                 )
 
 
@@ -153,4 +160,8 @@ def _unions(reading: Training) -> Iterator[Match]:
         parts = (areas["one"], areas["two"])
         if doubled or any(re.search(r"1e-|eps|smooth|inter", part) for part in parts):
             continue
-        yield Match(span, f"{name} counts the intersection twice: it is the sum of both minus it")
+        yield Match(
+            span,
+            f"{name} counts the intersection twice: it is the sum of both minus it",
+            fix="union = area_a + area_b - inter",
+        )

@@ -189,7 +189,11 @@ def _of_one_step(reading: Training) -> Iterator[Match]:
     )
     for text, span, scope in reading.cached(statements):
         if mixed.search(written_out(reading, scope, text)):
-            yield Match(span, f"{steps[0]} is of one step: their product up to t is used")
+            yield Match(
+                span,
+                f"{steps[0]} is of one step: their product up to t is used",
+                fix="Index the result of cumprod().",
+            )
 
 
 LEVEL = r"[\w.]+(?:\[[^\[\]]*\])*(?:\.view\([^()]*\))?"
@@ -204,7 +208,11 @@ def _one_root(reading: Training) -> Iterator[Match]:
     for text, span, scope in reading.cached(statements):
         found = ONE_ROOT.search(text) or ONE_ROOT.search(written_out(reading, scope, text))
         if found and re.search(r"noise|eps|randn", found["noise"]):
-            yield Match(span, "the share of the noise is sqrt(1 - a): its root is missing")
+            yield Match(
+                span,
+                "the share of the noise is sqrt(1 - a): its root is missing",
+                fix="(1 - a).sqrt() * noise",
+            )
 
 
 def _upwards(reading: Training) -> Iterator[Match]:

@@ -23,7 +23,11 @@ def drawn(reading: Training) -> Iterator[Match]:
     yield from _worst_kept(reading)
     for text, span, scope in reading.cached(formulas):
         if "multinomial(" in text and HOT.search(written_out(reading, scope, text)):
-            yield Match(span, "logits are multiplied by the temperature, not divided")
+            yield Match(
+                span,
+                "logits are multiplied by the temperature, not divided",
+                fix="logits / temperature",
+            )
 
 
 def _made(reading: Training, name: str, scope: int) -> list[str]:
@@ -44,7 +48,11 @@ def _joined_along_batch(reading: Training) -> Iterator[Match]:
             continue
         rows = any("[:,-1" in other.text for other in table if other.scope == line.scope)
         if rows and any(NEXT.fullmatch(text) for text in _made(reading, found[1], line.scope)):
-            yield Match(line.span, "next tokens are joined along the batch: dim=1 is the time")
+            yield Match(
+                line.span,
+                "next tokens are joined along the batch: dim=1 is the time",
+                fix="torch.cat((ids, next_token), dim=1)",
+            )
 
 
 def _worst_kept(reading: Training) -> Iterator[Match]:
@@ -54,7 +62,11 @@ def _worst_kept(reading: Training) -> Iterator[Match]:
         if found is None or not LOWEST.search(line.text):
             continue
         if any(BEST.search(text) for text in _made(reading, found["kth"], line.scope)):
-            yield Match(line.span, f"what is above {found['kth']} is removed: the best are lost")
+            yield Match(
+                line.span,
+                f"what is above {found['kth']} is removed: the best are lost",
+                fix=f"logits[logits < {found['kth']}] = -inf",
+            )
 
 
 RULES = (

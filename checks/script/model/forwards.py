@@ -40,7 +40,11 @@ def _added_to_itself(reading: Training) -> Iterator[Match]:
                 for a in reading.assigned_to(names[0], scope) if a.scope == scope
             )  # fmt: skip
             if given and any(c is not None and c.name.startswith("self.") for c in layers):
-                yield Match(span, f"{names[0]} is added to itself: the input was overwritten")
+                yield Match(
+                    span,
+                    f"{names[0]} is added to itself: the input was overwritten",
+                    fix="Keep the input under another name: h = layer(x); return x + h.",
+                )
 
 
 def _is_read_behind(reading: Training, name: str, loop: int) -> bool:

@@ -31,9 +31,15 @@ def written_norms(reading: Training) -> Iterator[Match]:
         quotient = "/" in text and "-" in text and NORMALIZES.search(named)
         whole = written_out(reading, scope, text) if rms or quotient else ""
         if quotient and BY_VARIANCE.search(whole):
-            yield Match(span, "values are divided by the variance: its root is meant")
+            yield Match(
+                span,
+                "values are divided by the variance: its root is meant",
+                fix="(x - mean) / (var + eps).sqrt()",
+            )
         if rms and MEAN_ALONE.search(whole):
-            yield Match(span, "the mean is not that of squares: x.pow(2).mean(-1)")
+            yield Match(
+                span, "the mean is not that of squares", fix="x.pow(2).mean(-1, keepdim=True)"
+            )
 
 
 def joined(reading: Training) -> Iterator[Match]:
@@ -52,10 +58,18 @@ def joined(reading: Training) -> Iterator[Match]:
             SKIPS & {w for n in each.all_names for w in words(n)} for each in given[1:]
         )
         if axis is not None and axis.literal == 0 and skips:
-            yield Match(call.span, "a skip is joined along the batch, not the channels")
+            yield Match(
+                call.span,
+                "a skip is joined along the batch, not the channels",
+                fix="torch.cat([x, skip], dim=1)",
+            )
         first = written_out(reading, call.scope, render(reading, given[0]))
         if re.search(r"cls|class_tok", first) and _takes_last(reading, call):
-            yield Match(call.span, "the class token comes first, and the last token is read")
+            yield Match(
+                call.span,
+                "the class token comes first, and the last token is read",
+                fix="Take [:, 0].",
+            )
 
 
 def _takes_last(reading: Training, call: Call) -> bool:
