@@ -36,9 +36,9 @@ def reordered(data: Data) -> Verdict:
     if epochs.compared < LEAST_ORDERED:
         return unknown(f"{text}; at least {LEAST_ORDERED} required")
     if epochs.same:
-        told = ", though set_epoch() was called for each" if epochs.told else ""
+        called = ", though set_epoch() was called for each" if epochs.told else ""
         fix = SEED_ONCE if seeded else BY_EPOCH if epochs.told else None
-        return warn(f"{text} came in the same order{told}", fix=fix)
+        return warn(f"{text} came in the same order{called}", fix=fix)
     return ok(f"{text} came in another order")
 
 

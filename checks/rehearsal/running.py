@@ -82,8 +82,8 @@ def _failed(rehearsal: Rehearsal, run: RehearsedRun, observed: GuardError | None
     if gone := parted(run):
         return of_parted(rehearsal, f"{ended}: {gone}")
     error = observed or printed_error(run)
-    told = _unused(rehearsal, error) if error else _last_line(run)
-    return with_causes(f"{ended}{place(run)}{told}", error)
+    detail = _unused(rehearsal, error) if error else _last_line(run)
+    return with_causes(f"{ended}{place(run)}{detail}", error)
 
 
 def killed(run: RehearsedRun) -> bool:

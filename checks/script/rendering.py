@@ -90,15 +90,20 @@ def formulas(reading: Reading) -> list[tuple[str, Span, int]]:
     return [(text, span, scope) for text, (_, span, scope) in zip(texts, values, strict=True)]
 
 
-def texts_in(reading: Reading, scope: int) -> list[str]:
-    """The same of one function, the texts alone."""
+def formulas_in(reading: Reading, scope: int) -> list[tuple[str, Span]]:
+    """The same of one function."""
     return reading.cached(_by_scope).get(scope, [])
 
 
-def _by_scope(reading: Reading) -> dict[int, list[str]]:
-    table: dict[int, list[str]] = {}
-    for text, _, scope in reading.cached(formulas):
-        table.setdefault(scope, []).append(text)
+def texts_in(reading: Reading, scope: int) -> list[str]:
+    """The texts alone."""
+    return [text for text, _ in formulas_in(reading, scope)]
+
+
+def _by_scope(reading: Reading) -> dict[int, list[tuple[str, Span]]]:
+    table: dict[int, list[tuple[str, Span]]] = {}
+    for text, span, scope in reading.cached(formulas):
+        table.setdefault(scope, []).append((text, span))
     return table
 
 
@@ -149,6 +154,18 @@ def lines(reading: Reading) -> list[Line]:
     ]
 
 
+def lines_of(reading: Reading, scope: int, name: str) -> list[Line]:
+    """The assignments to one name in one function."""
+    return reading.cached(_by_name).get(scope, {}).get(name, [])
+
+
+def _by_name(reading: Reading) -> dict[int, dict[str, list[Line]]]:
+    table: dict[int, dict[str, list[Line]]] = {}
+    for line in reading.cached(lines):
+        table.setdefault(line.scope, {}).setdefault(line.target, []).append(line)
+    return table
+
+
 def returned(reading: Reading, scope: int) -> list[tuple[str, Span]]:
     """What a function returns, with the names that it assigns once written out."""
     function = reading.function(scope)
@@ -172,18 +189,17 @@ def written_out(reading: Reading, scope: int, text: str, rounds: int = 3) -> str
 
 def _assigned_once(reading: Reading) -> dict[int, dict[str, str]]:
     """Function -> name -> text of the only value that it is assigned, where that is no literal."""
-    table: dict[int, dict[str, list[str]]] = {}
-    for line in reading.cached(lines):
-        texts = table.setdefault(line.scope, {}).setdefault(line.target, [])
-        texts += ["", ""] if line.augmented or line.value.kind == "literal" else [line.text]
     return {
-        scope: {
-            name: texts[0]
-            for name, texts in names.items()
-            if len(texts) == 1 and name not in NAME.findall(texts[0])  # x = f(x) is of the x before
-        }
-        for scope, names in table.items()
+        scope: {name: held[0].text for name, held in names.items() if _stands_for_itself(held)}
+        for scope, names in reading.cached(_by_name).items()
     }
+
+
+def _stands_for_itself(held: list[Line]) -> bool:
+    """One assignment; x = f(x) is of the x before."""
+    first = held[0]
+    plain = len(held) == 1 and not first.augmented and first.value.kind != "literal"
+    return plain and first.target not in NAME.findall(first.text)
 
 
 def expanded(reading: Reading, value: Value, call: Call, depth: int = 2) -> str:

@@ -12,7 +12,7 @@ from doctor.checks.script.loss.losses import loss_calls
 from doctor.checks.script.loss.neighbours import own_neighbours
 from doctor.checks.script.loss.similarity_targets import targets
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import expanded, formulas, render
+from doctor.checks.script.rendering import expanded, formulas, formulas_in, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
@@ -36,11 +36,8 @@ def compared(reading: Training) -> Iterator[Match]:
     yield from own_neighbours(reading)
     if not reading.mentions("cross", "cosine", "similar"):
         return
-    by_scope: dict[int, list[tuple[str, Span]]] = {}
-    for text, span, scope in reading.cached(formulas):
-        by_scope.setdefault(scope, []).append((text, span))
     for number, function in enumerate(reading.script.functions):
-        texts = by_scope.get(number, [])
+        texts = formulas_in(reading, number)
         crossed = [t for t, _ in texts if "cross_entropy(" in t or "CrossEntropyLoss" in t]
         own = "".join(t for t, _ in texts)
         own += " ".join(call.name for call in reading.calls_in(number))

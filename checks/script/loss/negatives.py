@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.naming import DISTANCE, words
-from doctor.checks.script.rendering import formulas, lines, written_out
+from doctor.checks.script.rendering import formulas, lines_of, written_out
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Span
@@ -96,8 +96,7 @@ def _raises_negatives(reading: Training, text: str, scope: int) -> bool:
     found = NOISE.search(text)
     if found is None or not text.startswith("-"):
         return False
-    own = [line.text for line in reading.cached(lines)
-           if line.scope == scope and line.target == found["two"]]  # fmt: skip
+    own = [line.text for line in lines_of(reading, scope, found["two"])]
     own.append(written_out(reading, scope, found["two"]))
     return (
         _side(reading, found["one"], scope) == "pos"

@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script.rendering import formulas, lines, render, returned, statements, texts_in
+from doctor.checks.script.rendering import (
+    formulas,
+    lines,
+    lines_of,
+    render,
+    returned,
+    statements,
+    texts_in,
+)
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Function
@@ -16,6 +24,7 @@ SHARES = re.compile(r"\(\(*(?:\(2(?:\.0)?\*|2(?:\.0)?\*).*\)/\(.*\+.*\)\)(?:\.me
 SHARE = re.compile(
     r"\(\(?\w*inter\w*(?:\+[\w.]+\))?/\(?\w*union\w*(?:\+[\w.]+\))?\)(?:\.mean\(\))?"
 )
+SMOOTHED = re.compile(r"torch\.full(?:_like)?\(.*,\((?P<s>[\w.]+)/\([\w.]+-[12]\)\)")
 COMPLEMENT = "Return 1 - overlap."
 AXIS = re.compile(r"[=,(\[:]-\d")
 BOXES = re.compile(r"(?:generalized_|complete_|distance_)?box_iou\(")
@@ -49,12 +58,11 @@ def signs_hold(reading: Training) -> Iterator[Match]:
 
 def _smoothed_truth(reading: Training) -> Iterator[Match]:
     """full_like(x, s / (n - 1)), and scatter_(1, target, s): the true class gets 1 - s."""
-    for line in reading.cached(lines):
-        share = re.search(r"torch\.full(?:_like)?\(.*,\((?P<s>[\w.]+)/\([\w.]+-[12]\)\)", line.text)
-        for call in reading.named("scatter_") if share else ():
-            value = call.args[2] if len(call.args) > 2 else call.keywords.get("value")
-            same = call.receiver == line.target and call.scope == line.scope
-            if same and share and value is not None and value.name == share["s"]:
+    for call in reading.named("scatter_"):
+        value = call.args[2] if len(call.args) > 2 else call.keywords.get("value")
+        for line in lines_of(reading, call.scope, call.receiver) if value is not None else ():
+            share = SMOOTHED.search(line.text)
+            if share and value is not None and value.name == share["s"]:
                 yield Match(
                     call.span,
                     f"the true class gets {share['s']}: 1 - {share['s']} is meant",
@@ -151,8 +159,7 @@ def _unions(reading: Training) -> Iterator[Match]:
             continue
         name = divided["name"]
         own = texts_in(reading, scope)
-        sums = [line for line in reading.cached(lines)
-                if line.target == name and line.scope == scope]  # fmt: skip
+        sums = lines_of(reading, scope, name)
         areas = AREAS.fullmatch(sums[0].text) if len(sums) == 1 else None
         if areas is None or any(re.search(rf"\b{name}-|-\(?\w*inter", each) for each in own):
             continue

@@ -174,6 +174,10 @@ def _not_cumulated(reading: Training) -> Iterator[Match]:
                 return
 
 
+TAKEN = r"(?:\[[^\[\]]*\])*(?:\.view\([^()]*\))?"
+"""The level of a step is taken, and given the axes of the images."""
+
+
 def _of_one_step(reading: Training) -> Iterator[Match]:
     """sqrt(alpha) * x + sqrt(1 - alpha) * noise, beside the products that are meant."""
     if not reading.mentions("cumprod"):
@@ -182,7 +186,7 @@ def _of_one_step(reading: Training) -> Iterator[Match]:
              if re.fullmatch(r"\(1-(?:\w+\.)*betas?\)", line.text)]  # fmt: skip
     if not steps:
         return
-    level = rf"(?:{'|'.join(map(re.escape, steps))})(?:\[[^\[\]]*\])*(?:\.view\([^()]*\))?"
+    level = rf"(?:{'|'.join(map(re.escape, steps))}){TAKEN}"
     mixed = re.compile(
         rf"\((?:torch\.sqrt\({level}\)|{level}\.sqrt\(\)|{level}\*\*0\.5)\*[\w.]+\)\+"
         rf"\((?:torch\.sqrt\(\(1-{level}\)\)|\(1-{level}\)\.sqrt\(\))\*[\w.]+\)"
@@ -196,7 +200,7 @@ def _of_one_step(reading: Training) -> Iterator[Match]:
             )
 
 
-LEVEL = r"[\w.]+(?:\[[^\[\]]*\])*(?:\.view\([^()]*\))?"
+LEVEL = rf"[\w.]+{TAKEN}"
 ONE_ROOT = re.compile(
     rf"\((?:torch\.sqrt\((?P<a>{LEVEL})\)|(?P<b>{LEVEL})\.sqrt\(\))\*[\w.]+\)\+"
     rf"\(\(1-(?:(?P=a)|(?P=b))\)\*(?P<noise>[\w.]+)"

@@ -39,8 +39,8 @@ TENSORS = {
 
 def discarded(reading: Training) -> Iterator[Match]:
     for call in reading.calls:
-        expected = call.statement and _is_expected(reading, call)
-        if call.statement and not expected and (reason := _reason(reading, call)):
+        reason = _reason(reading, call) if call.statement else ""
+        if reason and not _is_expected(reading, call):
             yield Match(call.span, reason)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script.rendering import formulas, lines, written_out
+from doctor.checks.script.rendering import formulas, lines, lines_of, written_out
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 
@@ -30,12 +30,6 @@ def drawn(reading: Training) -> Iterator[Match]:
             )
 
 
-def _made(reading: Training, name: str, scope: int) -> list[str]:
-    """The texts of what a name of a function is assigned."""
-    table = reading.cached(lines)
-    return [line.text for line in table if line.target == name and line.scope == scope]
-
-
 def _joined_along_batch(reading: Training) -> Iterator[Match]:
     """ids = torch.cat((ids, next)) in a loop that draws the next token of each row."""
     table = reading.cached(lines)
@@ -47,7 +41,9 @@ def _joined_along_batch(reading: Training) -> Iterator[Match]:
         if found is None:
             continue
         rows = any("[:,-1" in other.text for other in table if other.scope == line.scope)
-        if rows and any(NEXT.fullmatch(text) for text in _made(reading, found[1], line.scope)):
+        if rows and any(
+            NEXT.fullmatch(made.text) for made in lines_of(reading, line.scope, found[1])
+        ):
             yield Match(
                 line.span,
                 "next tokens are joined along the batch: dim=1 is the time",
@@ -61,7 +57,7 @@ def _worst_kept(reading: Training) -> Iterator[Match]:
         found = re.fullmatch(r"(?P<x>\w+)\[\(?(?P=x)\s*>=?\s*(?P<kth>\w+)\[.*", line.target)
         if found is None or not LOWEST.search(line.text):
             continue
-        if any(BEST.search(text) for text in _made(reading, found["kth"], line.scope)):
+        if any(BEST.search(made.text) for made in lines_of(reading, line.scope, found["kth"])):
             yield Match(
                 line.span,
                 f"what is above {found['kth']} is removed: the best are lost",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script.naming import TRUE, is_loader, words
-from doctor.checks.script.rendering import lines, render
+from doctor.checks.script.rendering import lines, lines_of, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Value
@@ -45,7 +45,7 @@ def _predictions(reading: Training, value: Value, scope: int) -> bool:
     """p.predictions, also by a name."""
     if value.kind != "name":
         return False
-    held = [a.text for a in reading.cached(lines) if a.target == value.name and a.scope == scope]
+    held = [line.text for line in lines_of(reading, scope, value.name)]
     return value.name.endswith(".predictions") or (
         len(held) == 1 and re.fullmatch(r"\w+\.predictions", held[0]) is not None
     )
