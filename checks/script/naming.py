@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -23,10 +24,11 @@ DISTANCE = re.compile(r"dist(?!ill|rib)|energy|\bcdist|norm\(|square\(|pow\(|\ba
 """In what computes a number that is small for what belongs together."""
 
 
-def words(name: str) -> list[str]:
+@functools.lru_cache(maxsize=8192)
+def words(name: str) -> tuple[str, ...]:
     """The words of the last part of a dotted name, also of valLoader."""
     last = name.rpartition(".")[2].replace("[", "_").rstrip("]")
-    return [word for word in CAMEL.sub("_", last).lower().split("_") if word]
+    return tuple(word for word in CAMEL.sub("_", last).lower().split("_") if word)
 
 
 def is_training(name: str) -> bool:

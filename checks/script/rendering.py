@@ -119,6 +119,20 @@ def statements(reading: Reading) -> list[tuple[str, Span, int]]:
     return found
 
 
+def containing(reading: Reading, *patterns: re.Pattern[str]) -> list[tuple[str, Span, int]]:
+    """The statements of a file in which one of the patterns occurs, which have no anchors: most
+    files are ruled out by one search of all statements.
+    """
+    whole = reading.cached(_all_statements)
+    held = [pattern for pattern in patterns if pattern.search(whole)]
+    found = reading.cached(statements) if held else []
+    return [each for each in found if any(pattern.search(each[0]) for pattern in held)]
+
+
+def _all_statements(reading: Reading) -> str:
+    return "\n".join(text for text, _, _ in reading.cached(statements))
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One assignment, its value as text."""

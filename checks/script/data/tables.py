@@ -50,8 +50,10 @@ def features(reading: Training) -> Iterator[Match]:
     yield from _last_of_window(reading)
     yield from future(reading)
     for each in reading.assignments:
+        if each.target.casefold() not in ("y", "target", "targets", "labels"):
+            continue
         target = re.match(r"(\w+)\[(\w+)\]$", each.value.name) or _column(reading, each)
-        if target is None or each.target.casefold() not in ("y", "target", "targets", "labels"):
+        if target is None:
             continue
         table, column = target[1], target[2]
         for other in reading.assignments:

@@ -37,9 +37,9 @@ def same_window(reading: Training) -> Iterator[Match]:
     """x = data[i:i + n] and y = data[i:i + n]."""
     language = reading.mentions("vocab", "cross_entropy", "crossentropy", "gpt", "next_token")
     inside = "labels" in reading.script.identifiers and reading.loads
-    shifts = {text for text, _, _ in reading.cached(formulas) if SHIFTS.search(text)}
     if not language or inside or reading.mentions(*OTHER_TASKS):
         return
+    shifts = {text for text, _, _ in reading.cached(formulas) if SHIFTS.search(text)}
     undecided = "" if loss_calls(reading) else "the loss, which may shift them, is in another file"
     last: dict[int, Line] = {}
     for line in reading.cached(lines):

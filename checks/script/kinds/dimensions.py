@@ -243,11 +243,16 @@ def _expression(ends: str) -> re.Pattern[str]:
     return re.compile(rf"(?:.*_)?(?:{ends})[013-9]*")
 
 
+ENDS = {e for d in DIMENSIONS for k in d.kinds for e in (k.ends, k.sure) if e and e[0] != "="}
+STATES = re.compile(rf"(?:^|_)(?:{'|'.join(sorted(ENDS))})[013-9]*$|train|trn|val|test|eval|dev")
+"""What occurs in each name that states a kind: most state none."""
+
+
 @functools.lru_cache(maxsize=4096)
 def stated(name: str, *, sure: bool = False) -> dict[str, Kind]:
     """The kinds that a name states, by dimension; `sure`: by words for nothing else."""
     text = "_".join(words(name))
-    if not text or not NEGATED.isdisjoint(text.split("_")):
+    if not STATES.search(text) or not NEGATED.isdisjoint(text.split("_")):
         return {}
     found: dict[str, Kind] = {}
     for dimension in DIMENSIONS:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loss.losses import loss_calls
-from doctor.checks.script.rendering import render, statements
+from doctor.checks.script.rendering import containing, render, statements
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
@@ -111,7 +111,7 @@ def _is_mean(reading: Training, call: Call) -> bool:
 
 def _squashed_twice(reading: Training) -> Iterator[Match]:
     """log(1 - tanh(a) ** 2) of a = tanh(u)."""
-    for text, span, scope in reading.cached(statements):
+    for text, span, scope in containing(reading, CORRECTION):
         for found in CORRECTION.finditer(text):
             name = next(each for each in found.groups() if each)
             held = _held(reading, name, scope)

@@ -83,10 +83,9 @@ def _penalties(reading: Training) -> Iterator[Match]:
     """sum(p.data.abs().sum() for p in model.parameters()) as a term of the loss."""
     losses = {reading.loss_name(reading.calls[n]) for n in reading.backwards} - {""}
     for each in reading.assignments:
-        text = render(reading, each.value)
         if each.target not in losses:
             continue
-        found = PENALTY.search(text)
+        found = PENALTY.search(render(reading, each.value))
         if found and OFF.search(found["item"]):
             yield Match(each.span, "the penalty is of detached weights: it has no gradient")
         for name in each.value.names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script.rendering import expanded, statements
+from doctor.checks.script.rendering import containing, expanded
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -23,7 +23,7 @@ LARGEST = 0.5
 
 def gaussians(reading: Training) -> Iterator[Match]:
     """(y - mu) ** 2 * logvar.exp() + logvar."""
-    for text, span, _ in reading.cached(statements):
+    for text, span, _ in containing(reading, LIKELIHOOD):
         found = LIKELIHOOD.search(text)
         name = (found["one"] or found["two"]) if found else ""
         if name and re.search(rf"\+(?:\(0?\.5\*)?{re.escape(name)}\b(?!\.exp)", text):

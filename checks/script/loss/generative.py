@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.loss import steps_of_noise
 from doctor.checks.script.reading import Reading
-from doctor.checks.script.rendering import render, statements
+from doctor.checks.script.rendering import containing, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Span
@@ -27,12 +27,13 @@ AVERAGED = re.compile(
 WEIGHED = re.compile(r"/(?:\w+\.(?:size|shape|numel)|len\(|\w*batch|n\b|b\b)|beta|kld?_?w|"
                      r"\*[\w.]*(?:weight|lambda|lamb)|1e-|0\.0")  # fmt: skip
 PLAIN = r"[\w.]*(?:abar|bar|cumprod|alpha|alphas)\w*(?:\.to\([\w.]*\))?(?:\[[^\]]*\])*"
+MIXED = re.compile(rf"\(\(({PLAIN})\*[\w.]+\)\+\(\(1-({PLAIN})\)\*([\w.]+)\)\)")
 
 
 def of_latents(reading: Training) -> Iterator[Match]:
     if not reading.mentions("logvar", "log_var", "lv", "log_sigma", "logsigma"):
         return
-    for text, span, scope in reading.cached(statements):
+    for text, span, scope in containing(reading, POSITIVE, NOISE):
         found = POSITIVE.search(text)
         wrong = found is not None and not _negated(text, found.start())
         if wrong and not _negated_later(reading, span, scope):
@@ -79,9 +80,8 @@ def _summed_and_averaged(reading: Training) -> Iterator[Match]:
 
 
 def of_diffusion(reading: Training) -> Iterator[Match]:
-    for text, span, scope in reading.cached(statements):
-        mixed = rf"\(\(({PLAIN})\*[\w.]+\)\+\(\(1-({PLAIN})\)\*([\w.]+)\)\)"
-        found = re.search(mixed, text) if reading.mentions("cumprod") else None
+    for text, span, scope in containing(reading, MIXED) if reading.mentions("cumprod") else ():
+        found = MIXED.search(text)
         if found and found[1] == found[2] and _is_noise(reading, found[3], scope):
             yield Match(span, "noise is added with alpha and 1 - alpha: their roots are needed")
     yield from _of_one_level(reading)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.naming import words
-from doctor.checks.script.rendering import render, statements, texts_in
+from doctor.checks.script.rendering import containing, render, texts_in
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call
@@ -173,7 +173,7 @@ DISTANCE = re.compile(r"(?:^|_)(?:d|dist|distance|dp|dn)(?:_|$)|dist")
 
 def margins(reading: Training) -> Iterator[Match]:
     """relu(d_an - d_ap + margin), and y * relu(margin - d)**2 + (1 - y) * d**2 of equal pairs."""
-    for text, span, scope in reading.cached(statements):
+    for text, span, scope in containing(reading, TRIPLET, PAIR):
         found = TRIPLET.search(text)
         one, two = (
             (found["one"] or found["first"], found["two"] or found["second"]) if found else ("", "")

@@ -10,7 +10,13 @@ from doctor.checks.script.loss.negatives import is_distance
 from doctor.checks.script.loss.own_reference import own_reference, sampled_anew
 from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
-from doctor.checks.script.rendering import expanded, render, statements, with_definitions
+from doctor.checks.script.rendering import (
+    containing,
+    expanded,
+    render,
+    statements,
+    with_definitions,
+)
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
@@ -73,6 +79,7 @@ def _is_negated(reading: Training, call: Call) -> bool:
     )
 
 
+POLICY = re.compile(r"-\(\w*log_?p\w*\*(\w*adv\w*)\)\.(?:mean|sum)\(\)")
 JOINING = ("DPOTrainer", "ORPOTrainer", "CPOTrainer", "KTOTrainer", "SFTTrainer")
 """Trainers that join the columns prompt and chosen, or prompt and completion, themselves."""
 
@@ -242,8 +249,8 @@ def _state_stays(reading: Training) -> Iterator[Match]:
 
 def _critic_moved(reading: Training) -> Iterator[Match]:
     """-(log_prob * (returns - value)).mean() with the graph of the value."""
-    for text, span, scope in reading.cached(statements):
-        for name in re.findall(r"-\(\w*log_?p\w*\*(\w*adv\w*)\)\.(?:mean|sum)\(\)", text):
+    for text, span, scope in containing(reading, POLICY):
+        for name in POLICY.findall(text):
             found = [a for a in reading.assigned_to(name, scope) if not a.augmented]
             if len(found) != 1 or found[0].contexts:
                 continue

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.loss.losses import loss_calls
-from doctor.checks.script.rendering import expanded, render, statements
+from doctor.checks.script.rendering import containing, expanded, render
 from doctor.checks.script.rule import Match
 from doctor.checks.script.training import Training
 
@@ -35,7 +35,7 @@ def of_classes(reading: Training) -> Iterator[Match]:
 
 def over_padding(reading: Training) -> Iterator[Match]:
     """(loss * mask).mean() of losses of tokens divides by all places."""
-    for text, span, scope in reading.cached(statements):
+    for text, span, scope in containing(reading, MASKED):
         found = MASKED.search(text)
         if not found:
             continue

@@ -13,7 +13,7 @@ from doctor.checks.script.loss.directions import gaussians
 from doctor.checks.script.loss.negatives import negatives
 from doctor.checks.script.loss.signs import signs_hold
 from doctor.checks.script.outcomes import outcomes
-from doctor.checks.script.rendering import expanded, render, statements, texts_in
+from doctor.checks.script.rendering import containing, expanded, render, statements, texts_in
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Function, Value
@@ -43,7 +43,7 @@ SIGNED = {"CosineEmbeddingLoss": 2, "cosine_embedding_loss": 2, "MarginRankingLo
 
 
 def formulas_hold(reading: Training) -> Iterator[Match]:
-    for text, span, scope in reading.cached(statements):
+    for text, span, scope in containing(reading, FOCAL, TWINS, LARGER, SOFT_VALUE, HINGE):
         if FOCAL.search(text) and _is_focal(reading.function(scope)):
             message = "the factor of a focal loss is (1 - pt) ** gamma: here easy samples count"
             yield Match(span, message)

@@ -15,6 +15,7 @@ CALLABLES = (
     "compute_metrics", "data_collator", "preprocess_logits_for_metrics", "model_init",
     "compute_loss_func", "formatting_func", "collate_fn", "worker_init_fn", "reward_funcs",
 )  # fmt: skip
+SPLIT = re.compile(r"(\w+)\[(train|test|validation)\]")
 KEEPS = (
     "map", "filter", "shuffle", "select", "rename_column", "remove_columns", "with_format",
     "cast_column", "rename_columns", "cast",
@@ -112,8 +113,8 @@ def _called(reading: Training, value: Value, key: str) -> Iterator[Match]:
 def _split_twice(reading: Training) -> Iterator[Match]:
     """load_dataset(..., split="train")["train"]."""
     for value, span, scope in reading.expressions:
-        found = re.fullmatch(r"(\w+)\[(train|test|validation)\]", value.name)
-        if value.kind != "item" or not found:
+        found = SPLIT.fullmatch(value.name) if value.kind == "item" else None
+        if found is None:
             continue
         held = reading.assigned_to(found[1], scope)
         loaded = any(c.method == "load_dataset" for a in held for c in _chain(reading, a.value))

@@ -24,7 +24,7 @@ from doctor.script.yaml_numbers import texts_for_numbers
 if TYPE_CHECKING:
     from doctor.cli.lint.cache import LintCache
 
-MANY = 400
+MANY = 150
 """Files from which on several processes read them."""
 PROCESSES = 4
 CHUNK = 24
