@@ -74,14 +74,17 @@ def is_parameter(reading: Reading, scope: int, name: str) -> bool:
     return any(each.name == name for each in reading.function(scope).parameters)
 
 
-def argument(reading: Reading, call: Call, name: str, position: int | None = None) -> Value | None:
+def argument(
+    reading: Reading, call: Call, name: str, position: int | None = None, depth: int = DEPTH
+) -> Value | None:
     """An argument by keyword, by position, or from a dictionary that is unpacked."""
     if name in call.keywords:
         return call.keywords[name]
     if position is not None and position < len(call.args):
         return call.args[position]
     for value in call.unpacked:
-        for option in options(reading, value, call):
+        where = reading.number(call)
+        for option in _options(reading, value, call.scope, where, call.arms, depth):
             if (results := entry(reading, option, name)) is not None:
                 return results
         if value.kind == "name" and (item := _item(reading, value.name, name, call)):
@@ -228,18 +231,20 @@ def _passed(reading: Reading, value: Value, scope: int, depth: int) -> Iterator[
     for site, call in reading.numbered(
         (reading.call_sites.get(owner) or reading.made_at(owner))[:8]
     ):
-        passed = argument_of(reading, call, owner, name)
+        passed = argument_of(reading, call, owner, name, depth - 1)  # of **kwargs passed on
         if passed is not None:
             yield from _options(reading, passed, call.scope, site, call.arms, depth - 1)
         elif (written := default(reading, owner, name)) is not None:
             yield written
 
 
-def argument_of(reading: Reading, call: Call, function: int, name: str) -> Value | None:
+def argument_of(
+    reading: Reading, call: Call, function: int, name: str, depth: int = DEPTH
+) -> Value | None:
     names = [parameter.name for parameter in reading.function(function).parameters]
     if names[:1] in (["self"], ["cls"]):
         names = names[1:]
-    return argument(reading, call, name, names.index(name) if name in names else None)
+    return argument(reading, call, name, names.index(name) if name in names else None, depth)
 
 
 def default(reading: Reading, function: int, name: str) -> Value | None:

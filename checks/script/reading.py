@@ -270,7 +270,8 @@ class Reading:
     def made_at(self, function: int) -> list[int]:
         """Calls of the class whose __init__ a function is."""
         owner = self.function(function).owner if self.function(function).name == "__init__" else ""
-        return [n for n in self.by_method.get(owner, ()) if self.calls[n].name == owner]
+        sites = self.by_method.get(owner, ()) if owner else ()  # (a * n)(x) has no name either
+        return [n for n in sites if self.calls[n].name == owner]
 
     @cached_property
     def expressions(self) -> list[tuple[Value, Span, int]]:

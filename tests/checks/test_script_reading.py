@@ -131,3 +131,15 @@ def test_a_reference_without_a_training_is_no_use() -> None:
     assert "deprecated-amp" in slugs(
         "import torch\n@torch.cuda.amp.custom_fwd\ndef f(x): return x\n"
     )
+
+
+@pytest.mark.parametrize("result", ["(kind * count)(*items)", "scalar_of(**items)"])
+def test_arguments_that_are_unpacked_into_themselves_end(result: str) -> None:
+    code = LOOP.format("", "pass") + textwrap.dedent(f"""
+        def scalar_of(items, count):
+            if len(items) != count or items[:2] < "2":
+                raise ValueError(items)
+            return torch.tensor({result})
+    """)
+    hits = lint(read_python("train.py", code.encode()), ScriptMachine())
+    assert not [hit.undecided for hit in hits if hit.undecided]
