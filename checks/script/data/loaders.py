@@ -25,6 +25,10 @@ SEEDS = {
     "accelerate.utils.set_seed",
 }  # fmt: skip
 
+IN_BATCH = ("contrastive", "infonce", "info_nce", "nt_xent", "ntxent", "simclr", "logits_per_",
+            "clip_loss", "cliploss")  # fmt: skip
+"""Names of losses over all pairs of a batch, which grow with its size."""
+
 
 def loader_settings(reading: Training) -> Iterator[Match]:
     for call in reading.named("DataLoader"):
@@ -33,7 +37,7 @@ def loader_settings(reading: Training) -> Iterator[Match]:
         hook = reading.function(call.scope).name if not call.targets else ""
         target = target or (hook if hook.endswith(("_loader", "_dataloader")) else "")
         if dropped is not None and dropped.literal is True and is_held_out(target) and (
-            not _is_endless(reading, target)
+            not _is_endless(reading, target) and not reading.mentions(*IN_BATCH)
         ):  # fmt: skip
             message = f"{target} drops the samples of its last batch"
             yield Match(call.span, message, fix="drop_last=False for evaluation.")

@@ -277,6 +277,8 @@ def _is_returned_action(reading: Training, call: Call) -> bool:
 
 def in_order(reading: Training) -> Iterator[Match]:
     """r + gamma * running over rewards from the first to the last."""
+    if reading.mentions("filter", "runningmean", "running_stat", "ret_rms", "return_rms"):
+        return  # rewards are divided by the spread of the running return, which is of the past
     for each in reading.assignments:
         if not each.loops or each.augmented or each.value.name != "Add":
             continue

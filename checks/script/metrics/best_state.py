@@ -18,12 +18,12 @@ def best_not_copied(reading: Training) -> Iterator[Match]:
     if not reading.trains:
         return
     for each in reading.assignments:
-        if not each.loops or each.augmented or _is_replaced(reading, each):
+        if not each.loops or each.augmented:
             continue
         for name, value in _entries(each):
             call = _state(reading, value)
             own = call is not None and _is_trained_here(reading, call)
-            if not own or not _on_condition(reading, each):
+            if not own or not _on_condition(reading, each) or _is_replaced(reading, each):
                 continue
             what = "holds the model's own tensors: training goes on changing them"
             if _is_used_later(reading, each, name, "load_state_dict", "save"):
@@ -153,10 +153,18 @@ def _branches(reading: Training, each: Assignment) -> set[int]:
     around: set[tuple[int, int]] = set()
     if iterable is not None and iterable.kind == "call":
         around = set(reading.calls[iterable.call].arms)
-    elif _trains_in(reading, loop):
-        inside = [reading.calls[n] for n in reading.by_loop[loop]]
-        around = set(each.arms).intersection(*(call.arms for call in inside))
+    else:
+        around = reading.cached(_arms_of_training).get(loop, set())
     return {branch for branch, _ in set(each.arms) - around}
+
+
+def _arms_of_training(reading: Training) -> dict[int, set[tuple[int, int]]]:
+    """Loops that train, and the arms that all of their calls stand in."""
+    return {
+        loop: set.intersection(*(set(reading.calls[n].arms) for n in numbers))
+        for loop, numbers in reading.by_loop.items()
+        if not reading.backward_numbers.isdisjoint(numbers)
+    }
 
 
 def _is_trained_here(reading: Training, call: Call) -> bool:

@@ -12,6 +12,8 @@ SCALED = re.compile(
     r"\*\*-?0?\.5|sqrt|scal(?:e|ing)|\*\*\(-|norm|temperature|/\w*(?:dim|d_k|tau)", re.IGNORECASE
 )
 FACTORS = ("Mult", "Div")
+QUERY = re.compile(r"\bw?_?q\w*\.weight\b")
+INITIALISES = ("normal_", "trunc_normal_", "uniform_")
 
 
 def is_scaled(reading: Training, call: Call, scores: str, product: str) -> bool:
@@ -20,12 +22,24 @@ def is_scaled(reading: Training, call: Call, scores: str, product: str) -> bool:
     texts = (text for scope in scopes for text in rendering.texts_in(reading, scope))
     if SCALED.search(scores) or any(map(SCALED.search, texts)):
         return True
+    if _by_initialisation(reading):
+        return True
     parts = _parts(product)
     return any(
         each.target in parts and (each.operator or each.value.name) in FACTORS
         for each in reading.assignments
         if each.scope == call.scope
     )
+
+
+def _by_initialisation(reading: Training) -> bool:
+    """The scale is in the queries' first weights: q.weight.normal_(std=width**-0.5), as in T5."""
+    for call in reading.named(*INITIALISES):
+        weight = call.args[0].name if call.receiver.endswith("init") and call.args else call.name
+        given = (rendering.render(reading, value) for value in call.values)
+        if QUERY.search(weight) and any(map(SCALED.search, given)):
+            return True
+    return False
 
 
 def is_given(reading: Training, scope: int, product: str) -> bool:
