@@ -106,7 +106,8 @@ def _of_tensors(reading: Training, call: Call) -> str:
 
 
 def _is_called_later(reading: Training, call: Call) -> bool:
-    """The model computes with the merged layers, which it holds, and is not saved."""
+    """The model computes with the merged layers, which it holds, and is not saved; or the model
+    that it wraps, whose layers are merged in place, is used."""
     later = [
         other
         for n, other in reading.numbered(reading.scope_calls(call.scope))
@@ -116,6 +117,10 @@ def _is_called_later(reading: Training, call: Call) -> bool:
         other.name in (call.receiver, f"{call.receiver}.generate", f"{call.receiver}.eval")
         for other in later
     )
+    makers = [c for c in reading.calls_in(call.scope) if call.receiver in c.targets]
+    bases = {c.args[0].name for c in makers if c.args and c.args[0].name} - {call.receiver}
+    if any(other.receiver in bases or bases & {v.name for v in other.args} for other in later):
+        return True
     return computes and not any(
         other.method in KEEPS and (other.receiver == call.receiver or other.name == "torch.save")
         for other in later
