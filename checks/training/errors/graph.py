@@ -54,14 +54,8 @@ def graph_of_another_step(raised: Raised) -> Explanation | None:
 def changed_leaf(raised: Raised) -> Explanation | None:
     """A parameter that the forward pass changes in place."""
     first = next(iter(raised.operands), None)
-    if first is None or not raised.function.endswith("_"):
+    if first is None or not first.parameter or not raised.function.endswith("_"):
         return None
-    if not first.parameter:
-        return Explanation(
-            f"{raised.function} writes to a view of a parameter (expand, a slice, view)",
-            "Call clone() on the view before it is written to, as in "
-            "x = parameter.expand(n, -1).clone(): a new tensor passes the gradient on.",
-        )
     return Explanation(
         f"{raised.function} changes {first.parameter} in place",
         f"Change {first.parameter} under torch.no_grad(), after optimizer.step() rather than in "

@@ -79,16 +79,6 @@ def no_tensor(raised: Raised) -> Explanation | None:
     wrong = [each for each in raised.operands if each.name.partition("[")[0] in ("input", "target")
              and (each.shape is None or each.kind == "ndarray")
              and each.kind not in ("NoneType", "int", "float")]  # fmt: skip
-    members = [each for each in raised.operands if each.name.startswith(("input[", "target["))]
-    if members and not wrong:
-        name = members[0].name.partition("[")[0]
-        return Explanation(
-            f"{name} is a list or tuple of {len(members)} tensors",
-            f"Pass the one that is meant, {name}[0] or its field, in a loss of your own: "
-            "loss(module, batch). Where a model returns predictions of other layers beside it in "
-            "training, add their losses with a smaller weight: criterion(out[0], y) + 0.4 * "
-            "criterion(out[1], y).",
-        )
     if not wrong:
         return None
     return Explanation(f"{wrong[0].name} is {wrong[0].kind} {wrong[0].value}".strip())

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
 from ..foreign import Foreign, graphs
-
-if TYPE_CHECKING:
-    pass
 
 
 class Reason(NamedTuple):
