@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor.checks.training import own_cuts
 from doctor.checks.training.errors.explanation import Explanation, Proof, seen_as
 from doctor.checks.training.errors.words import listed, words
-from doctor.facts.observations import BackwardCall, KeptGraph, NoGradFunction, OwnFunction, Saved
+from doctor.facts.observations import BackwardCall, KeptGraph, OwnFunction, Saved
 from doctor.facts.raised import Raised
 
 
@@ -23,11 +23,7 @@ def path_ends(raised: Raised) -> Explanation | None:
     """A loss without graph: where the paths to it end."""
     if not raised.cuts:
         return None
-    fix = own_cuts.fix(raised.cuts)
-    if function := raised.first(NoGradFunction):
-        fix = f"Remove the decorator that runs {function.function} without gradients "
-        fix += "(torch.no_grad(), or torch.inference_mode()): the loss is computed there."
-    return Explanation(own_cuts.clause(raised.cuts), fix)
+    return Explanation(own_cuts.clause(raised.cuts), own_cuts.fix(raised.cuts))
 
 
 def graph_of_another_step(raised: Raised) -> Explanation | None:
