@@ -201,7 +201,7 @@ REMARK_FIXES = (
         "log_target=True",
     ),
     (
-        "rows of the direction is 0",
+        "rows of the direction have",
         "Initialize that weight with random numbers before weight_norm is applied to it: the "
         "direction is divided by its norm. To start from 0, set the magnitude to 0 "
         "(parametrizations.weight.original0, weight_g)",

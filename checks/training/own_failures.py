@@ -27,7 +27,7 @@ from doctor.checks.training.own_errors import (
 from doctor.errors.cause import Cause
 from doctor.errors.match import first
 from doctor.facts.error_texts import LIBRARY_FILE, NO_CPU_KERNEL
-from doctor.facts.observations import IndexRange, KeptGraph, NonFinite, Violation
+from doctor.facts.observations import IndexRange, NonFinite, Violation
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke
 from doctor.judge.check import Owner, Status, Verdict, fail, unknown
@@ -97,12 +97,6 @@ def _raised_step(own: OwnModel, verdict: Verdict, detail: str, proven: Proven) -
     where = f"{_stage(own)}{_where(own)}"
     if kernel_errors.raised_later(detail):
         return _of_kernel(own, replace(verdict, summary=where))
-    if (once := _computed_once(own)) and any(each.cause.id in SEVERAL_TIMES for each in proven):
-        names = ", ".join(once)
-        clause = f"{names} has a graph, and was computed before the first step"
-        fix = f"Compute {names} in forward: backward() frees its graph, which is made only once."
-        summary = f"{where}{describe(own)}; {clause}"
-        return replace(verdict, summary=summary, fix=fix, owner=Owner.JOB)
     return _explained(own, replace(verdict, summary=where), detail, proven)
 
 
@@ -129,9 +123,6 @@ def _explained(own: OwnModel, verdict: Verdict, detail: str, proven: Proven) -> 
     return verdict if verdict.fix else replace(verdict, fix=_look(own, detail))
 
 
-SEVERAL_TIMES = ("graph-of-another-step", "backward-in-the-loss")
-
-
 def _causes(own: OwnModel, proven: Proven) -> str:
     """What was observed, and the first cause last."""
     cause = proven[0].seen.cause
@@ -146,14 +137,6 @@ def _fixes(proven: Proven) -> str:
 
 MOST = 3
 """Causes whose fixes are printed."""
-
-
-def _computed_once(own: OwnModel) -> list[str]:
-    """Attributes with a graph from before the first step, without those that the loss of the step
-    that raised does not depend on."""
-    kept = own.raised.all(KeptGraph) if own.raised else ()
-    names = {name for each in kept for name in each.names}
-    return [name for name in own.computed_once if not kept or name in names]
 
 
 WITHOUT_VALUES = re.compile(

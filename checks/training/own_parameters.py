@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -185,29 +185,52 @@ def reached_unevenly(
 def _outside(own: OwnModel) -> tuple[str, str] | None:
     """Values that the loss depends on and that the training does not change, as it seems to, and
     the fix."""
-    if own.unregistered:
-        return (
-            "no parameters of the model, and so neither trained nor saved, although the loss "
-            f"depends on them: {listed(own.unregistered, 4)}",
-            UNREGISTERED_FIX,
-        )
-    if own.of_loss:
-        return (
-            "the loss has parameters that are in no group of the optimizer, and keep their random "
-            f"values: {listed(own.of_loss, 4)}",
-            OF_LOSS_FIX,
-        )
-    if own.trend and own.trend.created:
-        shapes = ", ".join(str(list(shape)) for shape in own.trend.created[:4])
-        return (
-            f"each forward pass creates parameters anew, which never train: shapes {shapes}",
-            CREATED_FIX,
-        )
-    if own.ineffective:
-        return f"without effect on the parameters: {', '.join(own.ineffective)}", INEFFECTIVE_FIX
-    if own.untied:
-        return f"weights that are not shared: {'; '.join(own.untied)}", UNTIED_FIX
+    for names, text, fix in OUTSIDE:
+        if found := names(own):
+            return text + listed(list(found), 4), fix
     return None
+
+
+OUTSIDE: tuple[tuple[Callable[[OwnModel], Sequence[str]], str, str], ...] = (
+    (
+        lambda own: own.unregistered,
+        "no parameters of the model, and so neither trained nor saved, although the loss depends "
+        "on them: ",
+        "Hold layers in nn.ModuleList or nn.ModuleDict instead of a plain list or dict, and "
+        "single tensors in nn.Parameter: only these are in model.parameters() and in the state "
+        "dict.",
+    ),
+    (
+        lambda own: own.of_loss,
+        "the loss has parameters that are in no group of the optimizer, and keep their random "
+        "values: ",
+        "Give the optimizer these parameters, too: Adam([*model.parameters(), "
+        "*criterion.parameters()]), or make the loss a submodule of the model. If an optimizer of"
+        " their own trains them, pass both as groups of one for this run.",
+    ),
+    (
+        lambda own: [str(list(shape)) for shape in own.trend.created] if own.trend else (),
+        "each forward pass creates parameters anew, which never train: shapes ",
+        "Create the layers and parameters in __init__ and use them in forward: what forward "
+        "creates starts from new random numbers in each step, and no optimizer holds it.",
+    ),
+    (
+        lambda own: own.ineffective,
+        "without effect on the parameters: ",
+        "Call the method instead: module.requires_grad_(False) freezes its parameters, and "
+        "module.requires_grad_(True) trains them. requires_grad is an attribute of parameters; an"
+        " assignment to a module, or to a name that is spelled otherwise, is kept and changes "
+        "nothing.",
+    ),
+    (
+        lambda own: own.untied,
+        "weights that are not shared: ",
+        "Assign the parameter itself, in the last line of __init__ and after from_pretrained or a"
+        " new embedding: self.head.weight = self.embedding.weight. A clone, nn.Parameter(weight) "
+        "and weight.data make a second parameter, which trains on its own.",
+    ),
+)
+"""What is not among the parameters that the optimizer trains -> what that means, and the fix."""
 
 
 def token_note(own: OwnModel) -> str:
@@ -230,33 +253,10 @@ def _over_too_few(own: OwnModel, own_batch: bool) -> tuple[str, str] | None:
     return None
 
 
-INEFFECTIVE_FIX = (
-    "Call the method instead: module.requires_grad_(False) freezes its parameters, and "
-    "module.requires_grad_(True) trains them. requires_grad is an attribute of parameters; an "
-    "assignment to a module, or to a name that is spelled otherwise, is kept and changes nothing."
-)
-UNTIED_FIX = (
-    "Assign the parameter itself, in the last line of __init__ and after from_pretrained or a new "
-    "embedding: self.head.weight = self.embedding.weight. A clone, nn.Parameter(weight) and "
-    "weight.data make a second parameter, which trains on its own."
-)
 OF_DEFAULTS_FIX = (
     "Write None in its place, and make the module in __init__: self.norm = norm or "
     "nn.LayerNorm(width). Each place then has weights of its own. Where they are to be shared, "
     "make one and pass it."
-)
-OF_LOSS_FIX = (
-    "Give the optimizer these parameters, too: Adam([*model.parameters(), "
-    "*criterion.parameters()]), or make the loss a submodule of the model. If an optimizer of "
-    "their own trains them, pass both as groups of one for this run."
-)
-UNREGISTERED_FIX = (
-    "Hold layers in nn.ModuleList or nn.ModuleDict instead of a plain list or dict, and single "
-    "tensors in nn.Parameter: only these are in model.parameters() and in the state dict."
-)
-CREATED_FIX = (
-    "Create the layers and parameters in __init__ and use them in forward: what forward creates "
-    "starts from new random numbers in each step, and no optimizer holds it."
 )
 ONE_VALUE_FIX = (
     "Normalize over more than one value (normalized_shape of LayerNorm, num_groups of GroupNorm, "

@@ -22,6 +22,7 @@ MOVED_TO_OPTIONS = {
 REMOVED: dict[str, tuple[str, ...]] = {
     "Gpu": ("fabric_error",),
     "Host": ("gpus_on_bus",),
+    "OwnModel": ("computed_once",),
     "Settings": ("cudnn_benchmark", "tf32_conv"),
     "Torch": ("tf32_api",),
 }

@@ -298,8 +298,6 @@ class OwnModel(Section, frozen=True, kw_only=True):
     partial_loads: tuple[PartialLoad, ...] = ()
     removed_columns: tuple[str, ...] = ()
     """Columns of the samples that a Trainer removed, as forward has no argument of that name."""
-    computed_once: tuple[str, ...] = ()
-    """Attributes of modules that are tensors with a graph before the first step."""
     in_other_batches: tuple[str, ...] = ()
     """Parameters without a gradient in the first steps that got one in other batches of the
     loader."""

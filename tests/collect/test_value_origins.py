@@ -350,7 +350,7 @@ def asked(warm: TorchChild, file: Path) -> Asked:
         ("nothing_selected", "logsumexp", "1 of 8 rows are -inf throughout: nothing is selected "
          "there, at [7]", "the result of masked_fill", "that is not masked"),
         ("growing", "mul", "matrix products before it grow from", "", "keep the scale"),
-        ("weight_norm", "_weight_norm_interface", "the norm of 4 of 4 rows of the direction is 0",
+        ("weight_norm", "_weight_norm_interface", "4 of 4 rows of the direction have a norm of 0",
          "the parameter second.parametrizations.weight.original1", "random numbers"),
     ],
 )  # fmt: skip

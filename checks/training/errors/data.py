@@ -185,21 +185,6 @@ def sample_of_one_row(raised: Raised, own: OwnModel) -> Explanation | None:
 # State dicts and optimizers
 
 
-INSIDE = ("model_state_dict", "state_dict", "model", "net", "module", "weights", "params")
-"""Keys of a checkpoint under which the weights are saved."""
-
-
-def weights_inside(raised: Raised) -> Explanation | None:
-    for keys in raised.all(StateKeys):
-        inside = next((name for name in INSIDE if name in keys.unexpected), None)
-        if inside and keys.missing:
-            return Explanation(
-                f"the file holds a whole checkpoint with {listed(keys.unexpected, 4)}",
-                f"Load the weights in it: model.load_state_dict(checkpoint['{inside}']).",
-            )
-    return None
-
-
 def prefixed_keys(raised: Raised) -> Explanation | None:
     for keys in raised.all(StateKeys):
         if prefix := prefix_of(keys.unexpected, keys.missing):
@@ -249,7 +234,7 @@ PROOFS: dict[str, Proof] = {
     "decoder-without-inputs": seen_as(TransformerInputs, refused=True, decoder=True, ids=False),
     "ids-and-embeddings": seen_as(TransformerInputs, refused=True, decoder=False),
     "prefixed-keys": prefixed_keys,
-    "state-dict-keys": first_of(weights_inside, differing_keys),
+    "state-dict-keys": differing_keys,
     "shared-parameters": seen_as(SharedParameters),
     "empty-parameter-list": seen_as(ParameterCount),
     "no-parameters": no_parameters,

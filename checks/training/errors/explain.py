@@ -35,7 +35,6 @@ PROPOSED = (
     "dtype-mismatch",
     "device-mismatch",
     "meta-device",
-    "torch-without-cuda",
     "no-parameters",
     "schedule-end",
     "division-by-zero",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor.checks.training import own_cuts
 from doctor.checks.training.errors.explanation import Explanation, Proof, seen_as
 from doctor.checks.training.errors.words import listed, words
-from doctor.facts.observations import BackwardCall, KeptGraph, NoGradFunction, OwnFunction, Saved
+from doctor.facts.observations import BackwardCall, KeptGraph, OwnFunction, Saved
 from doctor.facts.raised import Raised
 
 
@@ -23,11 +23,7 @@ def path_ends(raised: Raised) -> Explanation | None:
     """A loss without graph: where the paths to it end."""
     if not raised.cuts:
         return None
-    fix = own_cuts.fix(raised.cuts)
-    if function := raised.first(NoGradFunction):
-        fix = f"Remove the decorator that runs {function.function} without gradients "
-        fix += "(torch.no_grad(), or torch.inference_mode()): the loss is computed there."
-    return Explanation(own_cuts.clause(raised.cuts), fix)
+    return Explanation(own_cuts.clause(raised.cuts), own_cuts.fix(raised.cuts))
 
 
 def graph_of_another_step(raised: Raised) -> Explanation | None:
@@ -54,14 +50,8 @@ def graph_of_another_step(raised: Raised) -> Explanation | None:
 def changed_leaf(raised: Raised) -> Explanation | None:
     """A parameter that the forward pass changes in place."""
     first = next(iter(raised.operands), None)
-    if first is None or not raised.function.endswith("_"):
+    if first is None or not first.parameter or not raised.function.endswith("_"):
         return None
-    if not first.parameter:
-        return Explanation(
-            f"{raised.function} writes to a view of a parameter (expand, a slice, view)",
-            "Call clone() on the view before it is written to, as in "
-            "x = parameter.expand(n, -1).clone(): a new tensor passes the gradient on.",
-        )
     return Explanation(
         f"{raised.function} changes {first.parameter} in place",
         f"Change {first.parameter} under torch.no_grad(), after optimizer.step() rather than in "

@@ -79,16 +79,6 @@ def no_tensor(raised: Raised) -> Explanation | None:
     wrong = [each for each in raised.operands if each.name.partition("[")[0] in ("input", "target")
              and (each.shape is None or each.kind == "ndarray")
              and each.kind not in ("NoneType", "int", "float")]  # fmt: skip
-    members = [each for each in raised.operands if each.name.startswith(("input[", "target["))]
-    if members and not wrong:
-        name = members[0].name.partition("[")[0]
-        return Explanation(
-            f"{name} is a list or tuple of {len(members)} tensors",
-            f"Pass the one that is meant, {name}[0] or its field, in a loss of your own: "
-            "loss(module, batch). Where a model returns predictions of other layers beside it in "
-            "training, add their losses with a smaller weight: criterion(out[0], y) + 0.4 * "
-            "criterion(out[1], y).",
-        )
     if not wrong:
         return None
     return Explanation(f"{wrong[0].name} is {wrong[0].kind} {wrong[0].value}".strip())
@@ -127,29 +117,10 @@ def criterion_created(raised: Raised) -> Explanation | None:
 
 
 def embedding_of_floats(raised: Raised) -> Explanation | None:
-    if INDEXING.fullmatch(raised.function):
-        return _index_of_floats(raised)
     ids = raised.operand("input")
     if raised.function != "embedding" or ids is None or ids.dtype in ("", "int64", "int32"):
         return None
     return Explanation(f"the ids are {ids.dtype}")
-
-
-INDEXING = re.compile(r"(index_(add|select|copy|fill|put|reduce)|scatter(_add|_reduce)?|gather)_?")
-
-
-def _index_of_floats(raised: Raised) -> Explanation | None:
-    """The second tensor of a function that takes an index: of three where there is a source."""
-    needed = 2 if re.match("gather|index_(select|fill)", raised.function) else 3
-    seconds = tensors(raised)[1:2] if len(tensors(raised)) >= needed else []
-    index = raised.operand("index") or next(iter(seconds), None)
-    if index is None or index.dtype in ("", "int64", "int32", "bool"):
-        return None
-    return Explanation(
-        f"the index {text(sizes_of(index))} of {raised.function} is {index.dtype}",
-        "Convert the index to int64 where it is made, index.long(): an array or tensor that holds "
-        "whole numbers beside floats is one of floats, and so is each of its columns.",
-    )
 
 
 def images_of_bytes(raised: Raised) -> Explanation | None:
@@ -196,21 +167,6 @@ def two_devices(raised: Raised) -> Explanation | None:
         return None
     pairs = [(named(each, text(sizes_of(each))), each.device) for each in tensors(raised)]
     return Explanation(", ".join(f"{name} is on {device}" for name, device in pairs))
-
-
-def without_gpu(raised: Raised) -> Explanation | None:
-    """A device that is written into the code, where the tensors beside it are on another."""
-    wanted = [each for each in raised.operands if each.name.strip() == "device"]
-    written = next((each.value for each in wanted if "cuda" in each.value), "")
-    if not written and raised.function != "cuda":
-        return None
-    return Explanation(
-        f"{raised.function} asks for the device {written or 'cuda'}, whatever the model and the "
-        "batch are on",
-        "Make the tensor on the device of those that it is used with: device=x.device in place of "
-        "a device that is written into the code, x.new_zeros(...), or a buffer "
-        "(register_buffer), which follows the model. In place of .cuda(): .to(x.device).",
-    )
 
 
 # Ranges
@@ -283,7 +239,6 @@ PROOFS: dict[str, Proof] = {
     "dtype-of-labels": dtype_of_labels,
     "device-mismatch": two_devices,
     "meta-device": two_devices,
-    "torch-without-cuda": without_gpu,
     "dtype-mismatch": mixed_dtypes,
 }
 NAMES: dict[str, Proof] = {

@@ -57,8 +57,10 @@ ROWS = (
             "RuntimeError: Tried to instantiate dummy base class CUDAGraph"),
         why="The code asks for a GPU, and this build of torch has no CUDA.",
         fix="Write the device as torch.device('cuda' if torch.cuda.is_available() else 'cpu'): the "
-            "code asks for a GPU, and this torch has no CUDA. If the job trains on a GPU, install "
-            "a CUDA build (TOR001).",
+            "code asks for a GPU, and this torch has no CUDA. Inside of a model or a loss make "
+            "tensors on the device of those that they are used with: device=x.device, "
+            "x.new_zeros(...), a buffer (register_buffer), .to(x.device) in place of .cuda(). If "
+            "the job trains on a GPU, install a CUDA build (TOR001).",
         sources=("torch-cuda-init",),
     ),
     Cause(id="meta-device",

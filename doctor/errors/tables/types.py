@@ -9,11 +9,19 @@ ROWS = (
         errors=("RuntimeError", "IndexError", "TypeError", "ValueError"),
         wordings=(
             Wording(r"tensors used as indices must be|expected (?:tensor|scalar type) "
-                r".{0,20}int64 for index|gather\(\): Expected dtype int64 for index",
+                r".{0,20}int64 for index|(?:gather|scatter\w{0,9}|index_\w{3,7})\(\): Expected "
+                r"(?:dtype int(?:32(?:/| or )int)?64|a long tensor) for index",
                 "RuntimeError: gather(): Expected dtype int64 for index",
                 "Indices of an embedding or of x[index] are integers (int64) or a bool mask.",
-                "Convert the index to int64: ids.long(). A mask of 0 and 1 becomes one with "
-                "mask.bool()."),
+                "Convert the index to int64 where it is made: index.long(), ids.long(). An array "
+                "or tensor that holds whole numbers beside floats is one of floats, and so is "
+                "each of its columns. A mask of 0 and 1 becomes one with mask.bool().",
+                more=("RuntimeError: scatter(): Expected dtype int64 for index",
+                    "RuntimeError: index_add_(): Expected dtype int32/int64 for index but got: "
+                    "Double",
+                    "RuntimeError: index_select(): Expected dtype int32 or int64 for index",
+                    "RuntimeError: index_copy_(): Expected a long tensor for index, but got "
+                    "Float")),
             Wording("could not infer output dtype",
                 "RuntimeError: mean(): could not infer output dtype. Input dtype must be either "
                 "a floating point or complex dtype. Got: Long",

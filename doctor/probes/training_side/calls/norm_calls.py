@@ -10,7 +10,7 @@ from typing import Any, Dict, Optional
 
 import torch
 
-from ..foreign import Arguments, Foreign, Options, graphs, places
+from ..foreign import Arguments, Foreign, Options, descriptions, graphs, places
 
 LISTED = 4
 """Names in a text."""
@@ -33,8 +33,7 @@ def described(name: str, args: Arguments, model: torch.nn.Module) -> str:
     (place, _), _ = places.innermost()
     before = {id(each) for each in graphs.leaves(args[0].grad_fn)}
     names = [name for name, each in model.named_parameters() if id(each) in before]
-    more = " and %d more" % (len(names) - LISTED) if names[LISTED:] else ""
-    of = "of what %s%s compute" % (", ".join(names[:LISTED]), more) if names else ""
+    of = "of what %s compute" % descriptions.listed(names, LISTED) if names else ""
     where = " in ".join(filter(None, (name, place, calling_module(model))))
     return ", ".join(filter(None, (where, of)))
 

@@ -77,7 +77,7 @@ def copied(error: Any, frames: List[Any], user: Any, model: Any) -> Records:
         return []
     first = next((frame for frame in frames if frame.name == "deepcopy"), None)
     module = first.locals.get("x") if first else None
-    names = unregistered.with_graph(module) if isinstance(module, torch.nn.Module) else []
+    names = list(unregistered.graphs_in(module)) if isinstance(module, torch.nn.Module) else []
     return [{"type": "KeptGraph", "names": names[:MOST], "where": "copied"}] if names else []
 
 

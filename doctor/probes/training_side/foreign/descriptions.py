@@ -5,7 +5,7 @@ Nothing is called but representations.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 
@@ -86,6 +86,12 @@ def short(value: Foreign) -> str:
     if isinstance(value, type):
         return value.__name__
     return "%s object" % type(value).__name__
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """ "a, b and 3 more"."""
+    more = " and %d more" % (len(names) - most) if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def shown(module: torch.nn.Module) -> str:

@@ -221,7 +221,7 @@ def cuts(plan: Plan, stage: Timed, names: Sequence[str], small: bool = False) ->
     origins = zero_origins.ZeroOrigins(subject.module, subject.batch)
     with stage("function by function"), torch.autograd.detect_anomaly(check_nan=False):
         functions = paths.with_functions()
-        with training.autocast(), modules, functions, paths, origins:
+        with training.autocast(), modules.watched(), functions, paths, origins:
             loss = subject.loss(subject.module, subject.batch)
         in_graph = {id(each) for each in graphs.leaves(loss.grad_fn)}
         computed = {name for name, each in wanted.items() if id(each) in in_graph}

@@ -64,14 +64,14 @@ class Hooks:
         """Compare what the hooks on this tensor get and return."""
         self._held.append(tensor)
         tables: List[Tuple[Any, Any]] = [
-            (tensor._backward_hooks, self._on_gradient),
-            (getattr(tensor, "_post_accumulate_grad_hooks", None), self._on_accumulated),
+            (tensor._backward_hooks, False),
+            (getattr(tensor, "_post_accumulate_grad_hooks", None), True),
         ]
-        for hooks, wrapped in tables:
+        for hooks, accumulated in tables:
             for key, hook in list((hooks or {}).items()):
                 if (id(tensor), key) not in self._watched:
                     self._watched.add((id(tensor), key))
-                    hooks[key] = wrapped(hook, id(tensor))
+                    hooks[key] = self._watching(hook, id(tensor), accumulated)
 
     def watch_modules(self, module: torch.nn.Module) -> None:
         """The same for the hooks of modules, which a forward pass collects: call this before it."""
@@ -81,20 +81,14 @@ class Hooks:
                 for key, hook in list(hooks.items()):
                     hooks[key] = self._on_module(hook, name or "the model")
 
-    def _on_gradient(self, hook: Function, tensor: int) -> Callable[[Any], Any]:
-        def watching(gradient: Any) -> Foreign:
-            before = peak(gradient)
-            result = hook(gradient)
-            self._compare(hook, before, gradient if result is None else result, tensor)
-            return result
+    def _watching(self, hook: Function, tensor: int, accumulated: bool) -> Callable[[Any], Any]:
+        """`accumulated`: the hook gets a parameter, and changes its gradient."""
 
-        return watching
-
-    def _on_accumulated(self, hook: Function, tensor: int) -> Callable[[Any], Any]:
-        def watching(parameter: Any) -> Foreign:
-            before = peak(parameter.grad)
-            result = hook(parameter)
-            self._compare(hook, before, parameter.grad, tensor)
+        def watching(value: Any) -> Foreign:
+            before = peak(value.grad if accumulated else value)
+            result = hook(value)
+            after = value.grad if accumulated else value if result is None else result
+            self._compare(hook, before, after, tensor)
             return result
 
         return watching

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
 from ..foreign import Foreign, graphs
-
-if TYPE_CHECKING:
-    pass
 
 
 class Reason(NamedTuple):
@@ -67,14 +64,6 @@ def softmax(node: Foreign, index: int) -> Reason:
 
 def attention(node: Foreign, index: int) -> Reason:
     return Reason("it is over 1 key", True) if node._saved_key.shape[-2] == 1 else NOTHING
-
-
-def where(node: Foreign, index: int) -> Reason:
-    return share(node._saved_condition, "values of its condition are True")
-
-
-def masked(node: Foreign, index: int) -> Reason:
-    return share(node._saved_mask, "values of its mask are True, and filled")
 
 
 def larger(node: Foreign, index: int) -> Reason:
@@ -200,14 +189,6 @@ def sampled(node: Foreign, index: int) -> Reason:
     return Reason("its mode is nearest", True) if nearest else NOTHING
 
 
-def zero_input(node: Foreign, index: int) -> Reason:
-    return share(node._saved_self == 0, "inputs are exactly 0")
-
-
-def overwritten(node: Foreign, index: int) -> Reason:
-    return Reason("an assignment overwrites its values")
-
-
 def embedded(node: Foreign, index: int) -> Reason:
     """For the table of an embedding: whether its tokens are all padding, or get no gradient."""
     padding = node._saved_indices == node._saved_padding_idx
@@ -233,12 +214,16 @@ RULES: Dict[str, Rule] = {
         ("ScaledDotProductFlashAttentionForCpu", "ScaledDotProductFlashAttention",
          "ScaledDotProductEfficientAttention", "ScaledDotProductCudnnAttention"), attention,
     ),
-    "Where": where,
+    "Where": lambda node, index: share(
+        node._saved_condition, "values of its condition are True"
+    ),
     **dict.fromkeys(
         ("IndexPut", "IndexFill", "Copy", "CopySlices", "SliceScatter", "SelectScatter"),
-        overwritten,
+        lambda node, index: Reason("an assignment overwrites its values"),
     ),
-    "MaskedFill": masked,
+    "MaskedFill": lambda node, index: share(
+        node._saved_mask, "values of its mask are True, and filled"
+    ),
     "Embedding": embedded,
     **dict.fromkeys(("Maximum", "Minimum"), larger),
     **dict.fromkeys(("Clamp", "ClampMin", "ClampMax", "Hardtanh"), clamped),
@@ -255,7 +240,10 @@ RULES: Dict[str, Rule] = {
     **dict.fromkeys(
         ("GridSampler2D", "GridSampler3D", "CudnnGridSampler", "GridSampler2DCpuFallback"), sampled
     ),
-    **dict.fromkeys(("Abs", "LinalgVectorNorm", "Norm"), zero_input),
+    **dict.fromkeys(
+        ("Abs", "LinalgVectorNorm", "Norm"),
+        lambda node, index: share(node._saved_self == 0, "inputs are exactly 0"),
+    ),
 }  # fmt: skip
 
 

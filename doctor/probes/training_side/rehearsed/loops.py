@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import json
 import os
@@ -13,7 +12,15 @@ import torch.distributed as dist
 
 from ..foreign import Foreign
 from ..subject import subjects
-from ..subject.training_step import DTYPES, LR, Subject, advance, backpropagate, scaler_of
+from ..subject.training_step import (
+    DTYPES,
+    LR,
+    Subject,
+    advance,
+    autocast,
+    backpropagate,
+    scaler_of,
+)
 from . import batches
 from .places import EVERY, STEPS, record
 
@@ -35,8 +42,8 @@ class Loop:
     ) -> None:
         self.device, self.output, self.loader = device, output, loader
         self.loss, self.batch, self.raw = subject.loss, subject.batch, subject.module
-        self.dtype = DTYPES[request["precision"]]
-        self.cast = request["recipe"] != "pure-bf16" and request["precision"] != "fp32"
+        cast = request["recipe"] != "pure-bf16" and request["precision"] != "fp32"
+        self.cast = DTYPES[request["precision"]] if cast else None
         self.world = int(os.environ.get("WORLD_SIZE", "1"))
         self.sharded = request["shards"] > 1 and self.world > 1
         self.own_save: Foreign = None
@@ -113,9 +120,7 @@ class Loop:
             dist.destroy_process_group()
 
     def autocast(self) -> ContextManager[None]:
-        if not self.cast:
-            return contextlib.nullcontext()
-        return torch.autocast(self.device.type, dtype=self.dtype)
+        return autocast(self.device, self.cast)
 
     def train_step(self, batch: Foreign) -> None:
         with self.autocast():

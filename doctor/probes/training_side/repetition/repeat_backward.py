@@ -162,7 +162,7 @@ def without_graph(training: Any) -> Dict[str, Any]:
     modules = watched_modules.Modules(training.subject.module)
     paths = gradient_cuts.Paths(training.weights, modules, 0.0)
     without = WithoutGrad()
-    with modules, paths.with_functions(), paths, without:
+    with modules.watched(), paths.with_functions(), paths, without:
         loss = loss_of(training)
     if loss.requires_grad:
         return {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import io
 from typing import Any, ContextManager, Dict, List, Optional, Union
 
 import torch
@@ -22,27 +23,12 @@ M_MMAP_THRESHOLD, MAPPED = -3, 1 << 16
 ever larger ones, so the peak depends more on earlier steps than on this one."""
 
 
-MAX_SERIALIZED = 1 << 28
-"""Up to this many bytes a save is serialized and counted."""
+MAX_SERIALIZED = 1 << 26
+"""Up to this many bytes a save is serialized in memory and counted."""
 
 
 class NotMeasured(Exception):
     """The peak cannot be measured here; the message says why."""
-
-
-class Counting:
-    """A file that counts the bytes written and discards them."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-
-    def write(self, data: Foreign) -> int:
-        size = memoryview(data).nbytes
-        self.bytes += size
-        return size
-
-    def flush(self) -> None:
-        pass
 
 
 def measure_points(
@@ -175,6 +161,6 @@ def size_of(state: Foreign) -> int:
             for each in containers.tensors(state).values()}  # fmt: skip
     if sum(storages.values()) > MAX_SERIALIZED:
         return sum(storages.values())
-    target: Any = Counting()
+    target = io.BytesIO()
     torch.save(state, target)
-    return int(target.bytes)
+    return target.tell()

@@ -98,7 +98,6 @@ def observe_built(subject: Subject) -> None:
     """What the model and its batch show before any step."""
     note(settings=settings(subject.module))
     observe(batch=lambda: batch_facts(subject.batch))
-    observe(computed_once=lambda: unregistered.with_graph(subject.module))
     observe(ineffective=lambda: ineffective.ineffective(subject.module))
     observe(untied=lambda: tying.untied(subject.module))
     observe(of_defaults=lambda: tying.of_defaults(subject.module))

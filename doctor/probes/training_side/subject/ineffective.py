@@ -7,7 +7,7 @@ from typing import Dict, List
 
 import torch
 
-from ..foreign import Foreign
+from ..foreign import Foreign, descriptions
 
 FLAG = "requires_grad"
 ALIKE = 0.85
@@ -30,8 +30,7 @@ def ineffective(module: torch.nn.Module) -> List[str]:
             if weight.requires_grad != value:
                 by_flag.setdefault("%s = %s" % (attribute, value), []).append(name)
     for flag, names in by_flag.items():
-        more = " and %d more" % (len(names) - 2) if len(names) > 2 else ""
-        found.append("%s of %s%s" % (flag, ", ".join(names[:2]), more))
+        found.append("%s of %s" % (flag, descriptions.listed(names, 2)))
     return found[:MOST]
 
 

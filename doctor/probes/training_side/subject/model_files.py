@@ -12,6 +12,7 @@ import re
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 from ..foreign import Foreign, observing
+from ..foreign.descriptions import listed
 
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
@@ -53,7 +54,7 @@ def require_whole(directory: str) -> None:
     if absent:
         raise BadFiles(
             "%s names %d %s that the directory does not have: %s"
-            % (INDEX, len(absent), "file" if len(absent) == 1 else "files", _listed(absent))
+            % (INDEX, len(absent), "file" if len(absent) == 1 else "files", listed(absent, SHOWN))
         )
     for name in names:
         sizes = sizes_of(os.path.join(directory, name))
@@ -160,7 +161,7 @@ def require_loaded(
     if in_layers or 2 * len(lacking) > len(names):
         raise BadFiles(
             "%d of %d parameters were not loaded, because the files do not have them: %s"
-            % (len(lacking), len(names), _listed(in_layers or lacking))
+            % (len(lacking), len(names), listed(in_layers or lacking, SHOWN))
         )
     return [] if renamed else lacking
 
@@ -193,8 +194,3 @@ def _prefix(missing: List[str], unexpected: List[str]) -> str:
                 if sum(prefix + each in known for each in shorter) * 2 > len(shorter):
                     return "%s %r" % (words, prefix)
     return ""
-
-
-def _listed(names: List[str]) -> str:
-    more = " and %d more" % (len(names) - SHOWN) if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more

@@ -41,7 +41,8 @@ def make(
             raise NotAFactory("the batch has tensors on the meta device, which have no values")
         if recipe == "pure-bf16":
             module = module.to(dtype=torch.bfloat16)
-            batch = containers.mapped(batch, _in_bf16)
+            # As a script casts its inputs for such weights.
+            batch = containers.mapped(batch, lambda x: x.bfloat16() if x.is_floating_point() else x)
         module = placed(module, device)
         if parts.notes:
             name = "%s:%s" % (spec["file"], spec["name"])
@@ -49,11 +50,6 @@ def make(
         return training_step.Subject(
             module, subjects.on_device(batch, device), parts.loss, parts.update, parts.fixed
         )
-
-
-def _in_bf16(tensor: torch.Tensor) -> torch.Tensor:
-    """Inputs in the dtype that a script casts them to for weights in bf16."""
-    return tensor.bfloat16() if tensor.is_floating_point() else tensor
 
 
 def _call_factory(spec: Dict[str, Any]) -> Foreign:

@@ -18,22 +18,8 @@ BATCH, LENGTH = 2, 160
 """As the first case of attention_cases.py: cuDNN builds one plan for both."""
 
 
-def random_parameter(draw: torch.Generator, rows: int, columns: int) -> torch.nn.Parameter:
-    return torch.nn.Parameter(torch.randn(rows, columns, generator=draw) * 0.02)
-
-
-class Linear(torch.nn.Module):
-    def __init__(self, draw: torch.Generator, rows: int, columns: int) -> None:
-        super().__init__()
-        self.weight = random_parameter(draw, rows, columns)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.linear(x, self.weight)
-
-
-class Embedding(Linear):
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        return F.embedding(tokens, self.weight)
+def linear(inputs: int, outputs: int) -> torch.nn.Linear:
+    return torch.nn.Linear(inputs, outputs, bias=False)
 
 
 class RMSNorm(torch.nn.Module):
@@ -59,10 +45,10 @@ def eager_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.
 
 
 class Attention(torch.nn.Module):
-    def __init__(self, draw: torch.Generator, eager: bool) -> None:
+    def __init__(self, eager: bool) -> None:
         super().__init__()
-        self.qkv = Linear(draw, 3 * WIDTH, WIDTH)
-        self.out = Linear(draw, WIDTH, WIDTH)
+        self.qkv = linear(WIDTH, 3 * WIDTH)
+        self.out = linear(WIDTH, WIDTH)
         self._eager = eager
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -78,10 +64,10 @@ class Attention(torch.nn.Module):
 
 
 class MLP(torch.nn.Module):
-    def __init__(self, draw: torch.Generator) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.up = Linear(draw, HIDDEN, WIDTH)
-        self.down = Linear(draw, WIDTH, HIDDEN)
+        self.up = linear(WIDTH, HIDDEN)
+        self.down = linear(HIDDEN, WIDTH)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = self.down(F.silu(self.up(x)))
@@ -89,12 +75,12 @@ class MLP(torch.nn.Module):
 
 
 class Block(torch.nn.Module):
-    def __init__(self, draw: torch.Generator, eager: bool) -> None:
+    def __init__(self, eager: bool) -> None:
         super().__init__()
         self.attention_norm = RMSNorm()
-        self.attention = Attention(draw, eager)
+        self.attention = Attention(eager)
         self.mlp_norm = RMSNorm()
-        self.mlp = MLP(draw)
+        self.mlp = MLP()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x + self.attention(self.attention_norm(x))
@@ -107,11 +93,14 @@ class SmallDecoder(torch.nn.Module):
 
     def __init__(self, *, eager: bool = False) -> None:
         super().__init__()
-        draw = torch.Generator().manual_seed(20)
-        self.embedding = Embedding(draw, VOCABULARY, WIDTH)
-        self.layers = torch.nn.ModuleList(Block(draw, eager) for _ in range(LAYERS))
+        self.embedding = torch.nn.Embedding(VOCABULARY, WIDTH)
+        self.layers = torch.nn.ModuleList(Block(eager) for _ in range(LAYERS))
         self.norm = RMSNorm()
-        self.head = Linear(draw, VOCABULARY, WIDTH)
+        self.head = linear(WIDTH, VOCABULARY)
+        draw = torch.Generator().manual_seed(20)
+        for weight in self.parameters():
+            if weight.dim() > 1:
+                weight.data = torch.randn(weight.shape, generator=draw) * 0.02
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         x = self.embedding(tokens)

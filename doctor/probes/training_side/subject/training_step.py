@@ -67,8 +67,7 @@ class Training:
         self, subject: Subject, device: torch.device, precision: str, recipe: str, lr: float = LR
     ) -> None:
         self.subject, self.device, self.lr = subject, device, lr
-        self.dtype = DTYPES[precision]
-        self.cast = recipe != "pure-bf16" and precision != "fp32"
+        self.cast = DTYPES[precision] if recipe != "pure-bf16" and precision != "fp32" else None
         self.weights = subject.weights
         self.before = {name: fingerprint(value) for name, value in self.weights.items()}
         self.update = subject.update
@@ -97,9 +96,7 @@ class Training:
             self.undone.stop()  # it compares weights before and after the loss
 
     def autocast(self) -> AbstractContextManager[None]:
-        if not self.cast:
-            return contextlib.nullcontext()
-        return torch.autocast(self.device.type, dtype=self.dtype)
+        return autocast(self.device, self.cast)
 
     def step(self, stage: Callable[[str], AbstractContextManager[None]]) -> Dict[str, Any]:
         """One step on the one batch, as a doctor.facts.training.Step."""
@@ -235,6 +232,11 @@ class Training:
             }
             for (name, value), changed in zip(self.weights.items(), changes)
         ]
+
+
+def autocast(device: torch.device, dtype: Optional[torch.dtype]) -> AbstractContextManager[None]:
+    """Nothing of None, which is a training without autocast."""
+    return torch.autocast(device.type, dtype=dtype) if dtype else contextlib.nullcontext()
 
 
 def advance(scheduler: Foreign, loss: float) -> None:

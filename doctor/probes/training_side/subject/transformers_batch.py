@@ -131,10 +131,6 @@ def _without_special(tokens: torch.Tensor, config: Foreign, vocabulary: int) -> 
     return tokens
 
 
-def _image(model: Foreign, spec: Dict[str, Any], names: List[str], seed: int) -> Batch:
-    return {"pixel_values": _pixels(model, spec)}
-
-
 def _pixels(model: Foreign, spec: Dict[str, Any]) -> torch.Tensor:
     config = observing.stated(model.config, "vision_config") or model.config
     size = observing.stated(config, "image_size") or IMAGE_SIDE
@@ -161,7 +157,9 @@ def _waveform(model: Foreign, spec: Dict[str, Any], names: List[str], seed: int)
 
 
 MAKERS: Dict[str, Callable[..., Batch]] = {
-    "input_ids": _text, "pixel_values": _image, "input_features": _features,
+    "input_ids": _text,
+    "pixel_values": lambda model, spec, *_: {"pixel_values": _pixels(model, spec)},
+    "input_features": _features,
     "input_values": _waveform,
 }  # fmt: skip
 """transformers' main_input_name -> its maker."""
@@ -190,10 +188,8 @@ def _with_images(
         ) from error
     image = torch.full((len(tokens), count), placeholder)
     batch["input_ids"] = torch.cat([image, tokens], 1)
-    if "token_type_ids" in names:
-        batch["token_type_ids"] = (batch["input_ids"] == placeholder).long()
-    if "mm_token_type_ids" in names:
-        batch["mm_token_type_ids"] = (batch["input_ids"] == placeholder).long()
+    for name in {"token_type_ids", "mm_token_type_ids"}.intersection(names):
+        batch[name] = (batch["input_ids"] == placeholder).long()
     return batch
 
 
@@ -291,8 +287,6 @@ def _token_labels(kind: str, names: List[str], batch: Batch) -> Batch:
         hidden = torch.rand(labels.shape) < MASKED
         hidden[:, 0] = True
         targets["labels"] = torch.where(hidden, labels, torch.tensor(-100))
-    if "next_sentence_label" in names:
-        targets["next_sentence_label"] = torch.arange(len(labels)) % 2
-    if "sentence_order_label" in names:
-        targets["sentence_order_label"] = torch.arange(len(labels)) % 2
+    for name in {"next_sentence_label", "sentence_order_label"}.intersection(names):
+        targets[name] = torch.arange(len(labels)) % 2
     return targets

@@ -9,7 +9,7 @@ from typing import Dict, Iterator, List, Tuple
 
 import torch
 
-from ..foreign import Foreign, observing
+from ..foreign import Foreign, descriptions, observing
 
 MEANT = re.compile(r"^(?:tied?|share[sd]?)_|_(?:tied|tying)$|^(?:weight_)?tying$", re.IGNORECASE)
 OF_WEIGHTS = re.compile(r"weight|embed|emb(?:$|_)|head|proj|output|decoder|tying", re.IGNORECASE)
@@ -114,7 +114,6 @@ def of_defaults(module: torch.nn.Module) -> List[str]:
             names = places.get(id(value), [])
             if len(names) < 2 or not any(True for _ in value.parameters()):
                 continue
-            more = " and %d more" % (len(names) - 2) if len(names) > 2 else ""
             text = "%s=%s of %s is " % (name, type(value).__name__, kind.__name__)
-            found.append(text + ", ".join(names[:2]) + more)
+            found.append(text + descriptions.listed(names, 2))
     return found[:MOST]

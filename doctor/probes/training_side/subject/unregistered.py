@@ -12,11 +12,6 @@ from ..foreign import Foreign, graphs, observing
 from .training_step import Subject
 
 
-def with_graph(module: torch.nn.Module) -> List[str]:
-    """Attributes of the modules that are, or hold, tensors with a graph."""
-    return list(graphs_in(module))
-
-
 def graphs_in(module: torch.nn.Module) -> Dict[str, Any]:
     """Attributes of the modules that are, or hold, tensors with a graph -> the operation that made
     them; the first backward() frees these graphs."""
@@ -32,6 +27,16 @@ def attributes(module: torch.nn.Module) -> Dict[str, Any]:
         for name, value in list(vars(part).items())
         if name not in own
     }
+
+
+def states(module: torch.nn.Module) -> Dict[str, torch.Tensor]:
+    """What a module carries from step to step beside its parameters, by name: buffers, and tensors
+    that attributes hold directly or in a list or dict, as averages, codebooks and queues."""
+    found: Dict[str, torch.Tensor] = dict(module.named_buffers())
+    for name, value in attributes(module).items():
+        held = [(name, value), *(("%s[%r]" % (name, key), each) for key, each in members(value))]
+        found.update((key, each) for key, each in held if isinstance(each, torch.Tensor))
+    return found
 
 
 def with_nodes(values: Dict[str, Any]) -> Dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 import torch
 
 from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing
-from ..subject import build, subjects
+from ..subject import subjects
 from ..subject.training_step import Subject
 from . import outputs
 
@@ -91,11 +91,10 @@ class Arithmetic(outputs.Watch):
         self._weights = {observing.storage_address(each) for each in weights}
 
     def run(self) -> None:
-        build.seed_generators(build.SEED)
         was_training = self._subject.module.training
         try:
-            with torch.no_grad(), self:
-                self._subject.loss(self._subject.module, self._batch)
+            with self:
+                outputs.loss_as_trained(self._subject, self._batch)
         finally:
             self._subject.module.train(was_training)
 

@@ -58,6 +58,13 @@ def evaluate(subject: Subject, batch: Foreign, note: Note = ignore) -> torch.Ten
         subject.module.train(was_training)
 
 
+def loss_as_trained(subject: Subject, batch: Foreign) -> torch.Tensor:
+    """The loss in the mode that the module is in, with the same random numbers each time."""
+    build.seed_generators(build.SEED)
+    with torch.no_grad():
+        return subject.loss(subject.module, batch)
+
+
 LOSSES = ("cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
           "binary_cross_entropy", "binary_cross_entropy_with_logits")  # fmt: skip
 

@@ -7,8 +7,9 @@ from typing import Any, Dict, Iterator, Optional
 import torch
 
 from ..foreign import Foreign, containers, observing
-from ..subject import build, subjects
+from ..subject import subjects
 from ..subject.training_step import Subject
+from . import outputs
 
 MOST_PARTS, MOST_SAMPLES = 8, 3
 """Parts that are tried, and samples of each that are changed."""
@@ -55,6 +56,4 @@ def _loss_or_none(subject: Subject, batch: Foreign) -> Optional[float]:
 
 
 def _loss(subject: Subject, batch: Foreign) -> float:
-    build.seed_generators(build.SEED)
-    with torch.no_grad():
-        return float(subject.loss(subject.module, batch))
+    return float(outputs.loss_as_trained(subject, batch))

@@ -13,11 +13,11 @@ from torch.overrides import TorchFunctionMode
 
 from ... import wire
 from ..foreign import Arguments, Foreign, Function, Options, Types
-from ..subject import batch_samples
+from ..subject import batch_samples, unregistered
 from ..subject.plan import Plan
 from ..subject.timed import Timed
 from ..subject.training_step import Training, backpropagate
-from . import follow_values, module_states, value_origins, watched_modules
+from . import follow_values, inspect_step, value_origins, watched_modules
 
 SAMPLE_SECONDS = 4.0
 
@@ -28,7 +28,7 @@ def trace(plan: Plan, stage: Timed, number: int) -> Dict[str, Any]:
     If this step reads a value of a module that an earlier one made so, it is that one's operation.
     """
     training = started(plan, stage)
-    initial = module_states.nonfinite(training.subject.module)
+    initial = spoiled(training, ())
     first: Dict[str, int] = {}
     for step in range(1, number):
         training.step(stage)
@@ -53,7 +53,7 @@ def trace(plan: Plan, stage: Timed, number: int) -> Dict[str, Any]:
 
 def is_finite_without(training: Training, initial: Sequence[str]) -> bool:
     """Whether the loss is finite once the values of states that are not are replaced by 1."""
-    states, subject = module_states.of_module(training.subject.module), training.subject
+    states, subject = unregistered.states(training.subject.module), training.subject
     for name in spoiled(training, initial):
         states[name].detach().nan_to_num_(1.0, 1.0, 1.0)  # 0 may be a divisor
     with torch.no_grad(), training.autocast():
@@ -70,15 +70,21 @@ def started(plan: Plan, stage: Timed, steps: int = 0) -> Training:
 
 
 def spoiled(training: Training, initial: Sequence[str]) -> List[str]:
-    """The states of modules that are not finite now and were at the start."""
-    return [n for n in module_states.nonfinite(training.subject.module) if n not in initial]
+    """The states of modules that are not finite now, without those that were not at the start; a
+    mask may hold -inf."""
+    return [
+        name
+        for name, each in unregistered.states(training.subject.module).items()
+        if each.layout == torch.strided and not each.is_meta and name not in initial
+        if inspect_step.nonfinite_and_not_mask(name, each.detach())
+    ]
 
 
 def of_state(plan: Plan, stage: Timed, step: int, name: str) -> Dict[str, Any]:
     """The operation of that step whose result a module holds for the next one; {} if unknown."""
     training = started(plan, stage, step - 1)
     follow, _ = followed(training, stage)
-    source = follow.origin(module_states.of_module(training.subject.module).get(name))
+    source = follow.origin(unregistered.states(training.subject.module).get(name))
     return {} if source is None else dict(source._asdict(), step=step, state=name)
 
 
@@ -105,7 +111,7 @@ def followed(training: Training, stage: Timed) -> Tuple[follow_values.Follow, to
     with stage("operation by operation"):
         for weight in training.weights.values():
             weight.grad = None
-        with modules, follow:
+        with modules.watched(), follow:
             with training.autocast(), called, ListedLengths():
                 loss = subject.loss(subject.module, subject.batch)
             if _finite(loss):

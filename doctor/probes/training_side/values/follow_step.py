@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
@@ -38,14 +38,7 @@ class Hooks:
     def __init__(self, module: torch.nn.Module) -> None:
         self.first: Optional[Tuple[str, torch.nn.Module]] = None
         self._inside: List[Tuple[str, torch.nn.Module]] = []
-        self._hooks = module_hooks(module, self._before, self._after)
-
-    def __enter__(self) -> Hooks:
-        self._hooks.__enter__()
-        return self
-
-    def __exit__(self, *error: Foreign) -> None:
-        self._hooks.__exit__(*error)
+        self.watching = module_hooks(module, self._before, self._after)
 
     def _before(self, name: str, module: torch.nn.Module, args: Arguments, kwargs: Options) -> None:
         if self.first is None and self._inside and _nonfinite_inputs((args, kwargs)):
@@ -60,23 +53,12 @@ class Hooks:
 
 
 def _any_nonfinite(value: Foreign) -> bool:
-    return any(nonfinite(each) for _, each in _tensors(value))
+    return any(map(nonfinite, containers.tensors(value).values()))
 
 
 def _nonfinite_inputs(value: Foreign) -> bool:
-    return any(nonfinite_and_not_mask(name, each.detach()) for name, each in _tensors(value))
-
-
-def _tensors(value: Foreign, name: str = "") -> Iterator[Tuple[str, torch.Tensor]]:
-    """Every tensor in what a module takes or returns, each with its last name."""
-    if isinstance(value, torch.Tensor):
-        yield name, value
-    elif containers.is_mapping(value):
-        for key, each in value.items():
-            yield from _tensors(each, str(key))
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _tensors(each, name)
+    tensors = containers.tensors(value).items()
+    return any(nonfinite_and_not_mask(name, each.detach()) for name, each in tensors)
 
 
 def walk(plan: Plan, stage: Timed) -> Dict[str, Any]:
@@ -85,7 +67,8 @@ def walk(plan: Plan, stage: Timed) -> Dict[str, Any]:
         subject = plan.build()
         training = plan.training(subject)
     place: Dict[str, Any] = {}
-    with Hooks(subject.module) as hooks:
+    hooks = Hooks(subject.module)
+    with hooks.watching:
         for number in range(1, training_step.STEPS + training_step.MORE_WHILE_SKIPPED + 1):
             step = training.step(stage)
             place = _place(training, hooks, step)

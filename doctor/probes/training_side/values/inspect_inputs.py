@@ -53,10 +53,10 @@ def positions(condition: torch.Tensor) -> str:
     return ", at %s" % " and ".join(map(str, condition.nonzero().tolist()))
 
 
-def values(condition: torch.Tensor, text: str) -> List[str]:
+def values(condition: torch.Tensor, text: str, unit: str = "values") -> List[str]:
     """["3 of 64 values TEXT, at [3, 0]"], [] if there are none."""
     bad, total = count(condition)
-    return ["%d of %d values %s%s" % (bad, total, text, positions(condition))] if bad else []
+    return ["%d of %d %s %s%s" % (bad, total, unit, text, positions(condition))] if bad else []
 
 
 def not_positive(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:
@@ -86,11 +86,8 @@ def rows(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:
     """For a softmax: rows that are -inf throughout, as a mask of all keys makes them."""
     dim = args[1] if len(args) > 1 and isinstance(args[1], int) else -1
     empty = (x == -math.inf).all(dim)
-    bad, total = count(empty)
-    if bad:
-        text = "%d of %d rows are -inf throughout: everything is masked there%s"
-        return [text % (bad, total, positions(empty))]
-    return values(x == math.inf, "are +inf")
+    masked = values(empty, "are -inf throughout: everything is masked there", "rows")
+    return masked or values(x == math.inf, "are +inf")
 
 
 def attention(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:
@@ -99,10 +96,8 @@ def attention(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:
     for mask in masks:
         if isinstance(mask, torch.Tensor) and mask.dim() >= 2:
             empty = ~mask if mask.dtype == torch.bool else mask == -math.inf
-            bad, total = count(empty.all(-1))
-            if bad:
-                text = "%d of %d rows of the mask hide every key%s"
-                return [text % (bad, total, positions(empty.all(-1)))]
+            if lines := values(empty.all(-1), "of the mask hide every key", "rows"):
+                return lines
     return []
 
 
@@ -152,9 +147,7 @@ def exponential(x: torch.Tensor, args: Arguments, options: Options) -> List[str]
 def variance(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:
     correction = options.get("correction", 1)
     dims = args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else range(x.dim())
-    size = 1
-    for dim in dims:
-        size *= x.shape[dim]
+    size = math.prod(x.shape[dim] for dim in dims)
     if correction is not None and size <= correction:
         return ["the unbiased variance of %d value is not defined" % size]
     return []
@@ -165,18 +158,14 @@ def log_sum(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:
     empty = x == -math.inf
     for dim in sorted((each % max(x.dim(), 1) for each in dims), reverse=True):
         empty = empty.all(dim)
-    bad, total = count(empty)
-    text = "%d of %d rows are -inf throughout: nothing is selected there%s"
-    return [text % (bad, total, positions(empty))] if bad else []
+    return values(empty, "are -inf throughout: nothing is selected there", "rows")
 
 
 def direction(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:
     """For a weight norm: rows of the direction whose norm is 0, by which it divides."""
     dim = args[2] if len(args) > 2 and isinstance(args[2], int) else 0
     norms = torch.linalg.vector_norm(x.movedim(dim, 0).flatten(1), dim=1)
-    bad, total = count(norms == 0)
-    text = "the norm of %d of %d rows of the direction is 0, and it divides by it%s"
-    return [text % (bad, total, positions(norms == 0))] if bad else []
+    return values(norms == 0, "of the direction have a norm of 0, by which it divides", "rows")
 
 
 def norm(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:

@@ -29,8 +29,8 @@ from ..subject import subjects
 from ..subject.plan import Plan
 from ..subject.timed import Timed
 from ..subject.training_step import Subject
-from .called_modules import MOST_SHOWN, Calls
-from .index_origins import IndexOrigins
+from .value_origins import RESHAPING, Called, described, tensors
+from .watched_modules import MOST_SHOWN, Calls
 
 IGNORED = -100
 """The label that torch's losses ignore by default."""
@@ -61,9 +61,10 @@ def look(plan: Plan, stage: Timed) -> Dict[str, Any]:
     wire.send(note={"look": result})
     computed = plan.training(subject).autocast()
     calls = Calls(subject.module)
-    guard = Guard(subject.batch)
+    origins = Called(subject.module, subject.batch, (*RESHAPING, *SELECTING))
+    guard = Guard(origins)
     try:
-        with stage("forward"), guard, computed, calls.noted():
+        with stage("forward"), guard, origins, computed, calls.noted():
             forward(subject)
     except InvalidInput as error:
         result["bad_index" if error.computed else "bad_batch"].append(str(error))
@@ -234,6 +235,11 @@ ATTENTION = ("attention", "transformer_encoder")
 """Parts of the names of torch's functions that select an attention kernel."""
 CHECKED = {"embedding": _check_tokens, "cross_entropy": _check_labels, "nll_loss": _check_labels}
 
+SELECTING = ("gather", "take", "index_select", "masked_select", "where", "masked_fill", "roll",
+             "cat", "stack", "narrow", "pad", "flip", "new_full", "__setitem__", "repeat",
+             "as_tensor", "squeeze_", "clamp", "int", "long")  # fmt: skip
+"""Functions beside RESHAPING whose values are those of their first input, or a constant of the
+code."""
 INDEX = {"embedding": 0, "cross_entropy": 1, "nll_loss": 1}
 """Name of a function -> the position of its index."""
 
@@ -244,9 +250,9 @@ class Guard(TorchFunctionMode):
     Raises InvalidInput. On CUDA an index out of range kills the process's context.
     """
 
-    def __init__(self, batch: Foreign) -> None:
+    def __init__(self, origins: Called) -> None:
         super().__init__()
-        self._origins = IndexOrigins(batch)
+        self._origins = origins
         self.weights: Set[int] = set()
         """Ids of the parameters that a function got."""
         self.attention = False
@@ -257,23 +263,20 @@ class Guard(TorchFunctionMode):
     ) -> Foreign:
         options = kwargs or {}
         name = observing.function_name(func)
-        for each in (*args, *options.values()):
-            members = each if isinstance(each, (list, tuple)) else (each,)
-            self.weights |= {id(it) for it in members if isinstance(it, torch.nn.Parameter)}
+        given = tensors((args, options))
+        self.weights |= {id(each) for each in given if isinstance(each, torch.nn.Parameter)}
         self.attention = self.attention or any(each in name for each in ATTENTION)
         if name in CHECKED and func is not torch.embedding and len(args) > 1:
             self._check(name, args, options)
-        result = func(*args, **options)
-        self._origins.follow(name, args, result)
-        return result
+        return func(*args, **options)
 
     def _check(self, name: str, args: Arguments, options: Options) -> None:
         try:
             CHECKED[name](observing.plain(args[0]), observing.plain(args[1]), options)
         except InvalidInput as error:
-            origin = self._origins.computed(args[INDEX[name]])
-            if not origin:
+            origin = self._origins.of(args[INDEX[name]])
+            if origin is None or not origin.function:
                 raise
-            invalid = InvalidInput("%s; they are %s" % (error, origin))
+            invalid = InvalidInput("%s; they are %s" % (error, described(origin, "")))
             invalid.computed = True
             raise invalid from None

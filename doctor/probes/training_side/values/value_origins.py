@@ -6,14 +6,21 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from typing import Any, Dict, FrozenSet, Iterator, NamedTuple, Optional, Tuple
+from typing import Any, Dict, FrozenSet, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing, places
-from . import module_states
-from .reshaping import RESHAPING
+from ..subject import unregistered
+
+RESHAPING = (
+    "view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten", "expand", "expand_as", "t",
+    "T", "mT", "transpose", "permute", "movedim", "swapaxes", "view_as", "repeat_interleave",
+    "__getitem__", "unbind", "chunk", "split", "contiguous", "clone", "detach", "data",
+    "requires_grad_", "to", "type", "type_as", "float", "half", "bfloat16", "double", "cpu", "cuda",
+)  # fmt: skip
+"""Functions whose result holds values of their input."""
 
 
 class Origin(NamedTuple):
@@ -30,8 +37,12 @@ class Called(TorchFunctionMode):
     """The function of torch that is being called from outside of it, its inputs, and the origins of
     all tensors that were seen."""
 
-    def __init__(self, module: torch.nn.Module, batch: Foreign) -> None:
+    def __init__(
+        self, module: torch.nn.Module, batch: Foreign, passing: Sequence[str] = RESHAPING
+    ) -> None:
+        """`passing`: functions whose result is what their first input is."""
         super().__init__()
+        self._passing = passing
         self.name = ""
         self.function: Any = None
         self.inputs: Tuple[Any, Dict[str, Any]] = ((), {})
@@ -39,7 +50,7 @@ class Called(TorchFunctionMode):
         for name, weight in module.named_parameters():
             self._note(weight, Origin("", "", frozenset(["the parameter " + name])))
         buffers = dict(module.named_buffers())
-        for name, each in module_states.of_module(module).items():
+        for name, each in unregistered.states(module).items():
             kind = "the buffer " if name in buffers else "the tensor "
             self._note(each, Origin("", "", frozenset([kind + name])))
         for name, each in containers.tensors(batch).items():
@@ -63,7 +74,7 @@ class Called(TorchFunctionMode):
     def _follow(self, name: str, inputs: Foreign, made: Foreign) -> None:
         entries = [self.of(each) for each in tensors(inputs)]
         known = [each for each in entries if each is not None]
-        if name in RESHAPING and known:
+        if name in self._passing and known:
             origin = known[0]
         else:
             sources = [each.names for each in known]
