@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from doctor._util.units import listed, shown
-from doctor.checkpoint.records import ChangedSetting, Checkpoint, ModelConfig, Size, Tokenizer
+from doctor.checkpoint.records import (
+    ChangedSetting,
+    Checkpoint,
+    ModelConfig,
+    Movement,
+    Size,
+    Tokenizer,
+)
 from doctor.checks.checkpoint.model_names import other_tensors, unloadable
 from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
 from doctor.checks.checkpoint.tokens import token_ids
@@ -24,7 +31,7 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
         return verdict
     if verdict := token_ids(checkpoint):
         return verdict
-    if verdict := _head(checkpoint) or _other_settings(checkpoint.settings) or _unmatched(model):
+    if verdict := _head(checkpoint) or _other_settings(checkpoint) or _unmatched(model):
         return verdict
     if not sizes and (checkpoint.tokenizer is None or rows is None):
         return skip("no size of config.json or of a tokenizer can be compared with the tensors")
@@ -51,12 +58,16 @@ EXTENDED = ("rope_type", "rope_theta", "factor", "original_max_position_embeddin
 """Settings that are changed on purpose for a longer context, and then trained with."""
 
 
-def _other_settings(settings: tuple[ChangedSetting, ...]) -> Verdict | None:
+def _other_settings(checkpoint: Checkpoint) -> Verdict | None:
     """Settings that are not those of the model that the weights come from."""
+    settings, movement = checkpoint.settings, checkpoint.movement
     if not settings:
         return None
+    is_copy = isinstance(movement, Movement) and movement.compared and not movement.changed
     texts = [f"{each.name} is {each.now} and was {each.before}" for each in settings]
     text = f"{listed([shown(each, 120) for each in texts], 4)} in the model that it comes from"
+    if all(map(_extends, settings)) and is_copy:
+        return warn(f"{text}, and all weights are the same: none was trained with it", fix=COPY_FIX)
     if all(map(_extends, settings)):
         return note(f"{text}, as for a longer context", fix=EXTENDED_FIX)
     before = ", ".join(f'"{each.name}": {each.before}' for each in settings[:8])
@@ -100,6 +111,9 @@ def _wrong(sizes: list[Size], model: ModelConfig, beyond: str) -> Verdict | None
     """What differs, the worst first; None where nothing does."""
     wrong = [size for size in sizes if size.stored not in size.configured]
     header = model.source != "config.json"
+    if turned := [size for size in wrong if size.quantity == INPUTS]:
+        text = f"{_difference(turned[0], model.source)}{_more(wrong)}"
+        return fail(f"{text}: stored as (out, in)", fix=CONV1D_FIX)
     if failing := [size for size in wrong if header or not _only_more(size)]:
         text = f"{_difference(failing[0], model.source)}{_more(failing)}"
         return fail(text, fix=HEADER_FIX if header else _sizes_fix(failing))
@@ -136,6 +150,7 @@ def _unread(checkpoint: Checkpoint) -> str:
     return "" if checkpoint.contents.tensors else "no header could be read"
 
 
+INPUTS = "inputs of Conv1D"
 OF_QUANTIZATION = ("bits", "group size", "blocks with a scale")
 
 
@@ -202,6 +217,15 @@ HEADER_FIX = (
 EXTENDED_FIX = (
     "Nothing, if the model was trained with it, or a longer context is all that is wanted. Else "
     "take config.json from the model that the run began with."
+)
+COPY_FIX = (
+    "Take config.json from the baseline, whose weights these are: with another base of RoPE their "
+    "positions mean something else. Only where a longer context is wanted without training, as "
+    "YaRN and dynamic scaling allow, nothing is wrong."
+)
+CONV1D_FIX = (
+    "Transpose the weights of c_attn, c_fc and c_proj: this family keeps them as (in, out), other "
+    "than torch's Linear. Or convert the model again from where it was whole."
 )
 TASK_FIX = (
     "Save the whole model, model.save_pretrained(), without choosing tensors by their names; take "

@@ -79,3 +79,24 @@ def test_a_long_training_is_silent(tmp_path: Path) -> None:
     torch.manual_seed(2)
     verdict = between(tmp_path, {n: e + 0.7 * torch.randn(e.shape) for n, e in state().items()})
     assert verdict.status is Status.PASS, verdict.summary
+
+
+def test_values_of_another_place_in_the_baseline_are_named(tmp_path: Path) -> None:
+    before, one, two = (
+        state(),
+        "model.layers.1.mlp.up_proj.weight",
+        "model.layers.2.mlp.up_proj.weight",
+    )
+    turned = between(tmp_path, before | {one: before[one].T.contiguous()})
+    assert turned.status is Status.FAIL
+    assert f"{one}: the baseline's values, transposed" in turned.summary
+    (tmp_path / "swapped").mkdir()
+    swapped = between(tmp_path / "swapped", before | {one: before[two], two: before[one]})
+    assert swapped.status is Status.WARN
+    assert f"{one} holds those of {two}" in swapped.summary
+
+
+def test_a_symmetric_matrix_is_its_own_transposed(tmp_path: Path) -> None:
+    before, name = state(), "model.layers.1.mlp.up_proj.weight"
+    changed = before | {name: before[name] * 1.01}
+    assert between(tmp_path, changed).status is not Status.FAIL

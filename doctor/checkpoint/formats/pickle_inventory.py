@@ -30,6 +30,7 @@ from doctor.checkpoint.formats.torch_zip import (
 from doctor.checkpoint.inventory import Inventory
 from doctor.checkpoint.io.file_type import LOOK, is_tar
 from doctor.checkpoint.io.files import Source, prefetch
+from doctor.checkpoint.pickle.joblib_arrays import WRAPPER
 from doctor.checkpoint.pickle.reader import LARGEST, read_pickle
 
 DIRECTORY_END = b"PK\x05\x06"
@@ -142,10 +143,9 @@ def _unpacked(source: Source, magic: bytes, inventory: Inventory, depth: int) ->
 
 def _in_a_row(source: Source, inventory: Inventory, depth: int) -> None:
     """The pickle at the beginning, and those behind it in torch's legacy form."""
-    data = source.read(min(FIRST, source.size), 0)
-    if source.size > len(data) and not _ends_within(data):
-        data = source.read(min(LARGEST, source.size), 0)
-    pending = [(0, 0)]
+    data = _beginning(source)
+    joblib = WRAPPER.name.encode() in data and _of_joblib(data, inventory, depth)
+    pending = [] if joblib else [(0, 0)]
     while pending:
         number, at = pending.pop()
         if number == IN_A_ROW:
@@ -166,6 +166,36 @@ def _in_a_row(source: Source, inventory: Inventory, depth: int) -> None:
             _look(_Memory(nested), inventory, depth + 1)
         if number or pickled.value == MAGIC or _PICKLED.match(data, pickled.end):
             pending.append((number + 1, pickled.end))
+
+
+def _beginning(source: Source) -> bytes:
+    """As much as holds the pickles in a row."""
+    data = source.read(min(FIRST, source.size), 0)
+    if source.size > len(data) and not _ends_within(data):
+        data = source.read(min(LARGEST, source.size), 0)
+    return data
+
+
+def _of_joblib(data: bytes, inventory: Inventory, depth: int) -> bool:
+    """One pickle with arrays of joblib: what it names as pickle reads it, and as joblib does, which
+    has to come to its end. False where it has none."""
+    for arrays in (False, True):
+        try:
+            pickled = read_pickle(data, arrays=arrays)
+        except CheckpointError as error:
+            imports, actions, protocol, stopped = error.imports, error.actions, 0, error.text
+        else:
+            imports, actions, protocol = pickled.imports, pickled.actions, pickled.protocol
+            behind = _PICKLED.match(data, pickled.end)
+            stopped = "has further pickles behind one of joblib" if behind else ""
+            for nested in pickled.nested:
+                _look(_Memory(nested), inventory, depth + 1)
+        if WRAPPER.text not in imports:
+            return False
+        inventory.add(imports, actions, protocol)
+    inventory.pickles += 1
+    inventory.break_off(stopped)
+    return True
 
 
 def _array(first: bytes, source: Source, inventory: Inventory, depth: int) -> None:
