@@ -120,7 +120,8 @@ def _wrong(sizes: list[Size], model: ModelConfig, beyond: str) -> Verdict | None
     if model.head_missing:
         return fail("config.json does not tie the output head, and no tensor is it", fix=HEAD_FIX)
     if beyond:
-        return fail(beyond, fix=TOKENS_FIX)
+        is_added = "an added token" in beyond
+        return fail(beyond, fix=TOKENS_FIX if is_added else f"{OTHER_VOCABULARY} {TOKENS_FIX}")
     if wrong:
         return warn(f"{_difference(wrong[0], model.source)}{_more(wrong)}", fix=SIZES_FIX)
     return None
@@ -240,6 +241,10 @@ TIED_FIX = (
     "Set tie_word_embeddings to false in config.json: transformers 4, vLLM and converters follow "
     "it and drop the trained head; transformers 5 keeps both, with a warning. Where the head "
     "should be tied, save the model again after model.tie_weights()."
+)
+OTHER_VOCABULARY = (
+    "Where nobody enlarged the vocabulary, the tokenizer is another model's: copy its files from "
+    "the model that the weights come from. Else:"
 )
 TOKENS_FIX = (
     "Resize the embedding and save the model: a token without a row ends in an IndexError or a "

@@ -42,7 +42,10 @@ def replaced(checkpoint: Checkpoint, movement: Movement) -> Verdict | None:
 def _most(checkpoint: Checkpoint, movement: Movement) -> Verdict | None:
     """Where more than half of the matrices are far from what they were."""
     most = movement.most_changed
-    unrelated = sum(each.cosine < UNRELATED for each in most)
+    lost = [each for each in most if each.cosine < UNRELATED]
+    unrelated = len(lost)
+    if lost and (verdict := _of_others(movement, lost)):
+        return verdict
     if 2 * unrelated > len(most):
         text = f"most of {movement.matrices:,} matrices have nothing in common with the baseline"
         verdict = note if (length_of_run(checkpoint) or 0) >= LONG else warn
@@ -70,7 +73,7 @@ def _some(movement: Movement) -> Verdict | None:
             return None
         text = f"{_which(far)} {_are(far)} {far[0].factor:.3g} times what {_they(far)} were"
         return warn(f"{text}; {rest}", fix=SCALED_FIX)
-    if verdict := _of_others(movement, lost, rest):
+    if verdict := _of_others(movement, lost):
         return verdict
     text = f"{_which(lost)} {_have(lost)} nothing in common with the baseline; {rest}"
     if all(each.kind in ("head", "embedding") and not each.layer for each in lost):
@@ -78,14 +81,16 @@ def _some(movement: Movement) -> Verdict | None:
     return fail(f"{text}: initialized anew, as what a resumed run did not find", fix=ANEW_FIX)
 
 
-def _of_others(movement: Movement, lost: list[TensorChange], rest: str) -> Verdict | None:
-    """Matrices with values that the baseline has elsewhere, or the other way round."""
+def _of_others(movement: Movement, lost: list[TensorChange]) -> Verdict | None:
+    """Matrices with values that the baseline has elsewhere, or the other way round; a note where
+    tensors of the baseline are missing, as where layers were removed."""
     known = [(each.name, movement.origins.get(each.name, "")) for each in lost]
     if turned := [shown(name, 120) for name, origin in known if origin == TRANSPOSED]:
         text = f"{listed(turned, 3)}: the baseline's values, transposed"
-        return fail(f"{text}; {rest}", fix=TURNED_FIX)
+        return fail(text, fix=TURNED_FIX)
     if moved := [f"{shown(n, 120)} holds those of {shown(o, 120)}" for n, o in known if o]:
-        return warn(f"the baseline's values in other places: {listed(moved, 3)}", fix=MOVED_FIX)
+        verdict = note if movement.removed else warn
+        return verdict(f"the baseline's values in other places: {listed(moved, 3)}", fix=MOVED_FIX)
     return None
 
 

@@ -56,6 +56,8 @@ READERS = (
 """The one that comes first decides where two state the same thing."""
 
 
+WITHOUT_CUDA = "Torch not compiled with CUDA enabled"
+"""The assertion of a build for the CPU."""
 NO_HANDLE = "Unable to determine the device handle"
 ON_HOST = re.compile(
     r"\bon the host\b[^.\n]{0,60}\b(?:works|lists|is (?:fine|ok|well))\b", re.IGNORECASE
@@ -73,9 +75,9 @@ def read(text: str, *, alone: bool = True) -> Reading:
     reports = [reader(lines) for reader in READERS]
     if not alone and not any(reports):
         return Reading()
-    if alone:
-        reports.append(stated.read(lines, reports))
     errors = torch_messages.read(lines)
+    if alone:
+        reports.append(stated.read(lines, [*reports, errors]))
     explained = bool(errors) or any(each.nvml_error for each in reports)
     known = torch_messages.reported(lines, is_explained=explained, is_report=any(reports))
     reading = merge([*reports, errors, known])
@@ -87,6 +89,8 @@ def read(text: str, *, alone: bool = True) -> Reading:
         reading = replace(reading, reported=tuple(filter(_is_open, reading.reported)))
     if reading.torch == "" and not reading.import_error and printed.answers(lines):
         reading = replace(reading, torch=None)  # collect_env ran in another Python
+    if reading.torch is None and reading.gpus and WITHOUT_CUDA in (reading.cuda_error or ""):
+        reading = replace(reading, torch="of unknown version", cuda="")
     reading = kernel_log.add_log(_of_container(reading, lines), lines)
     return host_tools.add_tools(reading, lines) if alone or reading else reading
 

@@ -327,7 +327,7 @@ def test_tokens_that_configurations_name(
 def test_matrices_of_gpt2_in_the_order_of_linear(tmp_path: Path) -> None:
     folder = saved(tmp_path / "m", "gpt2")
     state = load_file(folder / "model.safetensors")
-    turned = ("c_attn.weight", "c_fc.weight", "mlp.c_proj.weight")
+    turned = "h.1.attn.c_attn.weight"  # of one layer
     state = {k: v.T.contiguous() if k.endswith(turned) else v for k, v in state.items()}
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
     verdict = CONFIG(checkpoint=scanned(folder))

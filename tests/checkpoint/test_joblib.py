@@ -24,13 +24,15 @@ def inventory(path: Path) -> Inventory:
         return take_inventory(source, path.name)
 
 
-@pytest.mark.parametrize("name", ["label_encoder", "objects"])
+@pytest.mark.parametrize("name", ["label_encoder", "objects", "pipeline"])
 def test_what_lies_behind_arrays_is_read_to_the_end(name: str) -> None:
     found = inventory(DATA / f"{name}.joblib")
     assert found.pickles == 1
     assert not found.incomplete
     assert CALLED not in found.imports
-    assert any(each.startswith("sklearn.preprocessing.") for each in found.imports)
+    assert any(each.startswith("sklearn.") for each in found.imports)
+    assert not any(each.startswith("(") for each in found.imports)
+    assert not found.actions.tricks
 
 
 @pytest.mark.parametrize("name", ["command_in_array", "command_behind_array"])

@@ -96,6 +96,18 @@ def test_values_of_another_place_in_the_baseline_are_named(tmp_path: Path) -> No
     assert f"{one} holds those of {two}" in swapped.summary
 
 
+def test_layers_that_were_removed_on_purpose_are_a_note(tmp_path: Path) -> None:
+    later = {1: 0, 2: 1, 3: 2}
+    kept = {name: each for name, each in state().items() if "layers.0." not in name}
+    for old, new in later.items():
+        kept = {
+            name.replace(f"layers.{old}.", f"layers.{new}."): each for name, each in kept.items()
+        }
+    found = between(tmp_path, kept)
+    assert found.status is Status.NOTE
+    assert "in other places" in found.summary
+
+
 def test_a_symmetric_matrix_is_its_own_transposed(tmp_path: Path) -> None:
     before, name = state(), "model.layers.1.mlp.up_proj.weight"
     changed = before | {name: before[name] * 1.01}

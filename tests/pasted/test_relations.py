@@ -398,3 +398,11 @@ def test_a_lost_gpu_leaves_no_remedy_for_one_that_did_not_start() -> None:
     probe = "NVRM: The NVIDIA probe routine failed for 1 device(s).\n"
     assert problems(lost + probe).keys() == {"GPU001", "GPU003"}
     assert "DRV003" in problems(probe)
+
+
+def test_a_build_for_the_cpu_is_known_by_its_assertion_where_the_text_names_a_gpu() -> None:
+    raised = "AssertionError: Torch not compiled with CUDA enabled\n"
+    found = problems(f"RTX 5060 Ti 16GB\nWindows 11\n{raised}")
+    assert found.keys() == {"TOR002"}
+    assert any("whl/cu" in each for each in found["TOR002"].verdict.commands)
+    assert problems("RTX 5060 Ti 16GB\nWindows 11\ntorch 2.9.1+cu128\n") == {}

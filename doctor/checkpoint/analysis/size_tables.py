@@ -95,8 +95,9 @@ def table_sizes(config: Mapping[str, object], tensors: Sequence[Tensor]) -> Iter
             for tensor in tensors
             if len(tensor.shape) == row.dimensions and row.name.fullmatch(tensor.name)
         }
-        if len(lengths) == 1:  # towers of several sizes: which is whose does not show
-            stored, tensor = next(iter(lengths.items()))
+        if len(lengths) > 1 and row.quantity != INPUTS:
+            continue  # towers of several sizes: which is whose does not show
+        for stored, tensor in lengths.items():
             yield from named_sizes(parts, row.quantity, row.entries, tensor, stored)
     yield from _positions(config, tensors)
     yield from _patches(parts, tensors)

@@ -34,6 +34,7 @@ from doctor.checkpoint.pickle.joblib_arrays import WRAPPER
 from doctor.checkpoint.pickle.reader import LARGEST, read_pickle
 
 DIRECTORY_END = b"PK\x05\x06"
+COMPUTED = "(computed)"
 IN_A_ROW = 5
 """Pickles at the beginning of a file: torch's legacy form has as many."""
 FIRST = 1024 * 1024
@@ -177,24 +178,30 @@ def _beginning(source: Source) -> bytes:
 
 
 def _of_joblib(data: bytes, inventory: Inventory, depth: int) -> bool:
-    """One pickle with arrays of joblib: what it names as pickle reads it, and as joblib does, which
-    has to come to its end. False where it has none."""
-    for arrays in (False, True):
+    """One pickle with arrays of joblib: what it names as joblib reads it, which has to come to its
+    end, and what only pickle finds in the arrays. False where it has none."""
+    plain, whole = Inventory(inventory.file), Inventory(inventory.file)
+    for found, arrays in ((plain, False), (whole, True)):
         try:
             pickled = read_pickle(data, arrays=arrays)
         except CheckpointError as error:
-            imports, actions, protocol, stopped = error.imports, error.actions, 0, error.text
-        else:
-            imports, actions, protocol = pickled.imports, pickled.actions, pickled.protocol
-            behind = _PICKLED.match(data, pickled.end)
-            stopped = "has further pickles behind one of joblib" if behind else ""
-            for nested in pickled.nested:
-                _look(_Memory(nested), inventory, depth + 1)
-        if WRAPPER.text not in imports:
-            return False
-        inventory.add(imports, actions, protocol)
-    inventory.pickles += 1
-    inventory.break_off(stopped)
+            found.add(error.imports, error.actions)
+            found.break_off(error.text)
+            continue
+        found.add(pickled.imports, pickled.actions, pickled.protocol)
+        if _PICKLED.match(data, pickled.end):
+            found.break_off("has further pickles behind one of joblib")
+        for nested in pickled.nested:
+            _look(_Memory(nested), found, depth + 1)
+    if WRAPPER.text not in plain.imports:
+        return False
+    # An array's values make pickle compute a name of objects, which it refuses. To compute one of
+    # texts takes a function, which is named.
+    own = {each for each in plain.imports if not each.startswith(COMPUTED)}
+    if whole.incomplete or not own.issubset(whole.imports):
+        inventory.add(plain.imports, plain.actions)
+    whole.pickles += 1
+    inventory.merge(whole)
     return True
 
 
