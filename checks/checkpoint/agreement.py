@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from doctor._util.units import listed, shown
-from doctor.checkpoint.records import (
-    ChangedSetting,
-    Checkpoint,
-    ModelConfig,
-    Movement,
-    Size,
-    Tokenizer,
-)
+from doctor.checkpoint.records import Checkpoint, ModelConfig, Size, Tokenizer
 from doctor.checks.checkpoint.model_names import other_tensors, unloadable
 from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
+from doctor.checks.checkpoint.settings import other_settings
 from doctor.checks.checkpoint.tokens import token_ids
-from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 
 
 def config_agrees(checkpoint: Checkpoint) -> Verdict:
@@ -31,7 +25,7 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
         return verdict
     if verdict := token_ids(checkpoint):
         return verdict
-    if verdict := _head(checkpoint) or _other_settings(checkpoint) or _unmatched(model):
+    if verdict := _head(checkpoint) or other_settings(checkpoint) or _unmatched(model):
         return verdict
     if not sizes and (checkpoint.tokenizer is None or rows is None):
         return skip("no size of config.json or of a tokenizer can be compared with the tensors")
@@ -52,43 +46,6 @@ def _unmatched(model: ModelConfig) -> Verdict | None:
         "rows",
         fix=SETTINGS_FIX,
     )
-
-
-EXTENDED = ("rope_type", "rope_theta", "factor", "original_max_position_embeddings")
-"""Settings that are changed on purpose for a longer context, and then trained with."""
-
-
-def _other_settings(checkpoint: Checkpoint) -> Verdict | None:
-    """Settings that are not those of the model that the weights come from."""
-    settings, movement = checkpoint.settings, checkpoint.movement
-    if not settings:
-        return None
-    is_copy = isinstance(movement, Movement) and movement.compared and not movement.changed
-    texts = [f"{each.name} is {each.now} and was {each.before}" for each in settings]
-    text = f"{listed([shown(each, 120) for each in texts], 4)} in the model that it comes from"
-    if all(map(_extends, settings)) and is_copy:
-        return warn(f"{text}, and all weights are the same: none was trained with it", fix=COPY_FIX)
-    if all(map(_extends, settings)):
-        return note(f"{text}, as for a longer context", fix=EXTENDED_FIX)
-    before = ", ".join(f'"{each.name}": {each.before}' for each in settings[:8])
-    return warn(
-        f"{text}, with which the weights were trained",
-        fix=f"Restore in config.json: {shown(before, 400)}. Where the weights were trained with "
-        "the new values long enough, nothing is wrong.",
-    )
-
-
-def _extends(setting: ChangedSetting) -> bool:
-    """Whether it is what a longer context needs: nothing is taken back."""
-    name = setting.name.rpartition(".")[2]
-    if name not in EXTENDED:
-        return False
-    if name == "rope_type":
-        return setting.before == '"default"'
-    try:
-        return float(setting.now) >= float(setting.before)
-    except ValueError:
-        return False
 
 
 def _head(checkpoint: Checkpoint) -> Verdict | None:
@@ -215,15 +172,6 @@ HEADER_FIX = (
     "adding tokens, model.resize_token_embeddings(len(tokenizer)) first. llama.cpp refuses a file "
     "whose tensors have other sizes than its header."
 )
-EXTENDED_FIX = (
-    "Nothing, if the model was trained with it, or a longer context is all that is wanted. Else "
-    "take config.json from the model that the run began with."
-)
-COPY_FIX = (
-    "Take config.json from the baseline, whose weights these are: with another base of RoPE their "
-    "positions mean something else. Only where a longer context is wanted without training, as "
-    "YaRN and dynamic scaling allow, nothing is wrong."
-)
 CONV1D_FIX = (
     "Transpose the weights of c_attn, c_fc and c_proj: this family keeps them as (in, out), other "
     "than torch's Linear. Or convert the model again from where it was whole."
@@ -274,6 +222,9 @@ CONFIG = Check(
         "--merged-from or --equals",
         "config.json, generation_config.json or the header of a GGUF file names a token beyond the "
         "vocabulary",
+        "the numbers of several special tokens in config.json, the end of a text among them, are "
+        "other tokens of the tokenizer",
+        "RoPE was extended since --baseline and no weight changed",
         "the tokenizer's end of a text is none that the configuration of a model that generates "
         "names",
         "the chat template ends turns with a text that is no token, or, after 10 or more steps, "

@@ -44,8 +44,8 @@ def _most(checkpoint: Checkpoint, movement: Movement) -> Verdict | None:
     most = movement.most_changed
     lost = [each for each in most if each.cosine < UNRELATED]
     unrelated = len(lost)
-    if lost and (verdict := _of_others(movement, lost)):
-        return verdict
+    if lost and (found := _of_others(movement, lost)):
+        return found
     if 2 * unrelated > len(most):
         text = f"most of {movement.matrices:,} matrices have nothing in common with the baseline"
         verdict = note if (length_of_run(checkpoint) or 0) >= LONG else warn
@@ -73,8 +73,8 @@ def _some(movement: Movement) -> Verdict | None:
             return None
         text = f"{_which(far)} {_are(far)} {far[0].factor:.3g} times what {_they(far)} were"
         return warn(f"{text}; {rest}", fix=SCALED_FIX)
-    if verdict := _of_others(movement, lost):
-        return verdict
+    if found := _of_others(movement, lost):
+        return found
     text = f"{_which(lost)} {_have(lost)} nothing in common with the baseline; {rest}"
     if all(each.kind in ("head", "embedding") and not each.layer for each in lost):
         return warn(f"{text}: initialized anew, or for other tokens or labels", fix=HEAD_FIX)
