@@ -7,8 +7,13 @@ pickle of an array of objects, and behind the values of an array.
 from __future__ import annotations
 
 import gzip
+import pickle
+import sys
+import types
 from pathlib import Path
+from typing import Any
 
+import numpy  # noqa: TID253
 import pytest
 
 from doctor.checkpoint.formats.pickle_inventory import take_inventory
@@ -62,6 +67,31 @@ def test_values_that_pickle_takes_for_opcodes_are_read_so_too(tmp_path: Path) ->
     plain = b"\x80\x04\x8c\x13joblib.numpy_pickle\x8c\x11NumpyArrayWrapper\x93"
     (tmp_path / "m.pkl").write_bytes(plain + b")\x81}b" + call)
     assert CALLED in inventory(tmp_path / "m.pkl").imports
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        {"dtype": None, "shape": (3,)},
+        {"dtype": numpy.dtype("i8"), "shape": (1 << 60,)},
+        {"dtype": numpy.dtype("i8"), "shape": (2,) * 5_000},
+        {"dtype": numpy.dtype("i8"), "shape": (-3,)},
+        {"dtype": numpy.dtype([("x", object)]), "shape": (3,)},
+    ],
+    ids=["no dtype", "too long", "too many", "backwards", "fields"],
+)
+def test_what_describes_no_array_is_no_end(
+    described: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = types.ModuleType("joblib.numpy_pickle")
+    wrapper = type("NumpyArrayWrapper", (), {"__module__": module.__name__})
+    module.__dict__["NumpyArrayWrapper"] = wrapper
+    monkeypatch.setitem(sys.modules, "joblib", types.ModuleType("joblib"))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    one = wrapper()
+    one.__dict__ |= described
+    (tmp_path / "m.joblib").write_bytes(pickle.dumps(one, protocol=4))
+    assert "known" in inventory(tmp_path / "m.joblib").incomplete
 
 
 def test_a_packed_file_is_read_as_well(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ WRAPPER = Global("joblib.numpy_pickle", "NumpyArrayWrapper")
 NUMBERS = re.compile(r"([biufcmMSU])(\d{1,6})")
 """numpy's name of a dtype, kind and size; U counts characters of four bytes."""
 OBJECTS = "O8"
+DIMENSIONS, LONGEST = 64, 1 << 48
+"""Of an array: numpy has no more, no machine a longer one."""
 UNKNOWN = "has an array of joblib in a form that is not known"
 
 
@@ -30,8 +32,8 @@ def pass_array(machine: Machine, node: ObjectNode) -> None:
         machine.memo = {}
         return
     form = NUMBERS.fullmatch(code) if type(code) is str else None
-    lengths = shape if type(shape) is tuple else (None,)
-    if form is None or any(type(each) is not int or each < 0 for each in lengths):
+    lengths = shape if type(shape) is tuple and len(shape) <= DIMENSIONS else (None,)
+    if form is None or any(type(each) is not int or not 0 <= each < LONGEST for each in lengths):
         raise CheckpointError("not-inspectable", UNKNOWN)
     if described.get("numpy_array_alignment_bytes") is not None:
         machine.at += 1 + machine.data[machine.at]
