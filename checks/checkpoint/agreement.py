@@ -68,7 +68,9 @@ def _wrong(sizes: list[Size], model: ModelConfig, beyond: str) -> Verdict | None
     """What differs, the worst first; None where nothing does."""
     wrong = [size for size in sizes if size.stored not in size.configured]
     header = model.source != "config.json"
-    if turned := [size for size in wrong if size.quantity == INPUTS]:
+    turned = [size for size in wrong if size.quantity == INPUTS]
+    # Where other sizes differ as well, config.json is another model's.
+    if turned and all(size.quantity in OF_CONV1D for size in wrong):
         text = f"{_difference(turned[0], model.source)}{_more(wrong)}"
         return fail(f"{text}: stored as (out, in)", fix=CONV1D_FIX)
     if failing := [size for size in wrong if header or not _only_more(size)]:
@@ -109,6 +111,7 @@ def _unread(checkpoint: Checkpoint) -> str:
 
 
 INPUTS = "inputs of Conv1D"
+OF_CONV1D = (INPUTS, "intermediate size")
 OF_QUANTIZATION = ("bits", "group size", "blocks with a scale")
 
 

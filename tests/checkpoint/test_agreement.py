@@ -333,6 +333,8 @@ def test_matrices_of_gpt2_in_the_order_of_linear(tmp_path: Path) -> None:
     verdict = CONFIG(checkpoint=scanned(folder))
     assert verdict.status is Status.FAIL
     assert verdict.fix.startswith("Transpose")
+    edit(folder / "config.json", n_embd=48)  # of another model
+    assert not CONFIG(checkpoint=scanned(folder)).fix.startswith("Transpose")
 
 
 def test_a_family_with_the_names_of_gpt2_and_linear_layers(tmp_path: Path) -> None:
