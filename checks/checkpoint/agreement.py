@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from doctor._util.units import listed, shown
-from doctor.checkpoint.records import ChangedSetting, Checkpoint, ModelConfig, Size, Tokenizer
+from doctor.checkpoint.records import Checkpoint, ModelConfig, Size, Tokenizer
 from doctor.checks.checkpoint.model_names import other_tensors, unloadable
 from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
+from doctor.checks.checkpoint.settings import other_settings
 from doctor.checks.checkpoint.tokens import token_ids
-from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 
 
 def config_agrees(checkpoint: Checkpoint) -> Verdict:
@@ -24,7 +25,7 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
         return verdict
     if verdict := token_ids(checkpoint):
         return verdict
-    if verdict := _head(checkpoint) or _other_settings(checkpoint.settings) or _unmatched(model):
+    if verdict := _head(checkpoint) or other_settings(checkpoint) or _unmatched(model):
         return verdict
     if not sizes and (checkpoint.tokenizer is None or rows is None):
         return skip("no size of config.json or of a tokenizer can be compared with the tensors")
@@ -47,39 +48,6 @@ def _unmatched(model: ModelConfig) -> Verdict | None:
     )
 
 
-EXTENDED = ("rope_type", "rope_theta", "factor", "original_max_position_embeddings")
-"""Settings that are changed on purpose for a longer context, and then trained with."""
-
-
-def _other_settings(settings: tuple[ChangedSetting, ...]) -> Verdict | None:
-    """Settings that are not those of the model that the weights come from."""
-    if not settings:
-        return None
-    texts = [f"{each.name} is {each.now} and was {each.before}" for each in settings]
-    text = f"{listed([shown(each, 120) for each in texts], 4)} in the model that it comes from"
-    if all(map(_extends, settings)):
-        return note(f"{text}, as for a longer context", fix=EXTENDED_FIX)
-    before = ", ".join(f'"{each.name}": {each.before}' for each in settings[:8])
-    return warn(
-        f"{text}, with which the weights were trained",
-        fix=f"Restore in config.json: {shown(before, 400)}. Where the weights were trained with "
-        "the new values long enough, nothing is wrong.",
-    )
-
-
-def _extends(setting: ChangedSetting) -> bool:
-    """Whether it is what a longer context needs: nothing is taken back."""
-    name = setting.name.rpartition(".")[2]
-    if name not in EXTENDED:
-        return False
-    if name == "rope_type":
-        return setting.before == '"default"'
-    try:
-        return float(setting.now) >= float(setting.before)
-    except ValueError:
-        return False
-
-
 def _head(checkpoint: Checkpoint) -> Verdict | None:
     """A head that config.json's class has and the tensors do not, or that is not the embedding."""
     model = checkpoint.model
@@ -100,13 +68,19 @@ def _wrong(sizes: list[Size], model: ModelConfig, beyond: str) -> Verdict | None
     """What differs, the worst first; None where nothing does."""
     wrong = [size for size in sizes if size.stored not in size.configured]
     header = model.source != "config.json"
+    turned = [size for size in wrong if size.quantity == INPUTS]
+    # Where other sizes differ as well, config.json is another model's.
+    if turned and all(size.quantity in OF_CONV1D for size in wrong):
+        text = f"{_difference(turned[0], model.source)}{_more(wrong)}"
+        return fail(f"{text}: stored as (out, in)", fix=CONV1D_FIX)
     if failing := [size for size in wrong if header or not _only_more(size)]:
         text = f"{_difference(failing[0], model.source)}{_more(failing)}"
         return fail(text, fix=HEADER_FIX if header else _sizes_fix(failing))
     if model.head_missing:
         return fail("config.json does not tie the output head, and no tensor is it", fix=HEAD_FIX)
     if beyond:
-        return fail(beyond, fix=TOKENS_FIX)
+        is_added = "an added token" in beyond
+        return fail(beyond, fix=TOKENS_FIX if is_added else f"{OTHER_VOCABULARY} {TOKENS_FIX}")
     if wrong:
         return warn(f"{_difference(wrong[0], model.source)}{_more(wrong)}", fix=SIZES_FIX)
     return None
@@ -136,6 +110,8 @@ def _unread(checkpoint: Checkpoint) -> str:
     return "" if checkpoint.contents.tensors else "no header could be read"
 
 
+INPUTS = "inputs of Conv1D"
+OF_CONV1D = (INPUTS, "intermediate size")
 OF_QUANTIZATION = ("bits", "group size", "blocks with a scale")
 
 
@@ -199,9 +175,9 @@ HEADER_FIX = (
     "adding tokens, model.resize_token_embeddings(len(tokenizer)) first. llama.cpp refuses a file "
     "whose tensors have other sizes than its header."
 )
-EXTENDED_FIX = (
-    "Nothing, if the model was trained with it, or a longer context is all that is wanted. Else "
-    "take config.json from the model that the run began with."
+CONV1D_FIX = (
+    "Transpose the weights of c_attn, c_fc and c_proj: this family keeps them as (in, out), other "
+    "than torch's Linear. Or convert the model again from where it was whole."
 )
 TASK_FIX = (
     "Save the whole model, model.save_pretrained(), without choosing tensors by their names; take "
@@ -216,6 +192,10 @@ TIED_FIX = (
     "Set tie_word_embeddings to false in config.json: transformers 4, vLLM and converters follow "
     "it and drop the trained head; transformers 5 keeps both, with a warning. Where the head "
     "should be tied, save the model again after model.tie_weights()."
+)
+OTHER_VOCABULARY = (
+    "Where nobody enlarged the vocabulary, the tokenizer is another model's: copy its files from "
+    "the model that the weights come from. Else:"
 )
 TOKENS_FIX = (
     "Resize the embedding and save the model: a token without a row ends in an IndexError or a "
@@ -245,6 +225,9 @@ CONFIG = Check(
         "--merged-from or --equals",
         "config.json, generation_config.json or the header of a GGUF file names a token beyond the "
         "vocabulary",
+        "the numbers of several special tokens in config.json, the end of a text among them, are "
+        "other tokens of the tokenizer",
+        "RoPE was extended since --baseline and no weight changed",
         "the tokenizer's end of a text is none that the configuration of a model that generates "
         "names",
         "the chat template ends turns with a text that is no token, or, after 10 or more steps, "

@@ -201,6 +201,7 @@ CHANGED = Check(
         "the optimizer holds no more parameters than changed, so that the others are not in it",
         "all of the first layers is unchanged, and of the rest nothing but the embedding: as "
         "layers that are frozen on purpose",
+        "matrices hold values that the baseline has elsewhere, and layers of it are not here",
     ),
     warns=(
         "other parameters are unchanged",
@@ -209,9 +210,11 @@ CHANGED = Check(
         "single matrices are several times what they were, while most moved little; or a head or "
         "an embedding has nothing in common with the baseline's",
         "most matrices have nothing in common with the baseline's",
+        "matrices hold values that the baseline has in other matrices",
     ),
     fails=(
         "matrices of layers have nothing in common with the baseline's, while most moved little",
+        "matrices are the baseline's, transposed",
         "nothing changed although steps were taken, and all tensors could be compared",
         "no norm changed while other parameters did, and the files are not a rounded copy (fp32 "
         "norms, or moments in bf16 or fp16)",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from doctor.checkpoint.records import Checkpoint, Tokenizer
+from doctor.checks.checkpoint.tokens import EXCHANGED_FIX
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 MARKER = re.compile(r"[<\[{(|].+[>\]})|]|.*pad.*", re.IGNORECASE)
@@ -30,7 +31,8 @@ def _padding(tokenizer: Tokenizer, pad: str) -> Verdict:
     if not MARKER.fullmatch(pad):
         return warn(f"{token} is an ordinary token; a dedicated one required")
     if difference := _configured_differently(tokenizer):
-        return warn(f"{token}; {difference}", fix=CONFIGURED_FIX)
+        fix = EXCHANGED_FIX if tokenizer.exchanged else CONFIGURED_FIX
+        return warn(f"{token}; {difference}", fix=fix)
     if pad == tokenizer.eos:
         return ok(f"{token}, which also ends a text: collators that mask padding mask it too")
     if pad == tokenizer.unk:

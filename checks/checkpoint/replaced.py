@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 
 from doctor._util.units import listed, shown
-from doctor.checkpoint.records import Checkpoint, Movement, TensorChange
+from doctor.checkpoint.records import TRANSPOSED, Checkpoint, Movement, TensorChange
 from doctor.checks.checkpoint.norm_causes import length_of_run
 from doctor.judge.check import Verdict, fail, note, warn
 
@@ -42,7 +42,10 @@ def replaced(checkpoint: Checkpoint, movement: Movement) -> Verdict | None:
 def _most(checkpoint: Checkpoint, movement: Movement) -> Verdict | None:
     """Where more than half of the matrices are far from what they were."""
     most = movement.most_changed
-    unrelated = sum(each.cosine < UNRELATED for each in most)
+    lost = [each for each in most if each.cosine < UNRELATED]
+    unrelated = len(lost)
+    if lost and (found := _of_others(movement, lost)):
+        return found
     if 2 * unrelated > len(most):
         text = f"most of {movement.matrices:,} matrices have nothing in common with the baseline"
         verdict = note if (length_of_run(checkpoint) or 0) >= LONG else warn
@@ -70,10 +73,25 @@ def _some(movement: Movement) -> Verdict | None:
             return None
         text = f"{_which(far)} {_are(far)} {far[0].factor:.3g} times what {_they(far)} were"
         return warn(f"{text}; {rest}", fix=SCALED_FIX)
+    if found := _of_others(movement, lost):
+        return found
     text = f"{_which(lost)} {_have(lost)} nothing in common with the baseline; {rest}"
     if all(each.kind in ("head", "embedding") and not each.layer for each in lost):
         return warn(f"{text}: initialized anew, or for other tokens or labels", fix=HEAD_FIX)
     return fail(f"{text}: initialized anew, as what a resumed run did not find", fix=ANEW_FIX)
+
+
+def _of_others(movement: Movement, lost: list[TensorChange]) -> Verdict | None:
+    """Matrices with values that the baseline has elsewhere, or the other way round; a note where
+    tensors of the baseline are missing, as where layers were removed."""
+    known = [(each.name, movement.origins.get(each.name, "")) for each in lost]
+    if turned := [shown(name, 120) for name, origin in known if origin == TRANSPOSED]:
+        text = f"{listed(turned, 3)}: the baseline's values, transposed"
+        return fail(text, fix=TURNED_FIX)
+    if moved := [f"{shown(n, 120)} holds those of {shown(o, 120)}" for n, o in known if o]:
+        verdict = note if movement.removed else warn
+        return verdict(f"the baseline's values in other places: {listed(moved, 3)}", fix=MOVED_FIX)
+    return None
 
 
 def _which(changes: list[TensorChange]) -> str:
@@ -97,6 +115,14 @@ def _they(changes: list[TensorChange]) -> str:
     return "it" if len(changes) == 1 else "they"
 
 
+TURNED_FIX = (
+    "Transpose these matrices, or convert again: GPT-2's Conv1D and TensorFlow keep (in, out), "
+    "torch's Linear (out, in), and of a square matrix no loader sees the difference."
+)
+MOVED_FIX = (
+    "Convert or merge again with the right names and numbers of the layers. Where layers were "
+    "removed or put in another order on purpose, nothing is wrong."
+)
 ANEW_FIX = (
     "Do not go on from here: return to the baseline, find why these tensors were not loaded "
     "(strict=False, ignore_mismatched_sizes, other names), and train from there again."

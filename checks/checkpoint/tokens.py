@@ -16,6 +16,12 @@ STOPS_FIX = (
     "Add the number to eos_token_id in generation_config.json, as a list with the others, where "
     "the model was trained on the template. Of a base model, nothing is wrong."
 )
+EXCHANGED_FIX = (
+    "Copy the tokenizer's files (tokenizer.json, tokenizer_config.json and their like) from the "
+    "model that the weights come from: these were trained with other numbers for the same texts. "
+    "Only if the weights were trained with this tokenizer, give its numbers to config.json and "
+    "generation_config.json."
+)
 ABSENT_FIX = (
     "Give the configuration the number of a token that the tokenizer has, or add the token, "
     "tokenizer.add_special_tokens(...), and save the model after "
@@ -42,6 +48,11 @@ def token_ids(checkpoint: Checkpoint) -> Verdict | None:
     absent = [f"{entry} is {number:,}" for entry, number in named.items() if 0 < limit <= number]
     if absent:
         return warn(f"{listed(absent, 3)}; the vocabulary has {limit:,} tokens", fix=ABSENT_FIX)
+    if tokenizer and tokenizer.exchanged:
+        pairs = [f"{role}_token_id is {text}" for role, text in tokenizer.exchanged.items()]
+        return warn(
+            f"by this tokenizer {listed(pairs, 3)}: it is another model's", fix=EXCHANGED_FIX
+        )
     if tokenizer and (verdict := _turn_ends(checkpoint, tokenizer)):
         return verdict
     if tokenizer and tokenizer.stops and tokenizer.eos_id not in (None, *tokenizer.stops):

@@ -42,6 +42,7 @@ from doctor.judge.known_errors import (
     MISMATCHED,
     NO_INSTANCES,
     NOT_LOADED,
+    PARTS_DIFFER,
     WSL_DRIVER,
     fail_by,
     find_cause,
@@ -169,6 +170,8 @@ def _nvml_remedy(host: Host | Unknown, driver: Driver) -> Cause | None:
 
 def _whose_library(host: Host | Unknown, driver: Driver) -> Cause:
     """Whether the libnvidia-ml that does not match the kernel module is the host's."""
+    if isinstance(host, Host) and any(e.cause == PARTS_DIFFER.id for e in host.reported or ()):
+        return PARTS_DIFFER
     if not isinstance(host, Host) or driver.nvml_library is None:
         return MISMATCHED
     if host.container:

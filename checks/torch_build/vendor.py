@@ -25,7 +25,8 @@ def built_for_this_gpu(
     built = f"torch {torch.version} is built for {_built_for(torch)}"
     vendor, platform = ("AMD", "ROCm") if target.kind == "rocm" else ("NVIDIA", "CUDA")
     versions = {"torch": torch.version, "torch's CUDA": torch.cuda, "torch's ROCm": torch.hip}
-    if unreadable := unreadable_versions(versions):
+    is_built = torch.cuda or torch.hip  # a build for the CPU needs no version to be one
+    if is_built and (unreadable := unreadable_versions(versions)):
         return unknown(unreadable)
     if torch.hip if target.kind == "rocm" else torch.cuda:
         return ok(f"{built}; {platform} required for {vendor} GPUs")

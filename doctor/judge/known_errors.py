@@ -31,6 +31,8 @@ GPU_NOT_STARTED = _row("gpu-not-started")
 """Also where nvidia-smi prints Not Found instead of a device handle."""
 MISMATCHED = _row("driver-library-mismatch")
 """Where the library came from decides who can fix it, see DRV001."""
+PARTS_DIFFER = _row("driver-parts-differ")
+"""A mismatch that a restart does not end."""
 FABRIC = _row("fabric-not-ready")
 CONFIDENTIAL = _row("confidential-gpu-not-ready")
 COMPAT = _row("libcuda-compat")

@@ -10,6 +10,7 @@ Imports `facts`, `errors` and `_util`; no checks, no collecting, no logs.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from doctor.facts.host import Reported
@@ -55,6 +56,15 @@ READERS = (
 """The one that comes first decides where two state the same thing."""
 
 
+WITHOUT_CUDA = "Torch not compiled with CUDA enabled"
+"""The assertion of a build for the CPU."""
+NO_HANDLE = "Unable to determine the device handle"
+ON_HOST = re.compile(
+    r"\bon the host\b[^.\n]{0,60}\b(?:works|lists|is (?:fine|ok|well))\b", re.IGNORECASE
+)
+"""Somebody says that nvidia-smi works outside of the container."""
+
+
 def read(text: str, *, alone: bool = True) -> Reading:
     """What the reports in the text state; `kinds` is empty if there is none.
 
@@ -65,9 +75,9 @@ def read(text: str, *, alone: bool = True) -> Reading:
     reports = [reader(lines) for reader in READERS]
     if not alone and not any(reports):
         return Reading()
-    if alone:
-        reports.append(stated.read(lines, reports))
     errors = torch_messages.read(lines)
+    if alone:
+        reports.append(stated.read(lines, [*reports, errors]))
     explained = bool(errors) or any(each.nvml_error for each in reports)
     known = torch_messages.reported(lines, is_explained=explained, is_report=any(reports))
     reading = merge([*reports, errors, known])
@@ -77,8 +87,21 @@ def read(text: str, *, alone: bool = True) -> Reading:
         reading = replace(reading, reported=(*known_as, *reading.reported))
     if reading.cuda_available:
         reading = replace(reading, reported=tuple(filter(_is_open, reading.reported)))
-    reading = kernel_log.add_log(reading, lines)
+    if reading.torch == "" and not reading.import_error and printed.answers(lines):
+        reading = replace(reading, torch=None)  # collect_env ran in another Python
+    if reading.torch is None and reading.gpus and WITHOUT_CUDA in (reading.cuda_error or ""):
+        reading = replace(reading, torch="of unknown version", cuda="")
+    reading = kernel_log.add_log(_of_container(reading, lines), lines)
     return host_tools.add_tools(reading, lines) if alone or reading else reading
+
+
+def _of_container(reading: Reading, lines: list[str]) -> Reading:
+    """The reading without GPUs that only a container lost: its host has them."""
+    gpus = tuple(gpu for gpu in reading.gpus if not (gpu.lost or "").startswith(NO_HANDLE))
+    if len(gpus) == len(reading.gpus) or not any(map(ON_HOST.search, lines)):
+        return reading
+    lost = Reported(cause="container-lost-gpus", line=f"{NO_HANDLE}, and the host lists it")
+    return replace(reading, gpus=gpus, reported=(lost, *reading.reported))
 
 
 def _is_open(line: Reported) -> bool:

@@ -11,7 +11,17 @@ from doctor._util.units import GIB
 from doctor.errors.memory_numbers import OTHER_PROCESS, describe_oom, read_numbers
 from doctor.facts.host import Reported
 from doctor.facts.views import UNLISTED
-from doctor.pasted import accelerators, clocks, fabric, requirements, smi_load, starts, storage
+from doctor.pasted import (
+    accelerators,
+    clocks,
+    driver_parts,
+    fabric,
+    packages,
+    requirements,
+    smi_load,
+    starts,
+    storage,
+)
 from doctor.pasted.cores import few_cores, slow_cores
 from doctor.pasted.reading import Reading
 from doctor.pasted.smi_table import FIRST, memory_of
@@ -267,6 +277,8 @@ READERS = (
     smi_load.table_of,
     requirements.read,
     starts.read,
+    driver_parts.read,
+    packages.without_code,
     fabric.read,
     slow_cores,
     clocks.read,

@@ -71,8 +71,8 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
     )
 
 
-FOLLOWS = ("cuda-illegal-access",)
-"""What programs print when a GPU at fault goes away under them."""
+FOLLOWS = ("cuda-illegal-access", "gpu-not-started")
+"""What programs and the driver print of a GPU at fault that goes away under them."""
 
 
 def _of_program(found: Sequence[KernelEvent]) -> tuple[Reported, ...]:

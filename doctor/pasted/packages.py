@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
+from doctor.facts.host import Reported
 from doctor.pasted.reading import Reading, cuda_of, hip_of
 
 ROW = re.compile(
@@ -16,6 +18,9 @@ CONDA = re.compile(
 )
 """conda's build of torch names its CUDA, "pytorch 2.5.1 py3.11_cuda12.4_cudnn9.1.0_0 pytorch" or
 "cuda126_generic_py311", or the CPU: "cpu_generic_py311"."""
+NO_OPERATOR = re.compile(r"operator torchvision::nms does not exist")
+PAIRED = 15
+"""torchvision 0.15 is for torch 2.0, and so on."""
 HEAD = re.compile(r"\s*(?:Package\s+Version\b|# packages in environment)")
 
 
@@ -40,3 +45,20 @@ def read(lines: list[str]) -> Reading:
         packages=tuple(each for each in installed if each.startswith("nvidia-")),
         installed=tuple(installed),
     )
+
+
+def without_code(lines: Sequence[str]) -> Iterator[Reported]:
+    """torchvision that misses its operators although its release is that of the only torch."""
+    if not any(map(NO_OPERATOR.search, lines)):
+        return
+    rows = {(match["name"], match["version"]) for line in lines if (match := ROW.match(line))}
+    versions = [[own for name, own in rows if name == each] for each in ("torch", "torchvision")]
+    if [len(each) for each in versions] != [1, 1]:
+        return
+    (torch,), (vision,) = versions
+    release, own = re.match(r"2\.(\d{1,2})\.", torch), re.match(r"0\.(\d{1,2})\.", vision)
+    if release and own and int(own[1]) == int(release[1]) + PAIRED:
+        text = f"torch {torch} and torchvision {vision} are of one release"
+        yield Reported(
+            cause="torchvision-code-missing", line=f"{text}, and its compiled part did not load"
+        )

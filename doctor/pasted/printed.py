@@ -40,6 +40,9 @@ ASKED = re.compile(
 """A command or an expression that prints the variable in the next line."""
 PRINTED = re.compile(r"(?:Out\[\d{1,4}\]: )?(['\"]?)(.{0,600}?)\1\s*")
 WINDOWS = re.compile(r"\bWindows (?:10|11|Server)\b")
+ASKS_TORCH = re.compile(r"(?:In \[\d{1,4}\]: )?\s*(?:print\()?torch\.[\w.]{2,60}(?:\(\d?\))?\)?$")
+"""At a prompt, whose `>>>` was taken for quotation marks."""
+ANSWER = re.compile(r"(?:Out\[\d{1,4}\]: )?(?:True|False|'?\d{1,2}(?:\.\d[\w.+]{0,40})?'?)$")
 FOLLOWING = 6
 """Lines in which the values of a line's expressions are looked for."""
 AARCH64 = re.compile(r"\baarch64\b")
@@ -88,6 +91,14 @@ def read(lines: list[str]) -> Reading:
         system="Linux" if arm or jetson else "Windows" if windows else None,
         arch="aarch64" if arm or jetson else None,
         release="-tegra" if jetson else None,
+    )
+
+
+def answers(lines: list[str]) -> bool:
+    """Whether torch answered at a prompt, so that it imports there."""
+    return any(
+        ASKS_TORCH.match(line) and ANSWER.match(following.strip())
+        for line, following in pairwise(lines)
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from healthy_folders import adapter, make, plain_model, saved_transformer, train
 from judges import judge
 
 from doctor._util.records import Unknown
+from doctor.checkpoint.contents import ScanRequest, read
+from doctor.checkpoint.io.stages import no_stage
 from doctor.checkpoint.records import Checkpoint, Fit, LoraFit, Optimizer, Problem, Size
 from doctor.checkpoint.scan import scan
 from doctor.judge.check import Status, Verdict
@@ -267,6 +270,9 @@ def test_the_optimizer_of_another_model(tmp_path: Path) -> None:
     assert "[7, 5]" in verdict.summary
     assert optimizers(tmp_path / "cut", cut).status is Status.WARN
     assert optimizers(tmp_path / "loss", loss).status is Status.NOTE
+    # transformers' Trainer saves the whole model beside the state of its parameters alone.
+    (tmp_path / "loss" / "trainer_state.json").write_text('{"global_step": 3, "log_history": []}')
+    assert OPTIMIZER(checkpoint=scanned(tmp_path / "loss")).status is Status.WARN
 
 
 def test_judges_of_optimizers() -> None:
@@ -316,3 +322,47 @@ def test_tokens_that_configurations_name(
     edit(tmp_path / "m" / file, **change)
     verdict = CONFIG(checkpoint=scanned(tmp_path / "m"))
     assert verdict.status is status, verdict.summary
+
+
+def test_matrices_of_gpt2_in_the_order_of_linear(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "m", "gpt2")
+    state = load_file(folder / "model.safetensors")
+    turned = "h.1.attn.c_attn.weight"  # of one layer
+    state = {k: v.T.contiguous() if k.endswith(turned) else v for k, v in state.items()}
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    verdict = CONFIG(checkpoint=scanned(folder))
+    assert verdict.status is Status.FAIL
+    assert verdict.fix.startswith("Transpose")
+    edit(folder / "config.json", n_embd=48)  # of another model
+    assert not CONFIG(checkpoint=scanned(folder)).fix.startswith("Transpose")
+
+
+def test_a_family_with_the_names_of_gpt2_and_linear_layers(tmp_path: Path) -> None:
+    from transformers import GPTBigCodeConfig, GPTBigCodeForCausalLM
+
+    sizes = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_inner": 48, "vocab_size": 40}
+    model = GPTBigCodeForCausalLM(GPTBigCodeConfig(**sizes, n_positions=16))
+    model.save_pretrained(tmp_path / "m")
+    assert CONFIG(checkpoint=scanned(tmp_path / "m")).status is not Status.FAIL
+
+
+def test_the_base_of_rope_beside_the_same_weights_and_beside_trained_ones(tmp_path: Path) -> None:
+    now, then = saved(tmp_path / "now"), saved(tmp_path / "then")
+    settings = json.loads((now / "config.json").read_text())
+    rope = settings.get("rope_parameters", settings)
+    rope["rope_theta"] = 500_000.0
+    (now / "config.json").write_text(json.dumps(settings))
+    shutil.copy(now / "model.safetensors", then / "model.safetensors")
+
+    def judged() -> Verdict:
+        request = ScanRequest(path=str(now), baseline=str(then))
+        checkpoint = read(request, no_stage, lambda note: None)
+        assert isinstance(checkpoint, Checkpoint)
+        return CONFIG(checkpoint=checkpoint)
+
+    copied = judged()
+    assert copied.status is Status.WARN
+    assert "all weights are the same" in copied.summary
+    state = {k: v * 1.01 for k, v in load_file(now / "model.safetensors").items()}
+    save_file(state, now / "model.safetensors", metadata={"format": "pt"})
+    assert judged().status is Status.NOTE

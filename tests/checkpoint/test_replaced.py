@@ -79,3 +79,36 @@ def test_a_long_training_is_silent(tmp_path: Path) -> None:
     torch.manual_seed(2)
     verdict = between(tmp_path, {n: e + 0.7 * torch.randn(e.shape) for n, e in state().items()})
     assert verdict.status is Status.PASS, verdict.summary
+
+
+def test_values_of_another_place_in_the_baseline_are_named(tmp_path: Path) -> None:
+    before, one, two = (
+        state(),
+        "model.layers.1.mlp.up_proj.weight",
+        "model.layers.2.mlp.up_proj.weight",
+    )
+    turned = between(tmp_path, before | {one: before[one].T.contiguous()})
+    assert turned.status is Status.FAIL
+    assert f"{one}: the baseline's values, transposed" in turned.summary
+    (tmp_path / "swapped").mkdir()
+    swapped = between(tmp_path / "swapped", before | {one: before[two], two: before[one]})
+    assert swapped.status is Status.WARN
+    assert f"{one} holds those of {two}" in swapped.summary
+
+
+def test_layers_that_were_removed_on_purpose_are_a_note(tmp_path: Path) -> None:
+    later = {1: 0, 2: 1, 3: 2}
+    kept = {name: each for name, each in state().items() if "layers.0." not in name}
+    for old, new in later.items():
+        kept = {
+            name.replace(f"layers.{old}.", f"layers.{new}."): each for name, each in kept.items()
+        }
+    found = between(tmp_path, kept)
+    assert found.status is Status.NOTE
+    assert "in other places" in found.summary
+
+
+def test_a_symmetric_matrix_is_its_own_transposed(tmp_path: Path) -> None:
+    before, name = state(), "model.layers.1.mlp.up_proj.weight"
+    changed = before | {name: before[name] * 1.01}
+    assert between(tmp_path, changed).status is not Status.FAIL

@@ -187,3 +187,27 @@ def test_the_larger_vocabulary_of_two_counts(outer: Any, inner: int, tmp_path: P
     (tmp_path / "config.json").write_text(json.dumps(said))
     assert read(tmp_path).vocabulary == 6
     assert judge(read(tmp_path)).status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("config", "tokens", "exchanged"),
+    [
+        ({"bos_token_id": 4, "eos_token_id": 0, "pad_token_id": 1}, {"pad": "[PAD]"}, True),
+        ({"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 4}, {"pad": "[PAD]"}, True),
+        # Its own numbers; a chat model's end of a turn; a padding token that was set anew; none.
+        ({"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 3}, {}, False),
+        ({"bos_token_id": 1, "eos_token_id": 4, "pad_token_id": 3}, {}, False),
+        ({"bos_token_id": 1, "eos_token_id": [4, 2], "pad_token_id": 4}, {}, False),
+        ({"eos_token_id": 4}, {}, False),
+    ],
+)
+def test_numbers_of_several_roles_that_are_other_tokens(
+    config: dict[str, Any], tokens: dict[str, str], exchanged: bool, tmp_path: Path
+) -> None:
+    names = {"bos_token": '"', "eos_token": "a", "pad_token": "b"}
+    saved(tmp_path, "WordLevel", **(names if not tokens else {"pad_token": tokens["pad"]}))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", **config}))
+    found = read(tmp_path)
+    assert bool(found.exchanged) is exchanged, found.exchanged
+    if exchanged:
+        assert "model that the weights come from" in judge(found).fix

@@ -6,7 +6,10 @@ The first set of 46: 13 of 21 causes named with their remedy, 4 with another, 1 
 of 25 others red. The second of 43, for a reader that had been improved by the first: 6 of 18 named,
 1 with another remedy, 6 missed (5 of them by GPU001 with the right remedy), 5 refused; 0 of 25
 others red, which allows at most 12 % of healthy ones (95 %). The third of 19: 9 of 17 named, 5
-missed, 3 refused; 0 of 2 others red.
+missed, 3 refused; 0 of 2 others red. The fourth of 36: 18 of 23 named, 4 with another remedy, 1
+refused; 1 of 13 others red. Its texts are what programs printed in these threads, shortened, with
+other identifiers, and in other words where people wrote; lines of `a100_hbm` and `b300_xid145` are
+rendered from what their threads say of them.
 """
 
 from __future__ import annotations
@@ -62,7 +65,7 @@ def test_a_report_is_judged_as_its_label_says_or_as_it_was_at_first(row: dict[st
         ("silent", "refused") if row["label"] != "cause" else (NOT_NAMED.get(row["id"], "named"),)
     )
     assert outcome(row) in right
-    assert row["first"] in ("named", "missed", "refused", "wrong remedy", "silent")
+    assert row["first"] in ("named", "missed", "refused", "wrong remedy", "silent", "false red")
 
 
 def test_no_machine_that_works_is_accused() -> None:

@@ -297,3 +297,112 @@ LOST = "kernel: NVRM: Xid (PCI:0000:0b:00): 79, pid=1, name=x, GPU has fallen of
 ])  # fmt: skip
 def test_no_words_of_a_person_acquit_a_gpu_whose_kernel_log_shows_a_fault(told: str) -> None:
     assert any(gpu.lost for gpu in read(LISTED + LOST + told).gpus)
+
+
+MISMATCH = (
+    "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 595.71\n"
+)
+REFUSED = (
+    "[{at}] NVRM: API mismatch: the client 'kwin_wayland' (pid 1005)\n"
+    "               NVRM: has the version 595.84, but this kernel module has\n"
+    "               NVRM: the version 595.80.  Please make sure that this\n"
+)
+MODULE = "$ modinfo nvidia | grep version\nversion:        {}\n"
+GSP = "NVRM: GPU0 RmInitAdapter: Cannot initialize GSP firmware RM\n"
+STAY = "driver-parts-differ"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        MISMATCH + MODULE.format("595.58.03") + GSP,
+        REFUSED.format(at="9000.42467") + MODULE.format("595.80"),
+        REFUSED.format(at="    9.424670"),
+        "sudo reboot\n" + LISTED + MISMATCH,
+        "After the update and a reboot, nvidia-smi says:\n" + MISMATCH,
+    ],
+    ids=["on disk", "on disk by the kernel", "just started", "restarted", "told"],
+)
+def test_parts_of_the_driver_that_a_restart_does_not_join(text: str) -> None:
+    found = problems(text)
+    assert all("one version, then reboot" in each.fix for each in found.values())
+    assert STAY in found["DRV003"].verdict.causes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        MISMATCH + MODULE.format("595.71.05"),
+        REFUSED.format(at="91234.424670"),
+        LISTED + MISMATCH + "sudo reboot\nIt works again after a reboot.\n",
+        LISTED + MISMATCH + "A reboot fixed it for the other node.\n",
+    ],
+    ids=["upgraded", "long up", "restarted later", "helped"],
+)
+def test_a_driver_that_was_upgraded_under_its_module_needs_a_restart(text: str) -> None:
+    found = problems(text)
+    assert found
+    assert all("reboot" in each.fix for each in found.values())
+    assert not any(STAY in each.verdict.causes for each in found.values())
+
+
+NO_NMS = "RuntimeError: operator torchvision::nms does not exist\n"
+
+
+@pytest.mark.parametrize(
+    ("torch", "vision", "cause"),
+    [
+        ("2.9.0+cpu", "0.24.0", "torchvision-code-missing"),
+        ("2.7.1", "0.22.1", "torchvision-code-missing"),
+        ("2.6.0", "0.23.0", "name-moved"),
+    ],
+)
+def test_operators_that_a_torchvision_of_the_right_release_lacks(
+    torch: str, vision: str, cause: str
+) -> None:
+    text = f"torch         {torch}\ntorchvision   {vision}\n{NO_NMS}"
+    assert problems(text)["DRV003"].verdict.causes == (cause,)
+
+
+def test_torch_that_answers_at_a_prompt_imports_although_collect_env_found_none() -> None:
+    env = "Collecting environment information...\nPyTorch version: N/A\nIs debug build: N/A\n"
+    assert "TOR001" in problems(env)
+    assert "TOR001" not in problems(f">>> import torch\n>>> torch.xpu.is_available()\nFalse\n{env}")
+    assert "TOR001" in problems(f">>> import torch\n>>> torch.__version__\nTraceback (most\n{env}")
+
+
+NO_HANDLE = "Unable to determine the device handle for GPU0000:01:00.0: Unknown Error\n"
+
+
+def test_a_gpu_that_only_a_container_lost_returns_no_machine() -> None:
+    assert "GPU003" in problems(NO_HANDLE)
+    found = problems(f"In the container:\n{NO_HANDLE}On the host nvidia-smi works.\n")
+    assert "GPU003" not in found
+    assert "container" in found["DRV003"].fix
+    log = "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.\n"
+    assert "GPU003" in problems(f"{NO_HANDLE}On the host nvidia-smi works.\n{log}")
+
+
+def test_a_board_whose_firmware_does_not_start_is_no_matter_of_the_driver() -> None:
+    wait = "NVRM: gpuWaitForGfwBootComplete_TU102: failed to wait for GFW_BOOT: (progress 0x3)\n"
+    failed = "NVRM: GPU 0000:98:00.0: RmInitAdapter failed! (0x62:0x65:1792)\n"
+    assert "gpu-firmware-not-booted" in problems(GSP + failed + wait)["DRV003"].verdict.causes
+    assert "gpu-firmware-not-booted" not in problems(GSP + failed)["DRV003"].verdict.causes
+
+
+def test_a_lost_gpu_leaves_no_remedy_for_one_that_did_not_start() -> None:
+    lost = (
+        "NVRM: The NVIDIA GPU 0000:b3:00.0\n"
+        "NVRM: fallen off the bus and is not responding to commands.\n"
+    )
+    probe = "NVRM: The NVIDIA probe routine failed for 1 device(s).\n"
+    assert problems(lost + probe).keys() == {"GPU001", "GPU003"}
+    assert "DRV003" in problems(probe)
+
+
+def test_a_build_for_the_cpu_is_known_by_its_assertion_where_the_text_names_a_gpu() -> None:
+    raised = "AssertionError: Torch not compiled with CUDA enabled\n"
+    found = problems(f"RTX 5060 Ti 16GB\nWindows 11\n{raised}")
+    assert found.keys() == {"TOR002"}
+    assert any("whl/cu" in each for each in found["TOR002"].verdict.commands)
+    assert problems("RTX 5060 Ti 16GB\nWindows 11\ntorch 2.9.1+cu128\n") == {}

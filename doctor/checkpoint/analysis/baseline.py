@@ -11,6 +11,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.attribution import plain
 from doctor.checkpoint.analysis.float_decode import agree_when_rounded, floats
+from doctor.checkpoint.analysis.origins import find_origins
 from doctor.checkpoint.analysis.statistics import changes
 from doctor.checkpoint.analysis.tensor_names import is_norm, part_of, role
 from doctor.checkpoint.dtypes import BITS
@@ -19,6 +20,9 @@ from doctor.checkpoint.io.files import Directory, Source, read_into
 from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.records import Incomparable, Kind, Movement, UnchangedRole
 from doctor.checkpoint.tensors import Part, Tensor
+
+UNRELATED = 0.3
+"""Cosine below which a matrix is looked for elsewhere in the baseline. Our own number."""
 
 FIRST = 64 * 1024
 """Bytes of a tensor that are compared before the rest of it is read."""
@@ -63,6 +67,9 @@ def compare(
             compared.look(*pair)
             if progress is not None:
                 progress(done + 1, len(pairs))
+    found = changes(directory, current.values(), before, previous, plain)
+    lost = {each.name for each in found.matrices if each.cosine < UNRELATED}
+    unlike = [each for each in current.values() if each.name[:500] in lost]
     added, removed = current.keys() - previous.keys(), previous.keys() - current.keys()
     return Movement(
         baseline=before.address,
@@ -74,7 +81,8 @@ def compare(
         removed=len(removed),
         removed_names=tuple(name[:500] for name in sorted(removed)[:FEW]),
         kinds=compared.kinds(),
-        **changes(directory, current.values(), before, previous, plain).fields(),
+        **found.fields(),
+        origins=find_origins(directory, unlike, before, previous),
         unchanged_roles=tuple(compared.unchanged_roles()),
         reasons=tuple(
             Incomparable(reason=reason, count=len(names), names=tuple(names[:FEW]))

@@ -209,16 +209,16 @@ def _conversion(
         rows = min(one.shape[0], other.shape[0])
         result = compare_tensors(one_files, one, other_files, other, rows)
         return "padded vocabulary" * (result.outcome in ("equal", "cast")), reason
-    if one.elements != other.elements or not _can_be_held(one, other):
+    if one.elements != other.elements or not can_be_held(one, other):
         return "", reason
-    here, there = _values(one_files, one), _values(other_files, other)
+    here, there = values_of(one_files, one), values_of(other_files, other)
     named_alike = same_convention(one.name, other.name)
-    if here.ndim == 2 and _same(here.T, there):
+    if here.ndim == 2 and same_values(here.T, there):
         square = here.shape == there.shape and named_alike
         return SQUARE if square else "transposed", reason
     if here.shape != there.shape:
-        return "other shape" * _same(here.ravel(), there.ravel()), reason
-    if is_norm(one) and (_same(here + 1, there) or _same(here, there + 1)):
+        return "other shape" * same_values(here.ravel(), there.ravel()), reason
+    if is_norm(one) and (same_values(here + 1, there) or same_values(here, there + 1)):
         return ("", ADDED) if named_alike else ("norms with 1 added", reason)
     return _other_order(one, other, here, there, reason)
 
@@ -250,20 +250,20 @@ def _is_padded(one: Tensor, other: Tensor) -> bool:
     )
 
 
-def _can_be_held(*tensors: Tensor) -> bool:
+def can_be_held(*tensors: Tensor) -> bool:
     return all(
         tensor.dtype in FLOATS and tensor.strides is None and tensor.elements * 4 <= LARGEST
         for tensor in tensors
     )
 
 
-def _values(files: OpenFiles, tensor: Tensor) -> Array:
+def values_of(files: OpenFiles, tensor: Tensor) -> Array:
     data = bytearray(tensor.elements * BITS[tensor.dtype] // 8)
     fill(files, tensor.ranges, data, 0)
     return decode(tensor.dtype, data).reshape(tensor.shape)
 
 
-def _same(one: Array, other: Array) -> bool:
+def same_values(one: Array, other: Array) -> bool:
     """Equal, or one the other rounded to a half precision."""
     if one.shape != other.shape:
         return False

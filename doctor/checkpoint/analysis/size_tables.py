@@ -31,12 +31,17 @@ def _row(quantity: str, name: str, dimensions: int, dimension: int, *entries: st
     return Row(quantity, re.compile(rf"(?:.*\.)?{name}"), dimensions, dimension, entries)
 
 
+CONV1D = frozenset({"gpt2", "openai-gpt", "imagegpt", "decision_transformer"})
+"""Families whose matrices are (in, out); gpt_bigcode has their names and is (out, in)."""
+INPUTS = "inputs of Conv1D"
 PATCH = r"(?:patch_embeddings\.projection|patch_embedding|patch_embed\.proj)\.weight"
 ROUTER = r"(?:block_sparse_moe|mlp|moe|feed_forward)\.(?:gate|router)\.weight"
 
 ROWS = (
     _row("intermediate size", r"intermediate\.dense\.weight", 2, 0, "intermediate_size"),
-    _row("intermediate size", r"h\.\d+\.mlp\.c_fc\.weight", 2, 1, "n_inner"),
+    _row("intermediate size", r"h\.\d+\.mlp\.c_fc\.weight", 2, 1, "n_inner")._replace(kinds=CONV1D),
+    _row(INPUTS, r"h\.\d+\.attn\.c_attn\.weight", 2, 0, "n_embd")._replace(kinds=CONV1D),
+    _row(INPUTS, r"h\.\d+\.mlp\.c_fc\.weight", 2, 0, "n_embd")._replace(kinds=CONV1D),
     _row("intermediate size", r"DenseReluDense\.wi(?:_0)?\.weight", 2, 0, "d_ff"),
     _row("token types", r"token_type_embeddings\.weight", 2, 0, "type_vocab_size"),
     _row("buckets", r"relative_attention_bias\.weight", 2, 0, "relative_attention_num_buckets"),
@@ -90,8 +95,9 @@ def table_sizes(config: Mapping[str, object], tensors: Sequence[Tensor]) -> Iter
             for tensor in tensors
             if len(tensor.shape) == row.dimensions and row.name.fullmatch(tensor.name)
         }
-        if len(lengths) == 1:  # towers of several sizes: which is whose does not show
-            stored, tensor = next(iter(lengths.items()))
+        if len(lengths) > 1 and row.quantity != INPUTS:
+            continue  # towers of several sizes: which is whose does not show
+        for stored, tensor in lengths.items():
             yield from named_sizes(parts, row.quantity, row.entries, tensor, stored)
     yield from _positions(config, tensors)
     yield from _patches(parts, tensors)

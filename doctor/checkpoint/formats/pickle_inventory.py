@@ -16,6 +16,7 @@ from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats import numpy_arrays
 from doctor.checkpoint.formats.compressed import MAGICS, magic_of, unpack
+from doctor.checkpoint.formats.joblib_pickles import PICKLED, of_joblib
 from doctor.checkpoint.formats.torch_legacy import MAGIC
 from doctor.checkpoint.formats.torch_zip import (
     DEFLATED,
@@ -50,7 +51,6 @@ _UNREAD = (
 )
 """What may hold pickles and cannot be unpacked here."""
 _OTHER_FORMATS = (b"GGUF", b"\x89HDF\r\n", b"version https://git-")
-_PICKLED = re.compile(rb"\x80[\x00-\x05\xff]")
 _TEXT_PICKLE = re.compile(rb"[(\]}]*[ci][\w.]{1,100}\n[\w.]{1,100}\n")
 """A pickle of protocol 0 or 1 that begins with a global."""
 _HOLDS_PICKLES = (ZIP, numpy_arrays.MAGIC, *MAGICS)
@@ -142,10 +142,8 @@ def _unpacked(source: Source, magic: bytes, inventory: Inventory, depth: int) ->
 
 def _in_a_row(source: Source, inventory: Inventory, depth: int) -> None:
     """The pickle at the beginning, and those behind it in torch's legacy form."""
-    data = source.read(min(FIRST, source.size), 0)
-    if source.size > len(data) and not _ends_within(data):
-        data = source.read(min(LARGEST, source.size), 0)
-    pending = [(0, 0)]
+    data = _beginning(source)
+    pending = [] if _of_joblib(data, inventory, depth) else [(0, 0)]
     while pending:
         number, at = pending.pop()
         if number == IN_A_ROW:
@@ -154,7 +152,7 @@ def _in_a_row(source: Source, inventory: Inventory, depth: int) -> None:
             pickled = read_pickle(data, at)
         except CheckpointError as error:
             pending += [(number + 1, end) for end in error.ends]
-            if not (inventory.pickles or error.imports or _PICKLED.match(data, at)):
+            if not (inventory.pickles or error.imports or PICKLED.match(data, at)):
                 continue  # no pickle, or one of plain values: an unpickler imports nothing
             inventory.pickles += 1
             inventory.add(error.imports, error.actions)
@@ -164,8 +162,26 @@ def _in_a_row(source: Source, inventory: Inventory, depth: int) -> None:
         inventory.add(pickled.imports, pickled.actions, pickled.protocol)
         for nested in pickled.nested:
             _look(_Memory(nested), inventory, depth + 1)
-        if number or pickled.value == MAGIC or _PICKLED.match(data, pickled.end):
+        if number or pickled.value == MAGIC or PICKLED.match(data, pickled.end):
             pending.append((number + 1, pickled.end))
+
+
+def _of_joblib(data: bytes, inventory: Inventory, depth: int) -> bool:
+    """Whether it is a pickle of joblib; it is then listed."""
+    if (found := of_joblib(data, inventory.file)) is None:
+        return False
+    inventory.merge(found[0])
+    for nested in found[1]:
+        _look(_Memory(nested), inventory, depth + 1)
+    return True
+
+
+def _beginning(source: Source) -> bytes:
+    """As much as holds the pickles in a row."""
+    data = source.read(min(FIRST, source.size), 0)
+    if source.size > len(data) and not _ends_within(data):
+        data = source.read(min(LARGEST, source.size), 0)
+    return data
 
 
 def _array(first: bytes, source: Source, inventory: Inventory, depth: int) -> None:
@@ -185,10 +201,10 @@ def _ends_within(data: bytes) -> bool:
         for number in range(IN_A_ROW):
             pickled = read_pickle(data, at)
             at = pickled.end
-            if not (number or pickled.value == MAGIC or _PICKLED.match(data, at)):
+            if not (number or pickled.value == MAGIC or PICKLED.match(data, at)):
                 return at < len(data)
     except CheckpointError as error:
-        return at == 0 and not (error.imports or _PICKLED.match(data))
+        return at == 0 and not (error.imports or PICKLED.match(data))
     return True
 
 
@@ -224,7 +240,7 @@ def _other_record(
     """A record that is not called a pickle: an array, or a pickle under another name."""
     try:
         first = _bytes(source, record, LOOK)
-        if first.startswith(_HOLDS_PICKLES) or _PICKLED.match(first) or _TEXT_PICKLE.match(first):
+        if first.startswith(_HOLDS_PICKLES) or PICKLED.match(first) or _TEXT_PICKLE.match(first):
             inside = Inventory(inventory.file)
             _look(_Memory(_bytes(source, record)), inside, depth + 1)
             inventory.merge(inside)
@@ -243,7 +259,7 @@ def extra_records(source: Source, file: str, records: Iterable[tuple[str, Record
 def pickles_behind(data: bytes, file: str) -> Inventory:
     """What lies behind the first pickle of a record."""
     inventory = Inventory(file)
-    if _PICKLED.match(data) or _TEXT_PICKLE.match(data):
+    if PICKLED.match(data) or _TEXT_PICKLE.match(data):
         _in_a_row(_Memory(data), inventory, 1)
     return inventory
 

@@ -49,7 +49,7 @@ NOT_WEIGHTS = re.compile(
 """Files of the same suffixes that hold no weights."""
 
 PICKLED = re.compile(
-    r".+\.(?:bin|pt|pth|ckpt|pkl|pk|pickle|dill|joblib|npy|npz)(?:\.tar|\.tmp)?|.+\.tar"
+    r".+\.(?:bin|pt|pth|ckpt|pkl|pk|pickle|dill|joblib|npy|npz|pdparams|pdopt|sav)(?:\.tar|\.tmp)?|.+\.tar"
 )
 """Files that a loader would unpickle, arrays of objects included."""
 

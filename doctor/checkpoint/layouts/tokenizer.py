@@ -29,6 +29,8 @@ WHOLE = 2**31
 _ADDED = re.compile(r'"added_tokens"\s*:\s*(?=\[)')
 _VOCABULARY = re.compile(r'"vocab"\s*:\s*([\[{])\s*\[?\s*(?=")')
 
+ROLES = ("bos", "eos", "pad")
+ORDINARY = "an ordinary token"
 SMALL = ("tokenizer_config.json", "special_tokens_map.json")
 CONFIGURATIONS = ("config.json", "generation_config.json")
 
@@ -67,6 +69,7 @@ def read_tokenizer(directory: Directory) -> Tokenizer | None:
         stops=_stops(contents) if generates(config) else (),
         absent_ends=tuple(each for each in absent if each not in tokens.values()),
         ends={text: number for number, text in tokens.items() if text in ends},
+        exchanged=_exchanged(config, settings, tokens) if head is not None else {},
         unk=_shown(settings.get("unk_token")),
         configured={
             name: number
@@ -78,6 +81,21 @@ def read_tokenizer(directory: Directory) -> Tokenizer | None:
         vocabulary=_largest(config.get("vocab_size"), text_config.get("vocab_size")),
         problems=tuple(problems),
     )
+
+
+def _exchanged(
+    config: dict[str, Any], settings: dict[str, Any], tokens: dict[int, str]
+) -> dict[str, str]:
+    """Roles whose number in config.json is another token's; {} unless several are, the end of a
+    text among them: a single one is often set anew on purpose."""
+    numbers, found, stated = token_ids(config), dict[str, str](), 0
+    for role in ROLES if tokens else ():
+        own = _text(settings.get(f"{role}_token"))
+        texts = [tokens.get(n, ORDINARY) for n in numbers.get(f"{role}_token_id", ())]
+        if texts and own not in texts:
+            found[role] = shown(texts[0])
+            stated += own is not None
+    return found if "eos" in found and len(found) > 1 and stated else {}
 
 
 def _stops(contents: dict[str, dict[str, object] | None]) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.pickle import container_opcodes as containers
 from doctor.checkpoint.pickle import value_opcodes as values
+from doctor.checkpoint.pickle.joblib_arrays import WRAPPER, pass_array
 from doctor.checkpoint.pickle.nodes import SET, Global, ObjectNode, Persistent
 from doctor.checkpoint.pickle.value_opcodes import (
     LONGEST,
@@ -183,6 +184,8 @@ def _build(machine: Machine) -> None:
         text = "has a pickle with the opcode BUILD on what is no object, or for the second time"
         raise CheckpointError("not-inspectable", text)
     target.state = state
+    if machine.arrays and target.function == WRAPPER:
+        pass_array(machine, target)
 
 
 def _persid(machine: Machine) -> None:

@@ -45,8 +45,8 @@ MOST = 1024 * 1024 * 1024
 TOO_MUCH = "has a pickle that makes more than a checkpoint does"
 
 
-def read_pickle(data: bytes, at: int = 0) -> Pickled:
-    """The pickle at `at`.
+def read_pickle(data: bytes, at: int = 0, *, arrays: bool = False) -> Pickled:
+    """The pickle at `at`; `arrays`: as joblib reads it, not as pickle does.
 
     Raises CheckpointError: damaged, or not-inspectable with the opcode named. Its `imports` are the
     globals that an unpickler may ask for before it stops.
@@ -55,6 +55,7 @@ def read_pickle(data: bytes, at: int = 0) -> Pickled:
         text = f"has a pickle of {len(data) - at:,} bytes, over the {LARGEST:,} that are read"
         raise CheckpointError("not-inspectable", text)
     machine = Machine(data, at)
+    machine.arrays = arrays
     try:
         return _read(machine)
     except CheckpointError as error:
@@ -162,13 +163,18 @@ def _read(machine: Machine) -> Pickled:
 def _run(machine: Machine, budget: int) -> None:
     """Every opcode up to STOP. `left` is the memory that it may take."""
     data, handlers, costs = machine.data, HANDLERS, COSTS
-    while (code := data[machine.at]) != STOP:
+    while True:
+        while (code := data[machine.at]) != STOP:
+            machine.at += 1
+            budget -= costs[code]
+            if budget < 0:
+                raise CheckpointError("not-inspectable", TOO_MUCH)
+            handlers[code](machine)
         machine.at += 1
-        budget -= costs[code]
-        if budget < 0:
-            raise CheckpointError("not-inspectable", TOO_MUCH)
-        handlers[code](machine)
-    machine.at += 1
+        if not machine.outer:
+            return
+        machine.memo, machine.protocol = machine.outer.pop()
+        machine.stack.pop()
 
 
 def _malformed(machine: Machine) -> NoReturn:

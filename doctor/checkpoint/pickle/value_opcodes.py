@@ -27,8 +27,8 @@ class Machine:
     """The stack, the memo and the place in one pickle."""
 
     __slots__ = (
-        "at", "below", "called", "cuts", "data", "frame_end", "imports", "lenient", "made", "memo",
-        "nested", "persistent", "protocol", "stack", "tricks", "valued",
+        "arrays", "at", "below", "called", "cuts", "data", "frame_end", "imports", "lenient",
+        "made", "memo", "nested", "outer", "persistent", "protocol", "stack", "tricks", "valued",
     )  # fmt: skip
 
     def __init__(self, data: bytes, at: int, lenient: bool = False, cuts: bool = False) -> None:
@@ -40,6 +40,10 @@ class Machine:
         """Drop the rest of a frame where a number, a text or a line goes beyond its end, as
         CPython's unpickler does with a stream such as io.BytesIO; from bytes it goes on reading,
         and the content of a bytes object is read on in both."""
+        self.arrays = False
+        """Take what lies behind joblib's description of an array for its values."""
+        self.outer: list[tuple[dict[int, Any], int]] = []
+        """Memo and protocol of each pickle in which an array of objects is being read."""
         self.frame_end = 0
         self.stack: list[Any] = []
         self.below: list[list[object]] = []

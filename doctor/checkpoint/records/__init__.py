@@ -31,6 +31,7 @@ from doctor.checkpoint.records.model import ChangedSetting, LoraFit, ModelConfig
 from doctor.checkpoint.records.problems import Problem, ProblemKind
 from doctor.checkpoint.records.training import Fit, History, NormEvidence, Optimizer, Training
 from doctor.checkpoint.records.values import (
+    TRANSPOSED,
     Average,
     Constant,
     Copy,
@@ -49,6 +50,7 @@ from doctor.checkpoint.records.values import (
 )
 
 __all__ = [
+    "TRANSPOSED",
     "AdapterUse", "Average", "BatchStatistics", "ChangedSetting", "Checkpoint", "CodeCall",
     "Constant", "Contents", "Continuation", "Copy", "Differing",
     "Equality", "Files", "Fit", "History", "Incomparable", "Kind", "Large", "LayerChange",

@@ -103,6 +103,9 @@ class Tokenizer(Section, frozen=True, kw_only=True):
     ends: dict[str, int] = {}
     """Texts that the chat template ends turns with -> the numbers of these tokens."""
     unk: str | None = None
+    exchanged: dict[str, str] = {}
+    """Role, "eos" -> the token that has its number in config.json, which the tokenizer uses for
+    another role or for none."""
     configured: dict[str, int] = {}
     """File -> pad_token_id in it: config.json and generation_config.json."""
     vocabulary: int | None = None

@@ -103,6 +103,9 @@ class LayerChange(Section, frozen=True, kw_only=True):
     """Norm of the difference by the norm of the baseline; None where that is 0."""
 
 
+TRANSPOSED = "transposed"
+
+
 class TensorChange(Section, frozen=True, kw_only=True):
     """How far one matrix is from the baseline, by a sample of it."""
 
@@ -243,6 +246,9 @@ class Movement(Section, frozen=True, kw_only=True):
     """Of the relative changes of these."""
     most_changed: tuple[TensorChange, ...] = ()
     """The hundred that changed most, relative to what they were, in the order of their names."""
+    origins: dict[str, str] = {}
+    """Matrix that has nothing in common with the baseline's -> the tensor of the baseline whose
+    values it holds, or TRANSPOSED: its own."""
     unchanged_roles: tuple[UnchangedRole, ...] = ()
     """By role, most tensors first."""
     reasons: tuple[Incomparable, ...] = ()

@@ -22,7 +22,7 @@ ROWS = (
             "reinstalled driver does not help, the GPU, its power or its slot is at fault.",
         commands=(*KERNEL_LOG,
             "modinfo -F license nvidia"),
-        yields_to=("driver-module-fails",),
+        yields_to=("driver-module-fails", "driver-parts-differ", "gpu-firmware-not-booted"),
         sources=("open-gpu-kernel-modules-246", "open-gpu-kernel-modules-862"),
         owner=Owner.ENVIRONMENT, next_check="GPU001"),
     Cause(id="driver-library-mismatch",

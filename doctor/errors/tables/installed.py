@@ -68,4 +68,31 @@ ROWS = (
             'python -c "import torch; print(torch.version.cuda)"',
             "export CUDA_HOME=/usr/local/cuda"),
         sources=("torch-cpp-extension",), owner=Owner.ENVIRONMENT),
+    Cause(id="driver-parts-differ",
+        messages=(r"the driver's libraries are (?:\d{3}\.|not,)",),
+        examples=("the kernel module on the disk is 595.58.03, the driver's libraries are 595.71",),
+        why="The kernel module and the driver's libraries are of different releases on the disk: "
+            "a restart loads the same module again. The GPU is not at fault.",
+        fix="Bring both to one version, then reboot. A package: build the module of the libraries' "
+            "version for the running kernel (dkms status; sudo dkms install nvidia/VERSION), or "
+            "reinstall the packages of module, firmware and libraries together, and rebuild the "
+            "initramfs. A .run installer beside a module of your own: take the installer of "
+            "exactly the module's version. A system that is one image, or a package whose module "
+            "is of another version than its name: go back to the release before it.",
+        commands=("modinfo -F version nvidia; cat /proc/driver/nvidia/version",
+            "ldconfig -p | grep libnvidia-ml; dkms status"),
+        sources=("driver-mismatch",), owner=Owner.ENVIRONMENT, next_check="DRV001"),
+    Cause(id="torchvision-code-missing",
+        messages=(r"and torchvision \S{1,30} are of one release, and its compiled part",),
+        examples=("torch 2.9.0+cpu and torchvision 0.24.0 are of one release, and its compiled "
+            "part did not load",),
+        why="The releases belong together, so the compiled part of torchvision is of another build "
+            "(+cpu beside PyPI's own), or Python imports its sources, as torch.hub does with "
+            "pytorch/vision, instead of the installed package.",
+        fix="Install torch and torchvision again in one command from one index, which gives both "
+            "the same suffix (+cpu, +cu128). If both have it, print torchvision.__file__: it has "
+            "to be in site-packages, not in a hub cache or a clone in the current directory.",
+        commands=('python -c "import torch; print(torch.__version__)"; python -m pip show '
+            'torchvision',),
+        owner=Owner.ENVIRONMENT, next_check="TOR004"),
 )  # fmt: skip

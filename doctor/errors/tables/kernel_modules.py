@@ -99,7 +99,7 @@ ROWS = (
                 more=("NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:",
                     "NVRM: This is a 64-bit BAR mapped above 4GB by the system BIOS or the "
                     "Linux kernel")),
-            Wording("API mismatch: the client has the version",
+            Wording("API mismatch: the client (?:has the version|')",
                 "NVRM: API mismatch: the client has the version 535.54.03, but",
                 "A library of the driver has another version than the loaded kernel module: the "
                 "driver was upgraded without a restart, or the image brings its own.",
@@ -107,7 +107,8 @@ ROWS = (
                 "them; hold the driver's packages out of automatic upgrades. In a container: "
                 "remove the driver's libraries from the image.",
                 ("cat /proc/driver/nvidia/version",
-                    "dpkg -l | grep nvidia-driver")),
+                    "dpkg -l | grep nvidia-driver"),
+                more=("NVRM: API mismatch: the client 'kwin_wayland' (pid 1005)",)),
             Wording(r"Kernel driver in use: nouveau|Nouveau kernel driver is currently in use|"
                 r"^\s{0,8}nouveau +\d{5,9} +\d|NVIDIA probe routine was not called for|"
                 r"nouveau.{0,40} already bound",
@@ -152,6 +153,18 @@ ROWS = (
                     "ERROR:root:Driver not initialized (amdgpu not found in modules)"))),
         why="The driver's kernel module was not built for this kernel or GPU, may not be "
             "loaded, or cannot start the GPU.",
-        yields_to=("gpu-of-virtual-machine",), sources=("driver-mismatch",),
+        yields_to=("gpu-of-virtual-machine", "driver-parts-differ", "gpu-firmware-not-booted"),
+        sources=("driver-mismatch",),
         owner=Owner.ENVIRONMENT),
+    Cause(id="gpu-firmware-not-booted",
+        messages=(r"failed to wait for GFW(?:_| )BOOT",),
+        examples=("NVRM: gpuWaitForGfwBootComplete_TU102: failed to wait for GFW_BOOT: (progress "
+            "0x3)",),
+        why="The firmware on the board did not finish its own start, which comes before any "
+            "driver: no file or version of the driver changes that.",
+        fix="Switch the machine off and on again (a reboot keeps the board's state; in a virtual "
+            "machine, the host), then check the board's power cables, its seat and the riser. If "
+            "it fails in another slot or machine too, the board is at fault: replace it. Rented: "
+            "return the machine.",
+        commands=KERNEL_LOG, sources=("open-gpu-kernel-modules-862",), owner=Owner.MACHINE),
 )  # fmt: skip

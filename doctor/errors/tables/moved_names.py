@@ -182,6 +182,7 @@ ROWS = (
                 "has them).")),
         why="transformers, accelerate, torchao, diffusers or another library needs a newer "
             "torch than the one installed.",
+        yields_to=("torchvision-code-missing",),
         sources=("transformers-imports",), owner=Owner.ENVIRONMENT),
     Cause(id="module-hidden-by-own-file",
         refines=("import-failed",),

@@ -1,0 +1,72 @@
+"""A kernel module and libraries of the driver that are of different releases on the disk.
+
+A restart loads the newer of the two where the module was upgraded as well; it changes nothing where
+the module on the disk is the other one, or where the machine has just started.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from doctor.facts.host import Reported
+
+CAUSE = "driver-parts-differ"
+DIFFERS = re.compile(r"Driver/library version mismatch|NVML/RM version mismatch|API mismatch: the")
+VERSION = r"(\d{3}\.\d{2,3}(?:\.\d{2})?)"
+LIBRARY = (
+    re.compile(rf"NVML library version: {VERSION}"),
+    re.compile(rf"the client (?:'[^']{{1,60}}' \(pid \d{{1,8}}\) )?has the version {VERSION}"),
+)
+LOADED = re.compile(rf"this kernel module has the version {VERSION}")
+ON_DISK = re.compile(rf"\s*version:\s+{VERSION}\s*$")
+"""Of modinfo, which reads the file of the kernel that runs."""
+MODINFO = re.compile(r"\bmodinfo\b.{0,20}nvidia|filename:.{0,120}nvidia\S{0,20}\.ko")
+CONTINUED = re.compile(r"\s*(?:\[[ \d.]{3,16}\]\s*)?NVRM: (?!API)(.*)")
+"""The kernel log breaks this message into lines."""
+SINCE_BOOT = re.compile(r"\[ {0,8}(\d{1,7})\.\d{3,6}\] NVRM: API mismatch")
+JUST_STARTED = 300
+"""Seconds after the boot in which nobody upgrades a driver. Our own number."""
+RESTARTED = re.compile(
+    r"^\s*(?:\$ |# )?(?:sudo )?(?:reboot|shutdown -r now)\s*$|"
+    r"\b(?:also |even |still ).{0,40}\bafter (?:a |the |\w+ )?re(?:boot|start)\w*|"
+    r"\bafter\b.{0,50}\breboot(?:ing)?\b[\s,:`]{1,4}(?:nvidia-smi|it)\b`? (?:still )?"
+    r"(?:fails|says|prints)|"
+    r"\breboot\w*.{0,20}\b(?:did|does|do|was|is) ?(?:not|n't|no) ?(?:help|fix|solv|chang|use)",
+    re.IGNORECASE,
+)
+WORDS = "the driver's libraries are"
+
+
+def read(lines: Sequence[str]) -> Iterator[Reported]:
+    """One line, where both versions are known to differ after a restart as well."""
+    differs = next((n for n, line in enumerate(lines) if DIFFERS.search(line)), None)
+    if differs is None:
+        return
+    text = _joined(lines)
+    library = next((m[1] for each in LIBRARY if (m := each.search(text))), "")
+    is_asked = any(map(MODINFO.search, lines))
+    disk = next((m[1] for line in lines if is_asked and (m := ON_DISK.match(line))), "")
+    if disk and library:
+        if not disk.startswith(library):
+            yield Reported(
+                cause=CAUSE, line=f"the kernel module on the disk is {disk}, {WORDS} {library}"
+            )
+        return
+    loaded = LOADED.search(text)
+    at = next((int(m[1]) for line in lines if (m := SINCE_BOOT.search(line))), JUST_STARTED)
+    # A restart that came before the error in the text did not help.
+    if at < JUST_STARTED or any(map(RESTARTED.search, lines[: differs + 1])):
+        module = (
+            f"the kernel module is {loaded[1]}"
+            if loaded
+            else "the kernel module is of another version"
+        )
+        yield Reported(cause=CAUSE, line=f"{module}, {WORDS} {library or 'not'}, after a restart")
+
+
+def _joined(lines: Sequence[str]) -> str:
+    """The text in one line, the kernel's messages without what begins their lines."""
+    return " ".join(
+        (match[1] if (match := CONTINUED.match(line)) else line).strip() for line in lines
+    )
