@@ -181,6 +181,8 @@ def _seen(trend: Trend) -> tuple[str, str] | None:
     for places, text, fix in (
         (trend.inverted_masks, "a mask hides the tokens and shows the padding: {}; required: the "
          "other way round", MASK_FIX),
+        (trend.backward_masks, "a causal mask is inverted, so that each query sees the later keys "
+         "alone, and the last one none: {}; required: the own and the earlier keys", CAUSAL_FIX),
         (trend.fresh_heads, "the head of the task is frozen with the random numbers of its "
          "initialization: {}", HEAD_FIX),
         (trend.hasty_norms, "batch norms evaluate with statistics that are nearly those of the "
@@ -196,6 +198,11 @@ def _seen(trend: Trend) -> tuple[str, str] | None:
     return None
 
 
+CAUSAL_FIX = (
+    "Exchange tril and triu: True hides a key in nn.MultiheadAttention and nn.TransformerEncoder "
+    "(torch.triu(torch.ones(n, n), diagonal=1).bool()), and shows it in "
+    "scaled_dot_product_attention (torch.tril(torch.ones(n, n)).bool(), or is_causal=True)."
+)
 RISING_STEPS, RISE = 10, 1.05
 """Steps in which a loss must rise without exception, and the factor of the rise."""
 

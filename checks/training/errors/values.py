@@ -123,6 +123,24 @@ def criterion_created(raised: Raised) -> Explanation | None:
     )
 
 
+def absent_from_config(raised: Raised) -> Explanation | None:
+    """A setting that a library reads from the configuration of a model, and that has no default."""
+    for each in raised.all(Missing):
+        if each.kind == "attribute" and each.owner.endswith("Config") and not raised.place:
+            return Explanation(
+                f"the library reads {each.name} of {each.owner}, which has none",
+                f"Pass {each.name}= where {each.owner}(...) is made{USUAL.get(each.name, '')}.",
+            )
+    return None
+
+
+USUAL = {
+    "decoder_start_token_id": ", the same number as pad_token_id for T5 and its like, or set "
+    "model.config.decoder_start_token_id = model.config.pad_token_id"
+}
+"""Setting -> its usual value."""
+
+
 # Dtypes and devices
 
 
@@ -174,7 +192,18 @@ def dtype_of_labels(raised: Raised) -> Explanation | None:
     if not known or not wrong or not (same or (as_indices and _indices(logits, target))):
         return None
     shaped = " and has the shape of class indices" if as_indices else ""
-    return Explanation(f"the target {text(sizes_of(target))} is {target.dtype}{shaped}")
+    return Explanation(
+        f"the target {text(sizes_of(target))} is {target.dtype}{shaped}",
+        (
+            AS_INDICES if as_indices else AS_FLOATS if raised.function in PROBABILITIES else ""
+        ).format(raised.function),
+    )
+
+
+AS_INDICES = (
+    "Convert the labels where they are made: {} takes class indices as int64, labels.long()."
+)
+AS_FLOATS = "Convert the labels where they are made: {} takes floats, labels.float()."
 
 
 def _indices(logits: Operand, target: Operand) -> bool:
@@ -240,6 +269,22 @@ def one_hot(raised: Raised) -> Explanation | None:
     return None
 
 
+def rows_of_table(raised: Raised) -> Explanation | None:
+    """An index beyond the rows of a parameter or buffer of the model."""
+    table = next(iter(tensors(raised)), None)
+    for each in raised.all(IndexRange):
+        if table is None or not table.parameter or each.size is None or each.low < each.size:
+            continue
+        made = f" ({each.origin})" if each.origin else ""
+        return Explanation(
+            words(each),
+            f"Create {table.parameter} with {each.high + 1} entries where it has {each.size}: the "
+            f"largest index is {each.high}. If that index is too large itself, correct the line "
+            f"that computes it{made}.",
+        )
+    return None
+
+
 CONSTRAINTS = {
     r"Interval\(lower_bound=0\.?0?, upper_bound=1\.?0?\)|Simplex": (
         "Pass logits= of a layer without activation in place of probs=, or make probabilities "
@@ -269,7 +314,7 @@ def constrained(raised: Raised) -> Explanation | None:
 
 PROOFS: dict[str, Proof] = {
     "ignored-label-as-index": ignored_label,
-    "index-out-of-range": first_of(one_hot, seen_as(IndexRange)),
+    "index-out-of-range": first_of(one_hot, rows_of_table, seen_as(IndexRange)),
     "distribution-parameters": constrained,
     "sample-outside-support": seen_as(Violation, parameter="value", nan=False),
     "module-without-return": module_without_return,
@@ -290,7 +335,7 @@ NAMES: dict[str, Proof] = {
     "unpacked-rows": unpacked_parts,
     "index-of-list": seen_as(Sample),
     "missing-key": seen_as(Missing, kind="key"),
-    "attribute-missing": seen_as(Missing, kind="attribute"),
+    "attribute-missing": first_of(absent_from_config, seen_as(Missing, kind="attribute")),
     "name-undefined": seen_as(Missing, kind="name"),
     "not-callable": first_of(
         seen_as(Variable, kind="one-tuple"), seen_as(Variable, kind="attribute")

@@ -21,7 +21,7 @@ from ..gradients import graph_ends
 from ..subject import subjects
 from ..subject.training_step import loss_of
 from ..values import value_origins
-from . import index_ranges, joined_shapes, own_functions, repeat_backward
+from . import freed_graphs, index_ranges, joined_shapes, own_functions, repeat_backward
 
 SECONDS, TIMES, MOST_SECONDS = 3.0, 3.0, 30.0
 """Limit of a repetition: seconds, and as many times what the training took until it raised."""
@@ -78,11 +78,14 @@ class Calls(TorchFunctionMode):
         self.error: Optional[BaseException] = None
         self.call: Tuple[Any, Any, Any] = (None, (), {})
         self.sizes = joined_shapes.Sizes()
+        self.losses = freed_graphs.Losses()
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
         name = observing.own_name(func)
+        if observing.function_name(func) == "backward":
+            self.losses.note(args[0])
         try:
             result = func(*args, **(kwargs or {}))
         except Exception as error:
@@ -104,7 +107,11 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
     except Exception as again:
         if not same(again, error):
             return {}
-        records = [*returned.values(), *own_functions.observations(error, applied)]
+        records = [
+            *returned.values(),
+            *calls.losses.shared(error),
+            *own_functions.observations(error, applied),
+        ]
         fields: Dict[str, Any] = {"observations": records, **graph_ends.cuts(ends)}
         if calls.error is again:
             names = {id(weight): name for name, weight in module.named_parameters()}
