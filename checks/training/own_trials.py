@@ -72,6 +72,12 @@ FOUND = {
         "same tokens at the same places, with -100 where nothing is to be learned. Shifted labels "
         "belong to a loss of your own that takes them as they are.",
     ),
+    "alike": (
+        "all rows of the similarities of the samples with one another have the same label, so that "
+        "every sample is to match the same one: {operation}",
+        "Give each row its own number as its label, torch.arange(len(logits)): sample i belongs to "
+        "row i.",
+    ),
     "map": (
         "the map of a convolution, [N, C, H, W], is cut into rows along its lines, so that each "
         "row holds values of one channel at several places: {operation}",

@@ -130,7 +130,7 @@ class Trial(Section, frozen=True, kw_only=True):
     """Why it does not apply."""
     found: Literal[
         "", "broadcast", "crossed", "rows", "samples", "tokens", "positions", "unshifted", "twice",
-        "map", "axes", "queries", "functions", "dropout", "buffers", "unused",
+        "alike", "map", "axes", "queries", "functions", "dropout", "buffers", "unused",
         "rounding", "future", "offset", "patches", "penalty",
     ] = ""  # fmt: skip
     """positions: of tokens, from one module on, although each attention has a mask. unshifted:

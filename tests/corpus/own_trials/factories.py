@@ -861,3 +861,24 @@ def healthy_two_tokens_ahead_beside_the_next():
     model, batch, _ = _language(lambda m, x: m.h(_attend(m.e(x), is_causal=True)))
     ahead = lambda m, x, n: F.cross_entropy(m(x)[:, :-n].flatten(0, 1), x[:, n:].flatten())
     return model, (batch[0],), lambda m, b: ahead(m, b[0], 2) + ahead(m, b[0], 1)
+
+
+def _paired(label):
+    batch = torch.randn(6, 8), torch.randn(6, 8)
+    logits = lambda m, b: m(b[0]) @ m(b[1]).t() / 0.1
+    loss = lambda m, b: F.cross_entropy(logits(m, b), label(len(b[0])))
+    return _trained(lambda m, x: F.normalize(m.a(x), dim=1), batch, loss, a=nn.Linear(8, 4))
+
+
+def similarities_with_one_label():
+    return _paired(lambda n: torch.zeros(n, dtype=torch.int64))
+
+
+def healthy_similarities():
+    return _paired(torch.arange)
+
+
+def healthy_prototypes_as_many_as_samples():
+    batch = torch.randn(6, 8), torch.zeros(6, dtype=torch.int64)
+    parts = {"a": nn.Linear(8, 4), "p": nn.Parameter(torch.randn(6, 4))}
+    return _trained(lambda m, x: m.a(x) @ m.p.t(), batch, **parts)

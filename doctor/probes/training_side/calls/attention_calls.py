@@ -97,12 +97,13 @@ class AttentionCalls:
 
 
 def later_alone(name: str, arguments: Options) -> bool:
-    """Whether a boolean mask hides exactly each query's own key and all before it: so the last
-    query sees none, as a causal mask has it that is written for the other meaning of True."""
+    """Whether a mask hides exactly each query's own key and all before it: so the last query sees
+    none, as a causal mask has it that is written for the other meaning of True."""
     mask = arguments.get("attn_mask")
-    if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool or mask.dim() < 2:
+    if not isinstance(mask, torch.Tensor) or mask.dim() < 2:
         return False
-    hidden = mask == (name != "scaled_dot_product_attention")
+    hides = name != "scaled_dot_product_attention"
+    hidden = mask == hides if mask.dtype == torch.bool else mask.detach() <= HIDDEN
     length = mask.shape[-1]
     whole = torch.ones(length, length, dtype=torch.bool, device=mask.device).tril()
     return mask.shape[-2] == length > 2 and bool((hidden == whole).all())

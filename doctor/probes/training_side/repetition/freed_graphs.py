@@ -41,15 +41,26 @@ class Backwards(TorchFunctionMode):
 
 
 class Losses:
-    """The losses of one step of the user's own, each with its call of backward()."""
+    """The losses of one step of the user's own, each with its call of backward(), which no function
+    mode sees where the steps are manual ones of Lightning."""
 
     def __init__(self) -> None:
+        self._original: Any = torch.autograd.backward
         self._nodes: List[Any] = []
         self._variables: Dict[str, Any] = {}
         self._line: Dict[str, str] = {}
 
-    def note(self, loss: torch.Tensor) -> None:
-        """Before backward() is called."""
+    def __enter__(self) -> None:
+        def backward(loss: Any, *arguments: Any, **options: Any) -> None:
+            observing.attempt(lambda: self._note(loss), None)
+            self._original(loss, *arguments, **options)
+
+        torch.autograd.backward = backward
+
+    def __exit__(self, *error: Any) -> None:
+        torch.autograd.backward = self._original
+
+    def _note(self, loss: torch.Tensor) -> None:
         self._nodes.append(set(graphs.nodes(loss.grad_fn)))
         frame = places.user_frame()
         if frame is not None:

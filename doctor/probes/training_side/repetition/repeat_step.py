@@ -78,14 +78,11 @@ class Calls(TorchFunctionMode):
         self.error: Optional[BaseException] = None
         self.call: Tuple[Any, Any, Any] = (None, (), {})
         self.sizes = joined_shapes.Sizes()
-        self.losses = freed_graphs.Losses()
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
         name = observing.own_name(func)
-        if observing.function_name(func) == "backward":
-            self.losses.note(args[0])
         try:
             result = func(*args, **(kwargs or {}))
         except Exception as error:
@@ -98,18 +95,19 @@ class Calls(TorchFunctionMode):
 def forward(training: Any, error: BaseException) -> Dict[str, Any]:
     """The function of torch that raised, with its arguments; the module that returned None."""
     calls, ends, module = Calls(), graph_ends.Ends(), training.subject.module
+    losses = freed_graphs.Losses()
     origins = value_origins.Called(module, training.subject.batch)
     returned: Dict[str, Dict[str, Any]] = {}
     noted = module_hooks(module, after=functools.partial(_note_result, returned))
     try:
-        with noted, calls, ends, origins, own_functions.calls() as applied:
+        with noted, losses, calls, ends, origins, own_functions.calls() as applied:
             loss_of(training)
     except Exception as again:
         if not same(again, error):
             return {}
         records = [
             *returned.values(),
-            *calls.losses.shared(error),
+            *losses.shared(error),
             *own_functions.observations(error, applied),
         ]
         fields: Dict[str, Any] = {"observations": records, **graph_ends.cuts(ends)}
