@@ -164,3 +164,21 @@ def test_an_unknown_error_says_that_its_cause_is_not_known(own: Own) -> None:
     assert verdict.status is Status.FAIL
     assert verdict.fix.startswith("Cause not known")
     assert "train.py, line" in verdict.fix
+
+
+NEW_SHAPES = """
+kept = []
+def make():
+    def loss(module, inputs):
+        rows = inputs["x"].repeat(64, 1)[: 101 + 13 * len(kept)]
+        kept.append({kept})
+        return module.b(module.a(rows)).square().mean()
+    return Net(), batch(), loss
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kept", "grows"), [("0", False), ("torch.zeros(300_000)", True)])
+def test_primitives_of_new_shapes_are_no_leak(kept: str, grows: bool, own: Own) -> None:
+    verdict = completes(own(NEW_SHAPES.format(kept=kept)))
+    assert ("memory grows" in verdict.summary) is grows, verdict.summary
