@@ -55,7 +55,7 @@ class Losses:
             observing.attempt(lambda: self._note(loss), None)
             self._original(loss, *arguments, **options)
 
-        torch.autograd.backward = backward
+        torch.autograd.backward = backward  # type: ignore[assignment]
 
     def __exit__(self, *error: Any) -> None:
         torch.autograd.backward = self._original
