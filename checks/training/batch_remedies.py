@@ -6,6 +6,11 @@ import re
 
 INVALID = (
     (
+        r"not finite, all of \[:, \d",
+        "A column that is NaN throughout is constant and was divided by its standard deviation of "
+        "0: (x - mean) / (std + 1e-8). Or it is empty in the file: leave it out.",
+    ),
+    (
         r"labels: all \d+ are ignored",
         "Every label of the batch is ignored: cut the prompt instead of the answer, or raise the "
         "maximum length; compare the answer's marker with the template; leave out rows without a "

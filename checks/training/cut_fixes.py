@@ -20,8 +20,10 @@ FIXES = {
     "hook": "Look at the hook {name} in {place}: what it returns, or writes to grad, takes the "
     "place of the gradient",
     "result hook": "Look at what the hook {name} returns: it takes the place of the gradient",
-    "cancelled": "Look at {place}: terms of the loss with opposite gradients cancel; check "
-    "their signs",
+    "cancelled": "Look at {place}: gradients that reach it over two paths cancel. Where a value is "
+    "subtracted from itself or divided by itself, as in exp(logp - old) with an old that is "
+    "computed anew, use the recorded one, or .detach() the one that is a constant; else check the "
+    "signs of the terms",
     "unused": "Use the result of {place}, or remove the part that computes it",
     "none": "Return a gradient for each input of forward() that trains, in the order of forward's "
     "arguments, in backward() of {name}",
@@ -215,8 +217,7 @@ REMARKS = (
     ),
     ("results are exactly", "it is saturated: normalize its inputs, so that they are near 0"),
     ("a probability of exactly 1", "it is saturated: divide its inputs by a temperature"),
-    ("computed from the parameter", "initialize that parameter with random numbers"),
-    (", the parameter", "initialize that parameter with random numbers, or one of the two factors"),
+    ("the parameter", "initialize that parameter with random numbers, or one of the two factors"),
     ("the other factor", "look at what computes that factor: a mask, a schedule, or a weight"),
     ("its backward() returns zeros", "look at what it multiplies the gradient by"),
     *(

@@ -38,6 +38,10 @@ _LOG_OF_0 = (
     "Use a fused form where there is one (torch.logsumexp, log_softmax, torch.special.xlogy for "
     "p * log(p)), or add an epsilon, torch.log(x + 1e-7)"
 )
+_ONE_VALUE = (
+    "Take the deviation over two values or more: more samples or answers in each group, or another "
+    "dimension. unbiased=False makes it 0 for one value, whose normalized value is then always 0"
+)
 OPERATION_FIXES = {
     "div": "Add an epsilon to the divisor (a / (b + 1e-8)) or clamp it (b.clamp(min=1)), and look "
     "at why it is 0: an empty mask, a count of 0, a constant row",
@@ -67,8 +71,8 @@ OPERATION_FIXES = {
     "safe_softmax": _MASK,
     "scaled_dot_product_flash_attention_for_cpu": _MASK,
     "scaled_dot_product_efficient_attention": _MASK,
-    "std": "Pass unbiased=False, or do not normalize by the deviation of one value",
-    "var": "Pass unbiased=False, or do not normalize by the variance of one value",
+    "std": _ONE_VALUE,
+    "var": _ONE_VALUE,
     "native_batch_norm": "Give the norm a positive eps, and batches of more than one value",
     "mean": "Do not take the mean of an empty selection: count first, or use .sum() / n.clamp(1)",
     "nll_loss_forward": "Leave at least one label that is not ignored and whose class has a "
@@ -165,7 +169,9 @@ REMARK_FIXES = (
     ),
     (
         "in float16 an epsilon",
-        "Compute this line in fp32 (.float()), or use an epsilon that float16 has, such as 1e-4",
+        "Compute this line in fp32, and what it reads: leave out .half() and float16 where the "
+        "value is made, or write x.float() before the epsilon is added. float16 has none below "
+        "3e-8, and the reciprocal of less than 2e-5 overflows there",
     ),
     (
         "on the diagonal",
@@ -181,7 +187,8 @@ REMARK_FIXES = (
         "-inf throughout",
         "Leave at least one value of each row that is not masked: one visible key for each query, "
         "one allowed class for each position, also of samples that are padding throughout and of "
-        "positions whose label is ignored",
+        "positions whose label is ignored: mask | ~mask.any(-1, keepdim=True) where True is "
+        "visible",
     ),
     ("hide every key", _MASK),
     (
@@ -228,7 +235,8 @@ REMARK_FIXES = (
     ),
     (
         " negative)",
-        "Make the input positive: softplus or exp of the raw value. If it is a rate of "
+        "Make the value positive where it is made{origin}, so that every line that reads it gets "
+        "the same one: softplus(x) + 1e-6, or exp, of the raw value. If it is a rate of "
         "poisson_nll_loss, log_input=True does so",
     ),
     (

@@ -65,6 +65,8 @@ def fix(cuts: Sequence[Cut]) -> str:
     A factor of 0 that
     another operation made follows from it."""
     causes = [each for each in cuts if ", the result of" not in each.remark] or cuts
+    if any(each.kind == "indices" for each in causes):  # a codebook's loss detaches on purpose
+        causes = [each for each in causes if each.kind != "detached"]
     return " ".join(dict.fromkeys(f"{_fix(each)}." for each in causes[:MOST]))
 
 

@@ -36,8 +36,9 @@ MISUSES = {
     "no log-probabilities": (
         "the input of {function} is not the output of log_softmax: its exponentials do not sum to "
         "1 in each row; required: log-probabilities",
-        "Use nn.CrossEntropyLoss on the logits, or apply log_softmax over the classes first, as "
-        "kl_div and ctc_loss need it for their first argument.",
+        "Pass logits.log_softmax(dim) over the classes, in the place of softmax or of the logits: "
+        "the first argument of nll_loss, kl_div and ctc_loss are log-probabilities. For classes "
+        "nn.CrossEntropyLoss on the logits does both.",
     ),
     "broadcast": (
         "{function} compares every row with every target: it broadcasts the shapes {shapes}; "

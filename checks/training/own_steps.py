@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from doctor.checks.training import own_trials as tried
 from doctor.checks.training.own_rates import too_fast
-from doctor.checks.training.own_trend import cause_in_losses, unbounded
+from doctor.checks.training.own_trend import cause_in_losses, inverted_masks, unbounded
 from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Smoke
 from doctor.judge.check import Verdict, warn
@@ -45,7 +45,7 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
     losses = [float(loss) for loss in trend.losses]
     if exploded := unbounded(own, steps, trend):
         return exploded(verdict)
-    if named := tried.named(own.trials):
+    if named := inverted_masks(trend) or tried.named(own.trials):
         return warn(f"{verdict.summary}; {named[0]}", fix=named[1])
     if problem := cause_in_losses(trend, steps, losses) or too_fast(own, steps, trend):
         text, fix = problem

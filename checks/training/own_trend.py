@@ -176,11 +176,19 @@ def _is_steep(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str
     return text, LARGE_NORM_FIX
 
 
-def _seen(trend: Trend) -> tuple[str, str] | None:
-    """What is a fault whatever the losses are."""
-    for places, text, fix in (
+def inverted_masks(trend: Trend) -> tuple[str, str] | None:
+    """Masks whose True means the other thing: they say more than what follows from them."""
+    return _first(
         (trend.inverted_masks, "a mask hides the tokens and shows the padding: {}; required: the "
          "other way round", MASK_FIX),
+        (trend.backward_masks, "a causal mask is inverted, so that each query sees the later keys "
+         "alone, and the last one none: {}; required: the own and the earlier keys", CAUSAL_FIX),
+    )  # fmt: skip
+
+
+def _seen(trend: Trend) -> tuple[str, str] | None:
+    """What is a fault whatever the losses are."""
+    return _first(
         (trend.fresh_heads, "the head of the task is frozen with the random numbers of its "
          "initialization: {}", HEAD_FIX),
         (trend.hasty_norms, "batch norms evaluate with statistics that are nearly those of the "
@@ -190,12 +198,22 @@ def _seen(trend: Trend) -> tuple[str, str] | None:
          "what they get: {}; required: values near 0 at the start", INITIAL_FIX),
         (trend.heavy_dropouts, "a dropout leaves less than a tenth of the values while training: "
          "{}; required: p, the share that is dropped, at most 0.9", DROPOUT_FIX),
-    ):  # fmt: skip
+    )  # fmt: skip
+
+
+def _first(*rows: tuple[tuple[str, ...], str, str]) -> tuple[str, str] | None:
+    """Of places with a clause and a fix, the first that has places."""
+    for places, text, fix in rows:
         if places:
             return text.format(listed([shown(each, 200) for each in places], 2)), fix
     return None
 
 
+CAUSAL_FIX = (
+    "Exchange tril and triu: True hides a key in nn.MultiheadAttention and nn.TransformerEncoder "
+    "(torch.triu(torch.ones(n, n), diagonal=1).bool()), and shows it in "
+    "scaled_dot_product_attention (torch.tril(torch.ones(n, n)).bool(), or is_causal=True)."
+)
 RISING_STEPS, RISE = 10, 1.05
 """Steps in which a loss must rise without exception, and the factor of the rise."""
 

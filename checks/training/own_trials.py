@@ -31,6 +31,10 @@ FOUND = {
         "view(), and give recurrent layers and attention batch_first=True where the samples come "
         "first.",
     ),
+    "samples as time": (
+        "the output of a sample changes with another one of the batch: {operation}",
+        "Pass batch_first=True where that layer is created: the samples come first in its input.",
+    ),
     "offset": (
         "the output of a sample changes with another one of the batch, and the last sample is "
         "left out: {operation}",
@@ -40,9 +44,10 @@ FOUND = {
     ),
     "tokens": (
         "the prediction of a token changes with a later one: {operation}",
-        "Mask the later tokens: is_causal=True, or attn_mask="
-        "nn.Transformer.generate_square_subsequent_mask(length). Unmasked, the loss falls because "
-        "the model copies its labels.",
+        "Mask the later tokens with nn.Transformer.generate_square_subsequent_mask(length): "
+        "tgt_mask= of nn.Transformer and nn.TransformerDecoder, mask= of nn.TransformerEncoder, "
+        "attn_mask= of nn.MultiheadAttention; is_causal=True of scaled_dot_product_attention. "
+        "Unmasked, the loss falls because the model copies its labels.",
     ),
     "positions": (
         "the prediction of a token changes with a later one, from {operation} on, and no attention "
@@ -59,6 +64,25 @@ FOUND = {
         "Predict the next token: the model gets ids[:, :-1] and the loss ids[:, 1:], or compare "
         "logits[:, :-1] with ids[:, 1:]. Otherwise the loss falls because the model copies what "
         "it gets.",
+    ),
+    "twice": (
+        "the prediction of a token is compared with the token after the next one: the labels are "
+        "shifted in the data, and once more before {operation}",
+        "Shift once. A model of transformers shifts the labels itself: pass labels=input_ids, the "
+        "same tokens at the same places, with -100 where nothing is to be learned. Shifted labels "
+        "belong to a loss of your own that takes them as they are.",
+    ),
+    "alike": (
+        "all rows of the similarities of the samples with one another have the same label, so that "
+        "every sample is to match the same one: {operation}",
+        "Give each row its own number as its label, torch.arange(len(logits)): sample i belongs to "
+        "row i.",
+    ),
+    "map": (
+        "the map of a convolution, [N, C, H, W], is cut into rows along its lines, so that each "
+        "row holds values of one channel at several places: {operation}",
+        "Put the channels last before the change of shape: x.permute(0, 2, 3, 1).reshape(...) with "
+        "the same sizes.",
     ),
     "axes": (
         "a view has the shape that a transpose would have, and keeps the order of the values, so "
@@ -129,7 +153,8 @@ def named(trials: Sequence[Trial]) -> tuple[str, str] | None:
     """The first that names an operation, as a clause and its fix."""
     for trial in trials:
         if trial.found in FOUND and trial.operation:
-            text, fix = FOUND[trial.found]
+            as_time = trial.found == "samples" and "without batch_first" in trial.operation
+            text, fix = FOUND["samples as time" if as_time else trial.found]
             place = f" in {trial.place}" if trial.place else ""
             return text.format(operation=trial.operation + place) + "; required: not so", fix
     return None

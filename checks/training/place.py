@@ -134,7 +134,8 @@ def _stable_form(source: Source) -> str | None:
     name = source.name.strip("_")
     for text, remedy in known.REMARK_FIXES:
         if any(text in each for each in source.remarks):
-            return remedy
+            made = re.search(r" in (\S+, line \d+)", source.origin)
+            return remedy.replace("{origin}", f" ({made[1]})" if made else "")
     if made_by := known.MADE_BY_FIXES.get((name, source.made_by)):
         return made_by
     for text, remedy in known.ORIGIN_FIXES.get(name, ()):

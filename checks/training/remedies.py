@@ -217,8 +217,7 @@ OWN = ATTENTION | {
         "Fix the data, and validate every batch before training on it: "
         "torch.isfinite(inputs).all(), 0 <= labels < classes except for the ignored -100, token "
         "ids inside the vocabulary, no sample longer than the model's positions (--seq-len), and "
-        "at least one label that is not ignored. A column that is NaN throughout was divided by "
-        "its standard deviation of 0, or is empty in the file.",
+        "at least one label that is not ignored.",
         JOB,
         ("ps-P11",),
     ),

@@ -282,6 +282,8 @@ class BackwardCall(Section, frozen=True, kw_only=True):
     """The user's own call of backward()."""
 
     line: Line
+    shared: tuple[str, ...] = ()
+    """Variables there that the losses of two calls were computed from."""
 
 
 class KeptGraph(Section, frozen=True, kw_only=True):

@@ -84,6 +84,8 @@ class Trend(Section, frozen=True, kw_only=True):
     inverted_masks: tuple[str, ...] = ()
     """Calls of attention whose mask hides the tokens and shows the padding: "scaled_dot_product_
     attention in train.py, line 12 shows token 0 alone"."""
+    backward_masks: tuple[str, ...] = ()
+    """Calls of attention whose mask hides exactly the own and the earlier keys of each query."""
     large_weights: tuple[str, ...] = ()
     """Layers whose weights enlarge what they get, and how far: "net.0, 11 times"."""
     saturated: tuple[str, ...] = ()
@@ -127,8 +129,8 @@ class Trial(Section, frozen=True, kw_only=True):
     reason: str = ""
     """Why it does not apply."""
     found: Literal[
-        "", "broadcast", "crossed", "rows", "samples", "tokens", "positions", "unshifted",
-        "axes", "queries", "functions", "dropout", "buffers", "unused",
+        "", "broadcast", "crossed", "rows", "samples", "tokens", "positions", "unshifted", "twice",
+        "alike", "map", "axes", "queries", "functions", "dropout", "buffers", "unused",
         "rounding", "future", "offset", "patches", "penalty",
     ] = ""  # fmt: skip
     """positions: of tokens, from one module on, although each attention has a mask. unshifted:

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from doctor._util.records import Ended
-from doctor.checks.training import own_files, own_gradients, own_model, own_weights
+from doctor.checks.training import own_files, own_gradients, own_model, own_trials, own_weights
 from doctor.checks.training.own_depth import FEWEST, exploding, vanishing
-from doctor.facts.own_model import Misuse, OwnModel, PartialLoad, Trend
+from doctor.facts.own_model import Misuse, OwnModel, PartialLoad, Trend, Trial
 from doctor.facts.training import Parameter, Smoke, Stage, Step
 from doctor.job.job import Job
 from doctor.judge.check import Status, ok
@@ -183,3 +183,17 @@ def test_masks_and_heads_are_warnings_with_their_remedy(trend: Trend, word: str,
     assert (verdict.status, word in verdict.summary) == (Status.WARN, True)
     assert verdict.fix is not None
     assert fix in verdict.fix
+
+
+@pytest.mark.parametrize(
+    ("operation", "fix"),
+    [
+        ("lstm (LSTM without batch_first) reads samples as time", "Pass batch_first=True where"),
+        ("softmax over the samples", "Normalize over the classes"),
+    ],
+)
+def test_samples_that_mix_have_the_fix_of_what_mixes_them(operation: str, fix: str) -> None:
+    trial = Trial(name="samples", applies=True, found="samples", operation=operation)
+    found = own_trials.named([trial])
+    assert found is not None
+    assert found[1].startswith(fix)

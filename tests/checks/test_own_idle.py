@@ -87,7 +87,7 @@ def test_the_gradient_of_a_bias_may_cancel_and_that_of_a_matrix_may_not() -> Non
     verdict = own_gradients.gradients_reach_all(cancelled("critic.weight", 2), None, Job())
     assert verdict.status is Status.FAIL
     assert "add up to 0 in AddmmBackward0, of train.py, line 9" in verdict.summary
-    assert "check their signs" in (verdict.fix or "")
+    assert "check the signs" in (verdict.fix or "")
 
 
 @pytest.mark.parametrize(("observed", "fix"), [(True, "remove data"), (False, "use_reentrant")])

@@ -612,3 +612,87 @@ def test_a_training_without_an_error_has_no_cause() -> None:
 def test_arguments_that_fit_prove_nothing(function: str, operands: Any, message: str) -> None:
     arguments = tuple(map(tensor, operands))
     assert explain(own(message, function=function, operands=arguments)) == ()
+
+
+def fix_of(record: OwnModel) -> str:
+    proven = explain(record)
+    return proven[0].fix if proven else ""
+
+
+BEYOND = seen.IndexRange(
+    least=-7, size=7, low=7, high=48, some=(7, 8, 9), outside=240, values=256, distinct=42
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "index", "fix"),
+    [
+        ("self [7, 3] (attn.table)", BEYOND, "Create attn.table with 49 entries"),
+        ("self [7, 3]", BEYOND, "Fix the index"),
+        ("self [7, 3] (attn.table)", msgspec.structs.replace(BEYOND, low=-9, high=-9), "Fix the"),
+    ],
+)
+def test_a_table_that_is_too_short_gets_its_length(
+    table: str, index: seen.IndexRange, fix: str
+) -> None:
+    call = {"function": "__getitem__", "operands": (tensor(table), tensor("key [256] int64"))}
+    assert fix_of(own("IndexError: index 24 is out of bounds", index, **call)).startswith(fix)
+
+
+@pytest.mark.parametrize(
+    ("owner", "place", "fix"),
+    [
+        ("T5Config", "", "Pass decoder_start_token_id= where T5Config(...) is made, the same"),
+        ("T5Config", "train.py, line 5", "Compare the name"),
+        ("Trainer", "", "Compare the name"),
+    ],
+)
+def test_a_setting_that_a_library_reads_is_passed(owner: str, place: str, fix: str) -> None:
+    absent = seen.Missing(kind="attribute", name="decoder_start_token_id", owner=owner)
+    message = f"AttributeError: '{owner}' object has no attribute 'decoder_start_token_id'"
+    assert fix_of(own(message, absent, place=place)).startswith(fix)
+
+
+def test_two_losses_of_a_step_name_what_they_share() -> None:
+    shared = seen.BackwardCall(line=LINE, shared=("fake",))
+    assert fix_of(own(f"RuntimeError: {TWICE}", shared)).startswith("Detach fake in the loss")
+
+
+@pytest.mark.parametrize(
+    ("function", "target", "fix"),
+    [
+        ("cross_entropy", "target [8] int32", "cross_entropy takes class indices as int64"),
+        ("binary_cross_entropy_with_logits", "target [8, 4] int64", "takes floats, labels.float()"),
+    ],
+)
+def test_labels_are_converted_as_the_loss_takes_them(function: str, target: str, fix: str) -> None:
+    call = {"function": function, "operands": (tensor("input [8, 4]"), tensor(target))}
+    assert fix in fix_of(own("RuntimeError: expected scalar type Long but found Int", **call))
+
+
+def test_a_layer_norm_of_another_size_says_when_to_transpose() -> None:
+    call = {
+        "function": "layer_norm",
+        "module": "norm",
+        "module_type": "LayerNorm((50,))",
+        "operands": (tensor("input [16, 50, 32]"), tensor("weight [50] (norm.weight)")),
+    }
+    fix = fix_of(own("RuntimeError: Given normalized_shape=[50]", **call))
+    assert fix.startswith("Set normalized_shape=32 in norm if the features come last")
+    assert "write input.transpose(1, 2)" in fix
+
+
+@pytest.mark.parametrize(
+    ("index", "fix"),
+    [
+        ("[300] int64", "Write x[:, None].expand(-1, 32) for the argument"),
+        ("[300, 32] int64", ""),
+        ("[32] int64", ""),
+    ],
+)
+def test_an_index_of_scatter_is_expanded_over_the_features(index: str, fix: str) -> None:
+    tensors = tuple(map(tensor, (" [80, 32]", f" {index}", " [300, 32]")))
+    message = "RuntimeError: Index tensor must have the same number of dimensions as self tensor"
+    record = own(message, function="scatter_add", operands=tensors)
+    assert fix_of(record).startswith(fix)
+    assert ("Write" in fix_of(record)) is bool(fix)

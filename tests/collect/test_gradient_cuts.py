@@ -127,6 +127,10 @@ def cancelled_with_a_hook():
         each.register_hook(lambda gradient: gradient * 2)
     return model, batch, loss
 
+def ratio(x):
+    logits = x.log_softmax(1)
+    return (logits - 1.0 * logits).exp() + 0.0 * logits.exp()
+
 def zero_weight():
     def between(m, x):
         with torch.no_grad():
@@ -213,6 +217,7 @@ EXPRESSIONS = {
     "multiplied": "torch.cat([x, x], 1) + 0 * m.first(x)",
     "checkpointed": "checkpoint(m.first, x.requires_grad_(), use_reentrant=True).detach()",
     "cancelled": "torch.cat([x, x], 1) + m.first(x).sum() - m.first(x).sum()",
+    "cancelled_beside_a_factor": "ratio(m.first(x))",
     "converted": "m.first(x) * torch.full((16,), 0.3).long()",
     "reversed_by_zero": "Zero.apply(m.first(x))",
     "hooked": "hook(m.first(x).relu())",
@@ -296,7 +301,8 @@ def cuts_of(warm: TorchChild, file: Path) -> Cuts:
         ("compared", "indices", "gt", "ends at gt", "a comparison has no gradient"),
         ("through", "detached", "detach", "ends at detach", "add a loss of its own"),
         ("hooked", "result hook", "<lambda> in cuts_of.py", "makes it 0", "the hook"),
-        ("cancelled", "cancelled", "", "add up to 0", "check their signs"),
+        ("cancelled", "cancelled", "", "add up to 0", "check the signs"),
+        ("cancelled_beside_a_factor", "cancelled", "", "add up to 0", ".detach() the one"),
         ("hooked_twice", "result hook", "<lambda> in cuts_of.py", "makes it 0", "the hook"),
         (
             "erased",
@@ -306,7 +312,7 @@ def cuts_of(warm: TorchChild, file: Path) -> Cuts:
             "the hook clear in cuts_of.py",
         ),
         ("hooked_module", "result hook", "nothing in cuts_of.py", "(of second)", "the hook"),
-        ("cancelled_with_a_hook", "cancelled", "", "add up to 0", "check their signs"),
+        ("cancelled_with_a_hook", "cancelled", "", "add up to 0", "check the signs"),
         ("one_group", "zero", "NativeGroupNormBackward0", "over 1 value", "over more values"),
         (
             "zero_weight",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from doctor.checks.training.errors import data, graph, joining, shapes, values, views
+from doctor.checks.training.errors import data, graph, joining, ranges, shapes, values, views
 from doctor.checks.training.errors.explanation import Explanation, OwnProof, Proof
 from doctor.checks.training.errors.words import words
 from doctor.errors.cause import Cause
@@ -18,6 +18,7 @@ from doctor.facts.raised import Operand, Raised
 
 PROOFS: dict[str, Proof] = {
     **graph.PROOFS,
+    **ranges.PROOFS,
     **values.PROOFS,
     **values.NAMES,
     **data.PROOFS,
@@ -101,7 +102,7 @@ def is_decided(cause: Cause, raised: Raised) -> bool:
     return cause.id in OWN_PROOFS or bool(by_call)
 
 
-BY_CALL = {*shapes.PROOFS, *values.PROOFS} - set(PROPOSED)
+BY_CALL = {*shapes.PROOFS, *ranges.PROOFS, *values.PROOFS} - set(PROPOSED)
 """Rows that the arguments of the call decide."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor.checks.training import own_cuts
-from doctor.checks.training.errors.explanation import Explanation, Proof, seen_as
+from doctor.checks.training.errors.explanation import Explanation, Proof, first_of, seen_as
 from doctor.checks.training.errors.words import listed, words
 from doctor.facts.observations import BackwardCall, KeptGraph, OwnFunction, Saved
 from doctor.facts.raised import Raised
@@ -47,6 +47,21 @@ def graph_of_another_step(raised: Raised) -> Explanation | None:
     return None
 
 
+def losses_share_a_graph(raised: Raised) -> Explanation | None:
+    """Two losses of one step, each with its backward()."""
+    for each in raised.all(BackwardCall):
+        if each.shared:
+            name = each.shared[0]
+            return Explanation(
+                f"two losses are computed from {listed(each.shared, 3)}, and the first backward() "
+                f"frees that graph before the one in {each.line}",
+                f"Detach {name} in the loss that does not train what computes {name}: that of a "
+                f"discriminator takes {name}.detach(). If both losses train it, add them and call "
+                "backward() once.",
+            )
+    return None
+
+
 def changed_leaf(raised: Raised) -> Explanation | None:
     """A parameter that the forward pass changes in place."""
     first = next(iter(raised.operands), None)
@@ -55,7 +70,8 @@ def changed_leaf(raised: Raised) -> Explanation | None:
     return Explanation(
         f"{raised.function} changes {first.parameter} in place",
         f"Change {first.parameter} under torch.no_grad(), after optimizer.step() rather than in "
-        "forward. To compute with changed values, make a new tensor: clamp( for clamp_(.",
+        "forward. To compute with changed values, assign a new tensor and use it below: x = "
+        "parameter.clamp(...) for parameter.clamp_(...).",
     )
 
 
@@ -78,7 +94,7 @@ PROOFS: dict[str, Proof] = {
     "parameter-changed-before-backward": overwritten(of_parameters=True),
     "value-changed-in-place": overwritten(of_parameters=False),
     "element0-no-grad": path_ends,
-    "backward-in-the-loss": seen_as(BackwardCall),
+    "backward-in-the-loss": first_of(losses_share_a_graph, seen_as(BackwardCall)),
     "graph-of-another-step": graph_of_another_step,
     "parameter-changed-in-place": changed_leaf,
     "gradients-of-own-function": own_gradients,

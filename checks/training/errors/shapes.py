@@ -65,6 +65,12 @@ def fitted(raised: Raised, codes: str = "") -> Explanation | None:
         f"Write {named(operand, 'x')}{change.code} for {_source(raised, operand)}: "
         f"{text(sizes_of(operand))} becomes {text(change.sizes)}."
     )
+    if raised.function == "layer_norm" and len(sizes_of(operand)) == 3:
+        fix = (
+            f"Set normalized_shape={sizes_of(operand)[-1]} in {module(raised)} if the features "
+            "come last in its input, as behind a linear or a recurrent layer. If the channels "
+            f"come second, as behind a convolution, {fix[0].lower()}{fix[1:]}"
+        )
     if raised.function == "layer_norm":
         fix += " For channels, which come second, use nn.GroupNorm(1, channels)."
     return Explanation(f"{_listed(call)}: {named(operand, 'x')}{change.code} fits", fix)

@@ -4,7 +4,7 @@ torch on generated calls."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from doctor.checks.training.errors.changes import (
@@ -162,6 +162,24 @@ def gathered(raised: Raised) -> Call | None:
     return Call((pair[0], pair[1]), within, ((1, unsqueezed(1)),))
 
 
+def scattered(raised: Raised) -> Call | None:
+    """scatter and scatter_add: the index has the dimensions of the values, and is not broadcast."""
+    found = tensors(raised)
+    if len(found) < 3:
+        return None
+    _, index, values = found[:3]
+
+    def like_values(sizes: Sizes) -> Iterator[Change]:
+        shape = sizes_of(values)
+        if len(sizes) == 1 < len(shape) and sizes == shape[:1]:
+            more = ", None" * (len(shape) - 1)
+            rest = "".join(f", {size}" for size in shape[1:])
+            yield Change(f"[:{more}].expand(-1{rest})", shape)
+
+    ways = ((0, like_values),)
+    return Call((index, values), lambda one, other: len(one) == len(other), ways)
+
+
 def attention(raised: Raised) -> Call:
     operands = _named(raised, "query", "key", "attn_mask")
     missing = len(sizes_of(operands[0])) - len(sizes_of(operands[2])) if operands else 0
@@ -228,6 +246,7 @@ FUNCTIONS: tuple[tuple[str, Callable[[Raised], Call | None]], ...] = (
     (r"(__)?r?matmul(__)?|bmm|mm", product),
     (ELEMENTWISE, elementwise),
     ("gather|take_along_dim", gathered),
+    ("scatter(_add)?_?", scattered),
     ("scaled_dot_product_attention", attention),
     ("expand|broadcast_to", expanded),
     ("__getitem__", masked),

@@ -13,9 +13,8 @@ from doctor.checks.training.errors.explanation import (
 )
 from doctor.checks.training.errors.shapes import CLASSES
 from doctor.checks.training.errors.sizes import INTEGERS, sizes_of, tensors, text
-from doctor.checks.training.errors.words import allowed, words
+from doctor.checks.training.errors.words import words
 from doctor.facts.observations import (
-    IndexRange,
     Missing,
     NoneValue,
     Parts,
@@ -24,14 +23,11 @@ from doctor.facts.observations import (
     Schedule,
     Signature,
     Variable,
-    Violation,
     ZeroDivisor,
 )
 from doctor.facts.raised import Operand, Raised
 
 PROBABILITIES = ("binary_cross_entropy_with_logits", "binary_cross_entropy")
-IGNORED = (-100, -1, 255)
-"""Labels that mark what is to be ignored: in torch, in masks, in images of classes."""
 
 
 # None and other types
@@ -113,6 +109,24 @@ def criterion_created(raised: Raised) -> Explanation | None:
     )
 
 
+def absent_from_config(raised: Raised) -> Explanation | None:
+    """A setting that a library reads from the configuration of a model, and that has no default."""
+    for each in raised.all(Missing):
+        if each.kind == "attribute" and each.owner.endswith("Config") and not raised.place:
+            return Explanation(
+                f"the library reads {each.name} of {each.owner}, which has none",
+                f"Pass {each.name}= where {each.owner}(...) is made{USUAL.get(each.name, '')}.",
+            )
+    return None
+
+
+USUAL = {
+    "decoder_start_token_id": ", the same number as pad_token_id for T5 and its like, or set "
+    "model.config.decoder_start_token_id = model.config.pad_token_id"
+}
+"""Setting -> its usual value."""
+
+
 # Dtypes and devices
 
 
@@ -145,7 +159,18 @@ def dtype_of_labels(raised: Raised) -> Explanation | None:
     if not known or not wrong or not (same or (as_indices and _indices(logits, target))):
         return None
     shaped = " and has the shape of class indices" if as_indices else ""
-    return Explanation(f"the target {text(sizes_of(target))} is {target.dtype}{shaped}")
+    return Explanation(
+        f"the target {text(sizes_of(target))} is {target.dtype}{shaped}",
+        (
+            AS_INDICES if as_indices else AS_FLOATS if raised.function in PROBABILITIES else ""
+        ).format(raised.function),
+    )
+
+
+AS_INDICES = (
+    "Convert the labels where they are made: {} takes class indices as int64, labels.long()."
+)
+AS_FLOATS = "Convert the labels where they are made: {} takes floats, labels.float()."
 
 
 def _indices(logits: Operand, target: Operand) -> bool:
@@ -169,65 +194,7 @@ def two_devices(raised: Raised) -> Explanation | None:
     return Explanation(", ".join(f"{name} is on {device}" for name, device in pairs))
 
 
-# Ranges
-
-
-def ignored_label(raised: Raised) -> Explanation | None:
-    """A label that marks what is ignored, and is used as an index."""
-    for each in raised.all(IndexRange):
-        marks = [n for n in (each.low, each.high) if n in IGNORED]
-        if marks and raised.function.strip("_") not in ("getitem", "setitem"):
-            return Explanation(
-                words(each),
-                f"Replace the label {marks[0]}, which marks what is ignored, before it is used as "
-                f"an index: labels.masked_fill(labels == {marks[0]}, 0), and leave these places "
-                "out of the result.",
-            )
-    return None
-
-
-def one_hot(raised: Raised) -> Explanation | None:
-    for each in raised.all(IndexRange) if raised.function == "one_hot" else ():
-        return Explanation(
-            words(each),
-            f"Pass num_classes={each.high + 1} or more to one_hot, or map the labels to "
-            f"{allowed(each)}. A label of its own for the background takes one class more.",
-        )
-    return None
-
-
-CONSTRAINTS = {
-    r"Interval\(lower_bound=0\.?0?, upper_bound=1\.?0?\)|Simplex": (
-        "Pass logits= of a layer without activation in place of probs=, or make probabilities "
-        "first: torch.sigmoid for each value, torch.softmax over classes."
-    ),
-    r"GreaterThan|Positive\b|greater_than|nonnegative": (
-        "Make the parameter positive: torch.nn.functional.softplus(x) + 1e-6, or exp of a "
-        "logarithm that the network gives; relu and abs reach 0."
-    ),
-    r"Positive(Semi)?[Dd]efinite|Lower(Cholesky|Triangular)": (
-        "Build it so that it is positive definite: L @ L.mT + 1e-4 * torch.eye(n), or pass "
-        "scale_tril=L, a lower triangle whose diagonal went through softplus: torch.tril(x, -1) + "
-        "torch.diag_embed(torch.nn.functional.softplus(diagonal) + 1e-6)."
-    ),
-}
-"""Constraint of a parameter, as torch names it -> what satisfies it."""
-
-
-def constrained(raised: Raised) -> Explanation | None:
-    """Values that a distribution refuses for a parameter; NaN comes from an earlier operation."""
-    for each in raised.all(Violation):
-        if each.parameter != "value" and not each.nan:
-            fixes = (fix for names, fix in CONSTRAINTS.items() if re.search(names, each.constraint))
-            return Explanation(words(each), next(fixes, ""))
-    return None
-
-
 PROOFS: dict[str, Proof] = {
-    "ignored-label-as-index": ignored_label,
-    "index-out-of-range": first_of(one_hot, seen_as(IndexRange)),
-    "distribution-parameters": constrained,
-    "sample-outside-support": seen_as(Violation, parameter="value", nan=False),
     "module-without-return": module_without_return,
     "value-is-none": value_is_none,
     "ambiguous-truth": criterion_created,
@@ -245,7 +212,7 @@ NAMES: dict[str, Proof] = {
     "unpacked-rows": unpacked_parts,
     "index-of-list": seen_as(Sample),
     "missing-key": seen_as(Missing, kind="key"),
-    "attribute-missing": seen_as(Missing, kind="attribute"),
+    "attribute-missing": first_of(absent_from_config, seen_as(Missing, kind="attribute")),
     "name-undefined": seen_as(Missing, kind="name"),
     "not-callable": first_of(
         seen_as(Variable, kind="one-tuple"), seen_as(Variable, kind="attribute")

@@ -153,9 +153,9 @@ ROWS = (
                 "0 (unhinted: u0 > 0)",
                 "A size or a branch in the compiled code depends on the values of a tensor "
                 "(.item(), nonzero, boolean masks).",
-                "Leave that function out with @torch.compiler.disable, compile without "
-                "fullgraph=True, replace x[mask] by torch.where, or state what is known with "
-                "torch._check(n >= 0).",
+                "Compile without fullgraph=True. To keep one graph, write the branch with tensors: "
+                "torch.where for an if and for x[mask], clamp for a bound, no .item() and no int() "
+                "of a tensor; torch._check(n >= 0) states what is known of a size.",
                 ("TORCH_LOGS=graph_breaks,dynamic python train.py",),
                 owner=Owner.JOB),
             Wording("accessing tensor output of CUDAGraphs that has been overwritten",

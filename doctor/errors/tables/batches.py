@@ -97,9 +97,10 @@ ROWS = (
         ),
         why="Samples of different sizes, or lists of different lengths, are to become one tensor.",
         fix="Pad or resize the samples of a batch to one size in collate_fn: "
-            "torch.nn.utils.rnn.pad_sequence for sequences, a transform for images, for texts "
-            "padding=True of the tokenizer or DataCollatorWithPadding, with labels of tokens "
-            "DataCollatorForSeq2Seq (as data_collator of the Trainer).",
+            "torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD) for "
+            "sequences, a transform for images, for texts padding=True of the tokenizer or "
+            "DataCollatorWithPadding, with labels of tokens DataCollatorForSeq2Seq (as "
+            "data_collator of the Trainer).",
         told_by="the loader raises, and no line of the model", sources=("torch-collate",),
     ),
     Cause(id="packed-lengths",

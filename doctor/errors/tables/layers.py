@@ -42,9 +42,15 @@ ROWS = (
                     "more for trilinear. unsqueeze(1) adds the channel. A size of 0 is an empty "
                     "input: a crop, a mask or a map of labels without any element; leave such "
                     "samples out."),
+            Wording(r"(?:input|target)_lengths must be of size",
+                "RuntimeError: input_lengths must be of size batch_size",
+                "ctc_loss takes log-probabilities with the time first, [T, N, C], and one length "
+                    "for each sample. Of [N, T, C] it takes the samples for the time.",
+                "Pass log_probs.transpose(0, 1) to ctc_loss where the samples come first in it, as "
+                    "in the output of a batch_first layer: it takes [T, N, C]. The lengths are one "
+                    "number for each of the N samples, torch.full((N,), T) for whole sequences."),
             Wording(r"Expected input_lengths to have value|Expected tensor to have size at least "
-                r"\d+ at dimension \d+, but got size \d+ for argument|target_lengths must be of "
-                r"size",
+                r"\d+ at dimension \d+, but got size \d+ for argument",
                 "RuntimeError: Expected input_lengths to have value at most 10, but got value 12 "
                     "(while checking arguments for ctc_loss_cpu)",
                 "The lengths for CTC are those of the frames before the model's strides, or a "
@@ -79,9 +85,10 @@ ROWS = (
                     "torch.Size([1, 6])",
                 "A norm in training computes a variance, over the batch or over one channel of an "
                     "image, which needs two values.",
-                "Use at least two samples per batch (drop_last=True in the DataLoader), for an "
-                    "instance norm larger images or fewer poolings and strides before it, or a "
-                    "norm that does not depend on the batch (GroupNorm, LayerNorm).",
+                "Use more samples per batch, 8 or more (two become 1 and -1), and drop_last=True "
+                    "in the DataLoader where only the last batch has one; for an instance norm "
+                    "larger images or fewer poolings and strides before it; or a norm that does "
+                    "not depend on the batch (GroupNorm, LayerNorm).",
                 more=("ValueError: Expected more than 1 spatial element when training, got input "
                       "size torch.Size([6, 8, 1, 1])",)),
             Wording(r"Kernel size can't be greater than actual input size|Padding size should be "

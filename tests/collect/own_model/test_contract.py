@@ -66,6 +66,8 @@ def test_the_example_of_the_contract_trains(own: Own) -> None:
         "nn.Linear(8, 3), tuple(batch().values()), lambda z, t: passed_on(z, t[1])",
         "nn.Linear(8, 3), tuple(batch().values()), lambda a, t: passed_on(a(t[0]), t[1])",
         "Net(), batch(), Words()",
+        "nn.Linear(8, 3), tuple(batch().values()), focal",
+        "nn.Linear(8, 3), tuple(batch().values()), weighted",
         "{'model': Net(), 'train': [batch(), batch()], 'eval': [batch()], 'tokenizer': Words()}",
     ],
 )
@@ -101,6 +103,13 @@ def test_a_factory_returns_what_the_contract_says(returned: str, own: Own) -> No
 
         def passed_on(anything, labels):
             return nn.functional.cross_entropy(anything, labels)
+
+        def focal(logits, labels, gamma=2.0):
+            return (passed_on(logits, labels) ** gamma).mean()
+
+        def weighted(model, batch, weight=0.5, *, extra=1.0):
+            x, labels = batch
+            return weight * passed_on(model(x), labels)
 
         def support_and_query(module, task):
             (x, labels), (more, others) = task

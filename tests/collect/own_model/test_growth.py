@@ -164,3 +164,23 @@ def test_an_unknown_error_says_that_its_cause_is_not_known(own: Own) -> None:
     assert verdict.status is Status.FAIL
     assert verdict.fix.startswith("Cause not known")
     assert "train.py, line" in verdict.fix
+
+
+NEW_SHAPES = """
+kept = []
+def make():
+    layers = nn.Sequential(*(nn.Linear(64, 64) for _ in range(8)))
+    def loss(module, x):
+        rows = x.repeat(64, 1)[: 101 + 13 * len(kept)]
+        kept.append({kept})
+        with torch.autocast("cpu", torch.bfloat16):  # experts that get other numbers of tokens
+            return module(rows).float().square().mean()
+    return layers, torch.randn(16, 64), loss
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kept", "grows"), [("0", False), ("torch.zeros(300_000)", True)])
+def test_primitives_of_new_shapes_are_no_leak(kept: str, grows: bool, own: Own) -> None:
+    verdict = completes(own(NEW_SHAPES.format(kept=kept)))
+    assert ("memory grows" in verdict.summary) is grows, verdict.summary

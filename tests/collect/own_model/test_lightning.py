@@ -109,3 +109,34 @@ def test_several_optimizers_that_lightning_steps_itself(
         verdict = completes(record)
         assert verdict.status is Status.FAIL
         assert "automatic_optimization = False" in (verdict.fix or "")
+
+
+GAN = """
+    import pytorch_lightning as pl
+    class Gan(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.automatic_optimization = False
+            self.g, self.d = nn.Linear(4, 2), nn.Linear(2, 1)
+        def training_step(self, batch, index):
+            g, d = self.optimizers()
+            fake = self.g(torch.randn(len(batch), 4))
+            for optimizer, values in ((g, fake), (d, {critic})):
+                loss = nn.functional.softplus(self.d(values)).mean()
+                optimizer.zero_grad()
+                self.manual_backward(loss)
+                optimizer.step()
+        def configure_optimizers(self):
+            make = lambda part: torch.optim.Adam(part.parameters(), lr=1e-3)
+            return make(self.g), make(self.d)
+        def train_dataloader(self):
+            return torch.utils.data.DataLoader(torch.randn(16, 2), batch_size=8)
+    def make():
+        return Gan()
+    """
+
+
+def test_what_two_losses_of_a_manual_step_share_is_named(own: Own) -> None:
+    assert completes(own(GAN.format(critic="fake.detach()"))).status is Status.PASS
+    verdict = completes(own(GAN.format(critic="fake")))
+    assert (verdict.fix or "").startswith("Detach fake in the loss")

@@ -76,3 +76,32 @@ FRAMES = """
 def test_padded_frames(loss: str, found: bool, own: Own) -> None:
     verdict = judged(checks.LOSS_FINITE, own(FRAMES.format(loss=loss)))
     assert (verdict.status is Status.WARN and "padding" in verdict.summary) is found, verdict
+
+
+@pytest.mark.parametrize(
+    ("mask", "found"),
+    [
+        ("torch.ones(7, 7).tril().bool()", True),
+        ("torch.ones(7, 7).triu(1).bool()", False),
+        ("torch.ones(7, 7).tril(-1).bool()", False),  # the later keys and the own one
+        ("torch.full((7, 7), float('-inf')).triu(1)", False),
+    ],
+)
+def test_a_causal_mask_that_is_inverted(mask: str, found: bool, own: Own) -> None:
+    record = own(f"""
+        class Decoder(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.e, self.o = nn.Embedding(12, 8), nn.Linear(8, 12)
+                self.a = nn.MultiheadAttention(8, 2, batch_first=True)
+            def forward(self, ids):
+                x = self.e(ids)
+                return self.o(x + self.a(x, x, x, attn_mask={mask}, need_weights=False)[0])
+        def make():
+            ids = torch.stack([torch.randperm(12)[:8] for _ in range(4)])
+            loss = lambda m, b: nn.functional.cross_entropy(
+                m(b[:, :-1]).flatten(0, 1), b[:, 1:].flatten())
+            return Decoder(), ids, loss
+        """)
+    verdict = judged(checks.LOSS_FINITE, record)
+    assert ("a causal mask is inverted" in verdict.summary) is found, verdict

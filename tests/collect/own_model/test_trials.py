@@ -56,6 +56,9 @@ OPERATIONS = {
     "view_taken_for_patches": "reshape(), [6, 3, 16, 16] as [6, 4, 192]",
     "map_viewed_as_tokens": "view(), [6, 8, 4, 4] as [6, 16, 8]",
     "classes_of_a_map_viewed_as_rows": "view(), [6, 5, 8, 8] as [384, 5]",
+    "similarities_with_one_label": "cross_entropy of [6, 6] and [6]",
+    "map_cut_into_rows": "reshape(), [6, 8, 6, 6] as [6, 72, 4]",
+    "labels_that_are_shifted_twice": "shifted in the data, and once more before cross_entropy",
     "weights_divided_by_their_sum": "rounding errors, which float64 does not have: a.weight",
 }
 """A sample of the faults; benchmarks/own_trials.py runs all of them, and all healthy factories."""

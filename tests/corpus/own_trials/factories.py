@@ -816,3 +816,69 @@ def healthy_weight_norm_of_one_input():
     return _trained(
         lambda m, x: m.b(m.a(x[:, :1])), _classes(), a=norm(nn.Linear(1, 8)), b=nn.Linear(8, 3)
     )
+
+
+def map_cut_into_rows():
+    batch = torch.randn(6, 3, 12, 12), torch.randint(4, (6, 72))
+    run = lambda m, x: F.relu(m.a(x)).reshape(6, -1, 4)
+    loss = lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten())
+    return _trained(run, batch, loss, a=nn.Conv2d(3, 8, 2, 2))
+
+
+def healthy_head_with_as_many_values_as_lines():
+    batch = torch.randn(6, 3, 16, 16), torch.randint(8, (6, 128))
+    run = lambda m, x: m.a(x).permute(0, 2, 3, 1).contiguous().view(6, -1, 8)
+    loss = lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten())
+    return _trained(run, batch, loss, a=nn.Conv2d(3, 16, 2, 2))
+
+
+def healthy_channels_of_a_map_in_groups():
+    run = lambda m, x: m.b(F.layer_norm(m.a(x).reshape(6, 2, -1), (36,)).flatten(1))
+    parts = {"a": nn.Conv2d(3, 8, 4, 4), "b": nn.Linear(72, 3)}
+    batch = torch.randn(6, 3, 12, 12), torch.randint(3, (6,))
+    return _trained(run, batch, lambda m, b: F.cross_entropy(m(b[0]), b[1]), **parts)
+
+
+def _shifting(again):
+    ids = torch.stack([torch.randperm(16) for _ in range(4)])
+    labels = ids.roll(-1, 1).index_fill(1, torch.tensor([15]), -100) if again else ids
+    model, _, _ = _language(lambda m, x: m.h(_attend(m.e(x), is_causal=True)))
+    loss = lambda m, b: F.cross_entropy(
+        m(b["ids"])[:, :-1].flatten(0, 1), b["labels"][:, 1:].flatten()
+    )
+    return model, {"ids": ids, "labels": labels}, loss
+
+
+def labels_that_are_shifted_twice():
+    return _shifting(again=True)
+
+
+def healthy_labels_that_the_loss_shifts():
+    return _shifting(again=False)
+
+
+def healthy_two_tokens_ahead_beside_the_next():
+    model, batch, _ = _language(lambda m, x: m.h(_attend(m.e(x), is_causal=True)))
+    ahead = lambda m, x, n: F.cross_entropy(m(x)[:, :-n].flatten(0, 1), x[:, n:].flatten())
+    return model, (batch[0],), lambda m, b: ahead(m, b[0], 2) + ahead(m, b[0], 1)
+
+
+def _paired(label):
+    batch = torch.randn(6, 8), torch.randn(6, 8)
+    logits = lambda m, b: m(b[0]) @ m(b[1]).t() / 0.1
+    loss = lambda m, b: F.cross_entropy(logits(m, b), label(len(b[0])))
+    return _trained(lambda m, x: F.normalize(m.a(x), dim=1), batch, loss, a=nn.Linear(8, 4))
+
+
+def similarities_with_one_label():
+    return _paired(lambda n: torch.zeros(n, dtype=torch.int64))
+
+
+def healthy_similarities():
+    return _paired(torch.arange)
+
+
+def healthy_prototypes_as_many_as_samples():
+    batch = torch.randn(6, 8), torch.zeros(6, dtype=torch.int64)
+    parts = {"a": nn.Linear(8, 4), "p": nn.Parameter(torch.randn(6, 4))}
+    return _trained(lambda m, x: m.a(x) @ m.p.t(), batch, **parts)

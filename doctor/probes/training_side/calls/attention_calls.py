@@ -48,6 +48,8 @@ class AttentionCalls:
         """What embeddings of rows of tokens were looked up with."""
         self.inverted: Dict[str, int] = {}
         """Lines that call attention with a mask which shows the padding alone, and its token."""
+        self.backward: List[str] = []
+        """Lines that call attention with a mask by which each query sees the later keys alone."""
         self.masked: Optional[bool] = None
         """Whether a fused attention had a mask or was not causal; None: there was none."""
 
@@ -72,11 +74,17 @@ class AttentionCalls:
         module = norm_calls.calling_module(self._model)
         label = " in ".join(filter(None, (name, place, module)))
         before = self._sites.get(label, Site(0, True))
+        self._note_masks(name, arguments, label)
+        self._sites[label] = Site(max(before.keys, keys), before.alone and alone)
+
+    def _note_masks(self, name: str, arguments: Options, label: str) -> None:
+        """Masks whose True means the other thing."""
         for ids in self._tokens:
             token = only_shown(ids, padding_of(name, arguments, ids.shape))
             if token is not None:
                 self.inverted[label] = token
-        self._sites[label] = Site(max(before.keys, keys), before.alone and alone)
+        if later_alone(name, arguments) and label not in self.backward:
+            self.backward.append(label)
 
     def padding_alone(self) -> List[str]:
         """The lines whose mask shows the padding alone."""
@@ -86,6 +94,19 @@ class AttentionCalls:
         """The lines of which every call is over one key; `alone`: where sequences have one token
         by themselves, else the others."""
         return [n for n, each in self._sites.items() if each.keys == 1 and each.alone is alone]
+
+
+def later_alone(name: str, arguments: Options) -> bool:
+    """Whether a mask hides exactly each query's own key and all before it: so the last query sees
+    none, as a causal mask has it that is written for the other meaning of True."""
+    mask = arguments.get("attn_mask")
+    if not isinstance(mask, torch.Tensor) or mask.dim() < 2:
+        return False
+    hides = name != "scaled_dot_product_attention"
+    hidden = mask == hides if mask.dtype == torch.bool else mask.detach() <= HIDDEN
+    length = mask.shape[-1]
+    whole = torch.ones(length, length, dtype=torch.bool, device=mask.device).tril()
+    return mask.shape[-2] == length > 2 and bool((hidden == whole).all())
 
 
 def one_token(name: str, query: torch.Tensor, key: torch.Tensor) -> bool:

@@ -87,11 +87,13 @@ def targets(error: Any, frames: List[Any], user: Any, model: Any) -> Records:
     module = next((each for each in of_frames if isinstance(each, torch.nn.Module)), None)
     if "arget modules" not in str(error) or module is None:
         return []
-    linear = [n for n, each in module.named_modules() if "Linear" in type(each).__name__]
+    linear = [n for n, each in module.named_modules() if re.search(LINEAR, type(each).__name__)]
     names = list(dict.fromkeys(name.rpartition(".")[2] for name in linear))
     return [{"type": "LinearModules", "names": names[:MOST]}]
 
 
+LINEAR = "Linear|^Conv1D$"
+"""Classes that adapters are put into; Conv1D is the linear module of GPT-2."""
 IDS = re.compile("(exactly one of|both|either) input_ids (or|and) inputs_embeds")
 
 

@@ -159,7 +159,8 @@ def zeros(
     places: Dict[Key, Set[str]] = {}
     made_zero: Dict[Key, Any] = {}
     missing = {id(each): name for name, each in weights.items() if small or is_gone(each.grad)}
-    for edge in recorder.edges:
+    # What cancels had a gradient; beside it a term of weight 0, as an entropy bonus, is no reason.
+    for edge in sorted(recorder.edges, key=lambda each: each.kind != "cancelled"):
         reached = {
             missing[id(leaf)] for leaf in graphs.leaves(edge.following) if id(leaf) in missing
         }

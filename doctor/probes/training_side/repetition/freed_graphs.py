@@ -40,6 +40,51 @@ class Backwards(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+class Losses:
+    """The losses of one step of the user's own, each with its call of backward(), which no function
+    mode sees where the steps are manual ones of Lightning."""
+
+    def __init__(self) -> None:
+        self._original: Any = torch.autograd.backward
+        self._nodes: List[Any] = []
+        self._variables: Dict[str, Any] = {}
+        self._line: Dict[str, str] = {}
+
+    def __enter__(self) -> None:
+        def backward(loss: Any, *arguments: Any, **options: Any) -> None:
+            observing.attempt(lambda: self._note(loss), None)
+            self._original(loss, *arguments, **options)
+
+        torch.autograd.backward = backward  # type: ignore[assignment]
+
+    def __exit__(self, *error: Any) -> None:
+        torch.autograd.backward = self._original
+
+    def _note(self, loss: torch.Tensor) -> None:
+        self._nodes.append(set(graphs.nodes(loss.grad_fn)))
+        frame = places.user_frame()
+        if frame is not None:
+            place, code = places.line(frame)
+            self._line = {"place": place, "code": code}
+            variables = containers.tensors(dict(frame.f_locals)).items()
+            self._variables = {name: each.grad_fn for name, each in variables}
+
+    def shared(self, error: BaseException) -> List[Dict[str, Any]]:
+        """What the loss that raised was computed from, and one before it too."""
+        if "a second time" not in str(error) or len(self._nodes) < 2 or not self._line:
+            return []
+        both = self._nodes[-1] & set().union(*self._nodes[:-1])
+        names = {name: node for name, node in self._variables.items() if node in both}
+        inner = {
+            name
+            for name, node in names.items()
+            for other in names.values()
+            if other is not node and node in set(graphs.nodes(other))
+        }
+        shared = [name for name in names if name not in inner][:MOST]
+        return [{"type": "BackwardCall", "line": self._line, "shared": shared}]
+
+
 def twice(training: Any) -> List[Dict[str, Any]]:
     """The user's own call of backward(), and what is kept of a step with its graph."""
     subject = training.subject

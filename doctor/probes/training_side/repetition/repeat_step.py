@@ -21,7 +21,7 @@ from ..gradients import graph_ends
 from ..subject import subjects
 from ..subject.training_step import loss_of
 from ..values import value_origins
-from . import index_ranges, joined_shapes, own_functions, repeat_backward
+from . import freed_graphs, index_ranges, joined_shapes, own_functions, repeat_backward
 
 SECONDS, TIMES, MOST_SECONDS = 3.0, 3.0, 30.0
 """Limit of a repetition: seconds, and as many times what the training took until it raised."""
@@ -95,16 +95,21 @@ class Calls(TorchFunctionMode):
 def forward(training: Any, error: BaseException) -> Dict[str, Any]:
     """The function of torch that raised, with its arguments; the module that returned None."""
     calls, ends, module = Calls(), graph_ends.Ends(), training.subject.module
+    losses = freed_graphs.Losses()
     origins = value_origins.Called(module, training.subject.batch)
     returned: Dict[str, Dict[str, Any]] = {}
     noted = module_hooks(module, after=functools.partial(_note_result, returned))
     try:
-        with noted, calls, ends, origins, own_functions.calls() as applied:
+        with noted, losses, calls, ends, origins, own_functions.calls() as applied:
             loss_of(training)
     except Exception as again:
         if not same(again, error):
             return {}
-        records = [*returned.values(), *own_functions.observations(error, applied)]
+        records = [
+            *returned.values(),
+            *losses.shared(error),
+            *own_functions.observations(error, applied),
+        ]
         fields: Dict[str, Any] = {"observations": records, **graph_ends.cuts(ends)}
         if calls.error is again:
             names = {id(weight): name for name, weight in module.named_parameters()}

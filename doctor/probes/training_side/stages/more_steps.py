@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import math
 import time
 from typing import Any, Callable, ContextManager, Dict, List, Optional, Tuple, Union
 
@@ -131,6 +132,7 @@ def of_calls(calls: Any) -> Dict[str, Any]:
         "single_keys": calls.attention.single(alone=False),
         "masked_attention": calls.attention.masked,
         "inverted_masks": calls.attention.padding_alone(),
+        "backward_masks": calls.attention.backward,
         "single_tokens": calls.attention.single(alone=True),
         "single_steps": calls.recurrent.single(),
         "loss_factor": calls.factor,
@@ -159,10 +161,12 @@ def take(
             gc.collect()
         if len(steps) > STEPS - WATCHED:
             resident.append(in_use(device))
+    step, measure = lambda: training.step(stage), lambda: in_use(device)
     if device.type == "cuda" and may_be_workspaces(resident):
-        return after_streams(
-            lambda: training.step(stage), lambda: in_use(device), resident, STREAM_SECONDS
-        )
+        return after(STREAMS, step, measure, STREAM_SECONDS) or resident
+    if device.type == "cpu" and rises_of(resident, math.inf):
+        with torch.backends.mkldnn.flags(enabled=False):  # it keeps a primitive of each new shape
+            return after(1, step, measure, STREAM_SECONDS)
     return resident
 
 
@@ -197,29 +201,35 @@ def stage(name: str) -> ContextManager[None]:
 
 
 def may_be_workspaces(resident: List[int]) -> bool:
-    """Whether memory grew in each step by no more than a new stream's workspaces of cuBLAS."""
+    """Whether memory grew in each step by no more than a new stream's workspaces of cuBLAS: once
+    the pool of streams is used up, a new stream is an old one."""
+    return rises_of(resident, WORKSPACES)
+
+
+def rises_of(resident: List[int], most: float) -> bool:
+    """Whether memory grew, fell in no step, and rose by no more than that in each."""
     rises = [resident[n + 1] - resident[n] for n in range(len(resident) - 1)]
-    return len(rises) == WATCHED - 1 and min(rises) >= 0 < max(rises) <= WORKSPACES
+    return len(rises) == WATCHED - 1 and min(rises) >= 0 < max(rises) <= most
 
 
-def after_streams(
-    step: Callable[[], Any], measure: Callable[[], int], before: List[int], seconds: float
+def after(
+    unmeasured: int, step: Callable[[], Any], measure: Callable[[], int], seconds: float
 ) -> List[int]:
-    """The same once the pool of streams is used up: from then on, a new stream is an old one.
+    """The bytes in use after further steps, without the first ones.
 
-    `before` where there is no time for it, or a step raises, as where the memory is full.
+    [] where there is no time for them, or a step raises, as where the memory is full.
     """
     deadline = time.monotonic() + seconds
     resident: List[int] = []
     try:
-        for number in range(STREAMS + WATCHED):
+        for number in range(unmeasured + WATCHED):
             if time.monotonic() > deadline:
-                return before
+                return []
             step()
-            if number >= STREAMS:
+            if number >= unmeasured:
                 resident.append(measure())
     except Exception:
-        return before
+        return []
     return resident
 
 

@@ -28,9 +28,9 @@ MOST_CALLS = 4
 
 
 def form_of(loss: Function) -> Tuple[str, str]:
-    """(MODULE or OUTPUT, BATCH or TARGET) of a function with two parameters."""
+    """(MODULE or OUTPUT, BATCH or TARGET) of a function that can be called with two arguments."""
     names = positional(loss)
-    if names is None or len(names) != 2:
+    if names is None or len(names) < 2 or len(required(loss)) > 2:
         return MODULE, BATCH
     second = _named(names[1], (BATCH, TARGET)) or _used_second(loss, names[1])
     first = _named(names[0], (MODULE, OUTPUT)) or _used_first(loss, 0, MOST_CALLS)
@@ -39,12 +39,23 @@ def form_of(loss: Function) -> Tuple[str, str]:
 
 def positional(function: Function) -> Optional[List[str]]:
     """Names of the parameters that a call by place fills; None where no signature is known."""
+    parameters = _by_place(function)
+    return None if parameters is None else [each.name for each in parameters]
+
+
+def required(function: Function) -> List[str]:
+    """Those of them that have no default."""
+    parameters = _by_place(function) or ()
+    return [each.name for each in parameters if each.default is inspect.Parameter.empty]
+
+
+def _by_place(function: Function) -> Optional[List[inspect.Parameter]]:
     try:
         parameters = inspect.signature(_plain(function)).parameters.values()
     except (TypeError, ValueError):  # a builtin
         return None
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [each.name for each in parameters if each.kind in by_place]
+    return [each for each in parameters if each.kind in by_place]
 
 
 def _plain(function: Function) -> Function:

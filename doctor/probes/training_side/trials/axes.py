@@ -5,7 +5,7 @@ heads."""
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, Sequence, Set, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import torch
 
@@ -19,6 +19,8 @@ KEPT = ("dropout", "to", "float", "half", "type_as", "contiguous", "clone")
 """Functions after which weights of attention are still the same ones."""
 CHANNELS = (1, 3, 4)
 """Of an image."""
+CONVOLUTIONS = ("conv2d", "conv_transpose2d")
+EXCHANGING = ("permute", "transpose", "movedim", "moveaxis", "swapaxes", "swapdims")
 PRODUCTS = ("matmul", "__matmul__", "bmm", "baddbmm")
 
 
@@ -27,7 +29,12 @@ def trial(subject: Subject) -> Dict[str, Any]:
     images = [each for each in containers.tensors(subject.batch).values() if each.dim() == 4]
     calls = Calls({observing.storage_address(each) for each in images})
     outputs.evaluate(subject, subject.batch, calls.note)
-    kinds = ("axes", calls.views), ("queries", calls.softmaxes), ("patches", calls.patches)
+    kinds = (
+        ("map", calls.maps),
+        ("axes", calls.views),
+        ("queries", calls.softmaxes),
+        ("patches", calls.patches),
+    )
     for kind, found in kinds:
         if found:
             operation, place = found[0]
@@ -42,14 +49,19 @@ class Calls:
         self._images = images
         self.patches: List[Operation] = []
         self.views: List[Operation] = []
+        self.maps: List[Operation] = []
         self.softmaxes: List[Operation] = []
         self._weights: Dict[int, int] = {}
         """Identity of what a softmax gave -> its axis, from the end."""
+        self._maps: Dict[int, bool] = {}
+        """Identity of a tensor -> whether it is the map of a convolution, channels second, or one
+        whose channels were put last."""
         self._kept: List[torch.Tensor] = []
 
     def note(self, name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
         if not args or not isinstance(args[0], torch.Tensor):
             return
+        self._follow(name, args[0], result)
         if name in VIEWS:
             self._note_view(name, args[0], result)
         elif name == "softmax":
@@ -63,10 +75,27 @@ class Calls:
             if shape[-1] == shape[-2] > 1:
                 self._add(self.softmaxes, "softmax over dim %d of weights %s" % (axis, shape))
 
+    def _follow(self, name: str, value: torch.Tensor, result: Any) -> None:
+        """Maps of convolutions, through whatever keeps their dimensions."""
+        if not isinstance(result, torch.Tensor) or result.dim() != 4 or name == "__get__":
+            return
+        if name in CONVOLUTIONS:
+            second: Optional[bool] = True
+        elif name in EXCHANGING:
+            second = False
+        else:
+            second = self._maps.get(id(value)) if result.shape == value.shape else None
+        if second is not None and result is not value:
+            self._maps[id(result)] = second
+            self._kept.append(result)
+
     def _note_view(self, name: str, value: torch.Tensor, result: torch.Tensor) -> None:
         shapes = "%s(), %s as %s" % (name.strip("_"), list(value.shape), list(result.shape))
         whole = observing.storage_address(value) in self._images and value.is_contiguous()
-        if exchanges(value.shape, result.shape):
+        of_map = self._maps.get(id(value))
+        if of_map and in_rows(value.shape, result.shape):
+            self._add(self.maps, shapes)
+        elif of_map is not False and exchanges(value.shape, result.shape):
             self._add(self.views, shapes)
         elif whole and as_patches(value.shape, result.shape):
             self._add(self.patches, shapes)
@@ -121,6 +150,17 @@ def _is_flattened_map(image: Sequence[int], rows: Sequence[int]) -> bool:
     if 1 in (channels, places) or channels == places or width % channels == 0:  # rows are channels
         return False
     return tuple(rows) == (samples * places, channels)
+
+
+def in_rows(image: Sequence[int], rows: Sequence[int]) -> bool:
+    """Whether the map of a convolution, [N, C, H, W], becomes rows of K values, [..., K], of which
+    the channels are a multiple: each row is cut out of lines of one channel."""
+    if len(image) != 4:
+        return False
+    channels, width, values = image[1], image[3], rows[-1]
+    if len(rows) not in (2, 3) or values < 2 or channels % values:
+        return False
+    return values % width != 0
 
 
 def as_patches(before: Sequence[int], after: Sequence[int]) -> bool:

@@ -1,6 +1,6 @@
 """Arithmetic of what does not belong together: a value for each sample with another dimension, the
-output of a Linear, [n, 1], with a target, [n], and rows of a table that are taken by the number of
-samples."""
+output of a Linear, [n, 1], with a target, [n], rows of a table that are taken by the number of
+samples, and similarities of all samples with one label for all."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ ARITHMETIC = frozenset((
     *("rtruediv", "itruediv", "where", "masked_fill", "minimum", "maximum", "lerp"),
 ))  # fmt: skip
 VIEWS = frozenset(("view", "reshape", "squeeze", "flatten", "ravel", "expand", "unsqueeze", "t"))
+PRODUCTS = frozenset(("matmul", "mm", "einsum"))
 LEAST = 3
 """Samples: with fewer, a dimension of as many entries is common, and one less is none."""
 
@@ -56,6 +57,9 @@ def trial(subject: Subject) -> Dict[str, Any]:
         follows = shorter is not None and len(shorter.squares) > number
         if call.of_target or (follows and shorter and _is_smaller(shorter.squares[number], call)):
             return _found("broadcast", call)
+    for one, call in zip(shorter.alike if shorter else (), whole.alike):
+        if one.shapes[0][0] == call.shapes[0][0] - 1:
+            return _found("alike", call)
     return {"applies": True, "found": ""}
 
 
@@ -78,7 +82,10 @@ class Arithmetic(outputs.Watch):
         self.squares: List[Call] = []
         self.crossed: Optional[Call] = None
         self.rows: Optional[Call] = None
+        self.alike: List[Call] = []
+        """Cross entropies of similarities, [n, n], all of whose labels are the same."""
         self._subject, self._batch, self._count = subject, batch, count
+        self._similarities: Set[int] = set()
         self._columns: Set[int] = set()
         """Addresses of outputs of a Linear, [n, 1], and of what is computed of one alone."""
         self._kept: List[torch.Tensor] = []
@@ -103,6 +110,8 @@ class Arithmetic(outputs.Watch):
     ) -> Foreign:
         name = observing.function_name(func).strip("_")
         tensors = [each for each in args if isinstance(each, torch.Tensor)]
+        if name == "cross_entropy" and len(tensors) > 1:
+            observing.attempt(lambda: self._look_at_labels(*tensors[:2]), None)
         if name in ARITHMETIC and len(tensors) > 1:
             observing.attempt(lambda: self._look(name, tensors[:2]), None)
         result = func(*args, **(kwargs or {}))
@@ -126,6 +135,12 @@ class Arithmetic(outputs.Watch):
                 known = addresses[1] in self._targets
                 self.squares.append(Call(name, shapes, outputs.place(), known))
 
+    def _look_at_labels(self, logits: torch.Tensor, labels: torch.Tensor) -> None:
+        known = observing.storage_address(logits) in self._similarities
+        if known and labels.dim() == 1 and bool((labels == labels[0]).all()):
+            shapes = tuple(logits.shape), tuple(labels.shape)
+            self.alike.append(Call("cross_entropy", shapes, outputs.place(), False))
+
     def _takes_rows(self, pair: List[torch.Tensor]) -> bool:
         """Whether one is a slice of a parameter or buffer with a row for each sample, of which
         there is one less; expand() repeats the same row."""
@@ -138,8 +153,17 @@ class Arithmetic(outputs.Watch):
         return False
 
     def _follow(self, name: str, tensors: List[torch.Tensor], result: Foreign) -> None:
-        """Note an output of a Linear, and what is computed of it without another shape."""
+        """Note an output of a Linear, and what is computed of it without another shape; and square
+        products of matrices, scaled or not."""
         for each in containers.tensors(result).values():
+            scaled = name in ARITHMETIC and any(
+                one.shape == each.shape and observing.storage_address(one) in self._similarities
+                for one in tensors
+            )
+            square = each.dim() == 2 and each.shape[0] == each.shape[1] > 1
+            if square and (name in PRODUCTS or scaled):
+                self._similarities.add(observing.storage_address(each))
+                self._kept.append(each)
             if each.dim() != 2 or each.shape[1] != 1 or name in VIEWS:
                 continue
             of_column = any(

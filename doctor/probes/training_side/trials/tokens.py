@@ -17,7 +17,7 @@ LEAST = 4
 CLASSES = ("cross_entropy", "nll_loss")
 IGNORED = -100
 MOST_CALLS = 32
-NEXT, SAME, LAST = "next", "same", "last"
+NEXT, SAME, LAST, TWICE = "next", "same", "last", "twice"
 
 
 class Compared(NamedTuple):
@@ -47,6 +47,8 @@ def trial(subject: Subject) -> Dict[str, Any]:
     sequence, relation, number = whole.labelled(subject.batch)
     if sequence is None or (relation == SAME and _may_be_made_here(subject)):
         return {"applies": False, "reason": "no sequence whose labels are its next values"}
+    if relation == TWICE:
+        return _found(TWICE, whole.losses[number].operation)
     if relation == LAST:
         return _future(subject, sequence, whole.losses[number], number)
     return _ordered(subject, whole, sequence, relation, number)
@@ -123,7 +125,18 @@ class Calls:
 
     def labelled(self, batch: Foreign) -> Tuple[Optional[torch.Tensor], str, int]:
         """A sequence of the batch that is compared with its own values, how, and in which loss."""
-        for relation in (NEXT, SAME, LAST):
+        found = self._related(batch, (NEXT, SAME, LAST))
+        twice = self._related(batch, (TWICE,)) if found[1] in ("", NEXT) else found
+        if twice[1] == TWICE and twice[0] is not None:
+            shifted = found[0]  # the labels of the batch, whose next values the loss gets
+            if shifted is None or _equal(shifted[:, :-1], twice[0][:, 1 : shifted.shape[1]]):
+                return twice
+        return found
+
+    def _related(
+        self, batch: Foreign, relations: Tuple[str, ...]
+    ) -> Tuple[Optional[torch.Tensor], str, int]:
+        for relation in relations:
             for number, each in enumerate(self.losses):
                 for sequence in filter(_is_sequence, containers.tensors(batch).values()):
                     if _relation(sequence, each.labels) == relation:
@@ -186,13 +199,16 @@ def _is_sequence(tensor: torch.Tensor) -> bool:
 
 def _relation(sequence: torch.Tensor, labels: torch.Tensor) -> str:
     """NEXT: the labels are the sequence from its second position on; SAME: they are its tokens;
-    LAST: they are its last values, or those of some of its features."""
+    LAST: they are its last values, or those of some of its features; TWICE: they are the tokens
+    from its third position on, and no loss compares the ones between."""
     length, compared = sequence.shape[1], labels.shape[1]
     later = labels if compared == length - 1 else labels[:, :-1]
     if _equal(later, sequence[:, 1:]):
         return NEXT
     if not sequence.is_floating_point() and compared in (length, length - 1):
-        return SAME if _equal(labels, sequence[:, :compared]) else ""
+        if _equal(labels, sequence[:, :compared]):
+            return SAME
+        return TWICE if _equal(labels[:, : length - 2], sequence[:, 2:]) else ""
     is_part = sequence.is_floating_point() and compared < length - 1
     return LAST if is_part and any(map(_equal_to(labels), _last(sequence, labels))) else ""
 

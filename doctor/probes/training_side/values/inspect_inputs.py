@@ -63,7 +63,11 @@ def not_positive(x: torch.Tensor, args: Arguments, options: Options) -> List[str
     """For a logarithm: whether its invalid inputs are 0 or negative."""
     bad, negative = int((x <= 0).sum()), int((x < 0).sum())
     kind = {0: "all 0", bad: "all negative"}.get(negative, "%d negative" % negative)
-    return values(x <= 0, "are 0 or less (%s)" % kind)
+    lines = values(x <= 0, "are 0 or less (%s)" % kind)
+    return lines + [HALF] * (bool(lines) and x.dtype == torch.float16)
+
+
+HALF = "in float16 an epsilon below 3e-8 is 0"
 
 
 Rule = Callable[[torch.Tensor, Any, Dict[str, Any]], List[str]]
@@ -77,8 +81,7 @@ def divisor(x: Optional[torch.Tensor], args: Arguments, options: Options) -> Lis
     other = args[1] if len(args) > 1 else None
     if isinstance(other, torch.Tensor):
         lines = values(other == 0, "of the divisor are 0")
-        half = bool(lines) and other.dtype == torch.float16
-        return lines + ["in float16 an epsilon below 3e-8 is 0"] * half
+        return lines + [HALF] * (bool(lines) and other.dtype == torch.float16)
     return ["the divisor is 0"] if other == 0 else []
 
 
