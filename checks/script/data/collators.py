@@ -225,7 +225,8 @@ RULES = (
             "pad_token = eos_token where eos_token is appended to the texts, or its number to the "
             "tokens (a warning)",
         ),
-        fix="Pass mlm=False, and use a padding token that texts do not contain.",
+        fix="Pass mlm=False for a causal model and mlm=True for a masked one, and use a padding "
+        "token that texts do not contain.",
         needs=("DataCollatorForLanguageModeling",),
         sources=("transformers-23530", "transformers-22794"),
     ),
