@@ -69,14 +69,14 @@ def _other_cause(split: Split) -> str:
 
 def _whole_chats(stops: Stops, split: Split) -> Verdict:
     """Chats that are trained from their first token on."""
+    if _cut_alike(stops):
+        return skip("documents are cut before their stop, see DAT003")
     what = "documents end with" if stops.whole else "chats have"
     if stops.unended == stops.whole and stops.whole >= FEW and stops.tokens >= PACKED_TOKENS:
         text = f"no stop in {stops.tokens:,} tokens of {stops.whole:,} rows of one length"
         return note(
             f"{text} ({_stated(stops)}): documents run into each other, or are longer", fix=JOINED
         )
-    if _cut_alike(stops):
-        return skip("documents are cut before their stop, see DAT003")
     if stops.open >= UNSTOPPED * stops.whole > 0:
         text = share(stops.open, stops.whole, "documents, which begin alike, hold no stop")
         return observed(f"{text} ({_stated(stops)})", stops.whole, fix=ENDLESS)

@@ -126,7 +126,7 @@ def stops_of_whole(documents: List[Document], vocabulary: Vocabulary) -> Optiona
         **_no_answers(vocabulary),
         "whole": len(whole),
         "unended": len(unended) if one_length else 0,
-        "open": 0 if one_length else begun_alike(unended, vocabulary.bos),
+        "open": begun_alike(unended, vocabulary.bos),
         "limit": longest if all(len(each.ids) == longest for each in unended) else 0,
         "tokens": sum(len(each.ids) for each in whole),
         "chats": len(ended),
