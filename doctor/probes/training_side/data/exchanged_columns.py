@@ -11,8 +11,9 @@ from ..foreign import Foreign
 from .columns import number_of
 from .relations import relation
 
-MOST_ROWS, MOST_COLUMNS, LEAST = 20_000, 16, 4
-"""Rows and columns that are compared, and rows that are exchanged at least. Our own numbers."""
+MOST_ROWS, MOST_COLUMNS, LEAST, MOST = 20_000, 16, 4, 0.3
+"""Rows and columns that are compared, rows that are exchanged at least, and their share at most:
+of two shares of a whole either may be the large one. Our own numbers."""
 WITHIN, BEYOND = 6.0, 10.0
 """How many middle deviations from its middle a value of a column is at most, and how many one of
 another column is at least. Our own numbers."""
@@ -42,7 +43,7 @@ class ExchangedColumns:
         for one, other in combinations(list(whole)[:MOST_COLUMNS], 2):
             a, b = whole[one], whole[other]
             moved = is_of(a, b) & is_of(b, a) & is_far(a) & is_far(b)
-            if LEAST <= int(moved.sum()) < len(moved) / 2:
+            if LEAST <= int(moved.sum()) <= MOST * len(moved):
                 rows = [self._rows[n] for n in torch.nonzero(moved)[:, 0].tolist()]
                 fields = (one, other)
                 found.append(relation("columns exchanged", len(rows), len(moved), fields, rows))
