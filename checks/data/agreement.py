@@ -23,6 +23,8 @@ OF_CTC, OF_TRANSFORMS = ("torch-ctc-loss",), ("torchvision-masks",)
 MOSTLY = 0.9
 """Of the boxes that leave their image. Our own number."""
 LEAST_TURNED = 5
+LEAST_LONGER = 4
+"""Targets, at least half of those that were read, that no loss can teach. Our own number."""
 LEAST_COMPARED = 64
 """Turned images, and rows of features. Our own numbers."""
 
@@ -103,15 +105,16 @@ def _targets(agreement: Agreement) -> Verdict | None:
     if agreement.longer:
         text = share(agreement.longer, targets, "targets are longer than their input")
         summary = f"{text}, so that their CTC loss is infinite"
-        return observed(summary, targets, fix=LONGER, sources=OF_CTC)
+        many = agreement.longer >= max(LEAST_LONGER, targets / 2)
+        return observed(summary, FEW if many else targets, fix=LONGER, sources=OF_CTC)
     return None
 
 
 def _turned(agreement: Agreement) -> Verdict | None:
     if agreement.turned < LEAST_TURNED or agreement.followed:
         return None
-    text = f"{agreement.turned} draws of samples turn or move the image, and none its mask or boxes"
-    return observed(text, FEW, fix=TURN, sources=OF_TRANSFORMS)
+    what = "draws of samples turn or move the image as its mask or boxes never do"
+    return observed(f"{agreement.turned} {what}", FEW, fix=TURN, sources=OF_TRANSFORMS)
 
 
 def _boxes(split: Split) -> Verdict | None:
@@ -145,7 +148,9 @@ def _columns(agreement: Agreement) -> Verdict | None:
             text = f"column {each.column} of {shown(each.name)} is the target in {each.rows:,} rows"
             if each.with_columns:
                 others = " and ".join(str(one) for one in each.with_columns)
-                text = f"{text}, added to column {others}: they are its parts"
+                how = "multiplied or divided by" if each.times else "added to"
+                made = "it is made of them" if each.times else "they are its parts"
+                text = f"{text}, {how} column {others}: {made}"
             typed: Remedy = {"fix": LEAK}
             return observed(text, each.rows, **typed)
     return None
@@ -191,7 +196,10 @@ LETTERS = (
     "case, are "
     "left out."
 )
-LONGER = "Drop samples whose text is longer than their sound, and look at how lengths are counted."
+LONGER = (
+    "Drop samples whose text is longer than their sound, and look at how lengths are counted and "
+    "how far the model shortens its input: a smaller stride has more outputs."
+)
 TURN = (
     "Draw the random flip once per sample and apply it to both: torchvision.transforms.v2 or "
     "albumentations with image and mask in one call."

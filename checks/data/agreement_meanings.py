@@ -66,6 +66,12 @@ MEANINGS: Meanings = {
         "that marks it, before the columns are scaled.",
         least=0.005,
     ),
+    "classes unread": Meaning(
+        "rows whose {fields} names classes that other rows have get none of them",
+        "Split the text of classes at the character that separates them, strip the parts, and "
+        "compare them in one case.",
+        least=0.02,
+    ),
     "rows displaced": Meaning(
         "rows have the rare words of {fields}, as numbers and names, some rows apart: one side is "
         "displaced against the other",
@@ -262,10 +268,10 @@ MEANINGS: Meanings = {
         single=True,
     ),
     "next state of another episode": Meaning(
-        "episodes end by a limit of time with the first state of the next episode as their next "
-        "state, and no mark: the next row's state is taken for it",
-        "Store the last observation itself as the next state (final_observation of a vectorized "
-        "environment), or leave such transitions out.",
+        "episodes end with the first state of the next episode as their next state, and no mark: "
+        "the next row's state is taken for it",
+        "Store the flag of the end (terminated) and the last observation itself as the next state "
+        "(final_observation of a vectorized environment), or leave such transitions out.",
         least=0.5,
     ),
     "dates in text order": Meaning(

@@ -69,6 +69,8 @@ def _other_cause(split: Split) -> str:
 
 def _whole_chats(stops: Stops, split: Split) -> Verdict:
     """Chats that are trained from their first token on."""
+    if _cut_alike(stops):
+        return skip("documents are cut before their stop, see DAT003")
     what = "documents end with" if stops.whole else "chats have"
     if stops.unended == stops.whole and stops.whole >= FEW and stops.tokens >= PACKED_TOKENS:
         text = f"no stop in {stops.tokens:,} tokens of {stops.whole:,} rows of one length"
@@ -84,6 +86,10 @@ def _whole_chats(stops: Stops, split: Split) -> Verdict:
     if stops.untrained >= UNSTOPPED * stops.chats:
         return observed(f"{text} ({_stated(stops)})", stops.chats, fix=MASKED)
     return passed(f"{text} ({_stated(stops)})", split)
+
+
+def _cut_alike(stops: Stops) -> bool:
+    return bool(stops.limit) and stops.open >= UNSTOPPED * stops.whole > 0
 
 
 def is_foreign(split: Split) -> bool:
@@ -181,6 +187,9 @@ def _complete(split: Split) -> Verdict:
     if found := verdicts(split.relations, MEANINGS):
         return worst(*found)
     stops, lengths = split.stops, split.lengths
+    if isinstance(stops, Stops) and _cut_alike(stops):
+        what = f"documents, which begin alike, are cut at {stops.limit:,} tokens before their stop"
+        return observed(share(stops.open, stops.whole, what), stops.whole)
     if stops is None or lengths is None or (isinstance(stops, Stops) and not stops.answers):
         return skip(NO_ANSWERS)
     if isinstance(stops, Unknown):
@@ -228,6 +237,7 @@ COMPLETE = Check(
     notes=("nearly all targets of a decoder have one length, and half of them no common end",),
     warns=(
         "at least 5 % of 32 or more answers are",
+        "90 % of 32 or more documents that begin alike have the greatest length and no stop",
         "at least 5 % of 32 or more targets of a decoder have the greatest length, and do not end "
         "as shorter ones do",
     ),

@@ -19,6 +19,11 @@ INVENTED = 2
 
 
 def whole_classes(data: Data) -> Verdict:
+    maps = [each.maps for each in data.splits if each.maps is not None and not each.maps.broken]
+    count = sum(each.maps for each in maps)
+    if maps and all(each.values == 1 for each in maps) and count > 1:
+        text = f"all {count:,} label maps hold one value alone, in all splits"
+        return observed(text, count if len(maps) > 1 else 0, fix=ALONE)
     return each_split(data, _whole_classes)
 
 
@@ -69,6 +74,10 @@ def _borders(maps: LabelMaps, text: str, split: Split) -> Verdict:
     return observed(f"{text}; {lying}, as after interpolation", maps.maps)
 
 
+ALONE = (
+    "Look at a mask as it is read: numbers of classes that were divided by 255, compared with "
+    "another value, or read in another mode become one class."
+)
 UNDIVIDED = (
     "Read masks without ToTensor(): torch.from_numpy(numpy.array(mask)).long(), or "
     "v2.ToImage() and tv_tensors.Mask, which leave the numbers as they are."
@@ -88,11 +97,13 @@ MAPS = Check(
     passes=("fewer than 15 % of the pixels at borders lie between the values on both sides",),
     notes=(
         "at least 15 % do, of more than 64 values",
+        "all maps of the only split hold one value",
         "maps of bytes hold 0 and 255 alone",
     ),
     warns=(
         "in 32 or more label maps at least 15 % do, in 6 or more combinations of values",
         "in 32 or more maps two values stand at borders alone, between those on both sides",
+        "32 or more maps of train and eval hold one value alone",
         "the values of 32 or more maps of whole numbers are 0 and 255, or divide that range evenly",
         "the values of 32 or more maps are 0 to 63 divided by 255, or whole within areas and "
         "fractions between them",

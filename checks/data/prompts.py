@@ -40,15 +40,24 @@ def _meant(split: Split) -> Verdict:
         return observed(f"{text}: it stands twice, and is trained", labels.prompts, fix=TWICE)
     if between:
         return worst(*between)
-    markers = split.markers
-    if isinstance(markers, Markers) and trains_questions(markers):
+    found = _of_markers(split.markers) if isinstance(split.markers, Markers) else None
+    return found or passed(_share(labels), split)
+
+
+def _of_markers(markers: Markers) -> Verdict | None:
+    """What is trained, by the template's markers of questions and answers."""
+    if trains_questions(markers):
         what = "documents train what the user says, and no answer of the assistant"
         text = share(markers.asking, markers.answers, what)
         return observed(text, markers.answers, fix=ASKING)
-    if isinstance(markers, Markers) and markers.answers and markers.late >= MOST * markers.answers:
+    if markers.several and markers.later >= MOST * markers.several:
+        what = "chats of several turns train what the user says behind the first answer"
+        text = share(markers.later, markers.several, what)
+        return observed(text, markers.several, fix=TURNS)
+    if markers.answers and markers.late >= MOST * markers.answers:
         text = share(markers.late, markers.answers, "answers do not train their first token")
         return observed(f"{text} after {shown(markers.prompt)}", markers.answers, fix=LATE)
-    return passed(_share(labels), split)
+    return None
 
 
 def trains_questions(markers: Markers) -> bool:
@@ -91,6 +100,10 @@ ASKING = (
     "Train the turns of the assistant: exchange the markers of instruction and response, or put "
     "{% generation %} of the template around the assistant's messages."
 )
+TURNS = (
+    "End what is trained with each answer: mask every message of the user, by its role, and not "
+    "only what stands before the first answer."
+)
 TWICE = "Put the prompt before an answer once: chosen, rejected or output may hold it already."
 LATE = "Begin the labels with the first token of the answer: the border is one token too late."
 
@@ -107,6 +120,8 @@ MEANT = Check(
         "half of 32 or more documents train their beginning and not their end",
         "90 % of 32 or more answers do not train the token behind the template's prompt",
         "90 % of 32 or more documents train what the user says, and no answer",
+        "90 % of 32 or more chats of several turns train what the user says behind the first "
+        "answer",
         "half of 32 or more answers begin with their whole prompt",
         "in packed rows, half of the documents behind the first one do not train their end, and "
         "first ones do",

@@ -71,6 +71,9 @@ def _impossible(mixing: Mixing, split: Split) -> Verdict | None:
         return fail(f"every one of {mixing.samples:,} samples has one value at all its places")
     if mixing.empty == mixing.samples:
         return fail(f"every one of {mixing.samples:,} samples is empty")
+    pairs = split.pairs
+    if pairs is not None and pairs.equal == pairs.pairs:
+        return None  # see DAT016
     if mixing.distinct == 1 and mixing.samples > 3:
         if split.total is None and split.rows == split.batches:
             return note(f"the loader gives one batch again and again, {split.batches:,} times")

@@ -164,7 +164,7 @@ def _preferred(split: Split) -> Verdict:
     if pairs is None:
         return skip("the rows have no chosen and rejected answers")
     if pairs.equal == pairs.pairs:
-        return fail(f"chosen and rejected are the same in all {pairs.pairs:,} pairs")
+        return fail(f"chosen and rejected are the same in all {pairs.pairs:,} pairs", fix=ALL_EQUAL)
     text = share(
         pairs.equal,
         pairs.pairs,
@@ -179,6 +179,10 @@ def _preferred(split: Split) -> Verdict:
     return passed(f"{text}{unscored}", split)
 
 
+ALL_EQUAL = (
+    "Look at how the two columns are made; where both are cut at one length, as behind a long "
+    "prompt, raise it or cut the prompt from the left."
+)
 PREFERRED = Check(
     code="DAT016",
     slug="preference-pairs",

@@ -36,7 +36,7 @@ MODULES = (
 OF_DATA = {rule.code for module in MODULES for rule in module.RULES}
 OF_MODELS = {"SCR127", "SCR129", "SCR131", "SCR132", "SCR230", "SCR301", "SCR331"}
 """Rules of these modules that are about the model or the loop."""
-OTHERS = {"SCR276", "SCR277", "SCR304"}
+OTHERS = {"SCR276", "SCR277", "SCR304", "SCR311", "SCR352", "SCR390", "SCR410", "SCR432"}
 RULES_ON_DATA = tuple(
     replace(rule, training=False)  # the loop may be in another file
     for rule in RULES

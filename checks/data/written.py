@@ -34,6 +34,26 @@ MEANINGS: Meanings = {
     "one answer": Meaning(
         "answers are the same text", "Look at how answers are made: one stands in for many.", 0.2
     ),
+    "answer is error": Meaning(
+        "answers are the error of a service or a program, such as 429 Too Many Requests",
+        "Drop these rows, or generate their answers again: the model learns to fail.",
+        least=0.005,
+    ),
+    "answer left open": Meaning(
+        "answers are or hold a place that was left open, such as [INSERT NAME]",
+        "Fill these places in, or drop the rows.",
+        least=0.005,
+    ),
+    "chat in quotes": Meaning(
+        "rows hold {fields} as a text of JSON in place of a list of messages",
+        "Read it by json.loads() before the file is written or a template renders it.",
+        least=0.5,
+    ),
+    "columns exchanged": Meaning(
+        "rows have the values of {first} in {second}, and the other way round",
+        "Exchange the two values of these rows, or look at the source that wrote them.",
+        least=0.01,
+    ),
     "one class": Meaning(
         "rows have the same class in {fields}", "Look at how the labels are made.", least=1.0
     ),
@@ -41,8 +61,8 @@ MEANINGS: Meanings = {
         "rows have a class and an empty {fields}", "Drop these rows, or find their texts.", 0.02
     ),
     "entities in text": Meaning(
-        "rows write letters as entities of HTML, such as &quot;, and have no tags",
-        "Decode the text once more: html.unescape(text).",
+        "rows write letters as entities of HTML, such as &quot; without tags, or &amp;quot;",
+        "Decode the text until nothing changes: html.unescape(text).",
         least=0.2,
     ),
     "roles repeat": Meaning(
@@ -286,6 +306,8 @@ WRITTEN = Check(
         "answers or entities are not at the place in their text that is given, or tokens have "
         "another number of tags",
         "one group of rows is in another unit of temperature than all others",
+        "answers are errors of a service, which occur three times or more, or places left open; "
+        "chats are texts of JSON; at least 1 % of the rows have two columns exchanged",
         "at least 1 % of a column are one number such as -999, far below all others",
     ),
     fix="Look at the rows that are named.",

@@ -117,7 +117,9 @@ class Stops(Section, frozen=True, kw_only=True):
     unended: int = 0
     """Of those, where they fill rows of one length, documents without any stop."""
     open: int = 0
-    """Of those, where they have several lengths, documents without any stop that begin alike."""
+    """Of those, documents without any stop that begin alike."""
+    limit: int = 0
+    """The greatest length, where all documents without a stop have it: they are cut there."""
     tokens: int = 0
     ends: dict[str, int] = {}
     """Special token -> answers whose last trained label it is."""

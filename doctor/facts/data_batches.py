@@ -33,6 +33,8 @@ class Column(Section, frozen=True, kw_only=True):
     rows: int
     with_columns: tuple[int, ...] = ()
     """Others, the weighted sum of which with this one is the target."""
+    times: bool = False
+    """It is their product or quotient instead."""
 
 
 class Agreement(Section, frozen=True, kw_only=True):

@@ -86,6 +86,7 @@ RelationKind = Literal[
     "inputs tell targets", "targets of other rows", "targets of no row", "tags of another place",
     "places apart", "prepared apart", "of another kind", "targets numbered apart",
     "stated otherwise", "gives class away", "may give class away",
+    "classes unread", "answer is error", "answer left open", "chat in quotes", "columns exchanged",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 
@@ -249,6 +250,10 @@ class Markers(Section, frozen=True, kw_only=True):
     elsewhere: int = 0
     asking: int = 0
     """Of those, the ones in which the user's question is trained, and no answer is."""
+    several: int = 0
+    """Answers' documents in which the user says something twice or more."""
+    later: int = 0
+    """Of those, the ones that train all questions of the user but the first one."""
     questions: int = 0
     """Documents with what stands before a question of the user."""
     unanswered: int = 0

@@ -325,6 +325,17 @@ FIRES = [
             optimizer.step()
         """,
     ),
+    (
+        "collator-labels",
+        "fail",
+        """
+        from transformers import BertForMaskedLM, DataCollatorForLanguageModeling, Trainer
+        def main(tokenizer, config):
+            collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
+            Trainer(BertForMaskedLM(config), data_collator=collator).train()
+        main()
+        """,
+    ),
     ("loss-detached", "fail", plain("loss = model(x).mean().item()")),
     (
         "eval-left-on",

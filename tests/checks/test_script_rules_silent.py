@@ -6,6 +6,20 @@ import pytest
 from script_code import ARGS, CLIP, LOAD, codes, hf, plain, scaled
 
 SILENT = [
+    (
+        "collator-labels",
+        """
+        import families
+        from transformers import BertForMaskedLM, DataCollatorForLanguageModeling, Trainer
+        def masked(tokenizer, config):
+            collator = DataCollatorForLanguageModeling(tokenizer)
+            return Trainer(BertForMaskedLM(config), data_collator=collator)
+        def causal(tokenizer):
+            collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
+            return Trainer(families.model("llama"), data_collator=collator)
+        masked().train()
+        """,
+    ),
     ("clip-without-unscale", scaled("scaler.unscale_(optimizer)", CLIP)),
     ("clip-without-unscale", scaled("if args.clip: scaler.unscale_(optimizer)", CLIP)),
     ("clip-without-unscale", scaled("accelerator.clip_grad_norm_(model.parameters(), 1.0)")),

@@ -21,6 +21,7 @@ LOUD = (Status.WARN, Status.FAIL)
 WORDS = "river paper train window green bread letter museum boat evening garden table summer"
 DRAW = random.Random(0)
 MANY = 160
+SAME = "The same text with a class of its own in each of these rows."
 
 
 def said(words: int = 12) -> str:
@@ -73,6 +74,13 @@ def passage(shift: int) -> dict[str, Any]:
     return {"context": text, "question": said(), "answers": answers}
 
 
+def located(number: int, exchanged: bool, spread: float) -> dict[str, Any]:
+    """A place in a country, or anywhere."""
+    north, east = (round(DRAW.gauss(middle, spread), 4) for middle in (51, 9))
+    sides = (east, north) if exchanged else (north, east)
+    return {"count": number % 7, "lat": sides[0], "lon": sides[1]}
+
+
 def named(shift: int) -> dict[str, Any]:
     """A text with an entity, some letters later than its word."""
     text = said()
@@ -114,6 +122,28 @@ CASES: dict[str, tuple[str, Row, Row]] = {
     "one answer": ("DAT021", lambda n: {"instruction": said(),
                                         "output": said() if n % 3 else "I cannot help with that."},
                    lambda n: {"instruction": said(), "output": said()}),
+    "timed out": ("DAT021", lambda n: {"instruction": said(), "output": said() if n % 9
+                                       else f"Error: 429 Too Many Requests, {n} in a minute"},
+                  lambda n: {"instruction": said(), "output": f"429 means: too many, {n}." if n % 2
+                             else f"FileNotFoundError: No such file or directory: '{n}'"}),
+    "left open": ("DAT021", lambda n: {"instruction": said(), "output": said() if n % 9
+                                       else ("{{answer}}", "[INSERT NAME]", "null")[n % 3]},
+                  lambda n: {"instruction": said(), "output": f"Hi {{name}}, [Your Name] {n}."}),
+    "one of a class": ("DAT021", lambda n: {"instruction": said(), "output": "TODO" if n % 9 == 0
+                                            else said()},
+                       lambda n: {"instruction": said(), "output": ("null", "some")[n % 2]}),
+    "chat in quotes": ("DAT021", lambda n: {"messages": json.dumps(asked()["messages"])},
+                       lambda n: asked(answer=json.dumps([{"role": "guide", "at": n}]))),
+    "escaped twice": ("DAT021", lambda n: {"text": f"<p>{said()}</p> &amp;quot;{n}&amp;quot;"},
+                      lambda n: {"text": f"{said()} a &lt; b &amp; c <code>{n}</code>"}),
+    "two classes": ("DAT008", lambda n: {"msg_id": n, "message": f"{said() if n % 9 else SAME}",
+                                         "is_spam": n % 2},
+                    lambda n: {"msg_id": n, "message": said(), "is_spam": n % 2}),
+    "exchanged": ("DAT021", lambda n: located(n, n % 8 == 0, 2), lambda n: located(n, False, 2)),
+    "shares": ("DAT021", lambda n: located(n, n % 8 == 0, 2),
+               lambda n: {"here": DRAW.gauss(10 if n % 5 < 3 else 90, 1),
+                          "there": DRAW.gauss(90 if n % 5 < 3 else 10, 1)}),
+    "world": ("DAT021", lambda n: located(n, n % 8 == 0, 2), lambda n: located(n, n % 8 == 0, 60)),
     "answer elsewhere": ("DAT021", lambda n: passage(3 * (n % 3 == 0)), lambda n: passage(0)),
     "span in words": ("DAT021", lambda n: named(2 * (n % 2)), lambda n: named(0)),
     "tags lost": ("DAT021", lambda n: tagged(n % 9 == 0), lambda n: tagged(0)),

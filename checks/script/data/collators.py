@@ -114,6 +114,12 @@ def _may_be_masked(reading: Training, scope: int, name: str, decode: int) -> boo
     return computed or tested or given
 
 
+def _beside_masked(reading: Training, call: Call) -> bool:
+    """Whether a masked model is made in the function of the call, or in none."""
+    made = (each.scope for each in reading.calls if "MaskedLM" in each.name)
+    return any(call.scope == scope or 0 in (call.scope, scope) for scope in made)
+
+
 def collator(reading: Training) -> Iterator[Match]:
     names = reading.model_names
     causal = any("CausalLM" in name or "LMHead" in name for name in names)
@@ -121,7 +127,12 @@ def collator(reading: Training) -> Iterator[Match]:
     for call in reading.named("DataCollatorForLanguageModeling"):
         asked = evaluate.argument(reading, call, "mlm", 1)
         off = asked is not None and evaluate.truth(reading, asked, call) is False
-        if masked and not causal and off and call.name.startswith("transformers."):
+        if (
+            off
+            and not causal
+            and _beside_masked(reading, call)
+            and call.name.startswith("transformers.")
+        ):
             yield Match(call.span, "mlm=False masks nothing: the masked model copies its input")
         if not call.name.startswith("transformers.") or not causal or masked or call.unpacked:
             continue
@@ -225,7 +236,8 @@ RULES = (
             "pad_token = eos_token where eos_token is appended to the texts, or its number to the "
             "tokens (a warning)",
         ),
-        fix="Pass mlm=False, and use a padding token that texts do not contain.",
+        fix="Pass mlm=False for a causal model and mlm=True for a masked one, and use a padding "
+        "token that texts do not contain.",
         needs=("DataCollatorForLanguageModeling",),
         sources=("transformers-23530", "transformers-22794"),
     ),

@@ -75,7 +75,7 @@ def _fitted_in_function(reading: Training) -> Iterator[Match]:
         value = call.args[0] if call.args else Value("name", name=call.receiver)
         parameters = [p.name for p in reading.function(call.scope).parameters]
         root = _table(reading, value)
-        if root not in parameters or _decided(reading, call):
+        if root not in parameters or _decided(reading, call, kind):
             continue
         parts = list(_parts(reading, call.scope, parameters.index(root), 3))
         if any(map(is_training, parts)) and any(map(is_held_out, parts)):
@@ -85,10 +85,11 @@ def _fitted_in_function(reading: Training) -> Iterator[Match]:
             )
 
 
-def _decided(reading: Training, call: Call) -> bool:
-    """if fit: ... else: transform(...)."""
+def _decided(reading: Training, call: Call, kind: str) -> bool:
+    """if fit: ... else: transform(...), where what is fitted has such a method."""
     others = {other.method for other in reading.calls_in(call.scope)}
-    return bool(call.arms) or "transform" in others or "reindex" in others or "align" in others
+    transforms = "transform" in others and kind not in ("get_dummies", "factorize")
+    return bool(call.arms) or transforms or "reindex" in others or "align" in others
 
 
 def _parts(reading: Training, scope: int, place: int, depth: int) -> Iterator[str]:

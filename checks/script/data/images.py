@@ -13,7 +13,7 @@ from doctor.checks.script.naming import is_held_out, is_training, words
 from doctor.checks.script.rendering import expanded, formulas, render
 from doctor.checks.script.rule import Match, Rule, each_of
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call
+from doctor.facts.script import Call, Value
 
 MASKS = {"mask", "masks", "seg", "segmentation", "label", "labels", "lbl", "target", "gt",
          "annotation"}  # fmt: skip
@@ -152,12 +152,20 @@ def _known_by_source(reading: Training, call: Call) -> str:
     return name if known and _holds_classes(reading, call.scope) else ""
 
 
+def _opened_mask(reading: Training, call: Call) -> str:
+    """mask of mask = Image.open(path).resize(size, Image.BILINEAR)."""
+    named = set(words(call.target)) & MASKS and not set(words(call.target)) & UNROUNDED
+    opened = "Image.open(" in render(reading, Value("call", call=reading.number(call)))
+    return call.target if named and opened else ""
+
+
 def _resized(reading: Training, call: Call) -> Iterator[Match]:
     subject = _subject(reading, call)
     own = [render(reading, v) for v in (*call.args[1:], *call.keywords.values())]
     own += [render(reading, v) for v in call.args[:1] if call.receiver == subject]
     text = ",".join(own)
-    subject = subject or (_known_by_source(reading, call) if SMOOTH.search(text) else "")
+    if not subject and SMOOTH.search(text):
+        subject = _known_by_source(reading, call) or _opened_mask(reading, call)
     if not subject or NEAREST.search(text) or _is_binary(reading, subject, call):
         return
     classes = reading.mentions("cross_entropy", "crossentropy", "diceloss", "dice_loss")

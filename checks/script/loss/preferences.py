@@ -324,7 +324,8 @@ RULES = (
             "-logsigmoid(rejected - chosen), also of log-ratios",
             "answers that begin with the prompt, beside a column prompt, for DPO and the like",
         ),
-        fix="-logsigmoid(beta * ((pi_chosen - ref_chosen) - (pi_rejected - ref_rejected))).",
+        fix="Name the better answer chosen; the loss is "
+        "-logsigmoid(beta * ((pi_chosen - ref_chosen) - (pi_rejected - ref_rejected))).",
         sources=("trl-dpo",),
         needs=("logsigmoid", "sigmoid", "RewardTrainer", *JOINING),
     ),

@@ -81,14 +81,15 @@ def jumps(source: Source) -> List[Dict[str, Any]]:
     before, behind = torch.stack(states), torch.stack(after)
     if not torch.equal(behind[:-1], before[1:]):
         return []
-    found = resets(before, behind)
+    found = resets(before, behind, any(ended))
     lost = [n for n in found if not ended[n]]
     record = relation("next state of another episode", len(lost), len(found), (), lost)
     return [record] if lost else []
 
 
-def resets(before: torch.Tensor, behind: torch.Tensor) -> List[int]:
-    """Rows behind which the state jumps to where all episodes begin."""
+def resets(before: torch.Tensor, behind: torch.Tensor, marked: bool = True) -> List[int]:
+    """Rows behind which the state jumps to where all episodes begin: those of one length, where
+    some ends are `marked`, as those of a limit of time may not be."""
     steps = (behind - before).norm(dim=1)
     usual = float(steps.median())
     far = torch.nonzero(steps > JUMP * usual)[:, 0]
@@ -97,8 +98,12 @@ def resets(before: torch.Tensor, behind: torch.Tensor) -> List[int]:
         return []
     lengths = far[1:] - far[:-1]
     regular = int((lengths == lengths.mode().values).sum())
-    narrow = bool((behind[far].std(0) <= NARROW * before.std(0)).all())
-    return far.tolist() if regular >= REGULAR * len(lengths) and narrow else []
+    spreads = behind[far].std(0) / before.std(0).clamp(min=1e-9)
+    narrow = bool((spreads <= NARROW).all())
+    if not marked:  # then some numbers of a state tell it, and others may hardly change in episodes
+        narrow = bool((spreads <= 1.0).all()) and bool((spreads <= NARROW).any())
+    alike = regular >= REGULAR * len(lengths) or not marked
+    return far.tolist() if alike and narrow else []
 
 
 def marks_of(named: Named) -> Optional[Tuple[str, str, str]]:

@@ -21,6 +21,7 @@ LEAST_PER_CLASS, CLASSES, LEAST_TARGETS = 16, 10, 20
 numbers."""
 VIEWS = re.compile(r"(anchor|pos(itive)?|neg(ative)?|(view|img|image|x|aug|crop)_?[12abijqk]|query|"
                    r"key|q|k|noisy|clean|lr|hr)")  # fmt: skip
+POSITIVE = re.compile(r"(pos|positive|next|target)(_?(item|product|movie|track|news))?(_?ids?)?")
 NOISE = re.compile(r"(noise|noises|eps|epsilon|z|latent_noise)")
 DECODED = re.compile(
     r"decoder_(input_ids|inputs?|ids)|(dec|tgt|trg|target|y|caption)_(in|input|inputs)"
@@ -41,6 +42,7 @@ class Given:
         self._targets: List[torch.Tensor] = []
         self._fields: Dict[str, List[torch.Tensor]] = {}
         self._rows = 0
+        self._of_items = False
         self._one: Optional[torch.Tensor] = None
         """The vector that all targets are."""
         self._alike = 0
@@ -50,7 +52,8 @@ class Given:
         self._add_views(batch, named, first_row)
         self._add_noise(named, first_row)
         self._add_decoder(named, first_row)
-        name = label_name(batch, named)
+        label = label_name(batch, named)
+        name = positive_of(named) if label is None else label
         if name is not None and not (tokens and not named[name].is_floating_point()):
             self._add_alike(named[name])
         if name is None or tokens or self._rows >= MOST_ROWS:
@@ -58,6 +61,7 @@ class Given:
         target = named[name]
         self._rows += len(target)
         self._targets.append(target)
+        self._of_items = label is None
         for field, each in named.items():
             fits = field != name and each.dim() in (2, 3) and len(each) == len(target)
             if fits and each[0].numel() <= MOST_VALUES and each.dtype is not torch.bool:
@@ -115,12 +119,15 @@ class Given:
             field = torch.cat(parts)
             found += unscaled(name, field)
             if len(field) == len(target):
-                found += between(name, field, target)
+                found += between(name, field, target, self._of_items)
         return found
 
 
-def between(name: str, field: torch.Tensor, target: torch.Tensor) -> Iterator[Dict[str, Any]]:
-    """What holds between a field of the input and the target."""
+def between(
+    name: str, field: torch.Tensor, target: torch.Tensor, of_items: bool = False
+) -> Iterator[Dict[str, Any]]:
+    """What holds between a field of the input and the target. `of_items`: that is no label, whose
+    equal columns are counted elsewhere."""
     plain = target.reshape(len(target), -1)
     classes = torch.unique(plain) if plain.shape[1] == 1 else plain[:0]
     few = 1 < len(classes) <= CLASSES and bool((classes == classes.round()).all())
@@ -141,7 +148,7 @@ def between(name: str, field: torch.Tensor, target: torch.Tensor) -> Iterator[Di
     elif field.dim() == 2 and not field.is_floating_point() and not target.is_floating_point():
         ends = (last_used(field) == last).tolist()
         rows = [n for n, each in enumerate(ends) if each]
-        if rows and not bool((field[:, -1] == last).all()):
+        if rows and (of_items or not bool((field[:, -1] == last).all())):
             yield relation("history ends with target", len(rows), len(last), (name,), rows)
 
 
@@ -212,6 +219,12 @@ def label_name(batch: Foreign, named: Dict[str, torch.Tensor]) -> Optional[str]:
         found = "[%d]" % (len(batch) - 1) if isinstance(batch, (list, tuple)) and batch else None
     several = len(named) > 1 and found in named and found is not None
     return found if several and found is not None and named[found].dim() else None
+
+
+def positive_of(named: Dict[str, torch.Tensor]) -> Optional[str]:
+    """The item that belongs to a row, beside negatives that do not."""
+    plain = (n for n, each in named.items() if each.dim() == 1 and not each.is_floating_point())
+    return next((name for name in plain if POSITIVE.fullmatch(name.lower())), None)
 
 
 def pairs_of(batch: Foreign, named: Dict[str, torch.Tensor]) -> Iterator[Tuple[str, str]]:

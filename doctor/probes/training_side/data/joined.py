@@ -7,7 +7,9 @@ import os
 import re
 from collections import Counter
 from itertools import combinations
-from typing import Any, Dict, Iterator, List, Set, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+
+import torch
 
 from ..foreign import Foreign, containers
 from . import languages
@@ -35,7 +37,7 @@ class Joined:
         if self._rows >= MOST_ROWS or not containers.is_mapping(row):
             return
         self._rows += 1
-        for name, value in flat(row):
+        for name, value in (*flat(row), *sides_of(row)):
             if isinstance(value, (str, os.PathLike)):
                 text = os.fspath(value)[:MOST_TEXT]
                 self._fields.setdefault(str(name), [""] * (self._rows - 1)).append(text)
@@ -62,6 +64,22 @@ def flat(row: Foreign) -> Iterator[Tuple[str, Foreign]]:
             yield from (("%s.%s" % (name, inner), each) for inner, each in value.items())
         else:
             yield str(name), value
+
+
+def sides_of(row: Foreign) -> Iterator[Tuple[str, str]]:
+    """What a tokenized row trains, and what stands before it, as words that are numbers."""
+    ids, labels = (host_list(row.get(name)) for name in ("input_ids", "labels"))
+    if ids is None or labels is None or len(ids) != len(labels) or max(labels) < 0 <= min(labels):
+        return
+    for name, trained in (("the prompt", False), ("the answer", True)):
+        yield name, " ".join(str(i) for i, label in zip(ids, labels) if (label >= 0) is trained)
+
+
+def host_list(value: Foreign) -> Optional[List[int]]:
+    if isinstance(value, torch.Tensor) and value.dim() == 1:
+        value = value.tolist()
+    whole = isinstance(value, list) and bool(value) and isinstance(value[0], int)
+    return value if whole else None
 
 
 def words(texts: List[str]) -> List[Set[str]]:

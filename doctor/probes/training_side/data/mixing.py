@@ -31,6 +31,10 @@ NUMBER_OF_SAMPLE = re.compile(r"(.*_)?(id|idx|index)")
 """Names of a sample's number: it differs where the samples are the same."""
 
 
+OPINIONS = ("desirable", "is_desirable", "thumbs_up", "is_good", "liked", "preferred")
+"""Names of what a user thought of an answer."""
+
+
 class Mixing:
     """Counts over the batches of a loader; `record` has them."""
 
@@ -152,6 +156,8 @@ def classes_of(batch: Foreign, rows: int) -> Optional[List[int]]:
     value: Foreign = None
     if containers.is_mapping(batch):
         value = next((batch[name] for name in LABELS if name in batch), None)
+        opinion = next((batch[name] for name in OPINIONS if name in batch), None)
+        value = value if opinion is None else opinion
     elif isinstance(batch, (list, tuple)) and len(batch) > 1:
         value = batch[-1]
     if not isinstance(value, torch.Tensor) or value.is_floating_point():

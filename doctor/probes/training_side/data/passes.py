@@ -38,7 +38,8 @@ def _length(source: Source) -> Optional[Dict[str, Any]]:
     count, each = size(dataset), observing.attribute(source.items, "batch_size")
     if not count or not isinstance(each, int) or each < LEAST_BATCH:
         return None
-    held = [size(value) for value in dict(observing.attribute(dataset, "__dict__", {})).values()]
+    own = dict(observing.attribute(dataset, "__dict__", {})).values()
+    held = [size(value) for value in own if observing.has(value, "__getitem__")]
     lengths = [n for n in held if n is not None and n // each <= count <= -(-n // each)]
     if not lengths or max(n or 0 for n in held) != lengths[0] or lengths[0] < LEAST_BATCH * each:
         return None

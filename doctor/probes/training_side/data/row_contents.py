@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from typing import NamedTuple, Optional
 
@@ -11,10 +12,14 @@ import torch
 from ..foreign import Foreign, containers, observing
 from .documents import is_constant
 
-LABELS = ("label", "labels", "target", "targets", "class", "y", "category", "fine_label")
+LABELS = ("label", "labels", "target", "targets", "class", "y", "category", "fine_label",
+          "sentiment", "emotion", "intent", "species", "diagnosis", "stance")  # fmt: skip
 NUMBERS = ("id", "idx", "index", "uuid", "guid", "row_id", "_id", "length", "attention_mask",
            "token_type_ids", "position_ids", "seq_lengths", "num_tokens")  # fmt: skip
 """Columns that do not make two rows different samples."""
+OUTCOME = re.compile(r"is_\w+|\w+_(label|class)|outcome|spam|fraud|churn(ed)?|survived")
+OF_ROW = re.compile(r"(row|sample|record|doc|document|text|msg|message|review|comment|tweet)_id")
+"""Names of a class that is none of LABELS, and of a row's number that is none of NUMBERS."""
 SHORT = 16
 """Characters or numbers below which equal samples are no surprise."""
 MOST_PARTS = 256
@@ -43,12 +48,14 @@ def row_of(value: Foreign) -> Optional[Row]:
     label: Foreign = None
     if containers.is_mapping(value):
         names = {str(name): name for name in value}
-        label = next((value[names[n]] for n in LABELS if n in names), None)
+        named = next((n for n in (*LABELS, *filter(OUTCOME.fullmatch, names)) if n in names), None)
+        label = value[names[named]] if named is not None else None
         tokens = value.get("input_ids") if observing.has(value, "get") else None
-        kept = [] if tokens is None else [tokens]
+        kept = [] if tokens is None else [tokens, *filter(is_measured, value.values())]
         if tokens is None:
-            left_out = (*NUMBERS, *LABELS) if is_class(label) else NUMBERS
-            kept = [value[names[n]] for n in sorted(names) if n.lower() not in left_out]
+            left_out = (*NUMBERS, *LABELS, named) if is_class(label) else NUMBERS
+            plain = [n for n in sorted(names) if n.lower() not in left_out]
+            kept = [value[names[n]] for n in plain if not OF_ROW.fullmatch(n.lower())]
         value = kept
     elif isinstance(value, tuple) and len(value) == 2 and is_class(value[1]):
         value, label = value
@@ -58,6 +65,12 @@ def row_of(value: Foreign) -> Optional[Row]:
         return None
     named = str(_plain(label)) if is_class(label) else None
     return Row(digest.digest(), named, length >= SHORT, length)
+
+
+def is_measured(value: Foreign) -> bool:
+    """Whether it is an image, a sound or the like, which may differ beside equal tokens."""
+    floating = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return floating and value.dim() > 1 and value.numel() >= SHORT
 
 
 def fractions_in(value: Foreign) -> int:

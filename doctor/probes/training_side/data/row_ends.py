@@ -54,6 +54,7 @@ def stops(
         return _stops_of_chats(chats, marker, vocabulary)
     stopped = [_last_labels(each, ENDING) & set(vocabulary.stops) for each in answers]
     at_limit = _at_limit(answers, [bool(each) for each in stopped])
+    every = at_limit == len(answers) and not any(stopped)
     cut = at_limit if _others_stop(answers, [bool(each) for each in stopped]) else 0
     ends: Dict[str, int] = {}
     for each, stop in zip(answers, stopped):
@@ -67,6 +68,9 @@ def stops(
         "answers": len(answers),
         "stopped": sum(bool(each) for each in stopped),
         "at_limit": at_limit,
+        "whole": len(answers) if every else 0,
+        "open": begun_alike(answers, vocabulary.bos) if every else 0,
+        "limit": max(len(each.ids) for each in answers) if every else 0,
         "cut": cut,
         "ends": ends,
         "masked_ends": sum(
@@ -122,7 +126,8 @@ def stops_of_whole(documents: List[Document], vocabulary: Vocabulary) -> Optiona
         **_no_answers(vocabulary),
         "whole": len(whole),
         "unended": len(unended) if one_length else 0,
-        "open": 0 if one_length else begun_alike(unended, vocabulary.bos),
+        "open": begun_alike(unended, vocabulary.bos),
+        "limit": longest if all(len(each.ids) == longest for each in unended) else 0,
         "tokens": sum(len(each.ids) for each in whole),
         "chats": len(ended),
         "untrained": sum(not _trains_last(each) for each in ended),

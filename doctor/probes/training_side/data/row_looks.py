@@ -20,6 +20,7 @@ from . import (
     passes,
     points,
     row_seeds,
+    unread_classes,
 )
 from .targets import Source
 from .vocabulary import Vocabulary
@@ -52,5 +53,6 @@ def of_source(
             lambda: dates.of_source(source),
             lambda: directed.of_source(source),
             lambda: mixed_targets.of_source(source),
+            lambda: unread_classes.of_source(source),
         ]
     return looks

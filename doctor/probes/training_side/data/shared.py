@@ -24,7 +24,7 @@ GROUPS = re.compile(r"(?:patient|subject|person|participant|animal|case|slide|sc
                     r"clip|sequence|session|volume|study)(?:_?(?:id|ids|idx|no|num|name|key|number))?",
                     re.IGNORECASE)  # fmt: skip
 """Names of what several rows come from, and new data do not."""
-SEVERAL, LEAST_ROWS = 1.5, 32
+SEVERAL, LEAST_ROWS, LEAST_OF_GROUPS = 1.5, 32, 8
 """Rows of a group in train on average, below which a number is one of the row; rows of eval. Our
 own numbers."""
 WORDS, LEAST_WORDS = re.compile(r"[^\W_]+"), 6
@@ -32,6 +32,8 @@ SIDE, LEAST_IMAGES, MOST_IMAGES = 32, 16, 1024
 SAME_DETAIL, BETWEEN_OTHERS = 0.95, 0.6
 """Correlation of the details of two images that are one photograph, and below which nearly all
 pairs of different images of the data must be. Our own numbers."""
+PARTS, MOST_PARTS = 4, 0.7
+"""Parts of an image along a side, and the share of all that a copy has. Our own numbers."""
 EXACT, LEAST_COLUMNS, MOSTLY = 1e-4, 2, 0.5
 """How far the mean of a scaled column may be from 0, columns that tell, and the share of the
 measured ones that are scaled. Our own numbers."""
@@ -66,7 +68,7 @@ def read(source: Source) -> Iterator[Foreign]:
 def groups(ours: List[Foreign], theirs: List[Foreign]) -> Optional[Dict[str, Any]]:
     """Rows of eval whose patient, or the like, has rows in train."""
     first: Foreign = ours[0] if ours else None
-    if not containers.is_mapping(first) or len(theirs) < LEAST_ROWS:
+    if not containers.is_mapping(first) or len(theirs) < LEAST_OF_GROUPS:
         return None
     for name in (each for each in first if GROUPS.fullmatch(str(each))):
         mine = [plain(row.get(name)) for row in ours]
@@ -151,7 +153,7 @@ def images(ours: List[Foreign], theirs: List[Foreign]) -> Optional[Dict[str, Any
     if float((spread > BETWEEN_OTHERS).float().mean()) > 0.01:
         return None
     best = torch.stack([
-        alike_in_halves(two.flip(axes) if axes else two, one) for axes in ((), (-1,), (-2,))
+        alike_all_over(two.flip(axes) if axes else two, one) for axes in ((), (-1,), (-2,))
     ]).max(0).values.max(1).values  # fmt: skip
     equal = {each.numpy().tobytes() for each in map(grey_of, sampled(ours)) if each is not None}
     found = [
@@ -162,16 +164,20 @@ def images(ours: List[Foreign], theirs: List[Foreign]) -> Optional[Dict[str, Any
     return relation("nearly in train", len(found), len(two), ("image",), found) if found else None
 
 
-def alike_in_halves(two: torch.Tensor, one: torch.Tensor) -> torch.Tensor:
-    """Correlations of details; 0 where a half has none of it: one object alone is at one place."""
+def alike_all_over(two: torch.Tensor, one: torch.Tensor) -> torch.Tensor:
+    """Correlations of details; 0 where few parts have them: an object alone, on a ground of its
+    own, is at one place."""
     whole_image = two.flatten(1) @ one.flatten(1).T
-    middle = one.shape[1] // 2
-    for part in (slice(0, middle), slice(middle, None)):
-        ours, theirs = (each[:, part].flatten(1) for each in (one, two))
+    alike = torch.zeros_like(whole_image)
+    for ours, theirs in zip(parts_of(one), parts_of(two)):
         lengths = theirs.norm(dim=1)[:, None] * ours.norm(dim=1)[None]
-        half = (theirs @ ours.T) / lengths.clamp(min=1e-9)
-        whole_image = torch.where(half > BETWEEN_OTHERS, whole_image, 0.0)
-    return whole_image
+        alike += (theirs @ ours.T) / lengths.clamp(min=1e-9) > BETWEEN_OTHERS
+    return torch.where(alike >= MOST_PARTS * PARTS**2, whole_image, 0.0)
+
+
+def parts_of(images: torch.Tensor) -> Iterator[torch.Tensor]:
+    for band in images.tensor_split(PARTS, 1):
+        yield from (each.flatten(1) for each in band.tensor_split(PARTS, 2))
 
 
 def sampled(each: List[Foreign]) -> List[Foreign]:

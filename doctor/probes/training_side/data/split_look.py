@@ -16,6 +16,7 @@ from . import (
     documents,
     epoch_orders,
     given,
+    given_answers,
     graphs,
     inputs,
     label_maps,
@@ -85,6 +86,7 @@ class SplitLook:
         self.maps = label_maps.LabelMaps()
         self.texts = row_texts.RowTexts()
         self.given = given.Given()
+        self.given_answers = given_answers.GivenAnswers(vocabulary)
         self.places = places.Places(vocabulary, module)
         self.looks = batch_looks.BatchLooks(vocabulary, module, losses)
         self.relations = relations.Relations()
@@ -110,6 +112,7 @@ class SplitLook:
         observing.attempt(lambda: self.agreement.add(batch, tokens, row), None)
         observing.attempt(lambda: self.given.add(batch, tokens is not None, row), None)
         observing.attempt(lambda: self.places.add(batch, tokens, row), None)
+        observing.attempt(lambda: self.given_answers.add(raw, tokens, row), None)
         self.looks.add(raw, batch, tokens, row)
         if self.source.by_row:
             self.texts.add(raw, row)
@@ -204,7 +207,7 @@ class SplitLook:
 
     def _relations(self, record: Dict[str, Any]) -> List[Dict[str, Any]]:
         found = self.relations.records() + self.more
-        looks = [self.given.records, self.places.records]
+        looks = [self.given.records, self.places.records, self.given_answers.records]
         looks += [self.steps.records] if self.steps is not None else []
         looks += [lambda: self.looks.records(self.documents)]
         evaluated = self.source.name == "eval"
@@ -230,8 +233,9 @@ class SplitLook:
             classes = [] if self.classes is None else [self.classes]
             named = any(each["kind"] == "classes" for each in found)
             record["indices"] += found + (classes if not named else [])
-            if self.steps is not None and not record["targets"]:
-                record.update(agreement.of_ctc(self.steps.ctc, record["blank"]))
+            of_steps = agreement.of_ctc(self.steps.ctc, record["blank"]) if self.steps else {}
+            if of_steps and (not record["targets"] or of_steps["longer"] > record["longer"]):
+                record.update(of_steps)  # a model has fewer outputs than the batch has frames
         if record is not None and self.source.name == "train":
             record.update(observing.attempt(lambda: turns.of_samples(self.source), {}))
         return record

@@ -64,16 +64,18 @@ def prompt_of(vocabulary: Vocabulary) -> Optional[Prompt]:
     answer = [*chat, {"role": "assistant", "content": ANSWER}]
     example = observing.attempt(lambda: render(tokenizer, answer, False), "")
     marker = marker or observing.attempt(lambda: header(tokenizer, example), [])
-    question = observing.attempt(lambda: before_question(tokenizer, base), [])
+    question = observing.attempt(lambda: before_question(tokenizer, base, marker), [])
     return Prompt(marker, bos, template + full + example, thinking, tuple(question))
 
 
-def before_question(tokenizer: Foreign, base: str) -> List[int]:
-    """At most HEADER tokens before the question, without those that the question changes."""
+def before_question(tokenizer: Foreign, base: str, marker: List[int]) -> List[int]:
+    """HEADER tokens before the question, without those that the question changes; or as many more
+    as tell them from the end of an answer's marker."""
     ids, before = tokenized(tokenizer, base), tokenized(tokenizer, base[: base.index(QUESTION)])
     while before and before != ids[: len(before)]:
         before = before[:-1]
-    return before[-HEADER:]
+    count = next((n for n in range(HEADER, len(before)) if before[-n:] != marker[-n:]), len(before))
+    return before[-count:] if before[-count:] != marker[-count:] else []
 
 
 def header(tokenizer: Foreign, example: str) -> List[int]:
@@ -134,15 +136,20 @@ def borders(
 ) -> Dict[str, Any]:
     """Where training begins, against the end of the marker before it; `room`: tokens that may
     stand between them."""
-    counts = dict.fromkeys(("prompted", "late", "early", "elsewhere", "asking"), 0)
+    counts = dict.fromkeys(
+        ("prompted", "late", "early", "elsewhere", "asking", "several", "later"), 0
+    )
     before: Counter[int] = Counter()
     """Tokens at which what is given of the answer ends, as a thought that is not trained."""
     for each in answers:
         ids, trained = each.ids.tolist(), each.trained.tolist()
         begins = trained.index(True)
         ends = _ends(ids, marker)
-        asks = bool(question) and begins in _ends(ids, question)
+        asked = [trained[end] for end in _ends(ids, question) if end < len(ids)] if question else []
+        asks = any(asked)
         answered = any(trained[end : end + 1] == [True] for end in ends)
+        counts["several"] += len(asked) > 1 and answered
+        counts["later"] += answered and len(asked) > 1 and not asked[0] and all(asked[1:])
         # Questions may be trained beside the answers: all but the system's message.
         if (asks and answered) or any(end <= begins <= end + room for end in ends):
             counts["prompted"] += 1
@@ -152,7 +159,7 @@ def borders(
             counts["early"] += 1
         elif ends:
             counts["elsewhere"] += 1
-            counts["asking"] += asks
+            counts["asking"] += asks and not answered
             given = max((end for end in ends if end < begins), default=begins)
             inner = each.ids[given:begins]
             turns = contains(inner, marker) or contains(inner, question)

@@ -32,6 +32,8 @@ SIDES = re.compile(
 """Parts of a body by their side."""
 LEAST_POINTS = 5
 CLOSE, LEAST_TURNED = 1e-3, 5
+LEAST_LOST = 5
+"""Draws of one kind that no target follows, beside others that one does. Our own number."""
 LEAST_SIDE, LEAST_STEPS = 16, 3
 """Pixels of an image, and by which it is moved. Our own numbers."""
 FLIPS: Tuple[Tuple[int, ...], ...] = ((-1,), (-2,), (-2, -1))
@@ -44,22 +46,33 @@ def of_samples(source: Source) -> Dict[str, Any]:
     dataset, numbers = rows.spread(source, SAMPLES)
     if not numbers:
         return {}
-    turned = followed = 0
+    counts: Dict[Optional[Tuple[int, ...]], List[int]] = {}
+    """Axes of a flip, None for a move -> such draws, and those whose target changed."""
     for index in numbers:
         draws: List[Drawn] = []
         for _ in range(DRAWS):
             drawn = draw(dataset[index])
             if drawn is None:
-                return {"turned": turned, "followed": followed}
+                return of_worst(counts)
             draws.append(drawn)
         for first, other in ((draws[n], draws[n + 1]) for n in range(DRAWS - 1)):
             axes = flip_between(first[0], other[0])
             drawn_on = len(torch.unique(first[1])) > 1
             moved = axes is None and drawn_on and is_moved(first[0], other[0])
             if moved or (axes is not None and tells(first[1], other[1], axes)):
-                turned += 1
-                followed += not torch.equal(first[1], other[1])
-    return {"turned": turned, "followed": followed}
+                count = counts.setdefault(axes, [0, 0])
+                count[0] += 1
+                count[1] += not torch.equal(first[1], other[1])
+    return of_worst(counts)
+
+
+def of_worst(counts: Dict[Optional[Tuple[int, ...]], List[int]]) -> Dict[str, Any]:
+    """Those of all draws, or of one kind of change that no target follows while others do."""
+    lost = sum(each[0] for each in counts.values() if not each[1])
+    followed = sum(each[1] for each in counts.values())
+    alone = followed and lost >= LEAST_LOST
+    turned = lost if alone else sum(each[0] for each in counts.values())
+    return {"turned": turned, "followed": 0 if alone else followed}
 
 
 def points(source: Source, code: str = "") -> List[Dict[str, Any]]:

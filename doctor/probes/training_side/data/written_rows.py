@@ -15,12 +15,14 @@ from ..foreign import Foreign, containers, observing
 from . import row_contents
 from .chats import ANSWERS, PROMPTS, ROLES, messages_of
 from .columns import is_blank
+from .exchanged_columns import ExchangedColumns
 from .forms import form_of, kind_of, mixed
 from .group_units import GroupUnits
 from .pages import are_swapped, document_of
 from .relations import Relations, relation
 from .row_spans import RowSpans
 from .row_texts import texts_of
+from .stand_ins import StandIns
 from .templates import MARKERS
 from .views import LABELS
 
@@ -39,6 +41,8 @@ QUERIES, POSITIVES, NEGATIVES = ("query", "anchor", "question"), ("positive", "p
 SIDES = ("chosen", "rejected")
 ENTITY, TAG = re.compile(r"&(amp|lt|gt|quot|#\d+|nbsp|apos);"), re.compile(r"</?[a-zA-Z][^<>]*>")
 MARKUP = re.compile(r"</(p|div|span|li|ul|td|tr|a|b|i|strong|em|h[1-6])>|<br ?/?>")
+TWICE = re.compile(r"&amp;(amp|lt|gt|quot|#\d+|nbsp|apos);")
+"""An entity whose & is one again: beside tags it is no page as a browser reads it."""
 LEAST_NAME = 4
 MOST_LOOKED = 20_000
 
@@ -53,7 +57,7 @@ class WrittenRows:
         self._ends: List[int] = []
         """Rows whose prompt ends with the answer."""
         self._paired = 0
-        self._parts = (GroupUnits(), RowSpans())
+        self._parts = (GroupUnits(), RowSpans(), StandIns(), ExchangedColumns())
         self._ended: Counter[str] = Counter()
         self._documents: Set[bytes] = set()
         self._kinds: Dict[str, Dict[str, List[int]]] = {}
@@ -75,7 +79,7 @@ class WrittenRows:
         found = [each for each in texts_of(row) if len(each) > LONG]
         if found:
             plain = not any(TAG.search(each) for each in found)
-            escaped = plain and any(ENTITY.search(each) for each in found)
+            escaped = any((ENTITY if plain else TWICE).search(each) for each in found)
             self._relations.count("entities in text", escaped, number)
             self._relations.count("tags in text", any(map(MARKUP.search, found)), number)
         repeated = sum(isinstance(value, str) and value == name for name, value in row.items())

@@ -26,6 +26,8 @@ MOST_CLASSES = 4
 CLEAR, LEAST, HALF = 6.0, 0.08, 0.5
 """Errors by which a relation is better than the own places, the least share of the target that it
 explains, and the share of it that the own ones do at most. Our own numbers."""
+SIZES = 0.1
+"""Share of the boxes that end before they begin. Our own number."""
 NEARLY = 0.9
 """Of the images."""
 DRAWN, MOSTLY = 0.35, 0.6
@@ -62,6 +64,8 @@ class Places(NamedTuple):
     """The form that the boxes have by who states it, "" where nobody does."""
     series: bool = False
     """Each image resembles the next one."""
+    inverted: bool = False
+    """Many boxes end before they begin, as corners: they hold sizes."""
     redrawn: bool = False
     """Targets change with their image when they are read again; or images of many values do, under
     maps of classes."""
@@ -81,6 +85,7 @@ def of_source(source: Source) -> Optional[Places]:
     maps: List[torch.Tensor] = []
     drawn: Dict[str, List[torch.Tensor]] = {form: [] for form in FORMS}
     stated = ""
+    inverted: List[torch.Tensor] = []
     for row in first_rows(source):
         batch = views.of(as_batch(row))
         image = image_of(batch)
@@ -92,6 +97,7 @@ def of_source(source: Source) -> Optional[Places]:
             maps.append(one)
         elif found is not None and len(found[0]):
             stated = "x1 y1 x2 y2" if found[2] else ""
+            inverted.append((found[0][:, 2:] < found[0][:, :2]).any(1).float())
             for form, read in FORMS.items():
                 drawn[form].append(covered(read(found[0]) / found[1].repeat(2)))
         else:
@@ -106,7 +112,8 @@ def of_source(source: Source) -> Optional[Places]:
     made = design(torch.stack(images))
     series = features.of_series(made.flatten(1))
     halves = [half_of(made[n::2], made[1 - n :: 2]) for n in (0, 1)]
-    return Places(halves, targets, stated, series, is_redrawn(source))
+    sizes = bool(inverted) and float(torch.cat(inverted).mean()) > SIZES
+    return Places(halves, targets, stated, series, sizes, is_redrawn(source))
 
 
 def is_redrawn(source: Source) -> bool:
@@ -264,6 +271,9 @@ def by_image(places: Places, target: torch.Tensor, own: Fit, name: str) -> List[
     if not clear or not several or float((which == 0).float().mean()) > MOSTLY:
         return []
     numbers = (float(own.gained.mean()), float(best.mean()))
+    if places.inverted:
+        text = "x y width height, which the random changes take for corners"
+        return [relation("boxes of another form", 1, 1, (name, text))]
     fields = (name, "another change in each image", what_of(places))
     return [relation("places apart", 1, 1, fields, (), numbers)]
 

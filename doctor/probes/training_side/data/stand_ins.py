@@ -1,0 +1,79 @@
+"""Answers in files that stand for none: errors of a service, and places that a template left open;
+and chats that are texts of JSON.
+
+Only counts and numbers of rows leave this module.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Dict, List, Set, Tuple
+
+from ..foreign import Foreign, containers, observing
+from .chats import CHATS
+from .columns import answers_of
+from .relations import Relations, relation
+
+LONGEST, AGAIN, OPEN = 200, 3, 0.3
+"""Characters of an error, how often it occurs at least, and the share of different answers from
+which on they are no classes. Our own numbers."""
+ERROR = re.compile(
+    r"(?:(?:(?:api|http|server|network) )?error\b\s*(?:[:(\d]|$)|rate limit|"
+    r"(?:http )?(?:429|50[0234])\W{1,3}(?:too many|internal|bad|service|gateway)|"
+    r"too many requests|(?:request|connection|gateway) (?:was |has )?(?:failed|time[d-]? ?out)|"
+    r"(?:internal server|bad gateway|service unavailable))",
+    re.IGNORECASE,
+)
+LEFT_OPEN = re.compile(
+    r"\{\{?\s*[\w.]{1,40}\s*\}?\}|\[[A-Z][A-Z _]{2,40}\]|<(?:\w{1,20}[_ ])?placeholder\w{0,20}>|"
+    r"(?:nan|null|undefined|todo|tbd|lorem ipsum.{0,200})",
+    re.IGNORECASE | re.DOTALL,
+)
+"""All of an answer."""
+TO_INSERT = re.compile(r"\[(?:INSERT|TODO|TBD|FIXME|PLACEHOLDER)\b[^\]\n]{0,80}\]")
+DIGITS = re.compile(r"\d+")
+
+
+class StandIns:
+    """Counts over the rows of a file; `records` has them."""
+
+    def __init__(self) -> None:
+        self._relations = Relations()
+        self._errors: Dict[str, List[int]] = {}
+        """An error without its numbers -> its rows."""
+        self._different: Set[int] = set()
+        self._answers = 0
+
+    def add(self, row: Foreign, number: int) -> None:
+        for name in CHATS:
+            value = row.get(name)
+            if isinstance(value, (str, list)) and value:
+                self._relations.count("chat in quotes", is_chat(value), number, name)
+        for answer in (each.strip() for each in answers_of(row).values()):
+            self._answers += 1
+            self._different.add(hash(answer))
+            left = LEFT_OPEN.fullmatch(answer) or TO_INSERT.search(answer)
+            self._relations.count("answer left open", left is not None, number)
+            if len(answer) <= LONGEST and ERROR.match(answer):
+                self._errors.setdefault(DIGITS.sub("", answer), []).append(number)
+
+    def records(self) -> List[Dict[str, Any]]:
+        free = len(self._different) >= OPEN * self._answers
+        found = [e for e in self._relations.records() if free or e["kind"] != "answer left open"]
+        again: Tuple[int, ...] = tuple(
+            sorted(n for each in self._errors.values() if len(each) >= AGAIN for n in each)
+        )
+        if free and 0 < 2 * len(again) < self._answers:  # else the subject is such errors
+            found.append(relation("answer is error", len(again), self._answers, (), again))
+        return found
+
+
+def is_chat(value: Foreign) -> bool:
+    """Whether a text is a list of messages."""
+    if not isinstance(value, str) or not value.lstrip().startswith("[{"):
+        return False
+    made = observing.attempt(lambda: json.loads(value), None)
+    return isinstance(made, list) and all(
+        containers.is_mapping(each) and ("role" in each or "from" in each) for each in made
+    )
