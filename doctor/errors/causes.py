@@ -17,7 +17,7 @@ ORDER = """
     types devices losses graph modules schedules datasets data model_files transformers values
     environment mixtures packages compilation files factory precision scaler statements
     symptoms_policy symptoms_metrics symptoms_loss symptoms_memory symptoms_speed symptoms_model
-    symptoms_data
+    symptoms_kinds symptoms_data
     circumstances conditions settings_training settings_learning settings_failures notices harmless
 """
 """The modules of `doctor.errors.tables`."""

@@ -98,6 +98,6 @@ def _beginning(word: str) -> str:
 
 @functools.cache
 def _rows() -> tuple[Cause, ...]:
-    names = ("policy", "metrics", "loss", "memory", "speed", "model", "data")
+    names = ("policy", "metrics", "loss", "memory", "speed", "model", "kinds", "data")
     tables = (import_module(f"doctor.errors.tables.symptoms_{each}") for each in names)
     return tuple(row for table in tables for row in table.ROWS)

@@ -177,6 +177,8 @@ CASES = [
         ("few-samples", "evaluation-rises", "train_samples: 300", "train_samples: 300000"),
         ("policy-unbound", "rewards-alike",
          "num_generations: 8\nbeta: 0.0", "num_generations: 8\nbeta: 0.04"),
+        ("auxiliary-loss-heavy", "loss-plateau", "router_aux_loss_coef: 0.9",
+         "router_aux_loss_coef: 0.01"),
         ("samples-greedy", "rewards-alike", "temperature: 0.0", "temperature: 0.9"),
         ("one-completion", "rewards-alike", "rollout_n: 1", "rollout_n: 8"),
         ("policy-epochs", "value-function-fails", "n_epochs: 80", "n_epochs: 10"),

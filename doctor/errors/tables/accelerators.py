@@ -217,4 +217,23 @@ ROWS = (
         commands=("docker version", "nvidia-ctk --version"),
         sources=("nvidia-container-toolkit-520",),
     ),
+    Cause(
+        id="jax-without-cuda",
+        messages=(
+            r"Unable to use CUDA because of the following issues|Outdated \w{3,10} installation "
+            r"found|Unable to load cu\w{3,8}\. Is it installed",
+        ),
+        examples=(
+            "RuntimeError: Unable to use CUDA because of the following issues with CUDA "
+            "components:",
+        ),
+        why="JAX finds a CUDA library that is missing or older than the one that it was built "
+        "with, leaves the GPU out and goes on with the CPU. Often it is a system's library, or one "
+        "that torch brought into the same environment.",
+        fix="Let JAX bring its own libraries: python -m pip install -U 'jax[cuda12]' (cuda13 for a "
+        "driver from 580 on), with LD_LIBRARY_PATH unset; or upgrade the one that the message "
+        "names (nvidia-cudnn-cu12). torch pins its cuDNN: give it an environment of its own.",
+        owner=Owner.ENVIRONMENT,
+        commands=("unset LD_LIBRARY_PATH", "python -c 'import jax; print(jax.devices())'"),
+    ),
 )  # fmt: skip

@@ -216,6 +216,17 @@ ROWS = (
                 "save_on_each_node=False with one shared directory. The checkpoint of the first "
                 "node is whole.",
                 ("python -m pip show transformers",)),
+            Wording(r"No such file or directory: '[^'\n]{0,300}(?:\.triton/|/triton|torchinductor|"
+                r"torch_extensions/|torch_compile_cache|unsloth_compiled)",
+                "FileNotFoundError: [Errno 2] No such file or directory: "
+                "'/home/u/.triton/cache/3QFZ7K/__triton_launcher.so.tmp.pid_41222_88121' -> "
+                "'/home/u/.triton/cache/3QFZ7K/__triton_launcher.so'",
+                "Several processes write compiled kernels into one cache directory, mostly on a "
+                "home that all nodes share: one moved or deleted the file of another.",
+                "Give each node, best each job, a cache on its own disk: "
+                "TRITON_CACHE_DIR=/tmp/triton-$USER-$SLURM_JOB_ID, and TORCHINDUCTOR_CACHE_DIR "
+                "and TORCH_EXTENSIONS_DIR alike; or compile once with one process.",
+                ("export TRITON_CACHE_DIR=/tmp/triton-$USER",)),
             Wording(r"No such file or directory: '[^'\n]{0,300}(?:_indices/|GPTDataset|"
                 r"_(?:document|sample|shuffle|doc)_(?:index|idx)|_indexmap_)",
                 "FileNotFoundError: [Errno 2] No such file or directory: "

@@ -88,4 +88,19 @@ ROWS = (
             "go on with it, or merge it first (merge_and_unload); for a new one begin with the "
             "base model, and restart a notebook's kernel.",
         title="An adapter is added once", sources=("peft-lora",), role="warning", code="LOG114"),
+    Cause(id="packed-samples-mix",
+        messages=(r"(?:Padding-free training is enabled|You are using packing), but the attention "
+            r"implementation is not set to",),
+        examples=("UserWarning: Padding-free training is enabled, but the attention "
+            "implementation is not set to 'flash_attention_2'.",
+            "You are using packing, but the attention implementation is not set to a supported "
+            "flash attention variant."),
+        why="Several samples stand in one row without padding, and only kernels of flash "
+            "attention are told where each of them ends: with another attention every sample "
+            "reads those before it, and the model learns from strangers' text.",
+        fix="Load the model with attn_implementation='flash_attention_2' (or a flash kernel of "
+            "the hub, kernels-community/flash-attn2), or switch packing and padding_free off. "
+            "What was trained so is best trained again.",
+        title="Packed samples do not read each other", sources=("trl-padding-free",),
+        role="warning", code="LOG116"),
 )  # fmt: skip

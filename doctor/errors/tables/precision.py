@@ -242,7 +242,7 @@ ROWS = (
             r"torch\.(?:cuda\.)?(?P=kind)",
             "Expected all tensors to be on the same device",
             "Input, output and indices must be on the current device",
-            "Cannot copy out of meta tensor; no data|its data is not allocated yet",
+            "Cannot copy out of meta tensor; no data",
             "module must have its parameters and buffers on device",
             "is not on the expected device",
             "is on cpu but expected (?:them to be )?on gpu|Expected a cuda device, but got: cpu",

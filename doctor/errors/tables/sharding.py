@@ -34,12 +34,14 @@ ROWS = (
             "buffer.",
         fix="Call the wrapped module, not a method or a weight of it, so that its hooks gather "
             "the parameters; fully_shard each module that is called on its own; outside use "
-            "param.full_tensor().",
+            "param.full_tensor(). Where all frames are of a framework (verl, TRL, torchtune), its "
+            "releases do not go together: install the torch, vLLM and transformers that its "
+            "requirements name.",
         sources=("torch-dtensor",)),
     Cause(id="parameters-are-partitioned",
         errors=("RuntimeError", "AssertionError", "ValueError", "CheckpointError"),
-        refines=("shape-mismatch", "checkpoint-of-other-sizes", "autograd-misuse",
-            "checkpointed-function"),
+        refines=("shape-mismatch", "checkpoint-of-other-sizes",
+            "autograd-misuse", "checkpointed-function"),
         messages=("'weight' must be 2-D|out of bounds for storage of size 0",
             r"the shape in current model is torch\.Size\(\[0\]\)",
             r"ZeroParamStatus\.|still have inflight params|'status': '(?:NOT_AVAILABLE|"
@@ -63,6 +65,17 @@ ROWS = (
                 "accelerate), or use ZeRO-2. ignore_mismatched_sizes=True would start these "
                 "layers from random numbers.",
                 ("doctor scan CHECKPOINT",)),
+            Wording("its data is not allocated yet",
+                "RuntimeError: The tensor has a non-zero number of elements, but its data is not "
+                "allocated yet.",
+                "The weights are not there where they are read: FSDP or ZeRO-3 has divided or "
+                "freed them, and generate(), a submodule or a weight was used without the "
+                "wrapped forward pass; or the model is still on the meta device.",
+                "Generate within FSDP.summon_full_params(model, writeback=False), with ZeRO-3 "
+                "within deepspeed.zero.GatheredParameters(model.parameters()). In a trainer "
+                "upgrade it: GRPO under FSDP needs TRL 0.18 or newer and its accelerate. Load "
+                "the weights of a model on the meta device first.",
+                ("python -m pip show trl accelerate torch",)),
             Wording(r"recomputed metadata: \{.shape.: torch\.Size\(\[0\]\)",
                 "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: Recomputed "
                 "values for the following tensors have different metadata than during the "
@@ -110,6 +123,17 @@ ROWS = (
                     "_OptimStateKey(unflat_param_names=('a.weight',), is_fsdp_managed=True) is "
                     "empty. This should happen when use_orig_params=True.",
                     "    assert metadata is not None\nAssertionError")),
+            Wording(r"(?:mismatch (?:for loaded|between saved)|(?:[Mm]issing|[Uu]nexpected) key)"
+                r"[^\n]{1,300}_extra_state",
+                "ValueError: Size mismatch between saved torch.Size([2322]) and current: "
+                "torch.Size([4]) for layers.0.feed_forward.ffn._extra_state",
+                "_extra_state is what Transformer Engine keeps of fp8 beside the weights: its "
+                "size changes with the first step in fp8 and with the release. The weights "
+                "themselves are not concerned.",
+                "Load without it: drop keys that end in _extra_state from the state dict that is "
+                "given to dcp.load (Megatron: --dist-ckpt-strictness log_all), or save and load "
+                "with one release of Transformer Engine and one fp8 recipe. The scales of fp8 are "
+                "found anew within a few steps."),
             Wording(r"(?:Global shape mismatch for loaded|Size mismatch between saved) "
                 r"[^\n]{1,160}(?:for key |for )[\w.]{0,80}(?:word_embeddings|embed_tokens|"
                 r"tok_embeddings|(?<!pos_)embed|wte|lm_head|output_layer|output)\.weight",

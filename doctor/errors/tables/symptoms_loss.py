@@ -115,6 +115,9 @@ ROWS = (
     ),
     Cause(id="loss-becomes-nan",
         words=(
+            "nan$|nans|inf$ only|appear|appears|happens|occurs|comes|get|gets|turns|"
+            "becomes|produces|with|for|on$ long|longer|certain|some|random|specific|rank|"
+            "sequences|samples|batches|validation|eval|layer|attention",
             "loss|gradient|grad nan$|nans|inf$|infinity",
             "nan$|nans after|step|epoch|train|output|fp16|bf16|mixed|sudden",
         ),
@@ -223,6 +226,10 @@ ROWS = (
     ),
     Cause(id="rewards-do-not-rise",
         words=(
+            "reward|rewards flat|not_improv|no_improv|not_increas|no_progress|"
+            "does_not_move|plateau|noise|random",
+            "clip|clipped|truncated|cut_off completion|completions|responses|answers all|"
+            "most|every|nearly|100%|max",
             "reward|rewards|reward_std|advantage|advantages @not|@same|collaps|equal|"
             "identical|@zero|drop",
             "grpo|ppo|rloo|reinforce|rlhf|rl$ reward|rewards|reward_std|advantage|advantages|"

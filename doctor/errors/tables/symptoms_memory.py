@@ -80,6 +80,10 @@ ROWS = (
     ),
     Cause(id="process-ends-silently",
         words=(
+            "exit|exits|exited|code|signal|status|killed|dies|died -9|137|sigkill|signal_9|"
+            "killed$ nothing|no$|without|only|else|log|just|message|traceback|error "
+            "!gpu_memory !watchdog",
+            "training|script|job|run|process|python just|simply|suddenly killed",
             "kernel|notebook|jupyter|colab|process|script|program|python|training dies|"
             "died|dead|killed|crash|crashes|exits|exit|quits|disappears|closes|ends "
             "without|no_error|no_message|no_traceback|silent|silently|any_error",

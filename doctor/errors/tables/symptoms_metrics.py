@@ -106,6 +106,8 @@ ROWS = (
     ),
     Cause(id="same-class-predicted",
         words=(
+            "@eval>accuracy|acc$|f1|score|auc exactly|identical|same|constant|"
+            "never_changes|frozen every|each|all|epoch|epochs !loss !train",
             "predict|predicts|predictions|output|outputs|classif|segment|detect|model|"
             "network same|only|one$|single|always|every|all$ class|classes|label|"
             "background|majority|category|negative|positive|zeros|mask !labels !stuck",

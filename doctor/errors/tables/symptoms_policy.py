@@ -61,4 +61,27 @@ ROWS = (
         role="symptom",
         commands=("doctor triage train.log", "doctor lint train.py"),
     ),
+    Cause(id="policy-answers-alike",
+        words=(
+            "entropy collaps|@zero|drops|falls|vanish|low|tiny|decreas|disappear grpo|ppo|rl$|"
+            "policy|reinforce|rloo|dapo|rollout|completion|completions|exploration|training|reward",
+            "completions|answers|samples|rollouts|responses|generations alike|identical|same|"
+            "similar|"
+            "no_diversity|duplicates grpo|ppo|rl$|policy|group|rollout|reward !base !zero",
+            "diversity lose|lost|loses|collaps|vanish|drops|gone|no$|low",
+        ),
+        examples=("entropy collapses during GRPO",
+            "all completions of a group look alike",
+            "answers lose their diversity in RL"),
+        why="The policy has become sure of one answer: without exploration the rewards of a group "
+            "do not differ, and nothing more is learned. A rate that is too high, many updates per "
+            "batch, a symmetric clip and sampling at a low temperature speed it up.",
+        fix="Go back to a checkpoint before the fall. Sample at temperature 1.0 with top_p 1, "
+            "raise "
+            "the upper clip alone (epsilon_high 0.28), lower the learning rate and the updates per "
+            "batch, leave out prompts that are always or never solved, and add a small entropy "
+            "bonus or KL term. If answers were alike from the start, the sampling is greedy.",
+        role="symptom",
+        commands=("doctor triage train.log",),
+    ),
 )  # fmt: skip

@@ -90,6 +90,13 @@ ROWS = (
     ),
     Cause(id="slower-every-epoch",
         words=(
+            "tokens_per|tokens/s|samples_per|samples/s|images_per|images/s|throughput|it/s|"
+            "mfu|speed decreas|degrad|drop|drops|fall|falls|declin|gets_worse|goes_down|"
+            "sinks|halves over|hours|time|hour|day|days|gradual|slowly|steadily|after|"
+            "during|epochs !upgrad !batch_size",
+            "step|steps|iteration|iterations|epoch|epochs|seconds|time takes|takes_longer|"
+            "longer|slower gradual|slowly|steadily|over_time|more_and_more|each_hour|"
+            "than_at_the_start|than_in_the_beginning !upgrad !update !new_version",
             "slower|slow$|slows|slowdown|slowing|drops every|each|gradual|progress|after|"
             "over_time|longer|as_training|during speed|training|step|steps|it/s|iteration|"
             "iterations|epoch|epochs|throughput|it$ !@memory !ram$",
@@ -296,5 +303,26 @@ ROWS = (
             "before the run.",
         role="symptom",
         commands=("doctor run --only DSK001",),
+    ),
+    Cause(id="slower-after-upgrade",
+        words=(
+            "slow|slower|doubled|doubles|longer|throughput|speed|step_time|it/s|tokens/s after|"
+            "since|with_the_new|new_version|newer upgrad|updat|new_version|newer|version|driver|"
+            "torch_2|torch|cuda|transformers|image|container|migrat|switch !every_epoch !wandb",
+        ),
+        examples=("step time doubled after upgrading torch",
+            "training is slower since the driver update",
+            "slower with the new version of transformers"),
+        why="The new release takes another path: an attention kernel that does not fit it any more "
+            "(flash-attn or xformers built for the old torch), a changed default (precision, "
+            "compile, loader), kernels that are built at the first start, or a GPU that was capped "
+            "or given to another job meanwhile.",
+        fix="Run the old and the new environment on the same machine, 200 steps each: if both are "
+            "slow it is the machine. Else log which attention is used (attn_implementation, "
+            "warnings "
+            "of the first lines), whether TF32 and bf16 are as before, and profile ten steps of "
+            "both (torch.profiler): the operation that grew names the package.",
+        role="symptom",
+        commands=("doctor run --only GPU004,GPU006,NUM002,NUM003",),
     ),
 )  # fmt: skip
