@@ -178,6 +178,27 @@ def test_a_rank_that_is_slow_in_lines_of_its_own() -> None:
     assert "rank-slower" not in problems(read(log=lines_of_ranks(0.42)))
 
 
+def processes(stated: int, count: int, apart: float) -> str:
+    head = "".join(f"{rank}: Num processes: {stated}\n" for rank in range(count))
+    return head + "".join(
+        f"{rank}: step {at} loss {3.2 - at / 50 + apart * rank:.4f} lr 1e-4\n"
+        for at in range(1, 30)
+        for rank in range(count)
+    )
+
+
+@pytest.mark.parametrize(
+    ("stated", "count", "apart", "is_told"),
+    [(1, 4, 0.0, True), (4, 4, 0.0, False), (1, 4, 0.01, False), (1, 1, 0.0, False)],
+)
+def test_processes_that_know_nothing_of_each_other(
+    stated: int, count: int, apart: float, is_told: bool
+) -> None:
+    found = findings(read(log=processes(stated, count, apart)))["ranks-alike"]
+    assert (found.status is Status.WARN) is is_told
+    assert ("torchrun" in found.fix) is is_told
+
+
 RISING = curve("reward", [0.3 + at / 300 for at in range(60)])
 
 

@@ -203,6 +203,7 @@ def _apart(log: Log, reward: Curve) -> Verdict | None:
         "update arrives (vllm_enable_sleep_mode=False, a newer TRL, no prefix cache of the old "
         "ones).",
         places=(place_at(curve, len(curve.values) - 1),),
+        causes=("sampler-off-policy",),
     )
 
 

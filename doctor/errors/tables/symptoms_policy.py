@@ -84,4 +84,26 @@ ROWS = (
         role="symptom",
         commands=("doctor triage train.log",),
     ),
+    Cause(id="sampler-off-policy",
+        words=(
+            "vllm|sglang|sampler|rollout|rollouts|inference|generation "
+            "logprob|logprobs|logp|logps|probabilities|importance|ratio differ|mismatch|gap|apart|"
+            "diverg|not_match|grow|grows|off|drift",
+            "weights|update|updates|sync vllm|sglang|sampler|rollout @not|old|stale|never|late "
+            "reach|sync|updat|arriv|weights|policy",
+        ),
+        examples=("vllm logprobs differ from the trainer's",
+            "rollouts use stale weights, vllm is not updated"),
+        why="The texts that are trained on were drawn from another policy than the one that is "
+            "trained: the sampler keeps old weights, computes in another precision, or with "
+            "another temperature or template.",
+        fix="Print the difference of the log-probabilities per token, of sampler and trainer, at "
+            "the first step: 0.001 to 0.02 is usual. Large at once: the same dtype, temperature, "
+            "template and attention on both sides. Growing with the steps: the update of the "
+            "sampler's weights does not arrive (vllm_enable_sleep_mode=False, reset of the prefix "
+            "cache, a newer trainer); LoRA must be merged or loaded anew before each round. "
+            "Truncated importance sampling corrects what remains.",
+        role="symptom",
+        commands=("doctor triage train.log",),
+    ),
 )  # fmt: skip
