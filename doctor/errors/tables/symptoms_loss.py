@@ -40,7 +40,8 @@ ROWS = (
     Cause(id="loss-jumps-after-resume",
         words=(
             "loss|perplexity|metric|accuracy resum|restart|reload|continu|from_checkpoint|"
-            "from_a_checkpoint @rise|jump|spik|high|wors|back",
+            "from_a_checkpoint @rise|jump|spik|high|wors|back !rate_restart !warm_restart "
+            "!cosine !sgdr",
         ),
         examples=("loss jumps after resume", "the loss is higher after resuming from a checkpoint"),
         why="The state is not the one that was saved: optimizer, scheduler or loss scale were not "
@@ -136,7 +137,7 @@ ROWS = (
             "loss diverg|explod|blow",
             "loss>@rise !@eval !accumul !resum !batch_size !up_and_down !gan$ !generator "
             "!discriminator",
-            "training|train|run|model diverg|unstable|instab",
+            "training|train|run|model diverg|unstable|instab !seed !two_runs !same_run",
         ),
         examples=("loss explodes after a while", "training is unstable", "the loss diverges"),
         why="Steps are too large for the curvature: the learning rate, the warm-up, no clipping, "
@@ -261,6 +262,8 @@ ROWS = (
     ),
     Cause(id="training-not-reproducible",
         words=(
+            "same|identical|fixed seed|seeds|config|code|data two|twice|both|runs|run|"
+            "trainings|times|again diverg|differ|apart|not_the_same|deviat|drift|other",
             "reproduc @not|hard|differ|fails|var",
             "results|result|loss|metrics|accuracy|numbers|output|outputs|runs differ|"
             "different|vary|varies seed|seeds|seeding|manual_seed|run|runs|rerun|every_time|"

@@ -106,11 +106,14 @@ ROWS = (
     ),
     Cause(id="same-class-predicted",
         words=(
+            "f1|recall|precision|accuracy @zero minority|rare|positive|one|some|small "
+            "class|classes|label",
             "@eval>accuracy|acc$|f1|score|auc exactly|identical|same|constant|"
             "never_changes|frozen every|each|all|epoch|epochs !loss !train",
             "predict|predicts|predictions|output|outputs|classif|segment|detect|model|"
             "network same|only|one$|single|always|every|all$ class|classes|label|"
-            "background|majority|category|negative|positive|zeros|mask !labels !stuck",
+            "background|majority|category|negative|positive|zeros|mask !labels !stuck "
+            "!different_class",
         ),
         examples=(
             "model predicts the same class for every image",
@@ -127,6 +130,9 @@ ROWS = (
     ),
     Cause(id="predictions-vary",
         words=(
+            "different|another|other|changes class|label|answer|prediction|result|output "
+            "every_time|each_time|every_run|each_run|on_every !prompt !generat !seed "
+            "!trained !batch",
             "same|identical|one|single>picture|image|photo|input|inputs|sample|example|sentence|"
             "tensor|clip|recording|x_ray|row twice|each_time|every_time|each_call|every_call|"
             "two_times|again|several_times|repeat|run_to_run|each_run|every_run|call_to_call "
@@ -172,6 +178,8 @@ ROWS = (
     ),
     Cause(id="metrics-not-shown",
         words=(
+            "curve|curves|plot|wandb|tensorboard|loss gap|gaps|missing|empty|holes step|"
+            "steps|points|curve|values|plot !@eval !between",
             "no_log",
             "loss|metrics|logs|wandb|tensorboard|training_loss @not>show|log|logged|"
             "display|print|appear|updat",
@@ -190,6 +198,8 @@ ROWS = (
     ),
     Cause(id="evaluation-worse-than-training",
         words=(
+            "by_heart|memoris|memoriz|learned_the_training !epoch_boundar !each_epoch "
+            "!every_epoch !steps_at",
             "@eval>loss|error|perplexity @rise|wors|higher|diverg !merg",
             "@eval accuracy|acc$|score|metric|metrics|f1|performance|results @bad|@fall|"
             "@same|@not|chance|gap",

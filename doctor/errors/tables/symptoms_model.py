@@ -36,6 +36,9 @@ ROWS = (
     ),
     Cause(id="repeats-itself",
         words=(
+            "same|identical|one sentence|answer|answers|text|output|reply|response|words "
+            "no_matter|whatever|regardless|for_any|every_prompt|every_question|"
+            "any_question|any_prompt",
             "repeat|repeats|repeating answer|answers|response|line|paragraph|question|text|"
             "same !until !max_new_tokens !twice",
             "stuck|loop|loops|looping loop|token|word|phrase|sentence generat|output|"
@@ -106,6 +109,9 @@ ROWS = (
     ),
     Cause(id="training-has-no-effect",
         words=(
+            "how|check|verify|know|tell|see|whether lora|adapter|fine_tun|finetun|training "
+            "trained|learns|learned|works|worked|applied|active|effect|does_something "
+            "!loss !time !slow !gpu !reward",
             "adapter|lora|fine_tun|finetun|dpo|sft no_effect|nothing|no_change|not_applied|"
             "not_used|ignored|unchanged|same_as_base|like_the_base|like_before|"
             "no_different|identical",
@@ -174,6 +180,7 @@ ROWS = (
     ),
     Cause(id="quantized-model-bad",
         words=(
+            "qat$|quantization_aware|quantisation_aware|fake_quant",
             "quantiz|quantis|quantized|4bit|4_bit|8bit|8_bit|int8|int4|awq|gptq|gguf|"
             "q4_k_m|nf4|fp8 perplexity|ppl|score|scores|accuracy|benchmark huge|high|"
             "higher|explod|drop|drops|fall|falls|bad|wors|jump|lower|poor|lost !merg !train",
@@ -190,6 +197,9 @@ ROWS = (
     ),
     Cause(id="new-tokens-unknown",
         words=(
+            "after|since new|adding|added|special|resiz token|tokens|embedding|vocab "
+            "perplexity|loss|quality|output @rise|goes_up|wors|bad|huge|high|jump|spik|"
+            "nonsense",
             "new|newly|added|special|additional>token>@not|unknown|split|random|no_effect|"
             "untrained !stop !generat !eos",
             "ignor>new|added|special>token",
@@ -205,6 +215,9 @@ ROWS = (
     ),
     Cause(id="checkpoint-too-large",
         words=(
+            "merg|merged|saved|checkpoint|checkpoints|adapter twice|double|doubled|half|"
+            "huge|larger|bigger large|big|size|as_large|as_big|gb|than !@memory !slow "
+            "!batch !loss !accuracy",
             "checkpoint|adapter|model|file|safetensors size|file|gb|mb|checkpoint large|big|"
             "huge|twice|double|small|empty|tiny !batch !memory",
         ),
@@ -246,6 +259,9 @@ ROWS = (
     ),
     Cause(id="zero-shard-cannot-load",
         words=(
+            "checkpoint|checkpoints|state|resum|load gpus|ranks|nodes|world_size|8$ on_4|"
+            "on_2|on_1|fewer|other_number|different_number|another_number|single_gpu|"
+            "one_gpu|less_gpus|more_gpus @not|fails|error|mismatch !memory !oom !slow",
             "convert|merge|load|export|consolidate|combine zero|zero_3|deepspeed|fsdp|"
             "sharded|dcp|distributed shards|shard|checkpoint|checkpoints|weights|single|one_file",
         ),
@@ -271,9 +287,8 @@ ROWS = (
         examples=("benchmark score got worse than the base model after fine-tuning",
             "fine-tuning made the model worse"),
         why="The evaluation does not use the format of the training (template, system prompt, "
-            "stop), "
-            "the model forgot what the benchmark asks for (a rate or epochs that are too high, "
-            "narrow data), or the data teach another style of answer than it counts.",
+            "stop), the model forgot what the benchmark asks for (a rate or epochs that are too "
+            "high, narrow data), or the data teach another style of answer than it counts.",
         fix="First evaluate the base with the same command: its score must be the published one. "
             "Then the tuned model with the chat template of its training, and read ten of its "
             "answers: right answers that are not counted mean the format; wrong ones mean "

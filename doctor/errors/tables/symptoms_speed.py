@@ -188,20 +188,6 @@ ROWS = (
         role="symptom",
         commands=("doctor run", "doctor prescribe", "doctor lint train.py"),
     ),
-    Cause(id="compile-not-faster",
-        words=(
-            "compile|compiled|torch.compile slow|slower|@not|recompil faster|slower|slow|"
-            "speed|eager|speedup|every|each",
-            "recompil every|each|all|constant|again|step|many",
-        ),
-        examples=("torch.compile is slower", "recompiling every step"),
-        why="Shapes change, the graph breaks in many places, or compilation was counted into the "
-            "time.",
-        fix="TORCH_LOGS=recompiles,graph_breaks names both; pad to fixed shapes, mark "
-            "dynamic=True, measure after 50 steps.",
-        role="symptom",
-        commands=("doctor run --only SMK010",),
-    ),
     Cause(id="training-hangs",
         words=(
             "@hang training|job|process|run|script|program|step|barrier|forever|loader|"
@@ -223,6 +209,8 @@ ROWS = (
     ),
     Cause(id="hangs-at-the-end",
         words=(
+            "nccl|timeout|timeouts|timed_out|watchdog end_of|last|after|final epoch|batch|"
+            "step !first !start !minutes",
             "@hang end|last|finish|finished|exit|destroy|final",
             "@hang end|last|finish|final epoch|batch|dataset|data|training|uneven|divisible",
             "@not>exit|terminat|finish|end$|ends$|quit process|script|training|program|"
@@ -235,19 +223,6 @@ ROWS = (
             "destroy_process_group() at the end.",
         role="symptom",
         commands=("doctor lint train.py", "doctor triage LOG_DIRECTORY"),
-    ),
-    Cause(id="checkpoint-slow",
-        words=(
-            "saving|save|writing|loading|load|saves checkpoint|checkpoints|model|weights|"
-            "shards slow|long|forever|minutes|hours !loss !dataloader !reward",
-        ),
-        examples=("saving checkpoints takes minutes", "loading the model is slow"),
-        why="All state goes through one rank and one file, a network disk is slow, or the whole "
-            "state is gathered first.",
-        fix="Measure the disk, then save sharded and asynchronously "
-            "(torch.distributed.checkpoint.async_save), and keep fewer.",
-        role="symptom",
-        commands=("doctor run --only DSK001,DSK002",),
     ),
     Cause(id="gpu-not-found",
         words=(
@@ -303,26 +278,5 @@ ROWS = (
             "before the run.",
         role="symptom",
         commands=("doctor run --only DSK001",),
-    ),
-    Cause(id="slower-after-upgrade",
-        words=(
-            "slow|slower|doubled|doubles|longer|throughput|speed|step_time|it/s|tokens/s after|"
-            "since|with_the_new|new_version|newer upgrad|updat|new_version|newer|version|driver|"
-            "torch_2|torch|cuda|transformers|image|container|migrat|switch !every_epoch !wandb",
-        ),
-        examples=("step time doubled after upgrading torch",
-            "training is slower since the driver update",
-            "slower with the new version of transformers"),
-        why="The new release takes another path: an attention kernel that does not fit it any more "
-            "(flash-attn or xformers built for the old torch), a changed default (precision, "
-            "compile, loader), kernels that are built at the first start, or a GPU that was capped "
-            "or given to another job meanwhile.",
-        fix="Run the old and the new environment on the same machine, 200 steps each: if both are "
-            "slow it is the machine. Else log which attention is used (attn_implementation, "
-            "warnings "
-            "of the first lines), whether TF32 and bf16 are as before, and profile ten steps of "
-            "both (torch.profiler): the operation that grew names the package.",
-        role="symptom",
-        commands=("doctor run --only GPU004,GPU006,NUM002,NUM003",),
     ),
 )  # fmt: skip
