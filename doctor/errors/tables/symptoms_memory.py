@@ -121,7 +121,7 @@ ROWS = (
     Cause(id="memory-more-than-expected",
         words=(
             "@memory|@oom uses|needs|takes|requires|use|need|used|consum more|much|lot|"
-            "expected|high",
+            "expected|high !zero2|zero_2",
             "why|how_much @memory|@oom !releas !free",
         ),
         examples=("uses more memory than expected", "why do I get out of memory with a 7B model"),
