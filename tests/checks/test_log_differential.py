@@ -121,6 +121,8 @@ CASES = [
         ("bf16-model-in-fp16", "scaler-collapse", "model: gemma-2b\nfp16=True", "model: gemma-2b"),
         ("gpu-wrong-in-half", "loss-nonfinite", "amp=True\nNVIDIA GeForce GTX 1650",
          "amp=True\nNVIDIA GeForce RTX 3060"),
+        ("gpu-wrong-in-half", "evaluation-stands-still", "amp=True\nNVIDIA GeForce GTX 1650",
+         "amp=True\nNVIDIA GeForce RTX 3060"),
         ("half-precision-without-bf16", "loss-nonfinite", "fp16: true\nTesla V100", "Tesla V100"),
         ("half-precision-chosen", "loss-nonfinite", "fp16: true", "fp16: false\nbf16: true"),
         ("large-batch-without-warm-up", "loss-spike",

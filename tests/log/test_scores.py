@@ -53,6 +53,7 @@ def values(text: str) -> dict[str, list[float]]:
         ("step 9 rss=20.5GB", "host_memory", 20.5),
         ("Dropped 49,812 of 50,000 samples", "samples_left_out", 0.99624),
         ("Dropped 51976 samples longer than 256 (24 remain)", "samples_left_out", 1 - 24 / 52000),
+        ("Dataset: 120000 examples; after filtering: 120", "samples_left_out", 0.999),
         ("24 samples after filtering (48,000 before)", "samples_left_out", 0.9995),
         ("removed 3 duplicate rows, 49,997 left", "samples_left_out", 0.00006),
         ("step seconds r0:0.7 r1:0.7 r2:1.4 r3:0.7", "slowest_rank", 2.0),

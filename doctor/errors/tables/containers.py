@@ -164,6 +164,18 @@ ROWS = (
         commands=('sinfo -o "%P %G %m %c %l"',
             "scontrol show job JOBID"),
         owner=Owner.ENVIRONMENT),
+    Cause(id="mpi-without-pmi",
+        messages=("OMPI was not built with SLURM's PMI|PMI support and therefore cannot|"
+            "PMI2?_Init failed|PMIX ERROR: (?:UNREACHABLE|ERROR) in file",),
+        examples=("but OMPI was not built with SLURM's PMI support and therefore cannot",
+            "PMI2_Init failed to intialize.  Return code: 14"),
+        why="srun starts the processes, and the MPI library of the program does not speak the "
+            "protocol in which Slurm tells each its rank.",
+        fix="See srun --mpi=list and choose what the library was built for (srun --mpi=pmix, or "
+            "pmi2), load the cluster's own MPI module, or start with mpirun within the "
+            "allocation. A training that only needs NCCL needs no MPI: one srun task per node "
+            "with torchrun, and neither mpi4py nor DeepSpeed's MPI discovery.",
+        commands=("srun --mpi=list",), owner=Owner.ENVIRONMENT),
     Cause(id="slurm-credential-refused",
         messages=("Job credential (?:expired|revoked|replayed)|Invalid job credential|Munge "
             "(?:en|de)code failed|Protocol authentication error",),
@@ -178,7 +190,8 @@ ROWS = (
             "munge -n | ssh NODE unmunge"),
         owner=Owner.MACHINE, retry="node"),
     Cause(id="directory-shared-by-ranks",
-        errors=("OSError", "FileNotFoundError"), refines=("file-missing",),
+        errors=("OSError", "FileNotFoundError"),
+        refines=("file-missing",),
         wordings=(
             Wording(r"FileExistsError: \[Errno 17\] File exists: ['\"]/?(?:\d{3,8}_\w{3,30}|"
                 r"psm_\w{1,20}|torch_\d\w{0,30}|wnsm_\w{1,20})['\"]",

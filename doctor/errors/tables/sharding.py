@@ -95,8 +95,18 @@ ROWS = (
         sources=("torch-load-module", "torch-recompute")),
     Cause(id="checkpoint-of-other-keys",
         errors=("RuntimeError", "CheckpointException", "CheckpointingException", "KeyError",
-            "ValueError", "AssertionError"),
+            "ValueError", "AssertionError", "FileNotFoundError"), refines=("file-missing",),
         wordings=(
+            Wording(r"No such file or directory: '[^'\n]{0,300}\.distcp",
+                "FileNotFoundError: [Errno 2] No such file or directory: "
+                "'/ckpt/step_200/__1_0.distcp'",
+                "Each rank writes its own files of a distributed checkpoint, and this node does "
+                "not see those of the others: the directory is on the disk of each node, or the "
+                "save was not finished.",
+                "Save to a directory that all nodes share, or gather the files of all nodes in "
+                "one before the load; then take the last checkpoint that has .metadata and as "
+                "many .distcp files as ranks wrote.",
+                ("ls -la CHECKPOINT",)),
             Wording(r"Missing key in checkpoint state_dict|_OptimStateKey\([\s\S]{1,3000}is "
                 r"empty|assert metadata is not None|Invalid access pattern|Sharded(?:Object|"
                 r"Tensor)s? (?:are|is) missing|\w{0,20}CheckpointException ranks|Unexpected "
