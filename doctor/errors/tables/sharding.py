@@ -109,7 +109,7 @@ ROWS = (
                 ("ls -la CHECKPOINT",)),
             Wording(r"Missing key in checkpoint state_dict|_OptimStateKey\([\s\S]{1,3000}is "
                 r"empty|assert metadata is not None|Invalid access pattern|Sharded(?:Object|"
-                r"Tensor)s? (?:are|is) missing|\w{0,20}CheckpointException ranks|Unexpected "
+                r"Tensor)s? (?:are|is) missing|Unexpected "
                 r"keys? \(not found in checkpoint|not found in the checkpoint",
                 "CheckpointingException: Invalid access pattern: 36 ShardedObject are missing",
                 "The distributed checkpoint has no tensor of that name, or its shards do not "

@@ -87,19 +87,21 @@ ROWS = (
     ),
     Cause(id="answers-in-wrong-form",
         words=(
-            "tool|tools|function|json|xml|yaml|structured|schema|format|formatting|markdown|"
-            "think|reasoning|latex|code malform|break|breaks|broken|invalid|wrong|ignor|@not|lost|"
+            "ignor|ignores|disregard system_prompt|instruction|instructions|persona|context",
+            "prompt|instruction|question back|echo|echoes|parrot generat|output|model|"
+            "answer|repeats|returns",
+            "tool|tools|function|json|xml|yaml|structured|schema|format|formatting|markdown|think|"
+            "reasoning|latex|code malform|break|breaks|broken|invalid|wrong|ignor|@not|lost|"
             "missing|forgets|mess after|since|when|model|fine_tun|finetun|lora|sft|trained|"
-            "training "
-            "!error !checkpoint !gpu !script !log_format",
+            "training !error !checkpoint !gpu !script !log_format",
             "answers|answer|responds|replies|output|outputs|speaks|writes|generates chinese|"
             "another_language|wrong_language|other_language|english|german|french|spanish|japanese "
             "although|but|instead|even_though|after|only !whisper !asr",
             "generat|generated|output|outputs|answer|answers|model|completion empty|nothing|"
             "one_word|one_token|single_word|single_token|blank|stops_early|stops_immediately|"
             "stops_after|too_short|cut_off|ends_early !box !object !detect !batch !log !wandb "
-            "!class "
-            "!loss_is_nan !gpu !memory !whisper !wav2vec !until !file !directory !checkpoint",
+            "!class !loss_is_nan !gpu !memory !whisper !wav2vec !until !file !directory "
+            "!checkpoint",
         ),
         examples=("tool calls are malformed after fine-tuning",
             "the model answers in chinese although I trained on english",
@@ -119,13 +121,14 @@ ROWS = (
     ),
     Cause(id="other-setup-differs",
         words=(
+            "bf16|fp16|fp32|tf32|half_precision|int8 answers|outputs|output|results|"
+            "predictions|logits|loss than|vs$|versus|compared|between|from fp32|bf16|fp16|"
+            "float32|full_precision !slow !faster !@memory !train_loss_is_nan !diverg !nan",
             "loss|losses|accuracy|result|results|metrics|gradients|curve differ|different|higher|"
             "lower|wors|not_the_same|mismatch|deviat|larger|smaller gpus|gpu|ddp|fsdp|zero_2|"
-            "zero_3|"
-            "zero2|zero3|deepspeed|tensor_parallel|pipeline|nodes between|than|vs$|versus|with|on$|"
-            "compared !seed !slow !faster !@memory !batch_size !accumul !quantiz !merg !resum "
-            "!util "
-            "!vllm !load",
+            "zero_3|zero2|zero3|deepspeed|tensor_parallel|pipeline|nodes between|than|vs$|versus|"
+            "with|on$|compared !seed !slow !faster !@memory !batch_size !accumul !quantiz !merg "
+            "!resum !util !vllm !load",
             "flash|flash_attention|sdpa|eager|fused|compile|torch.compile|liger|bf16|tf32|amp$|"
             "kernel|triton loss|losses|result|results|output|outputs|gradient|gradients|accuracy "
             "differ|different|deviat|mismatch|not_the_same|wors !slow !faster !vllm !error",
@@ -134,10 +137,10 @@ ROWS = (
             "fsdp training gives a higher loss than ddp",
             "flash attention gives different losses than sdpa"),
         why="Mostly the global batch: N processes make it N times larger, with N times fewer "
-            "steps, "
-            "another order of the samples and a rate that was meant for one. Else the mean of the "
-            "loss over ranks with unequal tokens, a clip of local instead of global norms, dropout "
-            "seeds, master weights in 16 bits. Kernels alone differ by 1e-3 (bf16) to 1e-6 (fp32).",
+            "steps, another order of the samples and a rate that was meant for one. Else the mean "
+            "of the loss over ranks with unequal tokens, a clip of local instead of global norms, "
+            "dropout seeds, master weights in 16 bits. Kernels alone differ by 1e-3 (bf16) to "
+            "1e-6 (fp32).",
         fix="Compare one step, not a curve: same weights, the same samples in all (batch of one "
             "process = N x the batch of each), dropout 0, fp32. Losses equal to 1e-5 and gradient "
             "norms to 1e-4 mean that all is well, and what differs is the batch or the rate. If "
@@ -158,14 +161,12 @@ ROWS = (
             "job was preempted and I lost all progress",
             "cloud instance shut down and I lost the checkpoint"),
         why="The machine ends and its local disk with it: what was not on storage that outlives "
-            "it, "
-            "or was not found at the next start, is gone.",
+            "it, or was not found at the next start, is gone.",
         fix="Save every 15 to 30 minutes to storage outside of the machine (a volume, a bucket), "
             "with optimizer, schedule and position of the data; save on SIGTERM (Slurm "
             "--signal=B:USR1@120, two minutes on spot instances); start with resume from the "
-            "latest "
-            "complete checkpoint if there is one; --requeue. Try it before: doctor rehearse stops "
-            "and resumes your job in small.",
+            "latest complete checkpoint if there is one; --requeue. Try it before: doctor "
+            "rehearse stops and resumes your job in small.",
         role="symptom",
         commands=("doctor run --only DSK001", "doctor scan CHECKPOINT"),
     ),

@@ -70,7 +70,7 @@ ROWS = (
         words=(
             "@loss @not>@fall|improv|learn|go_down|going_down|chang|move !scale "
             "!up_and_down !oscillat",
-            "@loss>@same !scale !accumul",
+            "@loss>@same !scale !rank !ranks !contrastive !infonce !accumul",
             "@same>loss !scale !accumul",
             "model|network|net$|classifier @not>learn|converg|improv",
         ),
@@ -172,6 +172,8 @@ ROWS = (
     ),
     Cause(id="loss-saw-tooth",
         words=(
+            "loss|curve sine|wave|waves|periodic|cyclic|cycles|oscillat !discriminator "
+            "!generator",
             "loss oscillat|fluctuat|nois|zig_zag|zigzag|up_and_down|bounc|wild|jumpy|"
             "saw_tooth|sawtooth !discriminator !generator",
             "loss period",
@@ -279,5 +281,24 @@ ROWS = (
         role="symptom",
         commands=("doctor run --only GPU006", "doctor lint train.py"),
         sources=("torch-randomness",),
+    ),
+    Cause(id="schedule-not-followed",
+        words=(
+            "warmup|warm_up|scheduler|schedule|cosine|decay @not|ignor|wrong|no_effect|too_fast|"
+            "too_early|too_slow|too_short|twice|constant|jumps !loss !accuracy !slurm !job !gpu",
+        ),
+        examples=("learning rate warmup seems to be ignored",
+            "the cosine schedule ends too early",
+            "my scheduler has no effect"),
+        why="The scheduler counts other steps than meant: once per micro-batch or per process, "
+            "epochs in place of steps, or a total that was computed without accumulation and "
+            "ranks. Or another one acts: DeepSpeed's own in its configuration, a checkpoint's "
+            "that was loaded, a rate that is set in the loop.",
+        fix="Print the rate at each optimizer step. Call scheduler.step() once per optimizer step, "
+            "after optimizer.step(); total steps = samples / (batch x accumulation x ranks) x "
+            "epochs. accelerate steps a prepared scheduler once per process: do not prepare it, or "
+            "multiply its numbers. DeepSpeed: set scheduler to auto or leave it out there.",
+        role="symptom",
+        commands=("doctor triage train.log", "doctor lint train.py"),
     ),
 )  # fmt: skip

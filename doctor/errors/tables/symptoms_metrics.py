@@ -224,6 +224,8 @@ ROWS = (
     ),
     Cause(id="accuracy-too-good",
         words=(
+            "accuracy|acc$|score|auc|f1 100_percent|100_%|99_percent|perfect first|one|"
+            "epoch|immediately|after !on_new",
             "accuracy|acc$|score|scores|auc|f1|r2|results|loss too_good|suspicious|perfect|"
             "100%|1.0$ !discriminator",
             "accuracy|acc$|score|auc|f1|result 99|98|100|perfect|high real|production|new|"

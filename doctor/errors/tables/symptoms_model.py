@@ -109,6 +109,8 @@ ROWS = (
     ),
     Cause(id="training-has-no-effect",
         words=(
+            "lora|adapter|fine_tun|finetun|sft|train|trains|training quality|answers|"
+            "outputs|output|behaviour|behavior @not chang|differ|improv at_all|any !loss",
             "how|check|verify|know|tell|see|whether lora|adapter|fine_tun|finetun|training "
             "trained|learns|learned|works|worked|applied|active|effect|does_something "
             "!loss !time !slow !gpu !reward",

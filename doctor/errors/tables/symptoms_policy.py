@@ -20,6 +20,8 @@ ROWS = (
     ),
     Cause(id="reward-exploited",
         words=(
+            "dpo|rlhf|ppo|grpo|kto|orpo|preference refus|shorter|too_short|bland|evasive|"
+            "sycophan|flatter|apolog after|model|answers|responses|everything",
             "reward_hack",
             "reward|rewards|score @rise|goes_up|up$|high|improv|better @bad|hack|cheat|exploit|"
             "meaningless|longer|quality !@not>@rise !@not>improv",

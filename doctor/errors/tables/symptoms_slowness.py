@@ -78,9 +78,9 @@ ROWS = (
             "four) take turns, each starts threads of its own (OpenCV, numpy, tokenizers), and "
             "many readers make one disk seek.",
         fix="As many workers as cores per GPU less one; cv2.setNumThreads(0), OMP_NUM_THREADS=1 "
-            "and "
-            "TOKENIZERS_PARALLELISM=false in them; persistent_workers=True, prefetch_factor=4. "
-            "If the disk is the limit, larger files or a local copy help, and workers do not.",
+            "and TOKENIZERS_PARALLELISM=false in them; persistent_workers=True, "
+            "prefetch_factor=4. If the disk is the limit, larger files or a local copy help, and "
+            "workers do not.",
         role="symptom",
         commands=("nproc", "doctor lint train.py"),
     ),
@@ -94,17 +94,30 @@ ROWS = (
         ),
         examples=("tokenizing the dataset takes longer than training",
             "evaluation takes longer than training"),
-        why="It runs on one core or sample by sample, is done again in each run and on each "
-            "rank, or "
-            "an evaluation generates token by token, keeps all logits and reads the whole set each "
-            "time.",
+        why="It runs on one core or sample by sample, is done again in each run and on each rank, "
+            "or an evaluation generates token by token, keeps all logits and reads the whole set "
+            "each time.",
         fix="Preparation: batched=True, num_proc = cores, a fast tokenizer, once on rank 0 and "
-            "saved "
-            "(save_to_disk); a function or argument that changes makes the cache useless. "
+            "saved (save_to_disk); a function or argument that changes makes the cache useless. "
             "Evaluation: less often, a fixed part of some hundred samples, a larger batch (no "
             "gradients), all ranks, prediction_loss_only=True or preprocess_logits_for_metrics, "
             "generation with a short limit or vLLM.",
         role="symptom",
         commands=("doctor lint train.py",),
+    ),
+    Cause(id="quantized-slower",
+        words=(
+            "qlora|4bit|4_bit|8bit|8_bit|nf4|quantiz|bitsandbytes slower|slow|longer|no_faster "
+            "lora|bf16|fp16|than|train|training|fine_tun|finetun|inference|expected",
+        ),
+        examples=("qlora is slower than lora", "8-bit inference is slower than fp16"),
+        why="No fault: weights in 4 or 8 bits are turned back into 16 bits in every layer of each "
+            "step. It saves memory and costs a fifth to a half of the speed.",
+        fix="Where LoRA in bf16 fits, train so. Else spend what was saved on a larger micro-batch "
+            "instead of gradient checkpointing, with bnb_4bit_compute_dtype=torch.bfloat16 "
+            "(float32 is the default and far slower), packing and fused kernels. 8 bits "
+            "(LLM.int8) are slower than 4.",
+        role="symptom",
+        commands=("doctor prescribe", "doctor lint train.py"),
     ),
 )  # fmt: skip

@@ -99,7 +99,8 @@ ROWS = (
             "than_at_the_start|than_in_the_beginning !upgrad !update !new_version",
             "slower|slow$|slows|slowdown|slowing|drops every|each|gradual|progress|after|"
             "over_time|longer|as_training|during speed|training|step|steps|it/s|iteration|"
-            "iterations|epoch|epochs|throughput|it$ !@memory !ram$",
+            "iterations|epoch|epochs|throughput|it$ !every_second !every_other !every_few "
+            "!@memory !ram$",
             "slower_and_slower",
             "speed|throughput|it/s @fall|lower time|over|from|after|during",
             "each|every>epoch|step|iteration>longer|slower>than|before|previous|last",
@@ -131,6 +132,9 @@ ROWS = (
     ),
     Cause(id="gpu-not-busy",
         words=(
+            "every_second|every_other|every_few|every_third|every_10|every_100|every_n|"
+            "periodic|regularly|sometimes step|steps|batch|batches|iteration slow|slower|"
+            "stall|pause|longer|spike",
             "gpu|gpus|utilization|utilisation util|usage|utilization|utilisation|load @bad|"
             "drop|drops|jump|fluctuat|0$|0%|idle|only|spik|between|half|zero|at$",
             "gpu|gpus idl|starv|underutil|wait|sits|not_fully|not_used",
@@ -174,9 +178,10 @@ ROWS = (
     Cause(id="slower-than-expected",
         words=(
             "slower|slow than|expected|very|too|extremely|should|so$ training|train|"
-            "fine_tuning|finetuning|step|model|gpu|it$|inference|run !compile !gpus "
+            "fine_tuning|finetuning|step|model|gpu|it$|inference|run !qlora !4bit !8bit !quantiz "
+            "!compile !gpus "
             "!the_others !ddp !checkpoint",
-            "slower>than !compile !gpus !the_others !ddp",
+            "slower>than !qlora !4bit !8bit !quantiz !compile !gpus !the_others !ddp",
             "h100|h200|b200|a100|4090|5090|gpu @not|same|barely faster|speed|slower",
         ),
         examples=("training is very slow", "slower than a A100 should be",
@@ -278,5 +283,23 @@ ROWS = (
             "before the run.",
         role="symptom",
         commands=("doctor run --only DSK001",),
+    ),
+    Cause(id="one-gpu-idle",
+        words=(
+            "one|only|single|first|second|other|others|rest|gpu_0|gpu_1|half gpu|gpus|card|cards "
+            "used|use|uses|working|works|idle|0%|never|busy|utiliz !@memory !slow !@oom !faster "
+            "!no_process !hang !not_freed !cpu !container",
+        ),
+        examples=("only one of my four GPUs is used",
+            "the second GPU is never used",
+            "training on two GPUs uses 100% of one and 0% of the other"),
+        why="The script was started as one process: nothing divides the work unless a launcher "
+            "starts a process for each GPU. Or CUDA_VISIBLE_DEVICES hides the others, the "
+            "scheduler gave one, or device_map spread the layers, which then work in turn.",
+        fix="torchrun --nproc-per-node N train.py, or accelerate launch --num_processes N (see "
+            "accelerate env); print the number of processes at the start. No device_map in "
+            "training. echo $CUDA_VISIBLE_DEVICES and nvidia-smi -L in the job show what it got.",
+        role="symptom",
+        commands=("nvidia-smi -L", "doctor run --gpus 2"),
     ),
 )  # fmt: skip
