@@ -103,4 +103,17 @@ ROWS = (
             "What was trained so is best trained again.",
         title="Packed samples do not read each other", sources=("trl-padding-free",),
         role="warning", code="LOG116"),
+    Cause(id="merged-into-quantized",
+        messages=(r"Merge lora module to \d-bit linear may get different",),
+        examples=("UserWarning: Merge lora module to 4-bit linear may get different generations "
+            "due to rounding errors.",),
+        why="The adapter is added to weights of 4 or 8 bits and the sum is rounded to them again, "
+            "by which much of what was learned can get lost.",
+        fix="Merge in 16 bits: load the base without a quantization (dtype=torch.bfloat16), "
+            "PeftModel.from_pretrained(base, ADAPTER).merge_and_unload(), save, and quantize the "
+            "result if it is to be small; or serve base and adapter unmerged. Compare logits of "
+            "one prompt before and after.",
+        commands=("doctor scan MERGED --merged-from BASE --adapter ADAPTER",),
+        title="An adapter is merged into weights of 16 bits", sources=("peft-2321",),
+        role="warning", code="LOG117"),
 )  # fmt: skip

@@ -40,17 +40,6 @@ ROWS = (
                 "result. Where the format can be unpacked: "
                 "CompressedTensorsConfig(run_compressed=False), or dequantize=True.",
                 owner=Owner.JOB),
-            Wording("Merge lora module to \\d-bit linear may get different",
-                "UserWarning: Merge lora module to 4-bit linear may get different generations due "
-                "to rounding errors.",
-                "The adapter is added to weights of 4 or 8 bits and the sum is rounded to them "
-                "again, by which most of what was learned can get lost.",
-                "Merge in 16 bits: load the base without a quantization (dtype=torch.bfloat16), "
-                "PeftModel.from_pretrained(base, ADAPTER).merge_and_unload(), save, and quantize "
-                "the result if it is to be small. Or serve base and adapter unmerged. Compare "
-                "logits of one prompt before and after.",
-                ("doctor scan MERGED --merged-from BASE --adapter ADAPTER",),
-                owner=Owner.JOB),
             Wording("Cannot merge LORA layers when the model is loaded in 8-bit",
                 "ValueError: Cannot merge LORA layers when the model is loaded in 8-bit mode",
                 "This version of PEFT cannot add an adapter to weights that are stored in 8 "

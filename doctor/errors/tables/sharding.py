@@ -12,6 +12,14 @@ ROWS = (
         examples=("RuntimeError: aten.mm.default: got mixed torch.Tensor and DTensor, need to "
             "convert all torch.Tensor to DTensor before calling distributed operators!",),
         wordings=(
+            Wording("DTensor does not support cross-mesh operation",
+                "RuntimeError: DTensor does not support cross-mesh operation yet! Got meshes: "
+                "DeviceMesh('cuda', [0, 1]) DeviceMesh('cuda', [0])",
+                "Parameters of two meshes meet in one call over all of them, to clip or to step: "
+                "experts or a tower that were sharded over other ranks than the rest.",
+                "Clip and step each mesh apart: parameter groups or optimizers per mesh with "
+                "foreach=False and fused=False, norms by .full_tensor() joined by hand (torchtitan "
+                "has such a clip_grad_norm_), or shard all over one mesh."),
             Wording(r"(?:clip_grad|get_total_norm|optim/)[\s\S]{0,400}got mixed torch\.Tensor "
                 r"and DTensor|aten\._foreach_\w{2,20}[.\w]{0,20}: got mixed torch\.Tensor and "
                 r"DTensor",

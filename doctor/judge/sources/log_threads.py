@@ -130,6 +130,7 @@ LOG_THREADS = (
         "https://huggingface.co/docs/trl/reducing_memory_usage", checked="2026-11-30"),
     thread("modelscope/ms-swift", 5627, "The loss with router_aux_loss_coef 0.9",
         checked="2026-11-30"),
+    thread("huggingface/peft", 2321, "Merging into 4 bits: rounding errors", checked="2026-11-30"),
     thread("bytedance/lightseq", 526, "Installed CUDA version does not match torch's"),
     Source("torch-multiprocessing", "PyTorch: multiprocessing",
         "Sharing CUDA tensors; Sharing strategies",
