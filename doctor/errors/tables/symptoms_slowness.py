@@ -55,7 +55,8 @@ ROWS = (
     Cause(id="precision-not-faster",
         words=(
             "amp$|mixed_precision|fp16|bf16|half_precision|tf32|fp8|autocast @not|same|slower|"
-            "barely|no$ faster|speed|speedup|slower|gain|benefit|time !compile !nan",
+            "barely|no$ faster|speed|speedup|slower|gain|benefit|time !8_bit|8bit|4_bit|4bit "
+            "!compile !nan",
         ),
         examples=("mixed precision training is not faster than fp32",
             "fp8 gives no speedup"),

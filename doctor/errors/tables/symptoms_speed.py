@@ -177,11 +177,10 @@ ROWS = (
     ),
     Cause(id="slower-than-expected",
         words=(
-            "slower|slow than|expected|very|too|extremely|should|so$ training|train|"
-            "fine_tuning|finetuning|step|model|gpu|it$|inference|run !qlora !4bit !8bit !quantiz "
-            "!compile !gpus "
-            "!the_others !ddp !checkpoint",
-            "slower>than !qlora !4bit !8bit !quantiz !compile !gpus !the_others !ddp",
+            "slower|slow than|expected|very|too|extremely|should|so$ training|train|fine_tuning|"
+            "finetuning|step|model|gpu|it$|inference|run !qlora|4bit|4_bit|8bit|8_bit|quantiz "
+            "!compile !gpus !the_others !ddp !checkpoint",
+            "slower>than !qlora|4bit|4_bit|8bit|8_bit|quantiz !compile !gpus !the_others !ddp",
             "h100|h200|b200|a100|4090|5090|gpu @not|same|barely faster|speed|slower",
         ),
         examples=("training is very slow", "slower than a A100 should be",
@@ -231,8 +230,9 @@ ROWS = (
     ),
     Cause(id="gpu-not-found",
         words=(
-            "gpu|gpus|cuda @not>found|detect|avail|recogni|visible|see$|used",
-            "@not>see|detect|find|use|using|recogni gpu|gpus|cuda",
+            "gpu|gpus|cuda @not>found|detect|avail|recogni|visible|see$|used "
+            "!second|other|others|third|half",
+            "@not>see|detect|find|use|using|recogni gpu|gpus|cuda !second|other|others|third|half",
             "is_available false",
             "running|runs|trains|training on_cpu|on_the_cpu|cpu_instead",
         ),
