@@ -95,14 +95,15 @@ ROWS = (
             "implementation is not set to 'flash_attention_2'.",
             "You are using packing, but the attention implementation is not set to a supported "
             "flash attention variant."),
-        why="Several samples stand in one row without padding, and only kernels of flash "
-            "attention are told where each of them ends: with another attention every sample "
-            "reads those before it, and the model learns from strangers' text.",
-        fix="Load the model with attn_implementation='flash_attention_2' (or a flash kernel of "
-            "the hub, kernels-community/flash-attn2), or switch packing and padding_free off. "
-            "What was trained so is best trained again.",
-        title="Packed samples do not read each other", sources=("trl-padding-free",),
-        role="warning", code="LOG116"),
+        why="Several samples stand in one row without padding. Kernels of flash attention are told "
+            "where each ends; with another attention it depends on the release: transformers 5.23 "
+            "divides them by their position_ids with sdpa and eager as well (tried on a CPU), "
+            "older releases let every sample read those before it.",
+        fix="Load the model with attn_implementation='flash_attention_2' (or a flash kernel of the "
+            "hub, kernels-community/flash-attn2), or switch packing and padding_free off. To stay "
+            "with sdpa, compare the logits of a sample that is packed behind another one with "
+            "those of the sample alone: they must be equal.",
+        sources=("trl-padding-free",)),
     Cause(id="merged-into-quantized",
         messages=(r"Merge lora module to \d-bit linear may get different",),
         examples=("UserWarning: Merge lora module to 4-bit linear may get different generations "
@@ -115,5 +116,5 @@ ROWS = (
             "one prompt before and after.",
         commands=("doctor scan MERGED --merged-from BASE --adapter ADAPTER",),
         title="An adapter is merged into weights of 16 bits", sources=("peft-2321",),
-        role="warning", code="LOG117"),
+        role="warning", code="LOG116"),
 )  # fmt: skip
